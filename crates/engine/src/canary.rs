@@ -1,0 +1,33 @@
+//! Bugs that are planted on purpose, so that the storm can show that it would find them.
+
+/// A planted bug. Only builds with the feature `canary` ever act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Canary {
+    /// Accept a packet although it had arrived before.
+    SkipDuplicateCheck,
+    /// Compare sequence numbers as plain integers.
+    WrapPsnEarly,
+    /// Acknowledge before the payload is in place.
+    AcknowledgeBeforePlacement,
+    /// Never arm the retransmission timer.
+    ForgetTimer,
+    /// Do not give a message's slot back.
+    LeakSlot,
+    /// Deliver a refused SEND again after it was refused for good.
+    ReviveRefused,
+    /// Say that guessed memory is free although it holds data that has arrived.
+    GuessOverArrived,
+}
+
+impl Canary {
+    /// Every canary.
+    pub const ALL: [Canary; 7] = [
+        Canary::SkipDuplicateCheck,
+        Canary::WrapPsnEarly,
+        Canary::AcknowledgeBeforePlacement,
+        Canary::ForgetTimer,
+        Canary::LeakSlot,
+        Canary::ReviveRefused,
+        Canary::GuessOverArrived,
+    ];
+}

@@ -1,0 +1,353 @@
+//! Acknowledgements: building ours, digesting the peer's.
+
+use super::{Channel, Timer, Why};
+use crate::api::{DropReason, Verdict};
+use crate::canary::Canary;
+use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
+use crate::shared::Shared;
+use crate::pool::NONE;
+use fairway_policy::AckSample;
+use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
+
+/// The unit of an acknowledgement's turn-round time on the wire.
+const ECHO_DELAY_UNIT_NS: u64 = 64;
+
+/// What one acknowledgement has changed so far.
+#[derive(Default)]
+struct Gain {
+    now: Instant,
+    bytes: u32,
+    packets: u32,
+    /// Paths on which something was acknowledged, a bit each.
+    paths: [u64; 4],
+}
+
+impl Channel {
+    /// A data packet is in place (or nothing had to be placed): count it towards the next
+    /// acknowledgement.
+    pub(crate) fn note_received(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        psn: Psn,
+        asked: bool,
+        retry: bool,
+    ) {
+        self.tp.echo = psn;
+        self.owed.echo = true;
+        self.owed.echo_retry = retry;
+        self.owed.echo_at = now;
+        self.owed.unacknowledged += 1;
+        let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
+        if asked
+            || self.owed.unacknowledged >= shared.profile.acknowledge_every
+            || gap > shared.profile.reorder_tolerance as i32
+        {
+            self.acknowledge_soon(shared);
+        } else if !self.is_armed(Timer::Acknowledge) {
+            let at = now + shared.profile.acknowledge_delay;
+            self.arm(shared, Timer::Acknowledge, at);
+        }
+    }
+
+    pub(crate) fn acknowledge_soon(&mut self, shared: &mut Shared) {
+        self.owed.due = true;
+        self.mark_urgent(shared);
+    }
+
+    /// The acknowledgement register, read and cleared.
+    pub(crate) fn take_ack(&mut self, shared: &mut Shared, now: Instant, request: bool) -> Ack {
+        let base = self.tp.receive.base();
+        let mut cumulative = base.minus(1);
+        if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
+            for withheld in &self.withheld {
+                if withheld.psn.is_before(cumulative.next()) {
+                    cumulative = withheld.psn.minus(1);
+                }
+            }
+        }
+        let edge = base.plus(self.tp.receive.capacity());
+        let mut ack = Ack {
+            cumulative,
+            echo: self.tp.echo,
+            learned: self.owed.learned.unwrap_or_default(),
+            echo_delay: 0,
+            window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
+            marks: self.owed.marks,
+            duplicates: self.owed.duplicates,
+            hint: 0,
+            flags: AckFlags::none(),
+            sack: Sack::default(),
+        };
+        if request {
+            ack.flags = ack.flags.with(AckFlags::REQUEST);
+        }
+        if self.owed.echo {
+            let delay = now.since(self.owed.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
+            ack.echo_delay = delay.min(0xFFFF) as u16;
+            ack.flags = ack.flags.with(AckFlags::ECHO);
+            if self.owed.echo_retry {
+                ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
+            }
+        }
+        if self.owed.learned.is_some() {
+            ack.flags = ack.flags.with(AckFlags::LEARNED);
+        }
+        if self.tp.receive.end().distance_from(cumulative) > 1 {
+            self.add_map(shared, &mut ack);
+            shared.counters.selective_acks_sent += 1;
+        }
+        shared.counters.acks_sent += 1;
+        self.owed.due = false;
+        self.owed.echo = false;
+        self.owed.unacknowledged = 0;
+        self.disarm(Timer::Acknowledge);
+        ack
+    }
+
+    /// Reports what has arrived beyond the gap: by turns from the gap on, and the newest packets.
+    fn add_map(&mut self, shared: &Shared, ack: &mut Ack) {
+        let end = self.tp.receive.end();
+        let mut base = ack.cumulative.next();
+        if end.distance_from(base) > SACK_BITS as i32 {
+            self.owed.report_newest = !self.owed.report_newest;
+            if self.owed.report_newest {
+                base = end.minus(SACK_BITS);
+            }
+        }
+        let mut bitmap = self.tp.receive.map(base, &shared.bitmap_blocks);
+        for withheld in &self.withheld {
+            let bit = withheld.psn.distance_from(base);
+            if (0..SACK_BITS as i32).contains(&bit)
+                && !shared.is_planted(Canary::AcknowledgeBeforePlacement)
+            {
+                bitmap[(bit / 32) as usize] &= !(1 << (bit % 32));
+            }
+        }
+        ack.flags = ack.flags.with(AckFlags::SELECTIVE);
+        if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
+            ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
+        }
+        ack.sack = Sack { base, highest: end.minus(1), bitmap };
+    }
+
+    /// Takes in an acknowledgement.
+    pub(crate) fn handle_ack(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        path: u8,
+    ) -> Verdict {
+        let ahead = ack.cumulative.distance_from(self.tp.next);
+        let selective = ack.flags.contains(AckFlags::SELECTIVE);
+        if ahead >= 0 || (selective && ack.sack.highest.distance_from(self.tp.next) >= 0) {
+            return shared.drop(DropReason::BadAcknowledgement);
+        }
+        shared.counters.acks_received += 1;
+        self.path_answered(shared, path);
+        if ack.flags.contains(AckFlags::REQUEST) {
+            self.owed.path = path;
+            self.acknowledge_soon(shared);
+        }
+        let edge = ack.cumulative.plus(1 + u32::from(ack.window));
+        if edge.distance_from(self.tp.edge) > 0 {
+            self.tp.edge = edge;
+        }
+        self.note_learned(shared, ack);
+        let round_trip = self.round_trip_of(shared, now, ack);
+        let mut gain = Gain { now, ..Gain::default() };
+        self.advance_oldest(shared, ack.cumulative.next(), &mut gain);
+        if selective {
+            self.digest_map(shared, &ack.sack, &mut gain);
+        }
+        if gain.packets > 0 {
+            self.progressed(shared, now);
+        }
+        self.tell_policy(shared, now, ack, path, round_trip, &gain);
+        // An acknowledgement that was overtaken says what was missing then, not now.
+        if selective && ack.cumulative.next() == self.tp.oldest {
+            self.detect_losses(shared, now, ack, gain.paths);
+        }
+        self.mark_ready(shared);
+        Verdict::Done
+    }
+
+    /// The round trip of the echoed packet, if it was sent once and this is its first news.
+    fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
+        let flags = ack.flags;
+        if !flags.contains(AckFlags::ECHO) || flags.contains(AckFlags::ECHO_RETRY) {
+            return None;
+        }
+        let in_window = ack.echo.distance_from(self.tp.oldest) >= 0
+            && ack.echo.distance_from(self.tp.next) < 0;
+        if !in_window {
+            return None;
+        }
+        let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
+        if sent.is(ACKNOWLEDGED | RESENT) {
+            return None;
+        }
+        let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
+        let sample = now.since(sent.sent_at).saturating_sub(delay);
+        self.note_round_trip(sent.path, sample);
+        Some(sample)
+    }
+
+    fn note_learned(&mut self, shared: &mut Shared, ack: &Ack) {
+        if !ack.flags.contains(AckFlags::LEARNED) || self.peer_learned == Some(ack.learned) {
+            return;
+        }
+        self.peer_learned = Some(ack.learned);
+        for &index in &self.slotted {
+            if index != NONE && shared.messages[index].number == ack.learned {
+                let message = &mut shared.messages[index];
+                message.learned = message.next_index > 0;
+            }
+        }
+    }
+
+    /// Everything before `to` has arrived.
+    fn advance_oldest(&mut self, shared: &mut Shared, to: Psn, gain: &mut Gain) {
+        let from = self.tp.oldest;
+        if to.distance_from(from) <= 0 {
+            return;
+        }
+        let mut psn = from;
+        while psn != to {
+            self.acknowledge(shared, psn, gain);
+            psn = psn.next();
+        }
+        self.tp.oldest = to;
+        if self.send.retire(from, to, &mut shared.send_blocks) {
+            self.feed_starved(shared);
+        }
+    }
+
+    fn digest_map(&mut self, shared: &mut Shared, sack: &Sack, gain: &mut Gain) {
+        for (word, &bits) in sack.bitmap.iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                let psn = sack.base.plus(word as u32 * 32 + bit);
+                if psn.distance_from(self.tp.oldest) >= 0 && psn.distance_from(self.tp.next) < 0 {
+                    self.acknowledge(shared, psn, gain);
+                }
+            }
+        }
+    }
+
+    /// One packet has arrived.
+    fn acknowledge(&mut self, shared: &mut Shared, psn: Psn, gain: &mut Gain) {
+        let record = self.send.record(psn, &mut shared.send_blocks);
+        if record.is(ACKNOWLEDGED) {
+            return;
+        }
+        record.flags |= ACKNOWLEDGED;
+        let sent = *record;
+        let number = usize::from(sent.path);
+        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
+        if sent.is(LOST) {
+            self.lost.unlink(&mut links, psn.value());
+            shared.counters.lost_revoked += 1;
+        } else {
+            self.paths[number].flying.unlink(&mut links, psn.value());
+            self.views[number].in_flight -= 1;
+            self.tp.flight -= u32::from(sent.bytes);
+        }
+        self.learn_from(&sent, gain.now);
+        gain.bytes += u32::from(sent.bytes);
+        gain.packets += 1;
+        gain.paths[number / 64] |= 1 << (number % 64);
+        let message = &mut shared.messages[sent.message];
+        message.outstanding -= 1;
+        if message.outstanding == 0 {
+            self.settle(shared, sent.message);
+        }
+    }
+
+    /// What the arrival of a packet proves of those sent before it on its path.
+    fn learn_from(&mut self, sent: &Sent, now: Instant) {
+        let path = &mut self.paths[usize::from(sent.path)];
+        path.timeouts = 0;
+        let round_trip = self.views[usize::from(sent.path)].smoothed_rtt;
+        let too_soon = now.since(sent.sent_at) < round_trip.divided_by(2);
+        if sent.is(RESENT) && !sent.is(LOST) && too_soon {
+            // It was the first copy that arrived: late, and resent for nothing. The second copy
+            // is still under way and proves nothing of its path.
+            let distance = path.sequence.wrapping_sub(path.acknowledged);
+            self.policy.loss.on_reordering(distance, distance, true);
+            return;
+        }
+        let ahead = sent.path_sequence.wrapping_sub(path.acknowledged) as i32;
+        if ahead > 0 {
+            path.acknowledged = sent.path_sequence;
+        } else {
+            let late = ahead.unsigned_abs();
+            self.policy.loss.on_reordering(late, late, sent.is(LOST));
+        }
+        let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
+        self.newest_acknowledged = Some(newest.max(sent.sent_at));
+    }
+
+    /// Something new was acknowledged: the retransmission timer starts over.
+    fn progressed(&mut self, shared: &mut Shared, now: Instant) {
+        let recovering = core::mem::take(&mut self.backoff) > 0;
+        if self.tp.oldest == self.tp.next {
+            self.disarm(Timer::Retransmit);
+        } else if recovering {
+            // The probe came through: look at once what else it proves lost.
+            self.arm(shared, Timer::Retransmit, now);
+        }
+    }
+
+    fn tell_policy(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        path: u8,
+        rtt: Option<Duration>,
+        gain: &Gain,
+    ) {
+        let marked = ack.marks.wrapping_sub(self.peer_marks);
+        let duplicates = ack.duplicates.wrapping_sub(self.peer_duplicates);
+        // An acknowledgement that was overtaken must not turn the counters back.
+        if marked < 128 {
+            self.peer_marks = ack.marks;
+        }
+        if duplicates < 128 {
+            self.peer_duplicates = ack.duplicates;
+        }
+        if (1..128).contains(&duplicates) {
+            shared.counters.spurious += u64::from(duplicates);
+            self.policy.congestion.on_spurious(now, u32::from(duplicates));
+        }
+        if gain.packets == 0 && rtt.is_none() && !(1..128).contains(&marked) {
+            return;
+        }
+        let marked_packets = if marked < 128 { u32::from(marked) } else { 0 };
+        self.views[usize::from(path)].marked += u64::from(marked_packets);
+        self.policy.congestion.on_ack(&AckSample {
+            now,
+            acked_bytes: gain.bytes,
+            acked_packets: gain.packets,
+            path,
+            rtt,
+            smoothed_rtt: self.round_trip.smoothed,
+            marked_packets,
+            bytes_in_flight: u64::from(self.tp.flight),
+            hint: ack.hint,
+            pressure: ack.flags.contains(AckFlags::PRESSURE),
+            window_limited: core::mem::take(&mut self.window_limited),
+        });
+    }
+
+    /// Is `psn` withheld because it was refused?
+    pub(crate) fn is_refused(&self, psn: Psn) -> bool {
+        self.withheld
+            .iter()
+            .any(|entry| entry.psn == psn && matches!(entry.why, Why::Refused { .. }))
+    }
+}

@@ -1,0 +1,56 @@
+//! What must hold between any two calls, checked on demand.
+
+use super::Channel;
+use crate::arrival::Arrival;
+use crate::pool::NONE;
+use crate::send_window::{ACKNOWLEDGED, LOST};
+use crate::shared::Shared;
+use fairway_wire::JettyId;
+
+impl Channel {
+    /// Recounts what is in flight.
+    ///
+    /// # Panics
+    /// If a count is wrong: our own mistake, never a peer's.
+    pub(crate) fn audit(&mut self, shared: &mut Shared) {
+        let mut flight = 0;
+        let mut lost = 0;
+        let mut on_path = alloc::vec![0; self.paths.len()];
+        let mut psn = self.tp.oldest;
+        while psn != self.tp.next {
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
+            if sent.is(LOST) && !sent.is(ACKNOWLEDGED) {
+                lost += 1;
+            } else if !sent.is(ACKNOWLEDGED) {
+                flight += u32::from(sent.bytes);
+                on_path[usize::from(sent.path)] += 1;
+            }
+            psn = psn.next();
+        }
+        assert_eq!(flight, self.tp.flight, "bytes in flight");
+        for (path, count) in on_path.iter().enumerate() {
+            assert_eq!(*count, self.views[path].in_flight, "packets in flight on path {path}");
+        }
+        let mut listed = 0;
+        let mut at = self.lost.head;
+        while at != NONE {
+            listed += 1;
+            let psn = fairway_wire::Psn::new(at);
+            at = self.send.record(psn, &mut shared.send_blocks).links.next;
+        }
+        assert_eq!(lost, listed, "packets waiting to be resent");
+        let usable = self.views.iter().filter(|view| view.usable).count();
+        assert_eq!(usable as u32, self.usable_paths, "usable paths");
+        assert!(usable > 0, "a channel without a usable path");
+    }
+
+    /// Is a message for this Jetty arriving?
+    pub(crate) fn delivers_to(&self, shared: &Shared, id: JettyId) -> bool {
+        let takes = |arrival: &Arrival| arrival.receive != NONE && arrival.jetty == id;
+        let kept = self.arrivals.iter().any(|&at| at != NONE && takes(&shared.arrivals[at]));
+        kept || self.withheld.iter().any(|entry| match entry.why {
+            super::Why::Placing { arrival } => arrival != NONE && takes(&shared.arrivals[arrival]),
+            super::Why::Refused { .. } => false,
+        })
+    }
+}

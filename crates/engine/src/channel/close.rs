@@ -1,0 +1,138 @@
+//! The end of a channel: closed from here, closed by the peer, or the peer is gone.
+
+use super::{Channel, ChannelState, Timer, Why};
+use crate::api::{Event, Status, Verdict};
+use crate::message::{MessagePlace, Outcome};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::{Close, Duration, Instant};
+
+/// A close is said this often before the channel goes without an answer.
+const CLOSES: u32 = 5;
+/// Time between two closes.
+const CLOSE_INTERVAL: Duration = Duration::from_ms(20);
+/// How long we repeat our answer to a peer's close: longer than it keeps asking.
+const LINGER: Duration = Duration::from_ms(200);
+
+impl Channel {
+    /// Closes from this side: what is pending is flushed.
+    pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
+        self.flush(shared, Status::Flushed);
+        self.state = ChannelState::Closing;
+        self.closes_left = CLOSES;
+        self.say_close(shared, now);
+    }
+
+    fn say_close(&mut self, shared: &mut Shared, now: Instant) {
+        self.closes_left -= 1;
+        self.owed.close = true;
+        // Successive tries take different paths, in case one is dead.
+        self.owed.path = self.choose_path(shared, now, 0, None);
+        self.mark_urgent(shared);
+        self.arm(shared, Timer::Close, now + CLOSE_INTERVAL);
+    }
+
+    pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
+        match self.state {
+            ChannelState::Closing if self.closes_left > 0 => self.say_close(shared, now),
+            ChannelState::Closing => self.closed(shared),
+            ChannelState::Lingering => self.state = ChannelState::Gone,
+            ChannelState::Open | ChannelState::Gone => {}
+        }
+    }
+
+    fn closed(&mut self, shared: &mut Shared) {
+        self.state = ChannelState::Gone;
+        shared.events.push_back(Event::Closed { channel: self.id });
+    }
+
+    pub(crate) fn handle_close(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        close: &Close,
+        path: u8,
+    ) -> Verdict {
+        match self.state {
+            ChannelState::Closing if close.answer => {
+                self.closed(shared);
+                return Verdict::Done;
+            }
+            // Both closed at once: each takes the other's close as the answer.
+            ChannelState::Closing => {
+                self.closed(shared);
+                self.state = ChannelState::Lingering;
+            }
+            ChannelState::Open if !close.answer => {
+                self.flush(shared, Status::PeerClosed);
+                self.state = ChannelState::Lingering;
+                shared.events.push_back(Event::PeerClosed { channel: self.id });
+            }
+            ChannelState::Lingering if !close.answer => {}
+            _ => return Verdict::Done,
+        }
+        self.owed.close = true;
+        self.owed.path = path;
+        self.mark_urgent(shared);
+        self.arm(shared, Timer::Close, now + LINGER);
+        Verdict::Done
+    }
+
+    pub(crate) fn peer_is_dead(&mut self, shared: &mut Shared) {
+        self.flush(shared, Status::PeerDead);
+        self.state = ChannelState::Gone;
+        shared.events.push_back(Event::PeerDead { channel: self.id });
+    }
+
+    /// Ends every operation with `status` and returns everything taken from shared pools.
+    pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
+        self.lost = Default::default();
+        for (path, view) in self.paths.iter_mut().zip(&mut self.views) {
+            path.flying = Default::default();
+            view.in_flight = 0;
+        }
+        self.tp.oldest = self.tp.next;
+        self.tp.flight = 0;
+        self.send.clear(&mut shared.send_blocks);
+        self.tp.receive.clear(&mut shared.bitmap_blocks);
+        while let Some(withheld) = self.withheld.pop() {
+            if let Why::Placing { arrival } = withheld.why
+                && arrival != NONE
+            {
+                self.forget_arrival(shared, arrival);
+            }
+        }
+        self.owed = Default::default();
+        self.armed = 0;
+        // The lists only order what is now flushed as a whole.
+        self.sending = Default::default();
+        self.awaiting_slot = Default::default();
+        self.awaiting_read_slot = Default::default();
+        self.awaiting_receiver = Default::default();
+        for index in 0..shared.messages.high_water() {
+            let message = &mut shared.messages[index];
+            if message.channel != self.index() {
+                continue;
+            }
+            message.place = MessagePlace::Unlisted;
+            message.outstanding = 0;
+            let reported = message.outcome == Outcome::Reported;
+            if reported {
+                self.settle(shared, index);
+            } else {
+                self.end(shared, index, status);
+            }
+        }
+        self.forget_all_arrivals(shared);
+        self.feed_starved(shared);
+    }
+
+    fn forget_all_arrivals(&mut self, shared: &mut Shared) {
+        for slot in 0..self.arrivals.len() {
+            let index = self.arrivals[slot];
+            if index != NONE {
+                self.forget_arrival(shared, index);
+            }
+        }
+    }
+}

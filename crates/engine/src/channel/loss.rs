@@ -1,0 +1,160 @@
+//! Finding what is lost: by what later acknowledgements prove, and by the timer.
+
+use super::{Channel, Timer};
+use crate::pool::NONE;
+use crate::send_window::{LOST, Sent, SentLinks};
+use crate::shared::Shared;
+use fairway_policy::{Evidence, LossSample};
+use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
+
+impl Channel {
+    /// Asks the detector about the oldest packets of each path on which news came.
+    ///
+    /// Only an explicit report counts: a packet outside the map's range is unknown, not missing.
+    pub(crate) fn detect_losses(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        touched: [u64; 4],
+    ) {
+        for (word, &bits) in touched.iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
+                bits &= bits - 1;
+                self.detect_on_path(shared, now, ack, path);
+            }
+        }
+    }
+
+    fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) {
+        let mut lost_bytes = 0;
+        loop {
+            let head = self.paths[usize::from(path)].flying.head;
+            if head == NONE {
+                break;
+            }
+            let psn = Psn::new(head);
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
+            let overtaken =
+                self.paths[usize::from(path)].acknowledged.wrapping_sub(sent.path_sequence) as i32;
+            if overtaken <= 0 || !self.is_reported_missing(psn, &ack.sack) {
+                break;
+            }
+            let psn_distance = ack.sack.highest.distance_from(psn).max(0) as u32;
+            let evidence = Evidence {
+                path_distance: overtaken as u32,
+                psn_distance,
+                beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
+                    && psn_distance > shared.profile.reorder_tolerance,
+                age: now.since(sent.sent_at),
+                smoothed_rtt: self.views[usize::from(path)].smoothed_rtt,
+            };
+            if !self.policy.loss.is_lost(&evidence) {
+                break;
+            }
+            lost_bytes += u32::from(sent.bytes);
+            self.declare_lost(shared, psn, &sent);
+        }
+        if lost_bytes > 0 {
+            self.tell_loss(now, lost_bytes, path, false);
+        }
+    }
+
+    fn is_reported_missing(&self, psn: Psn, sack: &Sack) -> bool {
+        let bit = psn.distance_from(sack.base);
+        psn == self.tp.oldest
+            || ((0..SACK_BITS as i32).contains(&bit) && psn.is_before(sack.highest))
+    }
+
+    /// Moves a packet from its path to the list of those to be resent.
+    pub(crate) fn declare_lost(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
+        self.take_from_path(shared, psn, sent);
+        self.views[usize::from(sent.path)].lost += 1;
+        shared.counters.lost += 1;
+    }
+
+    /// Has a packet resent without calling it lost.
+    pub(crate) fn take_from_path(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
+        self.send.record(psn, &mut shared.send_blocks).flags |= LOST;
+        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
+        self.paths[usize::from(sent.path)].flying.unlink(&mut links, psn.value());
+        self.lost.push_back(&mut links, psn.value());
+        self.views[usize::from(sent.path)].in_flight -= 1;
+        self.tp.flight -= u32::from(sent.bytes);
+    }
+
+    fn tell_loss(&mut self, now: Instant, lost_bytes: u32, path: u8, by_timeout: bool) {
+        let smoothed_rtt = self.round_trip.smoothed;
+        let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
+        self.policy.congestion.on_loss(&sample);
+    }
+
+    /// The oldest packet of some path is overdue. It is resent as a probe; the others of its path
+    /// follow only if packets that were sent later have been acknowledged, so that a peer that was
+    /// merely asleep is not sent everything twice.
+    pub(crate) fn retransmit_timer(&mut self, shared: &mut Shared, now: Instant) {
+        if self.tp.oldest == self.tp.next {
+            return;
+        }
+        let timeout = self.timeout(shared);
+        let mut next: Option<Instant> = None;
+        let mut fired = false;
+        for path in 0..self.paths.len() as u32 {
+            let lost = self.expire_path(shared, now, path as u8);
+            fired |= lost > 0;
+            if lost > 0 {
+                self.tell_loss(now, lost, path as u8, true);
+            }
+            let head = self.paths[path as usize].flying.head;
+            if head != NONE {
+                let sent_at = self.send.record(Psn::new(head), &mut shared.send_blocks).sent_at;
+                let due = (sent_at + timeout).max(now + timeout.divided_by(4));
+                next = Some(next.map_or(due, |at| at.min(due)));
+            }
+        }
+        if fired {
+            self.backoff += 1;
+            shared.counters.timeouts += 1;
+            self.mark_ready(shared);
+        }
+        let again = now + self.timeout(shared);
+        let at = if fired { again } else { next.unwrap_or(again) };
+        self.arm(shared, Timer::Retransmit, at);
+    }
+
+    /// Declares lost what is overdue on one path; gives the bytes.
+    fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
+        let timeout = self.timeout(shared);
+        let mut bytes = 0;
+        let mut down = false;
+        loop {
+            let head = self.paths[usize::from(path)].flying.head;
+            if head == NONE {
+                return bytes;
+            }
+            let psn = Psn::new(head);
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
+            if !down && now.is_before(sent.sent_at + timeout) {
+                return bytes;
+            }
+            let passed = self
+                .newest_acknowledged
+                .is_some_and(|newest| (sent.sent_at + self.round_trip.smoothed).is_before(newest));
+            if bytes > 0 && !passed && !down {
+                return bytes;
+            }
+            if bytes == 0 {
+                down = self.path_timed_out(shared, path, passed);
+                if down {
+                    self.paths[usize::from(path)].down_since = now;
+                    let at = now + shared.profile.path_probe;
+                    self.arm(shared, Timer::PathProbe, at);
+                }
+            }
+            bytes += u32::from(sent.bytes);
+            self.declare_lost(shared, psn, &sent);
+        }
+    }
+}

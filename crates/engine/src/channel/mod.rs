@@ -1,0 +1,275 @@
+//! A TP channel: the reliable, multi-path connection to one remote host that all Jetties share.
+//!
+//! The work is split by direction: `transmit` pulls packets out, `receive` judges data packets,
+//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `settle`
+//! ends messages, `timers` and `paths` are what their names say.
+
+mod acknowledge;
+mod audit;
+mod close;
+mod loss;
+mod paths;
+mod receive;
+mod refuse;
+mod settle;
+mod slots;
+mod timers;
+mod transmit;
+
+pub(crate) use paths::Path;
+pub(crate) use slots::Slots;
+pub(crate) use timers::Timer;
+
+use crate::api::{ChannelConfig, ChannelId};
+use crate::limits::Limits;
+use crate::list::List;
+use crate::pool::NONE;
+use crate::receive_window::ReceiveWindow;
+use crate::send_window::SendWindow;
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use fairway_policy::{PathView, PolicySet};
+use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Refusal, Route, Tpn};
+
+/// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
+/// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
+#[derive(Debug)]
+pub(crate) struct TpChannel {
+    pub(crate) receive: ReceiveWindow,
+    pub(crate) remote: Cna,
+    pub(crate) remote_tpn: Tpn,
+    /// The next PSN to be used.
+    pub(crate) next: Psn,
+    /// The oldest PSN not acknowledged; equal to `next` if none is.
+    pub(crate) oldest: Psn,
+    /// The peer tracks PSNs before this one.
+    pub(crate) edge: Psn,
+    /// Bytes in flight, headers included.
+    pub(crate) flight: u32,
+    pub(crate) next_message: Msn,
+    /// The data packet that arrived last.
+    pub(crate) echo: Psn,
+}
+
+const _: () = assert!(size_of::<TpChannel>() == 56);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChannelState {
+    /// Data may flow.
+    Open,
+    /// We have said that we close, and wait for the answer.
+    Closing,
+    /// The peer has closed; we only repeat our answer.
+    Lingering,
+    /// To be removed by the NIC.
+    Gone,
+}
+
+/// A packet that has arrived but must not be acknowledged yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Withheld {
+    pub(crate) psn: Psn,
+    pub(crate) why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its payload is being put in place. If `arrival` is not `NONE`, it is all there is of that
+    /// message, which is kept nowhere else.
+    Placing { arrival: u32 },
+    /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
+    /// a repeat of the packet only repeats the NAK.
+    Refused { message: Msn, reason: Refusal, nak_due: bool },
+}
+
+/// What is owed to the peer as receiver of its data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Owed {
+    /// Data packets since the last acknowledgement.
+    pub(crate) unacknowledged: u32,
+    pub(crate) due: bool,
+    /// The path on which the newest data came, and acknowledgements go.
+    pub(crate) path: u8,
+    /// `TpChannel::echo` has not been echoed yet.
+    pub(crate) echo: bool,
+    pub(crate) echo_retry: bool,
+    pub(crate) echo_at: Instant,
+    pub(crate) marks: u8,
+    pub(crate) duplicates: u8,
+    /// The newest message whose start is known.
+    pub(crate) learned: Option<Msn>,
+    /// The next selective acknowledgement reports the newest packets and not the oldest gap.
+    pub(crate) report_newest: bool,
+    pub(crate) naks: u32,
+    /// Answer a close.
+    pub(crate) close: bool,
+    pub(crate) keep_alive: bool,
+    /// Some path owes a probe.
+    pub(crate) probes: u32,
+}
+
+/// The burst that is leaving on one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chunk {
+    pub(crate) path: u8,
+    pub(crate) left: u32,
+    /// It consists of small messages, which keep to a path of their own.
+    pub(crate) small: bool,
+}
+
+/// Round trips of the channel as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoundTrip {
+    pub(crate) smoothed: Duration,
+    pub(crate) deviation: Duration,
+}
+
+pub(crate) struct Channel {
+    pub(crate) tp: TpChannel,
+    pub(crate) id: ChannelId,
+    pub(crate) state: ChannelState,
+    pub(crate) mtu: u32,
+    pub(crate) send: SendWindow,
+    pub(crate) withheld: Vec<Withheld>,
+    pub(crate) owed: Owed,
+    /// Messages with something to send, in turn.
+    pub(crate) sending: List,
+    pub(crate) awaiting_slot: List,
+    pub(crate) awaiting_read_slot: List,
+    pub(crate) awaiting_receiver: List,
+    /// PSNs to be resent.
+    pub(crate) lost: List,
+    /// Slots of our messages at the peer.
+    pub(crate) message_slots: Slots,
+    /// Which of our messages has a message slot.
+    pub(crate) slotted: Box<[u32]>,
+    /// Read slots: which of our reads has one.
+    pub(crate) read_slots: Slots,
+    pub(crate) reads: Box<[u32]>,
+    /// Arrivals by the slot the peer chose.
+    pub(crate) arrivals: Box<[u32]>,
+    /// Answers to the peer's reads that are on their way.
+    pub(crate) responses: u32,
+    pub(crate) views: Vec<PathView>,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) usable_paths: u32,
+    pub(crate) chunk: Chunk,
+    pub(crate) small_path: u8,
+    /// Bytes the message in turn may still send before the next one's turn.
+    pub(crate) turn_left: u32,
+    pub(crate) policy: PolicySet,
+    pub(crate) round_trip: RoundTrip,
+    /// When the packet that was acknowledged last, by time of sending, had been sent.
+    pub(crate) newest_acknowledged: Option<Instant>,
+    /// Time-outs since the last acknowledgement of anything new.
+    pub(crate) backoff: u32,
+    pub(crate) window_limited: bool,
+    pub(crate) paced_until: Instant,
+    pub(crate) peer_marks: u8,
+    pub(crate) peer_duplicates: u8,
+    pub(crate) peer_learned: Option<Msn>,
+    pub(crate) last_heard: Instant,
+    pub(crate) closes_left: u32,
+    pub(crate) timers: [Instant; Timer::COUNT],
+    pub(crate) armed: u8,
+    pub(crate) in_ready: bool,
+    pub(crate) in_urgent: bool,
+    pub(crate) in_starved: bool,
+}
+
+impl Channel {
+    pub(crate) fn new(
+        id: ChannelId,
+        config: ChannelConfig,
+        limits: &Limits,
+        now: Instant,
+    ) -> Box<Self> {
+        let slots = config.remote_message_slots.min(limits.message_slots);
+        let reads = config.remote_read_slots.min(limits.read_slots);
+        let paths = config.paths as usize;
+        let none = |count: u32| alloc::vec![NONE; count as usize].into_boxed_slice();
+        Box::new(Channel {
+            tp: TpChannel {
+                receive: ReceiveWindow::new(config.remote_first_psn, limits.window_packets),
+                remote: config.remote,
+                remote_tpn: config.remote_tpn,
+                next: config.first_psn,
+                oldest: config.first_psn,
+                edge: config.first_psn.plus(config.remote_window),
+                flight: 0,
+                next_message: Msn::new(0),
+                echo: config.remote_first_psn,
+            },
+            id,
+            state: ChannelState::Open,
+            mtu: config.mtu,
+            send: SendWindow::new(limits.window_packets),
+            withheld: Vec::with_capacity(limits.withheld as usize),
+            owed: Owed::default(),
+            sending: List::default(),
+            awaiting_slot: List::default(),
+            awaiting_read_slot: List::default(),
+            awaiting_receiver: List::default(),
+            lost: List::default(),
+            message_slots: Slots::new(slots),
+            slotted: none(slots),
+            read_slots: Slots::new(reads),
+            reads: none(reads),
+            arrivals: none(limits.message_slots),
+            responses: 0,
+            views: alloc::vec![PathView { usable: true, ..PathView::default() }; paths],
+            paths: alloc::vec![Path::new(now); paths],
+            usable_paths: config.paths,
+            chunk: Chunk::default(),
+            small_path: (id.0 % config.paths) as u8,
+            turn_left: 0,
+            policy: config.policy,
+            round_trip: RoundTrip::default(),
+            newest_acknowledged: None,
+            backoff: 0,
+            window_limited: false,
+            paced_until: now,
+            peer_marks: 0,
+            peer_duplicates: 0,
+            peer_learned: None,
+            last_heard: now,
+            closes_left: 0,
+            timers: [Instant::ZERO; Timer::COUNT],
+            armed: 0,
+            in_ready: false,
+            in_urgent: false,
+            in_starved: false,
+        })
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.id.index() as u32
+    }
+
+    pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
+        Route {
+            source: shared.cna,
+            destination: self.tp.remote,
+            source_tpn: self.id.tpn(),
+            destination_tpn: self.tp.remote_tpn,
+            path,
+        }
+    }
+
+    /// There may be data to send: take a place in the queue for it.
+    pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
+        if !self.in_ready {
+            self.in_ready = true;
+            shared.ready.push(self.index());
+        }
+    }
+
+    /// Something is owed that goes before data.
+    pub(crate) fn mark_urgent(&mut self, shared: &mut Shared) {
+        if !self.in_urgent {
+            self.in_urgent = true;
+            shared.urgent.push(self.index());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Refusals, on both sides.
+//!
+//! A refusal is final the moment it is made: the packet counts as arrived, so that no repeat of it
+//! can be judged anew, but it is withheld from acknowledgements until its sender has confirmed, by
+//! a [`Void`](fairway_wire::Void) in its place, that it knows. So a message can never be reported
+//! as done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
+//! under a new number can never be delivered twice.
+
+use super::{Channel, Timer, Why, Withheld};
+use crate::api::{DropReason, Status, Verdict};
+use crate::canary::Canary;
+use crate::message::{MessagePlace, Outcome};
+use crate::send_window::{ACKNOWLEDGED, LOST, VOID};
+use crate::shared::Shared;
+use fairway_wire::{Data, Duration, Instant, Nak, Psn, Refusal};
+
+impl Channel {
+    pub(crate) fn refuse(&mut self, shared: &mut Shared, data: &Data, reason: Refusal) {
+        if reason == Refusal::ReceiverNotReady {
+            shared.counters.not_ready += 1;
+        }
+        let why = Why::Refused { message: data.message, reason, nak_due: true };
+        self.withheld.push(Withheld { psn: data.psn, why });
+        self.owed.naks += 1;
+        self.mark_urgent(shared);
+    }
+
+    /// The refused packet came again: its NAK was lost, or has crossed it.
+    pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
+        let Some(at) = self.withheld.iter().position(|entry| entry.psn == psn) else { return };
+        if let Why::Refused { nak_due, reason, .. } = &mut self.withheld[at].why {
+            if cfg!(feature = "canary")
+                && shared.canary == Some(Canary::ReviveRefused)
+                && *reason == Refusal::ReceiverNotReady
+            {
+                self.withheld.swap_remove(at);
+                return;
+            }
+            if !*nak_due {
+                *nak_due = true;
+                self.owed.naks += 1;
+                self.mark_urgent(shared);
+            }
+        }
+    }
+
+    pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
+        self.owed.naks -= 1;
+        let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
+        for entry in &mut self.withheld {
+            if let Why::Refused { message, reason, nak_due } = &mut entry.why {
+                if core::mem::take(nak_due) {
+                    shared.counters.naks_sent += 1;
+                    let retry_after_us =
+                        if *reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
+                    return Some(Nak {
+                        psn: entry.psn,
+                        message: *message,
+                        reason: *reason,
+                        retry_after_us,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    /// The sender knows of the refusal of `psn`; false if there was none.
+    pub(crate) fn confirm_refusal(&mut self, psn: Psn) -> bool {
+        let found = self.withheld.iter().position(|entry| entry.psn == psn);
+        let Some(at) = found.filter(|_| self.is_refused(psn)) else { return false };
+        let entry = self.withheld.swap_remove(at);
+        if let Why::Refused { nak_due: true, .. } = entry.why {
+            self.owed.naks -= 1;
+        }
+        true
+    }
+
+    /// A message of ours was refused.
+    pub(crate) fn handle_nak(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        nak: &Nak,
+        path: u8,
+    ) -> Verdict {
+        let in_window = nak.psn.distance_from(self.tp.oldest) >= 0
+            && nak.psn.distance_from(self.tp.next) < 0;
+        if !in_window {
+            return shared.drop(DropReason::BadAcknowledgement);
+        }
+        let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
+        if sent.is(ACKNOWLEDGED) || shared.messages[sent.message].number != nak.message {
+            return shared.drop(DropReason::BadAcknowledgement);
+        }
+        self.path_answered(shared, path);
+        if sent.is(VOID) {
+            return Verdict::Done;
+        }
+        self.send.record(nak.psn, &mut shared.send_blocks).flags |= VOID;
+        if !sent.is(LOST) {
+            self.take_from_path(shared, nak.psn, &sent);
+        }
+        let wait = Duration::from_us(u64::from(nak.retry_after_us));
+        self.give_up(shared, sent.message, nak.reason, now + wait);
+        self.mark_ready(shared);
+        Verdict::Done
+    }
+
+    /// Stops sending a refused message; what becomes of it is settled when nothing is in flight.
+    fn give_up(&mut self, shared: &mut Shared, index: u32, reason: Refusal, retry_at: Instant) {
+        let status = match reason {
+            Refusal::ReceiverNotReady => Status::ReceiverNotReady,
+            Refusal::Access => Status::RemoteAccess,
+            Refusal::Rights => Status::RemoteRights,
+            Refusal::NoJetty => Status::RemoteNoJetty,
+            Refusal::Length => Status::RemoteLength,
+            Refusal::Operation => Status::RemoteOperation,
+        };
+        let limit = shared.profile.not_ready_retries;
+        let message = &mut shared.messages[index];
+        if message.outcome != Outcome::Open {
+            return;
+        }
+        let again = reason == Refusal::ReceiverNotReady && (limit == 7 || message.retries < limit);
+        message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
+        message.retry_at = retry_at;
+        if message.place == MessagePlace::Sending {
+            message.place = MessagePlace::Unlisted;
+            self.sending.unlink(&mut shared.messages, index);
+            self.turn_left = 0;
+        }
+    }
+
+    /// Refused messages whose time has come go back into the queue.
+    pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
+        let mut at = self.awaiting_receiver.head;
+        let mut earliest: Option<Instant> = None;
+        while at != crate::pool::NONE {
+            let message = &mut shared.messages[at];
+            let next = message.links.next;
+            if now.is_before(message.retry_at) {
+                let due = message.retry_at;
+                earliest = Some(earliest.map_or(due, |other| other.min(due)));
+            } else {
+                message.place = MessagePlace::Sending;
+                self.awaiting_receiver.unlink(&mut shared.messages, at);
+                self.sending.push_back(&mut shared.messages, at);
+                self.mark_ready(shared);
+            }
+            at = next;
+        }
+        if let Some(due) = earliest {
+            self.arm(shared, Timer::NotReady, due);
+        }
+    }
+}

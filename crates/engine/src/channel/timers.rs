@@ -1,0 +1,106 @@
+//! A channel's timers.
+
+use super::{Channel, ChannelState};
+use crate::shared::Shared;
+use fairway_wire::Instant;
+
+/// What a channel waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Timer {
+    /// The oldest packet of some path has not been acknowledged.
+    Retransmit,
+    /// An acknowledgement was held back in the hope of covering more.
+    Acknowledge,
+    /// A refused message is to be tried again.
+    NotReady,
+    /// Ask whether the peer is alive.
+    KeepAlive,
+    /// Ask whether a path that was taken out works again.
+    PathProbe,
+    /// The dequeue rate allows the next packet.
+    Pace,
+    /// Repeat the close, or stop lingering.
+    Close,
+}
+
+impl Timer {
+    pub(crate) const COUNT: usize = 7;
+    const ALL: [Timer; Self::COUNT] = [
+        Timer::Retransmit,
+        Timer::Acknowledge,
+        Timer::NotReady,
+        Timer::KeepAlive,
+        Timer::PathProbe,
+        Timer::Pace,
+        Timer::Close,
+    ];
+}
+
+impl Channel {
+    #[inline]
+    pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
+        self.timers[timer as usize] = at;
+        self.armed |= 1 << timer as u8;
+        shared.deadlines.wake_by(self.index(), at);
+    }
+
+    pub(crate) fn disarm(&mut self, timer: Timer) {
+        self.armed &= !(1 << timer as u8);
+    }
+
+    pub(crate) fn is_armed(&self, timer: Timer) -> bool {
+        self.armed & (1 << timer as u8) != 0
+    }
+
+    /// Does what is due, and asks to be woken for the rest.
+    pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
+        for timer in Timer::ALL {
+            if self.is_armed(timer) && now.is_at_or_after(self.timers[timer as usize]) {
+                self.disarm(timer);
+                self.fire(shared, timer, now);
+            }
+        }
+        for timer in Timer::ALL {
+            if self.is_armed(timer) {
+                shared.deadlines.wake_by(self.index(), self.timers[timer as usize]);
+            }
+        }
+    }
+
+    fn fire(&mut self, shared: &mut Shared, timer: Timer, now: Instant) {
+        if timer == Timer::Close {
+            return self.close_timer(shared, now);
+        }
+        if self.state != ChannelState::Open {
+            return;
+        }
+        match timer {
+            Timer::Retransmit => self.retransmit_timer(shared, now),
+            Timer::Acknowledge => {
+                self.owed.due = true;
+                self.mark_urgent(shared);
+            }
+            Timer::NotReady => self.not_ready_timer(shared, now),
+            Timer::KeepAlive => self.keep_alive_timer(shared, now),
+            Timer::PathProbe => self.path_probe_timer(shared, now),
+            Timer::Pace => self.mark_ready(shared),
+            Timer::Close => {}
+        }
+    }
+
+    pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
+        let silence = now.since(self.last_heard);
+        if silence >= shared.profile.peer_dead {
+            return self.peer_is_dead(shared);
+        }
+        if silence >= shared.profile.keep_alive {
+            self.owed.keep_alive = true;
+            self.mark_urgent(shared);
+        }
+        let at = (now + shared.profile.keep_alive).min(self.last_heard + shared.profile.peer_dead);
+        // A deadline that has passed by rounding must still lie ahead, or the timer would spin.
+        let at = if now.is_before(at) { at } else { now + shared.profile.keep_alive };
+        self.arm(shared, Timer::KeepAlive, at);
+    }
+}

@@ -1,0 +1,338 @@
+//! Packets out: control first, then what was lost, then what is new.
+
+use super::{Channel, ChannelState, Timer};
+use crate::api::{LocalRange, Transmit};
+use crate::message::{Message, MessageKind, MessagePlace, Outcome};
+use crate::pool::NONE;
+use crate::send_window::{LOST, RESENT, Sent, SentLinks, VOID};
+use crate::shared::Shared;
+use crate::list::Links;
+use fairway_wire::{Access, Close, Data, Duration, Instant, Operation, Packet, Psn, Void};
+
+/// What the headers of a data packet take of the window, in bytes (the largest of ours).
+const HEADER_BYTES: u32 = 80;
+/// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
+const LEARNED_SAVES: u64 = 20;
+/// What a message may send before another one's turn, in bytes.
+const TURN_BYTES: u32 = 64 * 1024;
+
+impl Channel {
+    /// The next packet that goes before data: close, refusals, acknowledgement, probes.
+    pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        if self.owed.close {
+            self.owed.close = false;
+            let answer = self.state == ChannelState::Lingering;
+            let path = self.owed.path;
+            return Some(self.bare(shared, path, Packet::Close(Close { answer })));
+        }
+        if self.state != ChannelState::Open {
+            return None;
+        }
+        if self.owed.naks > 0 {
+            if let Some(nak) = self.take_nak(shared) {
+                let path = self.owed.path;
+                return Some(self.bare(shared, path, Packet::Nak(nak)));
+            }
+        }
+        if self.owed.due {
+            let ack = self.take_ack(shared, now, false);
+            let path = self.owed.path;
+            return Some(self.bare(shared, path, Packet::Ack(ack)));
+        }
+        self.next_probe(shared, now)
+    }
+
+    fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        let path = if self.owed.probes > 0 {
+            self.owed.probes -= 1;
+            let path = self.paths.iter().position(|path| path.probe_due)?;
+            self.paths[path].probe_due = false;
+            self.paths[path].probed = true;
+            path as u8
+        } else if self.owed.keep_alive {
+            self.owed.keep_alive = false;
+            self.choose_path(shared, now, 0, None)
+        } else {
+            return None;
+        };
+        shared.counters.probes_sent += 1;
+        let ack = self.take_ack(shared, now, true);
+        Some(self.bare(shared, path, Packet::Ack(ack)))
+    }
+
+    fn bare(&self, shared: &Shared, path: u8, packet: Packet) -> Transmit {
+        Transmit {
+            channel: self.id,
+            route: self.route(shared, path),
+            packet,
+            gather: LocalRange::default(),
+        }
+    }
+
+    /// The next data packet, if window, pace and peer allow one.
+    pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        if self.state != ChannelState::Open {
+            return None;
+        }
+        if now.is_before(self.paced_until) {
+            self.arm(shared, Timer::Pace, self.paced_until);
+            return None;
+        }
+        if !self.lost.is_empty() {
+            return self.resend(shared, now);
+        }
+        let index = self.next_message(shared)?;
+        self.send_new(shared, index, now)
+    }
+
+    /// The message whose turn it is and which has, or needs no, slot.
+    fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
+        while self.sending.head != NONE {
+            let index = self.sending.head;
+            let message = &shared.messages[index];
+            let (slots, owners) = match message.kind {
+                _ if message.has_slot => return Some(index),
+                MessageKind::Read => (&mut self.read_slots, &mut self.reads),
+                MessageKind::ReadResponse => return Some(index),
+                _ if !message.is_multi() => return Some(index),
+                _ => (&mut self.message_slots, &mut self.slotted),
+            };
+            if let Some(slot) = slots.take() {
+                owners[usize::from(slot)] = index;
+                let message = &mut shared.messages[index];
+                message.slot = slot;
+                message.has_slot = true;
+                return Some(index);
+            }
+            self.sending.unlink(&mut shared.messages, index);
+            let message = &mut shared.messages[index];
+            if message.kind == MessageKind::Read {
+                message.place = MessagePlace::AwaitingReadSlot;
+                self.awaiting_read_slot.push_back(&mut shared.messages, index);
+            } else {
+                message.place = MessagePlace::AwaitingSlot;
+                self.awaiting_slot.push_back(&mut shared.messages, index);
+            }
+        }
+        None
+    }
+
+    fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
+        let message = shared.messages[index];
+        let psn = self.tp.next;
+        let payload = message.payload(message.next_index, self.mtu);
+        let bytes = payload + HEADER_BYTES;
+        let window = self.policy.congestion.window_bytes();
+        let flight = u64::from(self.tp.flight);
+        if flight > 0 && flight + u64::from(bytes) > window {
+            self.window_limited = true;
+            return None;
+        }
+        let used = psn.distance_from(self.tp.oldest) as u32;
+        if used >= self.send.capacity() || self.tp.edge.distance_from(psn) <= 0 {
+            return None;
+        }
+        if !self.send.admit(psn, &mut shared.send_blocks) {
+            if !self.in_starved {
+                self.in_starved = true;
+                shared.starved.push(self.index());
+            }
+            return None;
+        }
+        let path = self.chunk_path(shared, &message, bytes, now);
+        self.tp.next = psn.next();
+        *self.send.record(psn, &mut shared.send_blocks) = Sent {
+            message: index,
+            index: message.next_index,
+            bytes: bytes as u16,
+            flags: 0,
+            ..Sent::UNUSED
+        };
+        let last = self.advance_message(shared, index, bytes);
+        self.launch(shared, psn, path, now);
+        let idle = last && self.sending.is_empty();
+        let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
+        let message = shared.messages[index];
+        let ack_request = idle || full || self.chunk.left == 0;
+        let operation = operation_of(&message);
+        if operation == Operation::Learned {
+            shared.counters.learned_sent += 1;
+            shared.counters.learned_bytes_saved += LEARNED_SAVES;
+        }
+        shared.counters.data_sent += 1;
+        shared.counters.payload_sent += u64::from(payload);
+        let packet_index = message.next_index - 1;
+        let packet = Packet::Data(Data {
+            psn,
+            message: message.number,
+            index: packet_index,
+            jetty: message.jetty,
+            transaction: message.transaction,
+            slot: message.slot,
+            ack_request,
+            retry: false,
+            last,
+            operation,
+        });
+        Some(self.with_payload(shared, path, packet, &message, packet_index))
+    }
+
+    /// Counts packet `next_index` of the message as sent; true if it was the last.
+    fn advance_message(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
+        let message = &mut shared.messages[index];
+        if message.next_index == 0 {
+            message.number = self.tp.next_message;
+            self.tp.next_message = self.tp.next_message.next();
+        }
+        message.next_index += 1;
+        message.outstanding += 1;
+        let last = message.next_index == message.packets;
+        if self.turn_left == 0 {
+            self.turn_left = TURN_BYTES;
+        }
+        self.turn_left = self.turn_left.saturating_sub(bytes);
+        if last {
+            message.place = MessagePlace::Unlisted;
+            self.sending.unlink(&mut shared.messages, index);
+            self.turn_left = 0;
+        } else if self.turn_left == 0 && self.sending.head != self.sending.tail {
+            self.sending.unlink(&mut shared.messages, index);
+            self.sending.push_back(&mut shared.messages, index);
+        }
+        last
+    }
+
+    /// The path of the current chunk, or of a new one.
+    fn chunk_path(&mut self, shared: &mut Shared, message: &Message, bytes: u32, now: Instant) -> u8 {
+        let small = message.kind == MessageKind::Read
+            || message.local.length <= shared.profile.small_message_bytes;
+        let stale = !self.views[usize::from(self.chunk.path)].usable;
+        if self.chunk.left == 0 || self.chunk.small != small || stale {
+            let remaining = message.remaining(self.mtu) + u64::from(HEADER_BYTES);
+            let size = if small { TURN_BYTES } else { self.policy.congestion.chunk_bytes(remaining) };
+            self.chunk.small = small;
+            self.chunk.path = if small {
+                self.path_for_small(shared, now)
+            } else {
+                self.choose_path(shared, now, size, None)
+            };
+            // A chunk is whole packets, and a message's packets are cut by the MTU.
+            self.chunk.left = size.max(bytes);
+        }
+        self.chunk.left -= bytes.min(self.chunk.left);
+        if self.chunk.left < bytes && !small {
+            self.chunk.left = 0;
+        }
+        self.chunk.path
+    }
+
+    /// Sends the packet that has waited longest to be resent.
+    fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        let psn = Psn::new(self.lost.head);
+        let sent = *self.send.record(psn, &mut shared.send_blocks);
+        let window = self.policy.congestion.window_bytes();
+        let fits = u64::from(self.tp.flight) + u64::from(sent.bytes) <= window || self.tp.flight == 0;
+        if !fits && !self.policy.congestion.permit_retransmit(now, u32::from(sent.bytes)) {
+            self.window_limited = true;
+            return None;
+        }
+        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
+        self.lost.unlink(&mut links, psn.value());
+        let message = shared.messages[sent.message];
+        let given_up = message.outcome != Outcome::Open && message.outcome != Outcome::Reported;
+        let void = sent.is(VOID) || given_up;
+        let record = self.send.record(psn, &mut shared.send_blocks);
+        record.flags = (sent.flags & !LOST) | RESENT | if void { VOID } else { 0 };
+        let avoid = Some(sent.path);
+        if self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
+            self.chunk.left = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
+            self.chunk.path = self.choose_path(shared, now, self.chunk.left, avoid);
+            self.chunk.small = false;
+        }
+        self.chunk.left = self.chunk.left.saturating_sub(u32::from(sent.bytes));
+        let path = self.chunk.path;
+        self.launch(shared, psn, path, now);
+        let ack_request = self.lost.is_empty() || self.chunk.left < u32::from(sent.bytes);
+        if void {
+            shared.counters.voids_sent += 1;
+            let void = Void { psn, message: message.number, ack_request: true };
+            return Some(self.bare(shared, path, Packet::Void(void)));
+        }
+        shared.counters.data_resent += 1;
+        shared.counters.payload_sent += u64::from(message.payload(sent.index, self.mtu));
+        let packet = Packet::Data(Data {
+            psn,
+            message: message.number,
+            index: sent.index,
+            jetty: message.jetty,
+            transaction: message.transaction,
+            slot: message.slot,
+            ack_request,
+            retry: true,
+            last: sent.index + 1 == message.packets,
+            operation: operation_of(&message),
+        });
+        Some(self.with_payload(shared, path, packet, &message, sent.index))
+    }
+
+    /// Books a packet as in flight on `path`.
+    fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
+        let state = &mut self.paths[usize::from(path)];
+        state.sequence = state.sequence.wrapping_add(1);
+        let record = self.send.record(psn, &mut shared.send_blocks);
+        record.sent_at = now;
+        record.path = path;
+        record.path_sequence = state.sequence;
+        record.links = Links::UNLINKED;
+        let bytes = u32::from(record.bytes);
+        self.tp.flight += bytes;
+        let view = &mut self.views[usize::from(path)];
+        view.in_flight += 1;
+        view.sent += 1;
+        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
+        state.flying.push_back(&mut links, psn.value());
+        if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
+            let gap = u64::from(bytes).saturating_mul(1_000_000_000_000) / rate.max(1);
+            self.paced_until = self.paced_until.max(now) + Duration::from_ps(gap);
+        }
+        if !self.is_armed(Timer::Retransmit) && !shared.is_planted(crate::Canary::ForgetTimer) {
+            let at = now + self.timeout(shared);
+            self.arm(shared, Timer::Retransmit, at);
+        }
+    }
+
+    fn with_payload(
+        &self,
+        shared: &Shared,
+        path: u8,
+        packet: Packet,
+        message: &Message,
+        index: u32,
+    ) -> Transmit {
+        let gather = LocalRange {
+            segment: message.local.segment,
+            offset: message.local.offset + u64::from(index) * u64::from(self.mtu),
+            length: message.payload(index, self.mtu),
+        };
+        Transmit { channel: self.id, route: self.route(shared, path), packet, gather }
+    }
+}
+
+fn operation_of(message: &Message) -> Operation {
+    let access = Access {
+        address: message.remote_address,
+        length: message.local.length,
+        token_id: message.token_id,
+        token_value: message.token_value,
+    };
+    let (target, length, immediate) = (message.target, message.local.length, message.immediate);
+    match message.kind {
+        MessageKind::Read => Operation::Read { access },
+        MessageKind::ReadResponse => Operation::ReadResponse,
+        _ if message.learned => Operation::Learned,
+        MessageKind::Write => Operation::Write { access },
+        MessageKind::WriteImmediate => Operation::WriteImmediate { access, target, immediate },
+        MessageKind::Send => Operation::Send { target, length },
+        MessageKind::SendImmediate => Operation::SendImmediate { target, length, immediate },
+    }
+}

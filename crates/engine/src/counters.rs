@@ -1,0 +1,59 @@
+//! What the NIC has done, in numbers that only grow.
+
+use crate::api::DropReason;
+
+/// Counts since the NIC was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Data packets sent for the first time.
+    pub data_sent: u64,
+    /// Data packets sent again.
+    pub data_resent: u64,
+    /// Payload bytes in data packets, resent ones included.
+    pub payload_sent: u64,
+    /// Acknowledgements sent.
+    pub acks_sent: u64,
+    /// Of those, selective ones.
+    pub selective_acks_sent: u64,
+    /// Refusals sent.
+    pub naks_sent: u64,
+    /// Void packets sent.
+    pub voids_sent: u64,
+    /// Probes and keep-alives sent.
+    pub probes_sent: u64,
+    /// Data packets accepted.
+    pub data_received: u64,
+    /// Payload bytes in them.
+    pub payload_received: u64,
+    /// Acknowledgements received.
+    pub acks_received: u64,
+    /// Data packets sent without an address, because the receiver knew it.
+    pub learned_sent: u64,
+    /// Header bytes those did without.
+    pub learned_bytes_saved: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// Of those, packets that arrived after all before they were resent.
+    pub lost_revoked: u64,
+    /// Packets that the peer says it got twice.
+    pub spurious: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// First packets of messages refused because no receive was posted.
+    pub not_ready: u64,
+    /// Paths taken out of use.
+    pub paths_down: u64,
+    /// Paths taken back into use.
+    pub paths_up: u64,
+    /// Bitmap blocks returned early because they were full (ORNIC §3.4).
+    pub blocks_freed_early: u64,
+    /// Packets ignored, by reason (index: `DropReason as usize`).
+    pub drops: [u64; DropReason::COUNT],
+}
+
+impl Counters {
+    /// Packets ignored for `reason`.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+}

@@ -1,0 +1,49 @@
+//! Jetties: the application's endpoints, and the receives posted to them.
+
+use crate::pool::NONE;
+
+/// A Jetty: 20 bytes of protocol state (checked below), as OpenURMA counts it (paper Table 4).
+/// Posted receives come from a pool shared by all Jetties.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Jetty {
+    pub(crate) receive_head: u32,
+    pub(crate) receive_tail: u32,
+    /// Operations of this Jetty that have not completed.
+    pub(crate) outstanding: u32,
+    pub(crate) send_queue: u16,
+    pub(crate) receive_queue: u16,
+    /// The transaction sequence number of the next operation (INI_TASSN).
+    pub(crate) transaction: u16,
+    pub(crate) state: JettyState,
+}
+
+const _: () = assert!(size_of::<Jetty>() == 20);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JettyState {
+    /// The number is free.
+    Reset,
+    Ready,
+}
+
+impl Jetty {
+    pub(crate) const FREE: Jetty = Jetty {
+        receive_head: NONE,
+        receive_tail: NONE,
+        outstanding: 0,
+        send_queue: 0,
+        receive_queue: 0,
+        transaction: 0,
+        state: JettyState::Reset,
+    };
+}
+
+/// A posted receive, in its Jetty's first-in first-out list or held by an arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receive {
+    pub(crate) id: u64,
+    pub(crate) offset: u64,
+    pub(crate) segment: u32,
+    pub(crate) length: u32,
+    pub(crate) next: u32,
+}

@@ -1,0 +1,56 @@
+//! The protocol, as a state machine.
+//!
+//! **What it is.** [`Nic`] is a whole NIC without I/O: it speaks packet *values* and only *names*
+//! payload. Callers post work, hand in packets and the time, and pull packets, completions and
+//! events. The same code runs live (`softnic`), in the deterministic world (`fabric`) and, later,
+//! under the NIC model.
+//!
+//! **May import:** `wire`, `policy` (both re-exported for the rooms above).
+//!
+//! **Invariants.** No clock, no sockets, no threads, no payload bytes, no globals; `no_std`, no
+//! `unsafe`, no floating point. Nothing is allocated between opening a channel and closing it.
+//! The same inputs give the same outputs, bit for bit. Every packet placed is placed once; a
+//! completion or acknowledgement that promises a placement appears only after
+//! [`Nic::handle_placed`]. Nothing that came from a wire is unwrapped, asserted or used as an
+//! unchecked index.
+//!
+//! **How to test:** `cargo test -p fairway-engine`, and the storm in `fairway-fabric`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub use fairway_policy as policy;
+pub use fairway_wire as wire;
+
+mod api;
+mod arrival;
+mod canary;
+mod channel;
+mod completion;
+mod counters;
+mod deadlines;
+mod jetty;
+mod limits;
+mod list;
+mod message;
+mod nic;
+mod pool;
+mod random;
+mod receive_window;
+mod segment;
+mod send_window;
+mod shared;
+mod usage;
+
+pub use api::{
+    ChannelConfig, ChannelId, Completion, CompletionKind, CompletionQueueId, DropReason, Event,
+    JettyConfig, LocalRange, Placement, PlacementToken, PostError, Received, ReceiveRequest,
+    RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, Status, Transmit, Verdict, Work,
+    WorkRequest,
+};
+pub use canary::Canary;
+pub use counters::Counters;
+pub use limits::{Limits, Profile};
+pub use nic::Nic;
+pub use usage::{StateSize, Usage};

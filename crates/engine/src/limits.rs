@@ -1,0 +1,123 @@
+//! Every capacity of the engine, by name; and the timing profile.
+
+use fairway_wire::Duration;
+
+/// How much of everything a [`crate::Nic`] may hold. Shared pools are taken when the NIC is made;
+/// what a channel needs for itself is taken when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// TP channels, open or opening. At most 65,536.
+    pub channels: u32,
+    /// Jetties.
+    pub jetties: u32,
+    /// Registered segments. At most 2^20.
+    pub segments: u32,
+    /// Completion queues.
+    pub completion_queues: u32,
+    /// Entries of all completion queues together.
+    pub completions: u32,
+    /// Messages being sent (operations in flight, and responses to reads), all channels together.
+    pub messages: u32,
+    /// Posted receives, all Jetties together.
+    pub receives: u32,
+    /// Messages of several packets, sends and notified writes being received at once, all channels
+    /// together.
+    pub arrivals: u32,
+    /// Packets in flight per channel and direction: a power of two, 128 to 32,768.
+    pub window_packets: u32,
+    /// Blocks of 64 send-window records, all channels together.
+    pub send_blocks: u32,
+    /// 16-bit bitmap blocks, all channels together (ORNIC §3.4).
+    pub bitmap_blocks: u32,
+    /// Messages of several packets in flight per channel and direction: 1 to 256.
+    pub message_slots: u32,
+    /// Reads in flight per channel: 1 to 256.
+    pub read_slots: u32,
+    /// Paths per channel: 1 to 256.
+    pub paths: u32,
+    /// Packets per channel that may be between "placed where?" and "placed", or refused and not
+    /// yet filled.
+    pub withheld: u32,
+}
+
+impl Limits {
+    /// Packets beyond the last acknowledged one that a channel of such a NIC can track: what is
+    /// told to the peer at set-up as its `remote_window`. One bitmap block less than the window,
+    /// because a window that begins inside a block ends inside one too.
+    pub fn receive_window(&self) -> u32 {
+        self.window_packets - crate::receive_window::BLOCK_PSNS
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            channels: 64,
+            jetties: 1024,
+            segments: 4096,
+            completion_queues: 256,
+            completions: 65_536,
+            messages: 16_384,
+            receives: 65_536,
+            arrivals: 8_192,
+            window_packets: 4096,
+            send_blocks: 4096,
+            bitmap_blocks: 16_384,
+            message_slots: 64,
+            read_slots: 64,
+            paths: 256,
+            withheld: 256,
+        }
+    }
+}
+
+/// Timing and tolerance, not capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The retransmission time-out is never shorter.
+    pub timeout_min: Duration,
+    /// Nor longer, however often it was doubled.
+    pub timeout_max: Duration,
+    /// The time-out before the first round trip was measured.
+    pub timeout_initial: Duration,
+    /// An acknowledgement that nobody asked for waits at most this long.
+    pub acknowledge_delay: Duration,
+    /// An acknowledgement is due at the latest after this many data packets.
+    pub acknowledge_every: u32,
+    /// The receiver calls a gap wider than this many packets a loss (ORNIC's OTD, §3.3).
+    pub reorder_tolerance: u32,
+    /// A receiver that is not ready asks for this much patience.
+    pub not_ready_delay: Duration,
+    /// How often a refused SEND is tried again before it fails; 7 means for ever.
+    pub not_ready_retries: u8,
+    /// A silent channel is probed after this long.
+    pub keep_alive: Duration,
+    /// A peer not heard from for this long, in spite of probes, is dead.
+    pub peer_dead: Duration,
+    /// Messages up to this many bytes stay on one path (UCCL §3.3).
+    pub small_message_bytes: u32,
+    /// A path is taken out after this many time-outs in a row while others deliver.
+    pub path_timeouts: u32,
+    /// A path that was taken out is probed this often.
+    pub path_probe: Duration,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Profile {
+            timeout_min: Duration::from_ms(2),
+            timeout_max: Duration::from_ms(200),
+            timeout_initial: Duration::from_ms(20),
+            acknowledge_delay: Duration::from_us(100),
+            acknowledge_every: 64,
+            reorder_tolerance: 64,
+            not_ready_delay: Duration::from_us(100),
+            not_ready_retries: 7,
+            keep_alive: Duration::from_ms(500),
+            peer_dead: Duration::from_secs(3),
+            small_message_bytes: 8 * 1024,
+            path_timeouts: 3,
+            path_probe: Duration::from_ms(50),
+        }
+    }
+}

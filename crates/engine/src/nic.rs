@@ -1,0 +1,685 @@
+//! The NIC: set-up, commands, inputs and outputs, each handed to the part that knows.
+
+use crate::api::{
+    ChannelConfig, ChannelId, Completion, CompletionQueueId, DropReason, Event, JettyConfig,
+    LocalRange, PlacementToken, PostError, Received, ReceiveRequest, SegmentId, SegmentRequest,
+    SetupError, Transmit, Verdict, Work, WorkRequest,
+};
+use crate::canary::Canary;
+use crate::channel::{Channel, ChannelState, Timer};
+use crate::completion::CompletionQueue;
+use crate::counters::Counters;
+use crate::deadlines::Deadlines;
+use crate::jetty::{Jetty, JettyState, Receive};
+use crate::limits::{Limits, Profile};
+use crate::list::{Links, Ring};
+use crate::message::{Message, MessageKind, MessagePlace, Outcome, Progress, packets_of};
+use crate::pool::{NONE, Pool};
+use crate::random::Random;
+use crate::receive_window::BLOCKS_MAX;
+use crate::segment::Segments;
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use fairway_policy::PathView;
+use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Packet, TokenId, Tpn};
+
+/// The largest payload of one packet, in bytes.
+const MTU_MAX: u32 = 32_768;
+
+/// One entry of the channel table.
+struct Entry {
+    /// Counts uses of this index (never 0), so that an old number on the wire names nothing.
+    generation: u8,
+    state: EntryState,
+}
+
+enum EntryState {
+    Free,
+    Reserved,
+    Open(Box<Channel>),
+}
+
+/// A whole NIC as a state machine. See the crate's documentation for the contract.
+pub struct Nic {
+    pub(crate) shared: Shared,
+    entries: Vec<Entry>,
+    /// The next index to try, so that an index rests as long as possible before it is reused.
+    next_entry: usize,
+    /// The channel whose turn to send it is.
+    turn: Option<u32>,
+    /// Bytes it may still send in this turn.
+    turn_left: u32,
+}
+
+/// What a channel may send before another one's turn, in bytes.
+const CHANNEL_TURN_BYTES: u32 = 64 * 1024;
+
+impl Nic {
+    /// A NIC with address `cna` and nothing on it. All pools are taken here.
+    ///
+    /// # Panics
+    /// If a limit is outside the range its documentation gives.
+    pub fn new(cna: Cna, limits: &Limits, profile: &Profile, seed: u64) -> Nic {
+        assert!(limits.window_packets.is_power_of_two(), "window_packets: a power of two");
+        assert!((128..=32_768).contains(&limits.window_packets), "window_packets: 128 to 32,768");
+        assert!((1..=65_536).contains(&limits.channels), "channels: 1 to 65,536");
+        assert!((1..=256).contains(&limits.message_slots), "message_slots: 1 to 256");
+        assert!((1..=256).contains(&limits.read_slots), "read_slots: 1 to 256");
+        assert!((1..=256).contains(&limits.paths), "paths: 1 to 256");
+        assert!(limits.segments <= TokenId::MAX && limits.jetties <= JettyId::MAX, "20-bit names");
+        assert!(limits.completion_queues < 65_536, "completion_queues: below 65,536");
+        let ring = || Ring::new(limits.channels);
+        let shared = Shared {
+            cna,
+            limits: *limits,
+            profile: *profile,
+            random: Random::new(seed),
+            counters: Counters::default(),
+            segments: Segments::new(limits.segments),
+            jetties: alloc::vec![Jetty::FREE; limits.jetties as usize],
+            receives: Pool::new(limits.receives),
+            queues: (0..limits.completion_queues).map(|_| None).collect(),
+            messages: Pool::new(limits.messages),
+            arrivals: Pool::new(limits.arrivals),
+            send_blocks: Pool::new(limits.send_blocks),
+            bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
+            events: VecDeque::with_capacity(256),
+            deadlines: Deadlines::new(limits.channels),
+            ready: ring(),
+            urgent: ring(),
+            starved: ring(),
+            fed: ring(),
+            canary: None,
+        };
+        let entry = |_| Entry { generation: 1, state: EntryState::Free };
+        Nic {
+            shared,
+            entries: (0..limits.channels).map(entry).collect(),
+            next_entry: 0,
+            turn: None,
+            turn_left: 0,
+        }
+    }
+
+    // ---- set-up ----
+
+    /// Makes memory known under a [`TokenId`].
+    ///
+    /// # Errors
+    /// `Limit` if all segments are taken; `Parameter` if the addresses overflow.
+    pub fn register(&mut self, request: &SegmentRequest) -> Result<SegmentId, SetupError> {
+        self.shared.segments.register(request)
+    }
+
+    /// Refuses remote accesses to a segment from now on. True if its memory may be freed at once;
+    /// otherwise [`Event::SegmentReleased`] says when.
+    ///
+    /// # Errors
+    /// `Missing` if it is not registered.
+    pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
+        self.shared.segments.deregister(segment)
+    }
+
+    /// Makes a completion queue that holds `depth` entries.
+    ///
+    /// # Errors
+    /// `Limit` if queues or entries run out.
+    pub fn create_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, SetupError> {
+        let used: u32 = self.shared.queues.iter().flatten().map(CompletionQueue::depth).sum();
+        if self.shared.limits.completions.saturating_sub(used) < depth {
+            return Err(SetupError::Limit("completions"));
+        }
+        let free = self.shared.queues.iter().position(Option::is_none);
+        let index = free.ok_or(SetupError::Limit("completion_queues"))?;
+        self.shared.queues[index] = Some(CompletionQueue::new(depth));
+        Ok(CompletionQueueId(index as u32))
+    }
+
+    /// Removes an empty completion queue.
+    ///
+    /// # Errors
+    /// `Missing`; `Busy` while a Jetty uses it or completions wait in it.
+    pub fn destroy_completion_queue(&mut self, id: CompletionQueueId) -> Result<(), SetupError> {
+        let slot = self.shared.queues.get_mut(id.index()).ok_or(SetupError::Missing)?;
+        let queue = slot.as_ref().ok_or(SetupError::Missing)?;
+        let number = id.0 as u16;
+        let used = self.shared.jetties.iter().any(|jetty| {
+            jetty.state == JettyState::Ready
+                && (jetty.send_queue == number || jetty.receive_queue == number)
+        });
+        if used || !queue.is_idle() {
+            return Err(SetupError::Busy);
+        }
+        *slot = None;
+        Ok(())
+    }
+
+    /// Makes a Jetty.
+    ///
+    /// # Errors
+    /// `Missing` if a queue does not exist, `Number` if the number is taken or out of range,
+    /// `Limit` if all are taken.
+    pub fn create_jetty(&mut self, config: &JettyConfig) -> Result<JettyId, SetupError> {
+        for queue in [config.send_queue, config.receive_queue] {
+            if self.shared.queues.get(queue.index()).is_none_or(Option::is_none) {
+                return Err(SetupError::Missing);
+            }
+        }
+        let is_free = |jetty: &Jetty| jetty.state == JettyState::Reset;
+        let index = match config.number {
+            Some(number) => self
+                .shared
+                .jetties
+                .get(number as usize)
+                .filter(|jetty| is_free(jetty))
+                .map(|_| number as usize)
+                .ok_or(SetupError::Number)?,
+            // Low numbers are left to those who ask for one.
+            None => self
+                .shared
+                .jetties
+                .iter()
+                .rposition(is_free)
+                .ok_or(SetupError::Limit("jetties"))?,
+        };
+        self.shared.jetties[index] = Jetty {
+            send_queue: config.send_queue.0 as u16,
+            receive_queue: config.receive_queue.0 as u16,
+            state: JettyState::Ready,
+            ..Jetty::FREE
+        };
+        Ok(JettyId::new(index as u32))
+    }
+
+    /// Removes a Jetty; receives still posted to it are dropped without a completion.
+    ///
+    /// # Errors
+    /// `Missing`; `Busy` while operations of it, or arrivals for it, are under way.
+    pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
+        let jetty = *self.shared.ready_jetty(id).ok_or(SetupError::Missing)?;
+        let arriving = self.entries.iter().any(|entry| match &entry.state {
+            EntryState::Open(channel) => channel.delivers_to(&self.shared, id),
+            _ => false,
+        });
+        if jetty.outstanding > 0 || arriving {
+            return Err(SetupError::Busy);
+        }
+        while let Some(receive) = self.shared.take_receive(id) {
+            let segment = self.shared.receives[receive].segment;
+            self.shared.receives.give_back(receive);
+            self.shared.queue(jetty.receive_queue).unreserve();
+            self.shared.let_go(segment);
+        }
+        self.shared.jetties[id.value() as usize] = Jetty::FREE;
+        Ok(())
+    }
+
+    /// Sets a channel number aside, to be told to the peer. Follow with
+    /// [`Self::open_channel`] or [`Self::release_channel`].
+    ///
+    /// # Errors
+    /// `Limit` if all channels are taken.
+    pub fn reserve_channel(&mut self) -> Result<ChannelId, SetupError> {
+        let count = self.entries.len();
+        let free = (0..count).map(|step| (self.next_entry + step) % count).find(|&index| {
+            matches!(self.entries[index].state, EntryState::Free)
+        });
+        let index = free.ok_or(SetupError::Limit("channels"))?;
+        self.next_entry = (index + 1) % count;
+        self.entries[index].state = EntryState::Reserved;
+        Ok(ChannelId(u32::from(self.entries[index].generation) << 16 | index as u32))
+    }
+
+    /// Gives back a channel that was reserved and never opened.
+    pub fn release_channel(&mut self, id: ChannelId) {
+        if let Some(entry) = self.entry(id)
+            && matches!(entry.state, EntryState::Reserved)
+        {
+            self.free_entry(id.index());
+        }
+    }
+
+    /// Opens a reserved channel with what both sides agreed on. The memory it needs for itself is
+    /// taken here.
+    ///
+    /// # Errors
+    /// `Missing` if it was not reserved, `Parameter` if a value is out of range.
+    pub fn open_channel(
+        &mut self,
+        now: Instant,
+        id: ChannelId,
+        config: ChannelConfig,
+    ) -> Result<(), SetupError> {
+        if !self.entry(id).is_some_and(|entry| matches!(entry.state, EntryState::Reserved)) {
+            return Err(SetupError::Missing);
+        }
+        let in_range = [
+            ("mtu", (1..=MTU_MAX).contains(&config.mtu)),
+            ("paths", (1..=self.shared.limits.paths).contains(&config.paths)),
+            ("remote_window", (1..=32_768).contains(&config.remote_window)),
+            ("remote_message_slots", (1..=256).contains(&config.remote_message_slots)),
+            ("remote_read_slots", (1..=256).contains(&config.remote_read_slots)),
+        ];
+        if let Some((name, _)) = in_range.iter().find(|(_, fine)| !fine) {
+            return Err(SetupError::Parameter(name));
+        }
+        let mut channel = Channel::new(id, config, &self.shared.limits, now);
+        let at = now + self.shared.profile.keep_alive;
+        channel.arm(&mut self.shared, Timer::KeepAlive, at);
+        self.entries[id.index()].state = EntryState::Open(channel);
+        Ok(())
+    }
+
+    /// Flushes a channel's operations and tells the peer. [`Event::Closed`] says when it is gone.
+    ///
+    /// # Errors
+    /// `Missing` if it is not open.
+    pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
+        let (shared, channel) = self.open(id).ok_or(SetupError::Missing)?;
+        channel.close(shared, now);
+        Ok(())
+    }
+
+    // ---- commands ----
+
+    /// Takes on an operation.
+    ///
+    /// # Errors
+    /// See [`PostError`]: nothing has happened then, and the same request may be tried again.
+    pub fn post(
+        &mut self,
+        _now: Instant,
+        jetty: JettyId,
+        request: &WorkRequest,
+    ) -> Result<(), PostError> {
+        let local = request.local;
+        match self.shared.segments.holds(local.segment.0, local.offset, local.length) {
+            None => return Err(PostError::NoSegment),
+            Some(false) => return Err(PostError::OutOfBounds),
+            Some(true) => {}
+        }
+        let (shared, channel) = self.open(request.channel).ok_or(PostError::NoChannel)?;
+        if channel.state != ChannelState::Open {
+            return Err(PostError::NoChannel);
+        }
+        let endpoint = *shared.ready_jetty(jetty).ok_or(PostError::NoJetty)?;
+        if shared.messages.is_exhausted() {
+            return Err(PostError::TooManyMessages);
+        }
+        if !shared.queue(endpoint.send_queue).reserve() {
+            return Err(PostError::CompletionQueueFull);
+        }
+        let message = new_message(request, jetty, endpoint.transaction, channel.mtu);
+        let index = shared.messages.take(message).ok_or(PostError::TooManyMessages)?;
+        let endpoint = &mut shared.jetties[jetty.value() as usize];
+        endpoint.transaction = endpoint.transaction.wrapping_add(1);
+        endpoint.outstanding += 1;
+        shared.segments.hold(local.segment.0);
+        channel.sending.push_back(&mut shared.messages, index);
+        channel.mark_ready(shared);
+        Ok(())
+    }
+
+    /// Posts a receive to a Jetty.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub fn post_receive(
+        &mut self,
+        jetty: JettyId,
+        request: &ReceiveRequest,
+    ) -> Result<(), PostError> {
+        let local = request.local;
+        let shared = &mut self.shared;
+        match shared.segments.holds(local.segment.0, local.offset, local.length) {
+            None => return Err(PostError::NoSegment),
+            Some(false) => return Err(PostError::OutOfBounds),
+            Some(true) => {}
+        }
+        let queue = shared.ready_jetty(jetty).ok_or(PostError::NoJetty)?.receive_queue;
+        if shared.receives.is_exhausted() {
+            return Err(PostError::TooManyReceives);
+        }
+        if !shared.queue(queue).reserve() {
+            return Err(PostError::CompletionQueueFull);
+        }
+        let receive = Receive {
+            id: request.id,
+            offset: local.offset,
+            segment: local.segment.0,
+            length: local.length,
+            next: NONE,
+        };
+        let index = shared.receives.take(receive).ok_or(PostError::TooManyReceives)?;
+        shared.segments.hold(local.segment.0);
+        let endpoint = &mut shared.jetties[jetty.value() as usize];
+        match core::mem::replace(&mut endpoint.receive_tail, index) {
+            NONE => endpoint.receive_head = index,
+            tail => shared.receives[tail].next = index,
+        }
+        Ok(())
+    }
+
+    // ---- inputs ----
+
+    /// Takes in a packet that was decoded without error.
+    pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
+        let route = &received.route;
+        let id = ChannelId(route.destination_tpn.value());
+        let own = self.shared.cna;
+        let Some((shared, channel)) = self.open(id) else {
+            return self.shared.drop(DropReason::NoChannel);
+        };
+        if route.destination != own
+            || route.source != channel.tp.remote
+            || route.source_tpn != channel.tp.remote_tpn
+        {
+            return shared.drop(DropReason::StaleIncarnation);
+        }
+        if usize::from(route.path) >= channel.views.len() {
+            return shared.drop(DropReason::BadPath);
+        }
+        if let Packet::Close(close) = &received.packet {
+            return channel.handle_close(shared, now, close, route.path);
+        }
+        if channel.state != ChannelState::Open {
+            return shared.drop(DropReason::NoChannel);
+        }
+        channel.last_heard = now;
+        match &received.packet {
+            Packet::Data(data) => channel.handle_data(shared, now, data, received),
+            Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),
+            Packet::Nak(nak) => channel.handle_nak(shared, now, nak, route.path),
+            Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
+            Packet::Close(_) => Verdict::Done,
+        }
+    }
+
+    /// A payload is where [`Verdict::Place`] said. `old` is for atomics; pass 0.
+    pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
+        let _ = old;
+        if let Some((shared, channel)) = self.open(token.channel) {
+            channel.placed(shared, now, &token);
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.shared.deadlines.pop_due(now) {
+            let EntryState::Open(channel) = &mut self.entries[index as usize].state else {
+                continue;
+            };
+            channel.handle_timeout(&mut self.shared, now);
+            if channel.state == ChannelState::Gone {
+                self.free_entry(index as usize);
+            }
+        }
+    }
+
+    // ---- outputs ----
+
+    /// The next packet to send, as long as there is one that may go.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        while let Some(index) = self.shared.urgent.pop() {
+            let Some(channel) = channel_at(&mut self.entries, index) else { continue };
+            channel.in_urgent = false;
+            if let Some(transmit) = channel.next_control(&mut self.shared, now) {
+                channel.mark_urgent(&mut self.shared);
+                return Some(transmit);
+            }
+            if channel.state == ChannelState::Gone {
+                self.free_entry(index as usize);
+            }
+        }
+        self.feed();
+        loop {
+            let index = match self.turn {
+                Some(index) if self.turn_left > 0 => index,
+                other => {
+                    if let Some(index) = other {
+                        self.pass_turn(index);
+                    }
+                    let index = self.shared.ready.pop()?;
+                    self.turn = Some(index);
+                    self.turn_left = CHANNEL_TURN_BYTES;
+                    index
+                }
+            };
+            let channel = channel_at(&mut self.entries, index);
+            let next = channel.and_then(|channel| channel.next_data(&mut self.shared, now));
+            if let Some(transmit) = next {
+                let bytes = transmit.gather.length + 64;
+                self.turn_left = self.turn_left.saturating_sub(bytes);
+                return Some(transmit);
+            }
+            if let Some(channel) = channel_at(&mut self.entries, index) {
+                channel.in_ready = false;
+            }
+            self.turn = None;
+        }
+    }
+
+    /// The next completion of a queue.
+    pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.shared.deadlines.earliest()
+    }
+
+    // ---- getters ----
+
+    /// Where the payload of the data packet `received`, or of the packet `ahead` packets later in
+    /// the same message, will go, if it is certain that it has not come yet. This lets a caller
+    /// have payload delivered into place before it has read the packet. Changes nothing.
+    pub fn locate(&self, received: &Received, ahead: u32) -> Option<LocalRange> {
+        let route = &received.route;
+        let id = ChannelId(route.destination_tpn.value());
+        let entry = self.entries.get(id.index())?;
+        match &entry.state {
+            EntryState::Open(channel)
+                if channel.id == id
+                    && channel.state == ChannelState::Open
+                    && channel.tp.remote == route.source =>
+            {
+                channel.locate(&self.shared, received, ahead)
+            }
+            _ => None,
+        }
+    }
+
+    /// This NIC's node address.
+    pub fn address(&self) -> Cna {
+        self.shared.cna
+    }
+
+    /// The limits the NIC was made with.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The paths of an open channel; empty if it is not open.
+    pub fn paths(&self, id: ChannelId) -> &[PathView] {
+        match self.open_ref(id) {
+            Some(channel) => &channel.views,
+            None => &[],
+        }
+    }
+
+    /// Smoothed round trip of an open channel; zero before the first sample.
+    pub fn round_trip(&self, id: ChannelId) -> Duration {
+        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip.smoothed)
+    }
+
+    /// Bytes the congestion control lets be in flight, and bytes that are.
+    pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
+        let channel = self.open_ref(id)?;
+        Some((channel.policy.congestion.window_bytes(), u64::from(channel.tp.flight)))
+    }
+
+    /// Is the channel open, so that work may be posted to it?
+    pub fn is_open(&self, id: ChannelId) -> bool {
+        self.open_ref(id).is_some_and(|channel| channel.state == ChannelState::Open)
+    }
+
+    /// Room still free for operations, all channels together.
+    pub fn messages_free(&self) -> u32 {
+        self.shared.messages.capacity() - self.shared.messages.in_use()
+    }
+
+    /// Plants a bug. Does nothing unless the crate was built with the feature `canary`.
+    pub fn plant(&mut self, canary: Option<Canary>) {
+        self.shared.canary = canary;
+    }
+
+    /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in
+    /// flight, on its path and in total.
+    ///
+    /// # Panics
+    /// If it does not hold.
+    pub fn audit(&mut self) {
+        for entry in &mut self.entries {
+            if let EntryState::Open(channel) = &mut entry.state {
+                channel.audit(&mut self.shared);
+            }
+        }
+    }
+
+    // ---- inside ----
+
+    pub(crate) fn channels_in_use(&self) -> u32 {
+        let used = |entry: &&Entry| !matches!(entry.state, EntryState::Free);
+        self.entries.iter().filter(used).count() as u32
+    }
+
+    pub(crate) fn jetties_in_use(&self) -> u32 {
+        let ready = |jetty: &&Jetty| jetty.state == JettyState::Ready;
+        self.shared.jetties.iter().filter(ready).count() as u32
+    }
+
+    fn entry(&self, id: ChannelId) -> Option<&Entry> {
+        let entry = self.entries.get(id.index())?;
+        (u32::from(entry.generation) == id.0 >> 16).then_some(entry)
+    }
+
+    fn open(&mut self, id: ChannelId) -> Option<(&mut Shared, &mut Channel)> {
+        match &mut self.entries.get_mut(id.index())?.state {
+            EntryState::Open(channel) if channel.id == id => Some((&mut self.shared, channel)),
+            _ => None,
+        }
+    }
+
+    fn open_ref(&self, id: ChannelId) -> Option<&Channel> {
+        match &self.entries.get(id.index())?.state {
+            EntryState::Open(channel) if channel.id == id => Some(channel),
+            _ => None,
+        }
+    }
+
+    /// The channel has had its share: the others first.
+    fn pass_turn(&mut self, index: u32) {
+        self.turn = None;
+        if let Some(channel) = channel_at(&mut self.entries, index) {
+            channel.in_ready = false;
+            channel.mark_ready(&mut self.shared);
+        }
+    }
+
+    /// Channels for which send-window blocks have come free get back into the queue.
+    fn feed(&mut self) {
+        while let Some(index) = self.shared.fed.pop() {
+            if let Some(channel) = channel_at(&mut self.entries, index) {
+                channel.in_starved = false;
+                channel.mark_ready(&mut self.shared);
+            }
+        }
+    }
+
+    fn free_entry(&mut self, index: usize) {
+        let entry = &mut self.entries[index];
+        entry.state = EntryState::Free;
+        entry.generation = entry.generation.checked_add(1).unwrap_or(1);
+        let index = index as u32;
+        let shared = &mut self.shared;
+        for ring in
+            [&mut shared.ready, &mut shared.urgent, &mut shared.starved, &mut shared.fed]
+        {
+            ring.purge(index);
+        }
+        shared.deadlines.remove(index);
+        if self.turn == Some(index) {
+            self.turn = None;
+        }
+    }
+}
+
+fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
+    match &mut entries[index as usize].state {
+        EntryState::Open(channel) => Some(channel),
+        _ => None,
+    }
+}
+
+fn new_message(request: &WorkRequest, jetty: JettyId, transaction: u16, mtu: u32) -> Message {
+    let (kind, remote, target, immediate) = match request.work {
+        Work::Write { remote } => (MessageKind::Write, Some(remote), None, 0),
+        Work::WriteImmediate { remote, target, immediate } => {
+            (MessageKind::WriteImmediate, Some(remote), Some(target), immediate)
+        }
+        Work::Read { remote } => (MessageKind::Read, Some(remote), None, 0),
+        Work::Send { target } => (MessageKind::Send, None, Some(target), 0),
+        Work::SendImmediate { target, immediate } => {
+            (MessageKind::SendImmediate, None, Some(target), immediate)
+        }
+    };
+    let remote = remote.unwrap_or_default();
+    let packets =
+        if kind == MessageKind::Read { 1 } else { packets_of(request.local.length, mtu) };
+    Message {
+        id: request.id,
+        local: request.local,
+        remote_address: remote.address,
+        immediate,
+        token_value: remote.token_value,
+        token_id: remote.token_id,
+        jetty,
+        target: target.unwrap_or_default(),
+        channel: request.channel.index() as u32,
+        number: Msn::default(),
+        packets,
+        next_index: 0,
+        outstanding: 0,
+        placed: 0,
+        answer: Progress::default(),
+        retry_at: Instant::ZERO,
+        links: Links::UNLINKED,
+        transaction,
+        slot: 0,
+        retries: 0,
+        kind,
+        place: MessagePlace::Sending,
+        outcome: Outcome::Open,
+        has_slot: false,
+        signaled: request.signaled,
+        learned: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+const _: () = assert!(Tpn::BITS == 24, "a channel id is a TPN");

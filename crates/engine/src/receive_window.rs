@@ -1,0 +1,210 @@
+//! What has arrived: a window of bitmap blocks that come from a shared pool (ORNIC §3.4).
+//!
+//! Each channel has an array of nodes, one per 16 PSNs. A node is empty, or names a block of the
+//! pool, or is marked full. A block that fills up is returned at once and its node marked, so that
+//! one loss costs two blocks and not a bandwidth-delay product.
+
+use crate::pool::Pool;
+use alloc::boxed::Box;
+use fairway_wire::{Psn, SACK_BITS};
+
+/// PSNs per bitmap block.
+pub(crate) const BLOCK_PSNS: u32 = 16;
+
+const EMPTY: u16 = u16::MAX;
+const FULL: u16 = u16::MAX - 1;
+
+/// The most blocks a pool may have: two node values are taken.
+pub(crate) const BLOCKS_MAX: u32 = FULL as u32;
+
+#[derive(Debug)]
+pub(crate) struct ReceiveWindow {
+    /// The first PSN that has not arrived.
+    base: Psn,
+    /// One past the highest PSN that has arrived; `base` if nothing beyond it has.
+    end: Psn,
+    nodes: Box<[u16]>,
+}
+
+/// Why a PSN was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unrecorded {
+    Arrived,
+    BeyondWindow,
+    PoolExhausted,
+}
+
+impl ReceiveWindow {
+    pub(crate) fn new(first: Psn, window: u32) -> Self {
+        ReceiveWindow {
+            base: first,
+            end: first,
+            nodes: alloc::vec![EMPTY; (window / BLOCK_PSNS) as usize].into_boxed_slice(),
+        }
+    }
+
+    /// PSNs from `base` that can be tracked. One block less than the nodes could name, because a
+    /// base inside a block makes the window straddle one more.
+    pub(crate) fn capacity(&self) -> u32 {
+        (self.nodes.len() as u32 - 1) * BLOCK_PSNS
+    }
+
+    pub(crate) fn base(&self) -> Psn {
+        self.base
+    }
+
+    /// One past the highest PSN that has arrived.
+    pub(crate) fn end(&self) -> Psn {
+        self.end
+    }
+
+    /// May `psn` be recorded? Changes nothing but takes a block if one is needed, so that a
+    /// following [`Self::record`] cannot fail.
+    #[inline]
+    pub(crate) fn admit(&mut self, psn: Psn, pool: &mut Pool<u16>) -> Result<(), Unrecorded> {
+        let distance = psn.distance_from(self.base);
+        if distance < 0 {
+            return Err(Unrecorded::Arrived);
+        }
+        if distance as u32 >= self.capacity() {
+            return Err(Unrecorded::BeyondWindow);
+        }
+        let node = self.node(psn);
+        match self.nodes[node] {
+            FULL => Err(Unrecorded::Arrived),
+            EMPTY => {
+                let block = pool.take(self.prefill(psn)).ok_or(Unrecorded::PoolExhausted)?;
+                self.nodes[node] = block as u16;
+                Ok(())
+            }
+            block if pool[u32::from(block)] & bit(psn) != 0 => Err(Unrecorded::Arrived),
+            _ => Ok(()),
+        }
+    }
+
+    /// Undoes an [`Self::admit`] that was not followed by a [`Self::record`].
+    pub(crate) fn withdraw(&mut self, psn: Psn, pool: &mut Pool<u16>) {
+        let node = self.node(psn);
+        let block = self.nodes[node];
+        if block != EMPTY && block != FULL && pool[u32::from(block)] == self.prefill(psn) {
+            pool.give_back(u32::from(block));
+            self.nodes[node] = EMPTY;
+        }
+    }
+
+    /// Records an admitted PSN; true if that returned a full block.
+    #[inline]
+    pub(crate) fn record(&mut self, psn: Psn, pool: &mut Pool<u16>) -> bool {
+        let node = self.node(psn);
+        let block = u32::from(self.nodes[node]);
+        assert!(block < u32::from(FULL), "PSN recorded without being admitted");
+        pool[block] |= bit(psn);
+        let full = pool[block] == u16::MAX;
+        if full {
+            pool.give_back(block);
+            self.nodes[node] = FULL;
+        }
+        if psn.distance_from(self.end) >= 0 {
+            self.end = psn.next();
+        }
+        if psn == self.base {
+            self.advance(pool);
+        }
+        full
+    }
+
+    pub(crate) fn has_arrived(&self, psn: Psn, pool: &Pool<u16>) -> bool {
+        let distance = psn.distance_from(self.base);
+        if distance < 0 {
+            return true;
+        }
+        distance < self.capacity() as i32 && self.bits(psn, pool) & bit(psn) != 0
+    }
+
+    /// The map of [`SACK_BITS`] PSNs from `from` (at or after the base).
+    pub(crate) fn map(&self, from: Psn, pool: &Pool<u16>) -> [u32; (SACK_BITS / 32) as usize] {
+        let mut words = [0; (SACK_BITS / 32) as usize];
+        let mut at = 0;
+        while at < SACK_BITS {
+            let psn = from.plus(at);
+            if psn.distance_from(self.end) >= 0 {
+                break;
+            }
+            let shift = psn.value() % BLOCK_PSNS;
+            let count = (BLOCK_PSNS - shift).min(SACK_BITS - at);
+            let bits = u64::from(self.bits(psn, pool) >> shift) << (at % 32);
+            words[(at / 32) as usize] |= bits as u32;
+            if (at % 32) + count > 32 && at / 32 + 1 < SACK_BITS / 32 {
+                words[(at / 32 + 1) as usize] |= (bits >> 32) as u32;
+            }
+            at += count;
+        }
+        words
+    }
+
+    /// Returns every block.
+    pub(crate) fn clear(&mut self, pool: &mut Pool<u16>) {
+        for node in &mut self.nodes {
+            if *node < FULL {
+                pool.give_back(u32::from(*node));
+            }
+            *node = EMPTY;
+        }
+        self.end = self.base;
+    }
+
+    fn advance(&mut self, pool: &mut Pool<u16>) {
+        loop {
+            let node = self.node(self.base);
+            let inside = self.base.value() % BLOCK_PSNS;
+            match self.nodes[node] {
+                EMPTY => return self.settle(),
+                FULL => self.nodes[node] = EMPTY,
+                block => {
+                    let ones = (pool[u32::from(block)] >> inside).trailing_ones();
+                    if ones < BLOCK_PSNS - inside {
+                        self.base = self.base.plus(ones);
+                        return self.settle();
+                    }
+                    unreachable!("a full block keeps its block");
+                }
+            }
+            self.base = self.base.plus(BLOCK_PSNS - inside);
+        }
+    }
+
+    /// Keeps `end` from falling behind.
+    fn settle(&mut self) {
+        if self.end.is_before(self.base) {
+            self.end = self.base;
+        }
+    }
+
+    fn node(&self, psn: Psn) -> usize {
+        (psn.value() / BLOCK_PSNS) as usize & (self.nodes.len() - 1)
+    }
+
+    fn bits(&self, psn: Psn, pool: &Pool<u16>) -> u16 {
+        match self.nodes[self.node(psn)] {
+            EMPTY => 0,
+            FULL => u16::MAX,
+            block => pool[u32::from(block)],
+        }
+    }
+
+    /// What a new block for `psn` starts with: PSNs before the base have arrived.
+    fn prefill(&self, psn: Psn) -> u16 {
+        if psn.value() / BLOCK_PSNS == self.base.value() / BLOCK_PSNS {
+            bit(self.base).wrapping_sub(1)
+        } else {
+            0
+        }
+    }
+}
+
+fn bit(psn: Psn) -> u16 {
+    1 << (psn.value() % BLOCK_PSNS)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Registered memory: what the engine knows of it, and who may touch it.
+
+use crate::api::{Rights, SegmentId, SegmentRequest, SetupError};
+use crate::pool::Pool;
+use fairway_wire::{Access, Refusal};
+
+/// A segment: 32 bytes (checked below), as OpenURMA counts an MR (paper Table 4).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    pub(crate) token_value: u32,
+    /// Operations and posted receives that still need the memory.
+    pub(crate) references: u32,
+    /// Counts registrations of this index, so that a message to an earlier one is refused.
+    pub(crate) generation: u32,
+    pub(crate) rights: Rights,
+    pub(crate) state: SegmentState,
+}
+
+const _: () = assert!(size_of::<Segment>() == 32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentState {
+    Registered,
+    /// Deregistered, but still referred to: remote accesses are refused already.
+    Releasing,
+    Free,
+}
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    pool: Pool<Segment>,
+    generation: u32,
+}
+
+impl Segments {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Segments { pool: Pool::new(capacity), generation: 0 }
+    }
+
+    pub(crate) fn register(&mut self, request: &SegmentRequest) -> Result<SegmentId, SetupError> {
+        if request.address.checked_add(request.length).is_none() {
+            return Err(SetupError::Parameter("address + length"));
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let segment = Segment {
+            address: request.address,
+            length: request.length,
+            token_value: request.token_value,
+            references: 0,
+            generation: self.generation,
+            rights: request.rights,
+            state: SegmentState::Registered,
+        };
+        self.pool.take(segment).map(SegmentId).ok_or(SetupError::Limit("segments"))
+    }
+
+    /// Refuses remote accesses from now on; true if the memory may be freed at once.
+    pub(crate) fn deregister(&mut self, id: SegmentId) -> Result<bool, SetupError> {
+        match self.get(id.0) {
+            Some(segment) if segment.state == SegmentState::Registered => {}
+            _ => return Err(SetupError::Missing),
+        }
+        if self.pool[id.0].references == 0 {
+            self.free(id.0);
+            return Ok(true);
+        }
+        self.pool[id.0].state = SegmentState::Releasing;
+        Ok(false)
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&Segment> {
+        (index < self.pool.high_water()).then(|| &self.pool[index])
+    }
+
+    /// May a new local operation use this range?
+    pub(crate) fn holds(&self, index: u32, offset: u64, length: u32) -> Option<bool> {
+        let segment = self.get(index)?;
+        if segment.state != SegmentState::Registered {
+            return None;
+        }
+        Some(offset.checked_add(u64::from(length)).is_some_and(|end| end <= segment.length))
+    }
+
+    pub(crate) fn hold(&mut self, index: u32) {
+        self.pool[index].references += 1;
+    }
+
+    /// Drops a reference; true if that released a deregistered segment.
+    pub(crate) fn let_go(&mut self, index: u32) -> bool {
+        let segment = &mut self.pool[index];
+        assert!(segment.references > 0, "segment {index} was let go too often");
+        segment.references -= 1;
+        if segment.references == 0 && segment.state == SegmentState::Releasing {
+            self.free(index);
+            return true;
+        }
+        false
+    }
+
+    /// Checks a remote access; gives the segment's generation and the offset in it.
+    pub(crate) fn check(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
+        let segment = self.get(access.token_id.value()).ok_or(Refusal::Access)?;
+        // A free or releasing segment, a wrong secret and a range outside give the same answer,
+        // so that a stranger learns nothing from it.
+        if segment.state != SegmentState::Registered || segment.token_value != access.token_value {
+            return Err(Refusal::Access);
+        }
+        let offset = access.address.checked_sub(segment.address).ok_or(Refusal::Access)?;
+        let end = offset.checked_add(u64::from(access.length)).ok_or(Refusal::Access)?;
+        if end > segment.length {
+            return Err(Refusal::Access);
+        }
+        if !segment.rights.contains(rights) {
+            return Err(Refusal::Rights);
+        }
+        Ok((segment.generation, offset))
+    }
+
+    /// Is the registration that `generation` counted still open to remote accesses?
+    pub(crate) fn is_current(&self, index: u32, generation: u32) -> bool {
+        let segment = &self.pool[index];
+        segment.generation == generation && segment.state == SegmentState::Registered
+    }
+
+    pub(crate) fn in_use(&self) -> u32 {
+        self.pool.in_use()
+    }
+
+    fn free(&mut self, index: u32) {
+        self.pool[index].state = SegmentState::Free;
+        self.pool.give_back(index);
+    }
+}

@@ -1,0 +1,145 @@
+//! What has been sent and not yet acknowledged: one record per packet, in blocks from a shared
+//! pool, found by PSN without a search.
+
+use crate::list::{Linked, Links};
+use crate::pool::{NONE, Pool};
+use alloc::boxed::Box;
+use fairway_wire::{Instant, Psn};
+
+/// Records per block.
+pub(crate) const BLOCK_RECORDS: u32 = 64;
+
+/// A packet in flight. Until it is acknowledged it is in exactly one list: that of its path (in
+/// the order of sending), or that of lost packets waiting to be resent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) sent_at: Instant,
+    /// PSNs, not indices.
+    pub(crate) links: Links,
+    /// The message (index in the pool).
+    pub(crate) message: u32,
+    /// The packet's index in its message.
+    pub(crate) index: u32,
+    /// Counts packets of its path.
+    pub(crate) path_sequence: u32,
+    /// Bytes it takes of the window, headers included.
+    pub(crate) bytes: u16,
+    pub(crate) path: u8,
+    pub(crate) flags: u8,
+}
+
+const _: () = assert!(size_of::<Sent>() == 32);
+
+/// It has been acknowledged.
+pub(crate) const ACKNOWLEDGED: u8 = 1;
+/// It was declared lost and waits to be resent.
+pub(crate) const LOST: u8 = 2;
+/// It has been sent more than once.
+pub(crate) const RESENT: u8 = 4;
+/// Its message was given up: only its sequence number has to arrive.
+pub(crate) const VOID: u8 = 8;
+
+impl Sent {
+    pub(crate) const UNUSED: Sent = Sent {
+        sent_at: Instant::ZERO,
+        links: Links::UNLINKED,
+        message: NONE,
+        index: 0,
+        path_sequence: 0,
+        bytes: 0,
+        path: 0,
+        flags: ACKNOWLEDGED,
+    };
+
+    pub(crate) fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// The shared pool of send-window blocks.
+pub(crate) type SendBlocks = Pool<[Sent; BLOCK_RECORDS as usize]>;
+
+/// Names the blocks of one channel's window. The window's edges are the channel's hot state.
+#[derive(Debug)]
+pub(crate) struct SendWindow {
+    blocks: Box<[u32]>,
+}
+
+impl SendWindow {
+    pub(crate) fn new(window: u32) -> Self {
+        SendWindow {
+            blocks: alloc::vec![NONE; (window / BLOCK_RECORDS) as usize].into_boxed_slice(),
+        }
+    }
+
+    /// PSNs that can be tracked at once: one block less than could be named, because an oldest
+    /// packet inside a block makes the window straddle one more.
+    pub(crate) fn capacity(&self) -> u32 {
+        (self.blocks.len() as u32 - 1) * BLOCK_RECORDS
+    }
+
+    /// Makes sure there is a record for `psn`; false if the pool is exhausted.
+    #[inline]
+    pub(crate) fn admit(&mut self, psn: Psn, pool: &mut SendBlocks) -> bool {
+        let slot = self.slot(psn);
+        if self.blocks[slot] != NONE {
+            return true;
+        }
+        match pool.take([Sent::UNUSED; BLOCK_RECORDS as usize]) {
+            Some(block) => {
+                self.blocks[slot] = block;
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record<'p>(&self, psn: Psn, pool: &'p mut SendBlocks) -> &'p mut Sent {
+        &mut pool[self.blocks[self.slot(psn)]][(psn.value() % BLOCK_RECORDS) as usize]
+    }
+
+    /// The oldest packet has moved from `from` to `to`: returns the blocks in between; true if
+    /// any was.
+    pub(crate) fn retire(&mut self, from: Psn, to: Psn, pool: &mut SendBlocks) -> bool {
+        let mut block = from.value() / BLOCK_RECORDS;
+        let end = to.value() / BLOCK_RECORDS;
+        let mut returned = false;
+        while block != end {
+            let slot = block as usize & (self.blocks.len() - 1);
+            if self.blocks[slot] != NONE {
+                pool.give_back(self.blocks[slot]);
+                self.blocks[slot] = NONE;
+                returned = true;
+            }
+            block = (block + 1) % (Psn::SPACE / BLOCK_RECORDS);
+        }
+        returned
+    }
+
+    /// Returns every block.
+    pub(crate) fn clear(&mut self, pool: &mut SendBlocks) {
+        for block in &mut self.blocks {
+            if *block != NONE {
+                pool.give_back(*block);
+                *block = NONE;
+            }
+        }
+    }
+
+    fn slot(&self, psn: Psn) -> usize {
+        (psn.value() / BLOCK_RECORDS) as usize & (self.blocks.len() - 1)
+    }
+}
+
+/// A window and its pool, as a place where lists of PSNs keep their links.
+pub(crate) struct SentLinks<'a> {
+    pub(crate) window: &'a SendWindow,
+    pub(crate) pool: &'a mut SendBlocks,
+}
+
+impl Linked for SentLinks<'_> {
+    fn links(&mut self, index: u32) -> &mut Links {
+        &mut self.window.record(Psn::new(index), self.pool).links
+    }
+}

@@ -1,0 +1,99 @@
+//! What the NIC takes up: records in use, and the size of every record, from the live types.
+
+use crate::arrival::Arrival;
+use crate::api::Completion;
+use crate::channel::{Channel, Path, TpChannel};
+use crate::jetty::{Jetty, Receive};
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::nic::Nic;
+use crate::receive_window::BLOCK_PSNS;
+use crate::segment::Segment;
+use crate::send_window::{BLOCK_RECORDS, Sent};
+use fairway_policy::PathView;
+
+/// Records of each pool in use now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Channels, reserved or open.
+    pub channels: u32,
+    /// Jetties.
+    pub jetties: u32,
+    /// Segments, those being released included.
+    pub segments: u32,
+    /// Messages being sent.
+    pub messages: u32,
+    /// Receives posted or taken by an arrival.
+    pub receives: u32,
+    /// Messages being received.
+    pub arrivals: u32,
+    /// Send-window blocks.
+    pub send_blocks: u32,
+    /// Bitmap blocks.
+    pub bitmap_blocks: u32,
+    /// Room set aside in completion queues.
+    pub completions_reserved: u32,
+}
+
+/// One line of the state table: a kind of record, its size, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateSize {
+    /// What it is.
+    pub name: &'static str,
+    /// Bytes of one.
+    pub bytes: usize,
+    /// How many the given numbers of Jetties and hosts take at most.
+    pub count: u64,
+    /// True if it is taken from a shared pool on demand; false if it is there as long as its owner.
+    pub pooled: bool,
+}
+
+impl Limits {
+    /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
+    /// `paths` paths each. Pools count with their capacity.
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 15] {
+        let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
+        let window = u64::from(self.window_packets);
+        let slots = 2 * u64::from(self.message_slots) + u64::from(self.read_slots);
+        [
+            line("Jetty", size_of::<Jetty>(), jetties, false),
+            line("TP channel, hot", size_of::<TpChannel>(), hosts, false),
+            line(
+                "TP channel, rest",
+                size_of::<Channel>() - size_of::<TpChannel>(),
+                hosts,
+                false,
+            ),
+            line("path", size_of::<Path>() + size_of::<PathView>(), hosts * paths, false),
+            line("receive-window node", size_of::<u16>(), hosts * window / u64::from(BLOCK_PSNS), false),
+            line("send-window entry", size_of::<u32>(), hosts * window / u64::from(BLOCK_RECORDS), false),
+            line("slot table entry", size_of::<u32>(), hosts * slots, false),
+            line("withheld packet", size_of::<crate::channel::Withheld>(), hosts * u64::from(self.withheld), false),
+            line("segment", size_of::<Segment>(), u64::from(self.segments), true),
+            line("bitmap block", size_of::<u16>(), u64::from(self.bitmap_blocks), true),
+            line("send-window record", size_of::<Sent>(), u64::from(self.send_blocks * BLOCK_RECORDS), true),
+            line("message", size_of::<Message>(), u64::from(self.messages), true),
+            line("arrival", size_of::<Arrival>(), u64::from(self.arrivals), true),
+            line("receive", size_of::<Receive>(), u64::from(self.receives), true),
+            line("completion", size_of::<Completion>(), u64::from(self.completions), true),
+        ]
+    }
+}
+
+impl Nic {
+    /// Records of each pool in use now.
+    pub fn usage(&self) -> Usage {
+        let shared = &self.shared;
+        Usage {
+            channels: self.channels_in_use(),
+            jetties: self.jetties_in_use(),
+            segments: shared.segments.in_use(),
+            messages: shared.messages.in_use(),
+            receives: shared.receives.in_use(),
+            arrivals: shared.arrivals.in_use(),
+            send_blocks: shared.send_blocks.in_use(),
+            bitmap_blocks: shared.bitmap_blocks.in_use(),
+            completions_reserved: shared.queues.iter().flatten().map(|queue| queue.reserved()).sum(),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Adaptive chunking, shared by the congestion controls.
+//!
+//! A chunk is one burst on one path and, live, one segmentation-offloaded system call, which
+//! carries at most 64 KiB with its headers. Large chunks save system calls; small ones spread a
+//! window over more paths and let it react sooner. So: 62 KiB while the window holds at least
+//! eight of them, otherwise 32 KiB (UCCL's default), and never more than the window.
+
+/// What fits one segmentation-offloaded send, with room for the headers of its packets.
+pub(crate) const CHUNK_LARGE_BYTES: u32 = 62 * 1024;
+/// The default chunk of UCCL.
+pub(crate) const CHUNK_BYTES: u32 = 32 * 1024;
+/// Large chunks need a window of this many.
+const CHUNKS_IN_LARGE_WINDOW: u64 = 8;
+
+/// Size of the next chunk under a window of `window_bytes`, when `remaining` bytes wait.
+pub(crate) fn chunk_bytes(window_bytes: u64, remaining: u64) -> u32 {
+    let large = window_bytes >= CHUNKS_IN_LARGE_WINDOW * u64::from(CHUNK_LARGE_BYTES);
+    let chunk = if large {
+        CHUNK_LARGE_BYTES
+    } else {
+        CHUNK_BYTES
+    };
+    u64::from(chunk).min(remaining).min(window_bytes.max(1)) as u32
+}

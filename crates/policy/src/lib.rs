@@ -1,0 +1,44 @@
+//! Fairway's control decisions.
+//!
+//! **What it is.** Congestion control, path choice and loss detection, each a small trait with
+//! one algorithm per file. A policy sees samples and answers with numbers. It cannot see a
+//! packet, send one, or read a clock; it does not know whether the engine that calls it runs
+//! live, in the simulator or under the NIC model.
+//!
+//! **May import:** `wire` (for instants, durations, ids).
+//!
+//! **Invariants.** Integer arithmetic only, no allocation after construction, any randomness is
+//! handed in. Two machines that see the same samples decide the same.
+//!
+//! **How to test:** `cargo test -p fairway-policy`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod chunk;
+mod fixed_window;
+mod names;
+mod path_order;
+mod power_of_two;
+mod receiver_distance;
+mod sack_threshold;
+mod spray;
+mod swift;
+mod tolerance;
+mod traits;
+
+pub use fixed_window::FixedWindow;
+pub use names::{
+    CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,
+};
+pub use path_order::PathOrder;
+pub use power_of_two::PowerOfTwo;
+pub use receiver_distance::ReceiverDistance;
+pub use sack_threshold::SackThreshold;
+pub use spray::Spray;
+pub use swift::{Swift, SwiftParameters};
+pub use traits::{
+    AckSample, ChunkRequest, CongestionControl, Evidence, LossDetector, LossSample, PathChoice,
+    PathView,
+};

@@ -1,0 +1,476 @@
+//! Policies by name.
+//!
+//! A specification is text such as `cc=swift,path=p2c,loss=path-order`: for each kind the name of
+//! an algorithm, and after colons its parameters, `cc=fixed:4M` or
+//! `cc=swift:target=200us:max=4M`. A kind that is left out has its default, and since no two
+//! algorithms share a name the kind's own name may be left out as well: `swift`, `p2c`.
+//!
+//! Bytes are a number with an optional `K`, `M` or `G` (powers of 1024); times need `ns`, `us`,
+//! `ms` or `s`; `loss` of swift is in thousandths.
+//!
+//! To add an algorithm: its file, and here a variant, its line in `LISTS`, and one arm in each
+//! `match`.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
+
+use fairway_wire::Duration;
+
+use crate::{
+    CongestionControl, FixedWindow, LossDetector, PathChoice, PathOrder, PowerOfTwo,
+    ReceiverDistance, SackThreshold, Spray, Swift, SwiftParameters,
+};
+
+/// The decisions for one TP channel.
+pub struct PolicySet {
+    /// How much may be in flight.
+    pub congestion: Box<dyn CongestionControl>,
+    /// Where the next chunk goes.
+    pub path: Box<dyn PathChoice>,
+    /// What is lost.
+    pub loss: Box<dyn LossDetector>,
+}
+
+impl fmt::Debug for PolicySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (congestion, path) = (self.congestion.name(), self.path.name());
+        write!(
+            f,
+            "PolicySet(cc={congestion},path={path},loss={})",
+            self.loss.name()
+        )
+    }
+}
+
+/// Which policies, with which parameters. Parsed from text and printed as text.
+///
+/// `Display` gives all three kinds, and of the parameters those that are not the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicySpec {
+    /// The congestion control.
+    pub congestion: CongestionSpec,
+    /// The path choice.
+    pub path: PathSpec,
+    /// The loss detector.
+    pub loss: LossSpec,
+}
+
+/// A congestion control by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionSpec {
+    /// [`FixedWindow`].
+    Fixed {
+        /// The window.
+        window_bytes: u64,
+    },
+    /// [`Swift`].
+    Swift(SwiftParameters),
+}
+
+impl Default for CongestionSpec {
+    fn default() -> Self {
+        CongestionSpec::Swift(SwiftParameters::default())
+    }
+}
+
+/// A path choice by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathSpec {
+    /// [`Spray`].
+    #[default]
+    Spray,
+    /// [`PowerOfTwo`].
+    PowerOfTwo,
+}
+
+/// A loss detector by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossSpec {
+    /// [`PathOrder`].
+    #[default]
+    PathOrder,
+    /// [`SackThreshold`].
+    SackThreshold,
+    /// [`ReceiverDistance`].
+    ReceiverDistance,
+}
+
+impl PolicySpec {
+    /// The policies, for packets of `mtu_bytes`.
+    pub fn build(&self, mtu_bytes: u32) -> PolicySet {
+        let congestion: Box<dyn CongestionControl> = match self.congestion {
+            CongestionSpec::Fixed { window_bytes } => {
+                Box::new(FixedWindow::new(window_bytes, mtu_bytes))
+            }
+            CongestionSpec::Swift(parameters) => Box::new(Swift::new(parameters, mtu_bytes)),
+        };
+        let path: Box<dyn PathChoice> = match self.path {
+            PathSpec::Spray => Box::new(Spray::new()),
+            PathSpec::PowerOfTwo => Box::new(PowerOfTwo),
+        };
+        let loss: Box<dyn LossDetector> = match self.loss {
+            LossSpec::PathOrder => Box::new(PathOrder::new()),
+            LossSpec::SackThreshold => Box::new(SackThreshold::new()),
+            LossSpec::ReceiverDistance => Box::new(ReceiverDistance),
+        };
+        PolicySet {
+            congestion,
+            path,
+            loss,
+        }
+    }
+}
+
+/// The three kinds of policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// Congestion control, `cc`.
+    Congestion,
+    /// Path choice, `path`.
+    Path,
+    /// Loss detection, `loss`.
+    Loss,
+}
+
+/// What there is to choose from.
+const LISTS: [(PolicyKind, &str, &[&str]); 3] = [
+    (
+        PolicyKind::Congestion,
+        "cc",
+        &[FixedWindow::NAME, Swift::NAME],
+    ),
+    (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME]),
+    (
+        PolicyKind::Loss,
+        "loss",
+        &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME],
+    ),
+];
+
+/// Why a text is no [`PolicySpec`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// No algorithm has this name.
+    UnknownName(String),
+    /// The algorithm exists, but is of another kind than the text says.
+    WrongKind(String),
+    /// No kind has this name.
+    UnknownKind(String),
+    /// The text names this kind twice.
+    Twice(PolicyKind),
+    /// The algorithm has no such parameter, or the value is out of range or not readable.
+    BadParameter {
+        /// The algorithm.
+        name: &'static str,
+        /// The parameter as given.
+        parameter: String,
+        /// The parameters there are.
+        known: &'static str,
+    },
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyError::UnknownName(name) => write!(f, "no policy is called \"{name}\"; ")?,
+            PolicyError::WrongKind(text) => write!(f, "\"{text}\" is of another kind; ")?,
+            PolicyError::UnknownKind(kind) => write!(f, "no kind is called \"{kind}\"; ")?,
+            PolicyError::Twice(kind) => return write!(f, "{} is given twice", kind.label()),
+            PolicyError::BadParameter {
+                name,
+                parameter,
+                known,
+            } => {
+                return write!(f, "{name} cannot take \"{parameter}\"; {known}");
+            }
+        }
+        write!(f, "known are")?;
+        for (i, (_, label, names)) in LISTS.iter().enumerate() {
+            let separator = if i == 0 { " " } else { "; " };
+            write!(f, "{separator}{label}={}", names.join("|"))?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for PolicyError {}
+
+impl PolicyKind {
+    fn label(self) -> &'static str {
+        LISTS
+            .iter()
+            .find(|(kind, ..)| *kind == self)
+            .map_or("", |(_, label, _)| label)
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let mut spec = PolicySpec::default();
+        let mut seen = [false; LISTS.len()];
+        for item in text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+        {
+            let kind = apply(&mut spec, item)?;
+            let seen = &mut seen[kind as usize];
+            if core::mem::replace(seen, true) {
+                return Err(PolicyError::Twice(kind));
+            }
+        }
+        Ok(spec)
+    }
+}
+
+/// Reads `item`, `[kind=]name[:parameter…]`, into `spec`, and says which kind it was.
+fn apply(spec: &mut PolicySpec, item: &str) -> Result<PolicyKind, PolicyError> {
+    let (head, parameters) = item.split_once(':').unwrap_or((item, ""));
+    let (label, name) = match head.split_once('=') {
+        Some((label, name)) => (Some(label), name),
+        None => (None, head),
+    };
+    let is_kind = |label: &str| LISTS.iter().any(|(_, known, _)| *known == label);
+    if let Some(label) = label.filter(|label| !is_kind(label)) {
+        return Err(PolicyError::UnknownKind(label.to_owned()));
+    }
+    let Some((kind, known, _)) = LISTS.iter().find(|(_, _, names)| names.contains(&name)) else {
+        return Err(PolicyError::UnknownName(name.to_owned()));
+    };
+    if label.is_some_and(|label| label != *known) {
+        return Err(PolicyError::WrongKind(head.to_owned()));
+    }
+    choose(spec, name, parameters)?;
+    Ok(*kind)
+}
+
+/// Puts the algorithm called `name`, which exists, into `spec`.
+fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), PolicyError> {
+    match name {
+        FixedWindow::NAME => spec.congestion = fixed(parameters)?,
+        Swift::NAME => spec.congestion = CongestionSpec::Swift(swift(parameters)?),
+        Spray::NAME => spec.path = none(PathSpec::Spray, Spray::NAME, parameters)?,
+        PowerOfTwo::NAME => spec.path = none(PathSpec::PowerOfTwo, PowerOfTwo::NAME, parameters)?,
+        PathOrder::NAME => spec.loss = none(LossSpec::PathOrder, PathOrder::NAME, parameters)?,
+        SackThreshold::NAME => {
+            spec.loss = none(LossSpec::SackThreshold, SackThreshold::NAME, parameters)?;
+        }
+        ReceiverDistance::NAME => {
+            spec.loss = none(
+                LossSpec::ReceiverDistance,
+                ReceiverDistance::NAME,
+                parameters,
+            )?;
+        }
+        other => return Err(PolicyError::UnknownName(other.to_owned())),
+    }
+    Ok(())
+}
+
+/// `value`, if there are no parameters: the algorithm takes none.
+fn none<T>(value: T, name: &'static str, parameters: &str) -> Result<T, PolicyError> {
+    if parameters.is_empty() {
+        return Ok(value);
+    }
+    let parameter = parameters.to_owned();
+    Err(PolicyError::BadParameter {
+        name,
+        parameter,
+        known: "it takes none",
+    })
+}
+
+fn fixed(parameters: &str) -> Result<CongestionSpec, PolicyError> {
+    if parameters.is_empty() {
+        return Ok(CongestionSpec::Fixed {
+            window_bytes: FixedWindow::DEFAULT_BYTES,
+        });
+    }
+    match parse_bytes(parameters) {
+        Some(window_bytes) if window_bytes > 0 => Ok(CongestionSpec::Fixed { window_bytes }),
+        _ => Err(PolicyError::BadParameter {
+            name: FixedWindow::NAME,
+            parameter: parameters.to_owned(),
+            known: "it takes a window in bytes, as 4M",
+        }),
+    }
+}
+
+fn swift(parameters: &str) -> Result<SwiftParameters, PolicyError> {
+    let mut swift = SwiftParameters::default();
+    for parameter in parameters
+        .split(':')
+        .filter(|parameter| !parameter.is_empty())
+    {
+        set_swift(&mut swift, parameter).ok_or_else(|| swift_error(parameter))?;
+    }
+    if swift.min_bytes > swift.max_bytes {
+        return Err(swift_error(parameters));
+    }
+    Ok(swift)
+}
+
+fn swift_error(parameter: &str) -> PolicyError {
+    PolicyError::BadParameter {
+        name: Swift::NAME,
+        parameter: parameter.to_owned(),
+        known: "it takes target=, range= (times), ai=, min=, max=, initial= (bytes; min at most \
+                max) and loss= (thousandths)",
+    }
+}
+
+fn set_swift(swift: &mut SwiftParameters, parameter: &str) -> Option<()> {
+    let (name, value) = parameter.split_once('=')?;
+    let bytes = || parse_bytes(value).filter(|bytes| *bytes <= SwiftParameters::LARGEST_BYTES);
+    let time = || parse_time(value);
+    match name {
+        "target" => swift.target = time().filter(|target| *target > Duration::ZERO)?,
+        "range" => swift.range = time()?,
+        "ai" => swift.increase_bytes = bytes()?,
+        "min" => swift.min_bytes = bytes()?,
+        "max" => swift.max_bytes = bytes()?,
+        "initial" => swift.initial_bytes = bytes()?,
+        "loss" => {
+            let permille = value.parse().ok().filter(|permille| *permille <= 1000);
+            swift.tolerated_loss_permille = permille?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Units of bytes, the largest first.
+const BYTE_UNITS: [(&str, u64); 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
+/// Units of time in nanoseconds, the largest first.
+const TIME_UNITS: [(&str, u64); 4] = [
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+/// The longest time that picoseconds hold, in nanoseconds.
+const TIME_MAX_NS: u64 = u64::MAX / 1000;
+
+fn parse_bytes(text: &str) -> Option<u64> {
+    parse_quantity(text, &BYTE_UNITS)
+}
+
+fn parse_time(text: &str) -> Option<Duration> {
+    parse_quantity(text, &TIME_UNITS)
+        .filter(|ns| *ns <= TIME_MAX_NS)
+        .map(Duration::from_ns)
+}
+
+fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let (_, factor) = units.iter().find(|(known, _)| *known == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// `value` in the largest of `units` that gives a whole number.
+fn write_quantity(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
+    let fits = |(_, factor): &&(&str, u64)| value > 0 && value % factor == 0;
+    let (unit, factor) = units.iter().find(fits).or(units.last()).unwrap_or(&("", 1));
+    write!(f, "{}{unit}", value / factor)
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cc={},path={},loss={}",
+            self.congestion, self.path, self.loss
+        )
+    }
+}
+
+impl fmt::Display for CongestionSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CongestionSpec::Fixed { window_bytes } => {
+                write!(f, "{}", FixedWindow::NAME)?;
+                if *window_bytes != FixedWindow::DEFAULT_BYTES {
+                    write!(f, ":")?;
+                    write_quantity(f, *window_bytes, &BYTE_UNITS)?;
+                }
+                Ok(())
+            }
+            CongestionSpec::Swift(swift) => {
+                write!(f, "{}", Swift::NAME)?;
+                write_swift(f, swift)
+            }
+        }
+    }
+}
+
+fn write_swift(f: &mut fmt::Formatter<'_>, swift: &SwiftParameters) -> fmt::Result {
+    let default = SwiftParameters::default();
+    let fields = [
+        (
+            "target",
+            swift.target.as_ns(),
+            default.target.as_ns(),
+            &TIME_UNITS,
+        ),
+        (
+            "range",
+            swift.range.as_ns(),
+            default.range.as_ns(),
+            &TIME_UNITS,
+        ),
+        (
+            "ai",
+            swift.increase_bytes,
+            default.increase_bytes,
+            &BYTE_UNITS,
+        ),
+        ("min", swift.min_bytes, default.min_bytes, &BYTE_UNITS),
+        ("max", swift.max_bytes, default.max_bytes, &BYTE_UNITS),
+        (
+            "initial",
+            swift.initial_bytes,
+            default.initial_bytes,
+            &BYTE_UNITS,
+        ),
+    ];
+    for (name, value, default, units) in fields {
+        if value != default {
+            write!(f, ":{name}=")?;
+            write_quantity(f, value, units)?;
+        }
+    }
+    if swift.tolerated_loss_permille != default.tolerated_loss_permille {
+        write!(f, ":loss={}", swift.tolerated_loss_permille)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for PathSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PathSpec::Spray => Spray::NAME,
+            PathSpec::PowerOfTwo => PowerOfTwo::NAME,
+        })
+    }
+}
+
+impl fmt::Display for LossSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LossSpec::PathOrder => PathOrder::NAME,
+            LossSpec::SackThreshold => SackThreshold::NAME,
+            LossSpec::ReceiverDistance => ReceiverDistance::NAME,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use alloc::format;
+use alloc::string::ToString;
+
+use super::*;
+
+fn spec(text: &str) -> PolicySpec {
+    text.parse().expect("a good specification")
+}
+
+fn error(text: &str) -> PolicyError {
+    text.parse::<PolicySpec>().expect_err("a bad specification")
+}
+
+fn swift_with(change: impl FnOnce(&mut SwiftParameters)) -> CongestionSpec {
+    let mut swift = SwiftParameters::default();
+    change(&mut swift);
+    CongestionSpec::Swift(swift)
+}
+
+#[test]
+fn nothing_is_the_default() {
+    assert_eq!(spec(""), PolicySpec::default());
+    assert_eq!(
+        PolicySpec::default().to_string(),
+        "cc=swift,path=spray,loss=path-order"
+    );
+}
+
+#[test]
+fn kinds_may_be_left_out() {
+    let given = spec("p2c");
+    assert_eq!(
+        given,
+        PolicySpec {
+            path: PathSpec::PowerOfTwo,
+            ..PolicySpec::default()
+        }
+    );
+    assert_eq!(spec("fixed,receiver"), spec("loss=receiver,cc=fixed"));
+    assert_eq!(spec(" cc=swift , path=p2c "), given);
+}
+
+#[test]
+fn parameters_are_read() {
+    assert_eq!(
+        spec("cc=fixed:4M").congestion,
+        CongestionSpec::Fixed {
+            window_bytes: 4 << 20
+        }
+    );
+    let target = Duration::from_us(200);
+    assert_eq!(
+        spec("swift:target=200us").congestion,
+        swift_with(|swift| swift.target = target)
+    );
+    let many = "swift:range=1ms:ai=1408:min=16K:max=1G:initial=2M:loss=0";
+    let wanted = swift_with(|swift| {
+        swift.range = Duration::from_ms(1);
+        swift.increase_bytes = 1408;
+        swift.min_bytes = 16 << 10;
+        swift.max_bytes = 1 << 30;
+        swift.initial_bytes = 2 << 20;
+        swift.tolerated_loss_permille = 0;
+    });
+    assert_eq!(spec(many).congestion, wanted);
+}
+
+#[test]
+fn what_is_printed_can_be_read() {
+    for text in [
+        "cc=fixed,path=spray,loss=sack",
+        "cc=fixed:4M,path=p2c,loss=receiver",
+        "cc=fixed:1500,path=p2c,loss=path-order",
+        "cc=swift:target=200us,path=spray,loss=path-order",
+        "cc=swift:target=1s:range=0ns:ai=1K:min=0:max=3G:initial=5:loss=7,path=p2c,loss=sack",
+    ] {
+        assert_eq!(spec(text).to_string(), text);
+        assert_eq!(spec(&spec(text).to_string()), spec(text));
+    }
+}
+
+#[test]
+fn errors_name_what_there_is() {
+    let known = "known are cc=fixed|swift; path=spray|p2c; loss=path-order|sack|receiver";
+    let unknown = error("cubic");
+    assert_eq!(unknown, PolicyError::UnknownName("cubic".to_owned()));
+    assert_eq!(
+        format!("{unknown}"),
+        format!("no policy is called \"cubic\"; {known}")
+    );
+    assert_eq!(
+        error("pace=swift"),
+        PolicyError::UnknownKind("pace".to_owned())
+    );
+    assert_eq!(
+        error("path=swift"),
+        PolicyError::WrongKind("path=swift".to_owned())
+    );
+    assert_eq!(
+        error("swift,fixed"),
+        PolicyError::Twice(PolicyKind::Congestion)
+    );
+    assert_eq!(error("swift,fixed").to_string(), "cc is given twice");
+}
+
+#[test]
+fn bad_parameters_are_refused() {
+    for text in [
+        "fixed:0",
+        "fixed:4X",
+        "fixed:-4",
+        "fixed:99999999999999999999",
+        "fixed:20000000000G",
+        "spray:2",
+        "p2c:x=1",
+        "sack:5",
+        "swift:200us",
+        "swift:target=200",
+        "swift:target=0us",
+        "swift:target=99999999999s",
+        "swift:gain=2",
+        "swift:loss=1001",
+        "swift:max=2G:min=3G",
+        "swift:max=2000G",
+        "swift:target=µs",
+    ] {
+        assert!(
+            matches!(error(text), PolicyError::BadParameter { .. }),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn it_builds_what_it_names() {
+    for text in [
+        "cc=swift,path=spray,loss=path-order",
+        "cc=fixed,path=p2c,loss=sack",
+        "cc=fixed,path=p2c,loss=receiver",
+    ] {
+        let set = spec(text).build(1408);
+        assert_eq!(format!("{set:?}"), format!("PolicySet({text})"));
+    }
+    assert_eq!(
+        spec("fixed:4M").build(1408).congestion.window_bytes(),
+        4 << 20
+    );
+}

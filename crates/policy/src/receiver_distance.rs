@@ -1,0 +1,34 @@
+//! Loss by the receiver's word.
+//!
+//! **Rule:** a packet is lost when the receiver says that the gap it sees is wider than its
+//! out-of-order tolerance distance. The sender learns nothing and keeps nothing; the distance is
+//! the receiver's to set.
+//!
+//! **Source:** ORNIC §3.3 (OTD).
+
+use crate::{Evidence, LossDetector};
+
+/// What the receiver calls lost is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceiverDistance;
+
+impl ReceiverDistance {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "receiver";
+}
+
+impl LossDetector for ReceiverDistance {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn is_lost(&self, evidence: &Evidence) -> bool {
+        evidence.beyond_tolerance
+    }
+
+    fn on_reordering(&mut self, _path_distance: u32, _psn_distance: u32, _was_declared_lost: bool) {
+    }
+}
+
+#[cfg(test)]
+mod tests;

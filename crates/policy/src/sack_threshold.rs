@@ -1,0 +1,58 @@
+//! Loss by distance in the channel.
+//!
+//! **Rule:** a packet is lost when the highest acknowledged PSN is a threshold or more ahead of
+//! it. On one path this is TCP's duplicate-acknowledgement threshold; with spraying the threshold
+//! has to learn how far the paths are apart ([`tolerance`](crate::tolerance)).
+//!
+//! **Source:** RFC 6675 (DupThresh) with the adaptation of RFC 4653; IRN (SIGCOMM 2018) uses the
+//! bare form.
+
+use crate::tolerance::Tolerance;
+use crate::{Evidence, LossDetector};
+
+/// A packet that the channel has left far behind is lost.
+#[derive(Clone, Debug)]
+pub struct SackThreshold {
+    tolerance: Tolerance,
+}
+
+impl SackThreshold {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "sack";
+
+    /// Expecting hardly any reordering.
+    pub fn new() -> Self {
+        SackThreshold {
+            tolerance: Tolerance::new(),
+        }
+    }
+}
+
+impl Default for SackThreshold {
+    fn default() -> Self {
+        SackThreshold::new()
+    }
+}
+
+impl LossDetector for SackThreshold {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn is_lost(&self, evidence: &Evidence) -> bool {
+        let Evidence {
+            psn_distance,
+            age,
+            smoothed_rtt,
+            ..
+        } = *evidence;
+        self.tolerance.is_exceeded(psn_distance, age, smoothed_rtt)
+    }
+
+    fn on_reordering(&mut self, _path_distance: u32, psn_distance: u32, was_declared_lost: bool) {
+        self.tolerance.learn(psn_distance, was_declared_lost);
+    }
+}
+
+#[cfg(test)]
+mod tests;

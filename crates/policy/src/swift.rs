@@ -1,0 +1,264 @@
+//! Swift: a window steered by delay.
+//!
+//! **Control law**, at every acknowledgement with a round trip `delay`:
+//!
+//! ```text
+//! target = base_target + fs_range · clamp((1/√w − 1/√fs_max) / (1/√fs_min − 1/√fs_max), 0, 1)
+//! delay < target:   w += ai · acked / w                              (ai bytes per round trip)
+//! delay ≥ target:   w ·= max(1 − β · (delay − target) / delay, 1 − max_mdf)
+//! ```
+//!
+//! and at loss `w ·= 1 − max_mdf`; after five timeouts in a row `w = min`. The window falls at
+//! most once per round trip. Small windows get a higher target (flow scaling), so that many
+//! flows share a queue fairly: `fs_min` is the smallest window and `fs_max` 1 MiB.
+//!
+//! **Source:** Kumar et al., *Swift: Delay is Simple and Effective for Congestion Control in the
+//! Datacenter*, SIGCOMM 2020, Algorithm 1 and §3.1–§3.5, with β = 0.8 and max_mdf = 0.5.
+//!
+//! **Where this differs**, because hosts here are software and paths are sprayed:
+//! * One window per channel, in bytes; the target is for the whole round trip including both
+//!   hosts (no split into fabric and endpoint), and hops are not counted.
+//! * `delay` is the lower of the sample and the smoothed round trip: one late wake-up of a
+//!   thread is no queue.
+//! * The window grows only while it is what holds the sender back.
+//! * Loss found by later acknowledgements counts only beyond a tolerated share of what was
+//!   sent (3 % by default): delay tells of queues, so a little loss without delay is a bad link.
+//!   A fall for a loss that turns out to be reordering is taken back.
+//! * A receiver that asks its peers to slow down counts as a delay of twice the target.
+//! * The window never falls below two packets, so the pacing of windows below one is not needed.
+
+use fairway_wire::{Duration, Instant};
+
+use crate::chunk::{CHUNK_BYTES, chunk_bytes};
+use crate::{AckSample, CongestionControl, LossSample};
+
+/// β, in thousandths.
+const BETA_PERMILLE: u64 = 800;
+/// The most the window may fall at once, in thousandths.
+const MAX_MDF_PERMILLE: u64 = 500;
+/// Timeouts in a row after which the window starts again from its least.
+const TIMEOUTS_TO_RESET: u32 = 5;
+/// The window from which on flow scaling adds nothing to the target.
+const SCALING_MAX_BYTES: u64 = 1024 * 1024;
+
+/// What can be set about [`Swift`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwiftParameters {
+    /// The delay that is aimed for (base_target); not zero.
+    pub target: Duration,
+    /// How much flow scaling adds for the smallest window (fs_range).
+    pub range: Duration,
+    /// Additive increase per round trip in bytes (ai).
+    pub increase_bytes: u64,
+    /// The smallest window; never less than two packets.
+    pub min_bytes: u64,
+    /// The largest window, at most [`SwiftParameters::LARGEST_BYTES`].
+    pub max_bytes: u64,
+    /// The first window.
+    pub initial_bytes: u64,
+    /// Share of the bytes sent, in thousandths, that may be lost without a reaction.
+    pub tolerated_loss_permille: u64,
+}
+
+impl SwiftParameters {
+    /// No window is larger: 1 TiB, so that no product below overflows.
+    pub const LARGEST_BYTES: u64 = 1 << 40;
+}
+
+impl Default for SwiftParameters {
+    fn default() -> Self {
+        SwiftParameters {
+            target: Duration::from_us(300),
+            range: Duration::from_us(150),
+            increase_bytes: CHUNK_BYTES as u64,
+            min_bytes: 64 * 1024,
+            max_bytes: 8 * 1024 * 1024,
+            initial_bytes: 512 * 1024,
+            tolerated_loss_permille: 30,
+        }
+    }
+}
+
+/// The Swift congestion control.
+#[derive(Clone, Debug)]
+pub struct Swift {
+    parameters: SwiftParameters,
+    window_bytes: u64,
+    /// What has been added to the window but is less than a byte yet: `growth / window_bytes`.
+    growth: u64,
+    last_decrease: Option<Instant>,
+    timeouts_in_row: u32,
+    /// Bytes acknowledged and lost lately: both halve when together they exceed two windows.
+    recently_acked: u64,
+    recently_lost: u64,
+    /// The window before the last fall for loss, until a fall for delay confirms it.
+    window_before_loss: u64,
+}
+
+impl Swift {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "swift";
+
+    /// With `parameters`, for packets of `mtu_bytes`.
+    pub fn new(parameters: SwiftParameters, mtu_bytes: u32) -> Self {
+        let least = 2 * u64::from(mtu_bytes.max(1));
+        let min_bytes = parameters
+            .min_bytes
+            .clamp(least, SwiftParameters::LARGEST_BYTES);
+        let max_bytes = parameters
+            .max_bytes
+            .clamp(min_bytes, SwiftParameters::LARGEST_BYTES);
+        let initial_bytes = parameters.initial_bytes.clamp(min_bytes, max_bytes);
+        Swift {
+            parameters: SwiftParameters {
+                min_bytes,
+                max_bytes,
+                initial_bytes,
+                ..parameters
+            },
+            window_bytes: initial_bytes,
+            growth: 0,
+            last_decrease: None,
+            timeouts_in_row: 0,
+            recently_acked: initial_bytes,
+            recently_lost: 0,
+            window_before_loss: 0,
+        }
+    }
+
+    /// The delay aimed for at the present window.
+    pub fn target(&self) -> Duration {
+        let least = inverse_root(SCALING_MAX_BYTES);
+        let span = inverse_root(self.parameters.min_bytes).saturating_sub(least);
+        if span == 0 {
+            return self.parameters.target;
+        }
+        let above = inverse_root(self.window_bytes)
+            .saturating_sub(least)
+            .min(span);
+        // Nanoseconds, because picoseconds times a root could pass 2^64.
+        let extra_ns = self.parameters.range.as_ns().saturating_mul(above) / span;
+        self.parameters
+            .target
+            .saturating_add(Duration::from_ns(extra_ns))
+    }
+
+    /// True if a round trip has passed since the window last fell.
+    fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
+        self.last_decrease
+            .is_none_or(|last| now.since(last) >= round_trip)
+    }
+
+    /// Grows by `ai · acked / w`, keeping the fraction for next time.
+    fn increase(&mut self, acked_bytes: u32) {
+        let step = self
+            .parameters
+            .increase_bytes
+            .saturating_mul(u64::from(acked_bytes));
+        self.growth = self.growth.saturating_add(step);
+        let whole = self.growth / self.window_bytes;
+        self.growth %= self.window_bytes;
+        self.window_bytes = (self.window_bytes + whole).min(self.parameters.max_bytes);
+    }
+
+    /// Multiplies the window by `1 − fall_permille / 1000`.
+    fn decrease(&mut self, now: Instant, fall_permille: u64) {
+        let kept = 1000 - fall_permille.min(MAX_MDF_PERMILLE);
+        self.window_bytes = (self.window_bytes * kept / 1000).max(self.parameters.min_bytes);
+        self.growth = 0;
+        self.last_decrease = Some(now);
+    }
+
+    /// Adds to what was acknowledged and lost lately.
+    fn remember(&mut self, acked_bytes: u32, lost_bytes: u32) {
+        self.recently_acked += u64::from(acked_bytes);
+        self.recently_lost += u64::from(lost_bytes);
+        if self.recently_acked + self.recently_lost > 2 * self.window_bytes {
+            self.recently_acked /= 2;
+            self.recently_lost /= 2;
+        }
+    }
+
+    fn loses_too_much(&self) -> bool {
+        let sent = self.recently_acked + self.recently_lost;
+        self.recently_lost.saturating_mul(1000)
+            > sent.saturating_mul(self.parameters.tolerated_loss_permille)
+    }
+}
+
+/// `2^24 / √bytes`.
+fn inverse_root(bytes: u64) -> u64 {
+    ((1 << 48) / bytes.max(1)).isqrt()
+}
+
+impl CongestionControl for Swift {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        if sample.acked_bytes > 0 {
+            self.timeouts_in_row = 0;
+            self.remember(sample.acked_bytes, 0);
+        }
+        let target = self.target();
+        let measured = match sample.rtt {
+            Some(rtt) if sample.smoothed_rtt == Duration::ZERO => rtt,
+            Some(rtt) => rtt.min(sample.smoothed_rtt),
+            None => sample.smoothed_rtt,
+        };
+        let delay = if sample.pressure {
+            measured.max(target.times(2))
+        } else {
+            measured
+        };
+        if delay < target {
+            if sample.window_limited {
+                self.increase(sample.acked_bytes);
+            }
+        } else if self.may_decrease(sample.now, measured) {
+            let excess_ns = (delay.saturating_sub(target)).as_ns();
+            let fall = BETA_PERMILLE.saturating_mul(excess_ns) / delay.as_ns().max(1);
+            self.decrease(sample.now, fall);
+            self.window_before_loss = 0;
+        }
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        self.remember(0, sample.lost_bytes);
+        if sample.by_timeout {
+            self.timeouts_in_row = self.timeouts_in_row.saturating_add(1);
+        } else {
+            self.timeouts_in_row = 0;
+        }
+        if self.timeouts_in_row >= TIMEOUTS_TO_RESET {
+            self.window_bytes = self.parameters.min_bytes;
+            self.growth = 0;
+            self.last_decrease = Some(sample.now);
+            self.window_before_loss = 0;
+            return;
+        }
+        let counts = sample.by_timeout || self.loses_too_much();
+        if counts && self.may_decrease(sample.now, sample.smoothed_rtt) {
+            self.window_before_loss = self.window_bytes;
+            self.decrease(sample.now, MAX_MDF_PERMILLE);
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant, _packets: u32) {
+        self.window_bytes = self.window_bytes.max(self.window_before_loss);
+        self.window_before_loss = 0;
+        self.recently_lost = 0;
+    }
+
+    fn chunk_bytes(&self, remaining: u64) -> u32 {
+        chunk_bytes(self.window_bytes, remaining)
+    }
+}
+
+#[cfg(test)]
+mod tests;

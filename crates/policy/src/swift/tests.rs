@@ -1,0 +1,231 @@
+use super::*;
+
+const KIB: u64 = 1024;
+const MTU: u32 = 1408;
+
+fn swift(initial_bytes: u64) -> Swift {
+    Swift::new(
+        SwiftParameters {
+            initial_bytes,
+            ..SwiftParameters::default()
+        },
+        MTU,
+    )
+}
+
+fn at_us(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+/// An acknowledgement of `acked_bytes` at `now_us`, after a steady round trip of `rtt_us`.
+fn ack(now_us: u64, rtt_us: u64, acked_bytes: u32) -> AckSample {
+    let rtt = Duration::from_us(rtt_us);
+    AckSample {
+        now: at_us(now_us),
+        acked_bytes,
+        rtt: Some(rtt),
+        smoothed_rtt: rtt,
+        window_limited: true,
+        ..AckSample::default()
+    }
+}
+
+fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
+    let smoothed_rtt = Duration::from_us(100);
+    LossSample {
+        now: at_us(now_us),
+        lost_bytes,
+        path: 0,
+        smoothed_rtt,
+        by_timeout,
+    }
+}
+
+#[test]
+fn it_grows_by_ai_per_window_acknowledged() {
+    let mut swift = swift(512 * KIB);
+    // 32 KiB × 64 KiB / 512 KiB = 4 KiB.
+    swift.on_ack(&ack(1, 100, 64 * 1024));
+    assert_eq!(swift.window_bytes(), 516 * KIB);
+}
+
+#[test]
+fn it_keeps_fractions_of_a_byte() {
+    let mut swift = swift(512 * KIB);
+    // 32 KiB × 1400 / 512 KiB = 87.5.
+    swift.on_ack(&ack(1, 100, 1400));
+    assert_eq!(swift.window_bytes(), 524_288 + 87);
+    // (32 KiB × 1400 + 0.5 × 524,288) / 524,375 = 87.99: the half is there, but not quite a byte.
+    swift.on_ack(&ack(2, 100, 1400));
+    assert_eq!(swift.window_bytes(), 524_375 + 87);
+    // (32 KiB × 1400 + 46,137,344 − 87 × 524,375) / 524,462 = 88.46.
+    swift.on_ack(&ack(3, 100, 1400));
+    assert_eq!(swift.window_bytes(), 524_462 + 88);
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let mut swift = swift(512 * KIB);
+    swift.on_ack(&AckSample {
+        window_limited: false,
+        ..ack(1, 100, 64 * 1024)
+    });
+    assert_eq!(swift.window_bytes(), 512 * KIB);
+}
+
+#[test]
+fn it_stays_between_its_limits() {
+    let mut swift = swift(512 * KIB);
+    for now in 0..100_000 {
+        swift.on_ack(&ack(now, 100, 64 * 1024));
+    }
+    assert_eq!(swift.window_bytes(), 8192 * KIB);
+    for round in 0..100 {
+        swift.on_ack(&ack(1_000_000 + 5000 * round, 5000, 1408));
+    }
+    assert_eq!(swift.window_bytes(), 64 * KIB);
+}
+
+#[test]
+fn it_falls_in_proportion_to_the_excess_once_per_round_trip() {
+    let mut swift = swift(2048 * KIB);
+    // Above 1 MiB the target is 300 us: 0.8 × (600 − 300) / 600 = 0.4.
+    swift.on_ack(&ack(1000, 600, 1408));
+    assert_eq!(swift.window_bytes(), 1_258_291);
+    swift.on_ack(&ack(1599, 600, 1408));
+    assert_eq!(swift.window_bytes(), 1_258_291);
+    swift.on_ack(&ack(1600, 600, 1408));
+    assert_eq!(swift.window_bytes(), 754_974);
+}
+
+#[test]
+fn it_never_falls_by_more_than_half() {
+    let mut swift = swift(2048 * KIB);
+    // 0.8 × (3000 − 300) / 3000 = 0.72.
+    swift.on_ack(&ack(1000, 3000, 1408));
+    assert_eq!(swift.window_bytes(), 1024 * KIB);
+}
+
+#[test]
+fn small_windows_have_a_higher_target() {
+    let target = |window| swift(window).target().as_us();
+    assert_eq!(target(64 * KIB), 450);
+    // (1/√256K − 1/√1M) / (1/√64K − 1/√1M) = 1/3 of 150 us.
+    assert_eq!(target(256 * KIB), 350);
+    assert_eq!(target(1024 * KIB), 300);
+    assert_eq!(target(8192 * KIB), 300);
+}
+
+#[test]
+fn one_late_sample_is_no_queue() {
+    let mut swift = swift(512 * KIB);
+    let late = AckSample {
+        rtt: Some(Duration::from_ms(5)),
+        ..ack(1, 100, 0)
+    };
+    swift.on_ack(&late);
+    assert_eq!(swift.window_bytes(), 512 * KIB);
+}
+
+#[test]
+fn a_suffering_receiver_is_a_delay_of_twice_the_target() {
+    let mut swift = swift(2048 * KIB);
+    // 0.8 × (600 − 300) / 600 = 0.4, though the delay itself is fine.
+    swift.on_ack(&AckSample {
+        pressure: true,
+        ..ack(1000, 100, 1408)
+    });
+    assert_eq!(swift.window_bytes(), 1_258_291);
+}
+
+#[test]
+fn a_little_loss_is_tolerated_and_much_is_not() {
+    let mut swift = swift(512 * KIB);
+    // 1 % for ever.
+    for now in 0..10_000 {
+        swift.on_ack(&AckSample {
+            window_limited: false,
+            ..ack(now, 100, 99 * 1408)
+        });
+        swift.on_loss(&loss(now, 1408, false));
+    }
+    assert_eq!(swift.window_bytes(), 512 * KIB);
+    // 62 KiB at once of at most two windows is 6 %.
+    swift.on_loss(&loss(20_000, 62 * 1024, false));
+    assert_eq!(swift.window_bytes(), 256 * KIB);
+    swift.on_loss(&loss(20_099, 62 * 1024, false));
+    assert_eq!(swift.window_bytes(), 256 * KIB, "once per round trip");
+    swift.on_loss(&loss(20_100, 62 * 1024, false));
+    assert_eq!(swift.window_bytes(), 128 * KIB);
+}
+
+#[test]
+fn a_fall_for_what_was_reordering_is_taken_back() {
+    let mut swift = swift(512 * KIB);
+    swift.on_loss(&loss(1, 62 * 1024, false));
+    assert_eq!(swift.window_bytes(), 256 * KIB);
+    swift.on_spurious(at_us(2), 44);
+    assert_eq!(swift.window_bytes(), 512 * KIB);
+    swift.on_spurious(at_us(3), 44);
+    assert_eq!(swift.window_bytes(), 512 * KIB, "once");
+}
+
+#[test]
+fn five_timeouts_in_a_row_start_again_from_the_least() {
+    let mut swift = swift(8192 * KIB);
+    for round in 0..4 {
+        swift.on_loss(&loss(1000 * (round + 1), 1408, true));
+    }
+    assert_eq!(swift.window_bytes(), 512 * KIB, "halved four times");
+    swift.on_loss(&loss(5000, 1408, true));
+    assert_eq!(swift.window_bytes(), 64 * KIB);
+}
+
+#[test]
+fn an_acknowledgement_breaks_the_row_of_timeouts() {
+    let mut swift = swift(8192 * KIB);
+    for round in 0..4 {
+        swift.on_loss(&loss(1000 * (round + 1), 1408, true));
+    }
+    swift.on_ack(&AckSample {
+        window_limited: false,
+        ..ack(4500, 100, 1408)
+    });
+    swift.on_loss(&loss(5000, 1408, true));
+    assert_eq!(swift.window_bytes(), 256 * KIB);
+}
+
+#[test]
+fn two_packets_always_fit() {
+    let parameters = SwiftParameters {
+        min_bytes: 1,
+        initial_bytes: 1,
+        ..Default::default()
+    };
+    assert_eq!(Swift::new(parameters, 9000).window_bytes(), 18_000);
+}
+
+#[test]
+fn extreme_samples_do_not_overflow() {
+    let parameters = SwiftParameters {
+        target: Duration::MAX,
+        range: Duration::MAX,
+        increase_bytes: u64::MAX,
+        min_bytes: 0,
+        max_bytes: u64::MAX,
+        initial_bytes: u64::MAX,
+        tolerated_loss_permille: u64::MAX,
+    };
+    let mut swift = Swift::new(parameters, u32::MAX);
+    let mut sample = ack(1, u64::MAX, u32::MAX);
+    for now in 0..10 {
+        sample.now = Instant::from_ps(now << 60);
+        swift.on_ack(&sample);
+        swift.on_loss(&LossSample {
+            now: sample.now,
+            lost_bytes: u32::MAX,
+            ..loss(0, 0, false)
+        });
+    }
+    assert!(swift.window_bytes() <= SwiftParameters::LARGEST_BYTES);
+}

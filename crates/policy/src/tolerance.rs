@@ -1,0 +1,94 @@
+//! A distance that may be reordering, learned from experience; shared by the loss detectors.
+//!
+//! A packet that is passed by `distance` others is lost if `distance ≥ tolerance`. The tolerance
+//! starts at 3 (TCP's three duplicate acknowledgements, RFC 5681). A packet that turns up after
+//! being passed by `d` raises it to `d + 1`, up to 512. After 32 losses without such a surprise
+//! it falls back by a quarter of what it has learned.
+//!
+//! A large tolerance must not leave detection to the timer when little is in flight, so a packet
+//! that was passed at all and is `patience` smoothed round trips old is lost as well (the idea of
+//! RACK, RFC 8985). `patience` starts at 2 and learns in the same way, up to 8.
+
+use core::cell::Cell;
+
+use fairway_wire::Duration;
+
+/// The tolerance to start with, in packets.
+pub(crate) const TOLERANCE_MIN: u32 = 3;
+/// The tolerance that no amount of reordering raises further, in packets.
+pub(crate) const TOLERANCE_MAX: u32 = 512;
+/// The patience to start with, in smoothed round trips.
+const PATIENCE_MIN: u32 = 2;
+/// The most patience, in smoothed round trips.
+const PATIENCE_MAX: u32 = 8;
+/// Losses without a surprise after which a quarter of what was learned is forgotten.
+const LOSSES_TO_FORGET: u32 = 32;
+
+/// How much reordering is to be expected.
+///
+/// The cells are there because a detector is asked through a shared reference, and being asked
+/// is the only thing that happens to one when no reordering does.
+#[derive(Clone, Debug)]
+pub(crate) struct Tolerance {
+    packets: Cell<u32>,
+    patience: Cell<u32>,
+    losses_in_row: Cell<u32>,
+}
+
+impl Tolerance {
+    pub(crate) fn new() -> Self {
+        Tolerance {
+            packets: Cell::new(TOLERANCE_MIN),
+            patience: Cell::new(PATIENCE_MIN),
+            losses_in_row: Cell::new(0),
+        }
+    }
+
+    /// The present tolerance in packets.
+    #[cfg(test)]
+    pub(crate) fn packets(&self) -> u32 {
+        self.packets.get()
+    }
+
+    /// Is a packet lost that `distance` others have passed?
+    pub(crate) fn is_exceeded(&self, distance: u32, age: Duration, smoothed_rtt: Duration) -> bool {
+        if distance == 0 {
+            return false;
+        }
+        let overdue = smoothed_rtt > Duration::ZERO
+            && age >= smoothed_rtt.times(u64::from(self.patience.get()));
+        let lost = overdue || distance >= self.packets.get();
+        if lost {
+            self.count_loss();
+        }
+        lost
+    }
+
+    fn count_loss(&self) {
+        let losses = self.losses_in_row.get() + 1;
+        if losses < LOSSES_TO_FORGET {
+            self.losses_in_row.set(losses);
+            return;
+        }
+        self.losses_in_row.set(0);
+        let forget = |learned: u32, least: u32| learned - (learned - least).div_ceil(4);
+        self.packets.set(forget(self.packets.get(), TOLERANCE_MIN));
+        self.patience.set(forget(self.patience.get(), PATIENCE_MIN));
+    }
+
+    /// A packet turned up after `distance` others; `was_declared_lost` if that was too late.
+    pub(crate) fn learn(&mut self, distance: u32, was_declared_lost: bool) {
+        self.losses_in_row.set(0);
+        let packets = self.packets.get();
+        if was_declared_lost && distance < packets {
+            // It was not the distance that condemned it, so it was its age.
+            self.patience
+                .set((self.patience.get() + 1).min(PATIENCE_MAX));
+        }
+        self.packets
+            .set(packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests;

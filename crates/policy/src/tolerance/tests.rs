@@ -1,0 +1,84 @@
+use super::*;
+
+const RTT: Duration = Duration::from_us(100);
+const YOUNG: Duration = Duration::from_us(50);
+
+#[test]
+fn it_starts_at_three() {
+    let tolerance = Tolerance::new();
+    assert!(!tolerance.is_exceeded(0, YOUNG, RTT));
+    assert!(!tolerance.is_exceeded(2, YOUNG, RTT));
+    assert!(tolerance.is_exceeded(3, YOUNG, RTT));
+}
+
+#[test]
+fn it_learns_up_to_a_limit() {
+    let mut tolerance = Tolerance::new();
+    tolerance.learn(64, true);
+    assert!(!tolerance.is_exceeded(64, YOUNG, RTT));
+    assert!(tolerance.is_exceeded(65, YOUNG, RTT));
+    tolerance.learn(10, false);
+    assert_eq!(tolerance.packets(), 65, "less reordering teaches nothing");
+    tolerance.learn(u32::MAX, true);
+    assert_eq!(tolerance.packets(), TOLERANCE_MAX);
+}
+
+#[test]
+fn it_forgets_by_a_quarter_every_32_losses() {
+    let mut tolerance = Tolerance::new();
+    tolerance.learn(102, true);
+    let mut seen = [0; 4];
+    for value in &mut seen {
+        for _ in 0..32 {
+            assert!(tolerance.is_exceeded(200, YOUNG, RTT));
+        }
+        *value = tolerance.packets();
+    }
+    // Of 100, 75, 56 and 42 above the least: 25, 19, 14 and 11, rounded up.
+    assert_eq!(seen, [78, 59, 45, 34]);
+    for _ in 0..32 * 40 {
+        assert!(tolerance.is_exceeded(200, YOUNG, RTT));
+    }
+    assert_eq!(tolerance.packets(), TOLERANCE_MIN);
+}
+
+#[test]
+fn a_surprise_starts_the_count_again() {
+    let mut tolerance = Tolerance::new();
+    tolerance.learn(99, true);
+    for _ in 0..31 {
+        assert!(tolerance.is_exceeded(200, YOUNG, RTT));
+    }
+    tolerance.learn(1, false);
+    for _ in 0..31 {
+        assert!(tolerance.is_exceeded(200, YOUNG, RTT));
+    }
+    assert_eq!(tolerance.packets(), 100);
+}
+
+#[test]
+fn what_is_overdue_is_lost_whatever_the_tolerance() {
+    let mut tolerance = Tolerance::new();
+    tolerance.learn(500, true);
+    let two = RTT.times(2);
+    assert!(!tolerance.is_exceeded(1, two.saturating_sub(Duration::from_ps(1)), RTT));
+    assert!(tolerance.is_exceeded(1, two, RTT));
+    assert!(!tolerance.is_exceeded(0, two, RTT), "nothing passed it");
+    assert!(
+        !tolerance.is_exceeded(1, two, Duration::ZERO),
+        "nothing measured yet"
+    );
+}
+
+#[test]
+fn patience_grows_when_age_was_wrong() {
+    let mut tolerance = Tolerance::new();
+    tolerance.learn(1, true);
+    assert!(!tolerance.is_exceeded(1, RTT.times(2), RTT));
+    assert!(tolerance.is_exceeded(1, RTT.times(3), RTT));
+    for _ in 0..20 {
+        tolerance.learn(1, true);
+    }
+    assert!(!tolerance.is_exceeded(1, RTT.times(7), RTT));
+    assert!(tolerance.is_exceeded(1, RTT.times(8), RTT));
+}

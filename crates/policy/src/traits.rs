@@ -1,0 +1,151 @@
+//! What the engine asks of a policy, and what it tells it.
+//!
+//! The hooks are those of UCCL's interface (paper appendix A): chunk size
+//! ([`CongestionControl::chunk_bytes`]), pacing ([`CongestionControl::pacing_bytes_per_second`]),
+//! path choice ([`PathChoice::choose`]), retransmit permission
+//! ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the receiver
+//! ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]), credit
+//! ([`CongestionControl::on_credit`]).
+
+use fairway_wire::{Duration, Instant};
+
+/// What one acknowledgement taught the sender about a whole channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AckSample {
+    /// When the acknowledgement arrived.
+    pub now: Instant,
+    /// Bytes (headers included) that it newly acknowledged.
+    pub acked_bytes: u32,
+    /// Packets that it newly acknowledged.
+    pub acked_packets: u32,
+    /// The path the sample is about.
+    pub path: u8,
+    /// Round trip of the echoed packet without the receiver's turn-round time; `None` if the
+    /// echo was of a retransmission or of a packet already known.
+    pub rtt: Option<Duration>,
+    /// Smoothed round trip of the channel.
+    pub smoothed_rtt: Duration,
+    /// Data packets that arrived with a congestion mark since the last sample.
+    pub marked_packets: u32,
+    /// Bytes still in flight after this acknowledgement.
+    pub bytes_in_flight: u64,
+    /// Congestion hint of a switch; zero if none.
+    pub hint: u8,
+    /// The receiver asks its peers to slow down.
+    pub pressure: bool,
+    /// True if the sender was held back by the window (and not by lack of data) since the last
+    /// sample: a window that was not used should not grow.
+    pub window_limited: bool,
+}
+
+/// Packets were declared lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LossSample {
+    /// When.
+    pub now: Instant,
+    /// Bytes lost.
+    pub lost_bytes: u32,
+    /// The path that lost them.
+    pub path: u8,
+    /// Smoothed round trip of the channel.
+    pub smoothed_rtt: Duration,
+    /// Found by the retransmission timer and not by later acknowledgements.
+    pub by_timeout: bool,
+}
+
+/// Decides how much may be in flight and how fast it leaves. One object per TP channel.
+pub trait CongestionControl: Send {
+    /// The name under which it is chosen.
+    fn name(&self) -> &'static str;
+    /// Bytes that may be in flight on the channel.
+    fn window_bytes(&self) -> u64;
+    /// An acknowledgement arrived.
+    fn on_ack(&mut self, sample: &AckSample);
+    /// Packets were declared lost.
+    fn on_loss(&mut self, sample: &LossSample);
+    /// Earlier losses turned out to be reordering: `packets` were resent for nothing.
+    fn on_spurious(&mut self, _now: Instant, _packets: u32) {}
+    /// Dequeue rate in bytes per second, or `None` for as fast as the window lets.
+    fn pacing_bytes_per_second(&self) -> Option<u64> {
+        None
+    }
+    /// Size of the next chunk (one burst on one path) in bytes, when `remaining` bytes wait.
+    fn chunk_bytes(&self, remaining: u64) -> u32 {
+        remaining.min(32 * 1024) as u32
+    }
+    /// May a lost packet of `bytes` be resent now, although the window is full?
+    fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
+        true
+    }
+    /// Receiver side: `bytes` of data arrived, `retransmitted` or not.
+    fn on_data(&mut self, _now: Instant, _bytes: u32, _retransmitted: bool) {}
+    /// The receiver granted `bytes` of credit.
+    fn on_credit(&mut self, _now: Instant, _bytes: u32) {}
+}
+
+/// What a path choice may know of one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathView {
+    /// Smoothed round trip; zero until the first sample.
+    pub smoothed_rtt: Duration,
+    /// Mean deviation of the round trip.
+    pub rtt_deviation: Duration,
+    /// Packets in flight.
+    pub in_flight: u32,
+    /// Packets sent since the channel opened.
+    pub sent: u64,
+    /// Packets declared lost since the channel opened.
+    pub lost: u64,
+    /// Data packets that arrived with a congestion mark, as far as acknowledgements told.
+    pub marked: u64,
+    /// The path is believed to work. The engine never sends on one that is not; a choice that
+    /// names it is moved to the next usable path.
+    pub usable: bool,
+}
+
+/// What a chunk needs of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRequest {
+    /// When it is about to leave.
+    pub now: Instant,
+    /// Bytes in the chunk.
+    pub bytes: u32,
+    /// A random number from the NIC's seeded generator.
+    pub random: u32,
+}
+
+/// Decides which path a chunk takes. One object per TP channel.
+pub trait PathChoice: Send {
+    /// The name under which it is chosen.
+    fn name(&self) -> &'static str;
+    /// The path for the next chunk: an index into `paths`, which is never empty.
+    fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize;
+}
+
+/// What is known about one unacknowledged packet when later ones have been acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence {
+    /// Packets sent later on the same path that have been acknowledged: how far the newest of
+    /// them is ahead, in packets of that path.
+    pub path_distance: u32,
+    /// How far the highest acknowledged PSN is ahead, in packets of the channel.
+    pub psn_distance: u32,
+    /// The receiver said that the gap is wider than its reorder tolerance.
+    pub beyond_tolerance: bool,
+    /// Time since the packet was sent.
+    pub age: Duration,
+    /// Smoothed round trip of its path.
+    pub smoothed_rtt: Duration,
+}
+
+/// Decides when a packet that is missing is lost and not merely late. One object per TP channel.
+pub trait LossDetector: Send {
+    /// The name under which it is chosen.
+    fn name(&self) -> &'static str;
+    /// Is the packet lost?
+    fn is_lost(&self, evidence: &Evidence) -> bool;
+    /// A packet arrived although it had been passed by packets of its own path: it was late by
+    /// `path_distance` packets of the path and `psn_distance` packets of the channel. If
+    /// `was_declared_lost`, it was resent for nothing.
+    fn on_reordering(&mut self, path_distance: u32, psn_distance: u32, was_declared_lost: bool);
+}

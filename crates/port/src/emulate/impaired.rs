@@ -1,0 +1,160 @@
+//! A port whose paths are worse than the network it is on.
+
+use std::io;
+
+use crate::emulate::shaper::{Shaper, ShaperCounters};
+use crate::emulate::spec::Spec;
+use crate::udp::{Address, Arrival, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
+
+/// What an owner of ports asks of one, whether its paths are impaired or not.
+///
+/// Times are nanoseconds on whatever clock the owner uses throughout.
+pub trait Datapath: Send {
+    /// The sockets.
+    fn port(&self) -> &UdpPort;
+
+    /// Sends `train` from `socket` to `to`, as traffic of path number `path`.
+    ///
+    /// # Errors
+    /// As [`UdpPort::send`].
+    fn transmit(
+        &mut self,
+        now_ns: u64,
+        path: usize,
+        socket: usize,
+        to: &Address,
+        train: &Train,
+    ) -> io::Result<Sent>;
+
+    /// As [`UdpPort::receive`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::receive`].
+    fn receive<'b>(
+        &mut self,
+        socket: usize,
+        buffer: &'b mut ReceiveBuffer,
+        plan: Option<&Scatter>,
+    ) -> io::Result<Option<Arrival<'b>>>;
+
+    /// As [`UdpPort::peek`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::peek`].
+    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>>;
+
+    /// Sends what was held back until now. To be called when [`Datapath::next_release_ns`] says so,
+    /// or whenever convenient: it costs a comparison when nothing is due.
+    ///
+    /// # Errors
+    /// As [`UdpPort::send`].
+    fn release_due(&mut self, now_ns: u64) -> io::Result<()>;
+
+    /// When held packets are due, if there are any. The owner must not sleep longer.
+    fn next_release_ns(&self) -> Option<u64>;
+}
+
+impl Datapath for UdpPort {
+    fn port(&self) -> &UdpPort {
+        self
+    }
+
+    #[inline]
+    fn transmit(
+        &mut self,
+        _now_ns: u64,
+        _path: usize,
+        socket: usize,
+        to: &Address,
+        train: &Train,
+    ) -> io::Result<Sent> {
+        self.send(socket, to, train)
+    }
+
+    #[inline]
+    fn receive<'b>(
+        &mut self,
+        socket: usize,
+        buffer: &'b mut ReceiveBuffer,
+        plan: Option<&Scatter>,
+    ) -> io::Result<Option<Arrival<'b>>> {
+        UdpPort::receive(self, socket, buffer, plan)
+    }
+
+    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
+        UdpPort::peek(self, socket, bytes)
+    }
+
+    #[inline]
+    fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn next_release_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A port that does to what it sends what a [`Spec`] says. What it receives is left alone: wrap
+/// both ends to impair both directions.
+#[derive(Debug)]
+pub struct Impaired {
+    port: UdpPort,
+    shaper: Shaper,
+}
+
+impl Impaired {
+    /// Impairs what `port` sends. `start_ns` is when blackholes' times count from.
+    pub fn new(port: UdpPort, spec: &Spec, seed: u64, start_ns: u64) -> Self {
+        Impaired {
+            port,
+            shaper: Shaper::new(spec.clone(), seed, start_ns, 1),
+        }
+    }
+
+    /// What the paths did so far.
+    pub fn counters(&self) -> ShaperCounters {
+        self.shaper.counters()
+    }
+}
+
+impl Datapath for Impaired {
+    fn port(&self) -> &UdpPort {
+        &self.port
+    }
+
+    /// Never blocked, unless the path is clean: what the kernel has no room for is held here.
+    fn transmit(
+        &mut self,
+        now_ns: u64,
+        path: usize,
+        socket: usize,
+        to: &Address,
+        train: &Train,
+    ) -> io::Result<Sent> {
+        self.shaper
+            .send(now_ns, path, &mut self.port, (socket, to), train)
+    }
+
+    fn receive<'b>(
+        &mut self,
+        socket: usize,
+        buffer: &'b mut ReceiveBuffer,
+        plan: Option<&Scatter>,
+    ) -> io::Result<Option<Arrival<'b>>> {
+        self.port.receive(socket, buffer, plan)
+    }
+
+    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
+        self.port.peek(socket, bytes)
+    }
+
+    fn release_due(&mut self, now_ns: u64) -> io::Result<()> {
+        self.shaper.release_due(now_ns, &mut self.port)
+    }
+
+    fn next_release_ns(&self) -> Option<u64> {
+        self.shaper.next_release_ns()
+    }
+}

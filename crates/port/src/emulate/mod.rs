@@ -1,0 +1,23 @@
+//! Networks that are worse than the one at hand.
+//!
+//! [`Spec`] says in a line of text what each path does to packets; [`PathModel`] decides it, packet
+//! by packet, from a seed; [`Impaired`] applies it to what a port sends, and [`Relay`] to what
+//! passes between two programs.
+
+mod impaired;
+mod model;
+mod pool;
+mod quantity;
+mod random;
+mod relay;
+mod shaper;
+mod spec;
+
+#[cfg(test)]
+mod tests;
+
+pub use impaired::{Datapath, Impaired};
+pub use model::{Decision, ModelCounters, PathModel};
+pub use relay::{Relay, RelayConfig, RelayCounters};
+pub use shaper::ShaperCounters;
+pub use spec::{Conditions, Spec, SpecError, Window};

@@ -1,0 +1,78 @@
+//! Copies of packets that an emulated network holds.
+
+use fairway_wire::Ecn;
+
+use crate::limits::HOLDING_BYTES_MAX;
+use crate::memory::RawSlice;
+use crate::udp::Address;
+
+/// Packets at rest. Buffers are used again, so that holding stops allocating once it is warm.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    parcels: Vec<Parcel>,
+    free: Vec<u32>,
+    bytes: usize,
+}
+
+/// A packet and how it is to be sent.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) bytes: Vec<u8>,
+    pub(super) route: Route,
+}
+
+/// From which socket, to whom, and with which congestion bits a packet is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) socket: usize,
+    pub(super) to: Address,
+    pub(super) ecn: Ecn,
+}
+
+impl Pool {
+    /// Copies a packet; its number, or `None` when too much is held already.
+    pub(super) fn store(&mut self, route: Route, header: &[u8], payload: RawSlice) -> Option<u32> {
+        let len = header.len() + payload.len();
+        if self.bytes + len > HOLDING_BYTES_MAX {
+            return None;
+        }
+        self.bytes += len;
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.parcels.push(Parcel {
+                bytes: Vec::new(),
+                route,
+            });
+            (self.parcels.len() - 1) as u32
+        });
+        let parcel = &mut self.parcels[number as usize];
+        parcel.route = route;
+        parcel.bytes.clear();
+        parcel.bytes.reserve(len);
+        parcel.bytes.extend_from_slice(header);
+        if !payload.is_empty() {
+            // SAFETY: room for `len` bytes was reserved; payload is readable until the send it was
+            // handed to returns, by the promise of `RawSlice::new`, and this is part of that send.
+            unsafe {
+                let end = parcel.bytes.as_mut_ptr().add(header.len());
+                std::ptr::copy_nonoverlapping(payload.as_ptr(), end, payload.len());
+                parcel.bytes.set_len(len);
+            }
+        }
+        Some(number)
+    }
+
+    pub(super) fn get(&self, number: u32) -> &Parcel {
+        &self.parcels[number as usize]
+    }
+
+    pub(super) fn release(&mut self, number: u32) {
+        self.bytes -= self.parcels[number as usize].bytes.len();
+        self.parcels[number as usize].bytes.clear();
+        self.free.push(number);
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,35 @@
+//! Frames in and out.
+//!
+//! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
+//! call, and receive a run with headers and payloads taken apart ([`Scatter`], [`Arrival`]);
+//! [`Waiter`], to sleep until something arrives. And networks worse than the one at hand: a
+//! [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is
+//! what it has in common with a plain one) or between two programs ([`Relay`]).
+//!
+//! **May import:** `fairway-wire` (for the congestion bits), `libc`.
+//!
+//! **Invariants.** It carries bytes and does not know what they mean. Nothing is allocated per
+//! packet. Nothing that arrives is cut off. Memory that others may write is named by address and
+//! copied, never borrowed. What the network says about a packet is counted and never ends a port.
+//!
+//! **How to test:** `cargo test -p fairway-port` (over the loopback interface, IPv4 and IPv6).
+
+mod emulate;
+mod limits;
+mod memory;
+mod udp;
+
+pub use emulate::{
+    Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
+    RelayCounters, ShaperCounters, Spec, SpecError, Window,
+};
+pub use fairway_wire::Ecn;
+pub use limits::{
+    DEFAULT_QUEUE_BYTES, HEADER_BYTES_MAX, HOLDING_BYTES_MAX, REORDER_HOLD_NS, SEGMENTS_MAX,
+    TRAIN_BYTES_MAX,
+};
+pub use memory::{RawSlice, RawSliceMut};
+pub use udp::{
+    Address, Arrival, DoesNotFit, Doorbell, Features, Granted, PacketTooLong, PortCounters,
+    ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
+};

@@ -1,0 +1,132 @@
+//! Socket addresses in the kernel's own form.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// An IPv4 or IPv6 address and port, encoded as the kernel wants it.
+///
+/// Sending needs no conversion, and the source of an arrival compares with the address of a known
+/// peer by comparing bytes. IPv6 flow labels are left out, because they differ between packets of
+/// one peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C, align(4))]
+pub struct Address {
+    /// A `sockaddr_in` or `sockaddr_in6`; unused bytes are zero.
+    bytes: [u8; Address::BYTES],
+    len: u32,
+}
+
+impl Address {
+    /// Size of the longer of the two encodings.
+    const BYTES: usize = size_of::<libc::sockaddr_in6>();
+
+    /// No address yet: to be filled by the kernel.
+    pub(crate) const UNSPECIFIED: Address = Address {
+        bytes: [0; Self::BYTES],
+        len: 0,
+    };
+
+    /// True for IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.family() == libc::AF_INET6
+    }
+
+    /// The port number.
+    pub fn port(&self) -> u16 {
+        // Both encodings keep the port, in network order, behind the two-byte family.
+        u16::from_be_bytes([self.bytes[2], self.bytes[3]])
+    }
+
+    /// Bytes of the IP and UDP headers of a packet to this address.
+    pub(crate) fn header_overhead(&self) -> usize {
+        if self.is_ipv6() { 48 } else { 28 }
+    }
+
+    pub(crate) fn family(&self) -> libc::c_int {
+        libc::c_int::from(u16::from_ne_bytes([self.bytes[0], self.bytes[1]]))
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const libc::sockaddr {
+        self.bytes.as_ptr().cast()
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
+        self.bytes.as_mut_ptr().cast()
+    }
+
+    pub(crate) const fn capacity() -> libc::socklen_t {
+        Self::BYTES as libc::socklen_t
+    }
+
+    pub(crate) fn len(&self) -> libc::socklen_t {
+        self.len
+    }
+
+    /// Takes over the length that the kernel reported, and drops what varies between packets.
+    pub(crate) fn filled(&mut self, len: libc::socklen_t) {
+        self.len = len.min(Self::capacity());
+        if self.is_ipv6() {
+            self.bytes[4..8].fill(0);
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        let mut encoded = Address::UNSPECIFIED;
+        let port = address.port().to_be_bytes();
+        encoded.bytes[2..4].copy_from_slice(&port);
+        let family = match address {
+            SocketAddr::V4(v4) => {
+                encoded.bytes[4..8].copy_from_slice(&v4.ip().octets());
+                encoded.len = size_of::<libc::sockaddr_in>() as u32;
+                libc::AF_INET
+            }
+            SocketAddr::V6(v6) => {
+                encoded.bytes[8..24].copy_from_slice(&v6.ip().octets());
+                encoded.bytes[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
+                encoded.len = size_of::<libc::sockaddr_in6>() as u32;
+                libc::AF_INET6
+            }
+        };
+        encoded.bytes[0..2].copy_from_slice(&(family as u16).to_ne_bytes());
+        encoded
+    }
+}
+
+impl From<Address> for SocketAddr {
+    fn from(address: Address) -> Self {
+        let bytes = &address.bytes;
+        if address.is_ipv6() {
+            let mut octets = [0; 16];
+            octets.copy_from_slice(&bytes[8..24]);
+            let scope = u32::from_ne_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]);
+            SocketAddrV6::new(Ipv6Addr::from(octets), address.port(), 0, scope).into()
+        } else {
+            let octets = [bytes[4], bytes[5], bytes[6], bytes[7]];
+            SocketAddrV4::new(Ipv4Addr::from(octets), address.port()).into()
+        }
+    }
+}
+
+impl From<(IpAddr, u16)> for Address {
+    fn from(pair: (IpAddr, u16)) -> Self {
+        SocketAddr::from(pair).into()
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.len == 0 {
+            f.write_str("(none)")
+        } else {
+            SocketAddr::from(*self).fmt(f)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Ancillary data: segment size and congestion bits, beside a packet's bytes.
+
+use fairway_wire::Ecn;
+
+/// A buffer for ancillary data, aligned as the kernel wants it.
+#[repr(C, align(8))]
+pub(super) struct Control {
+    bytes: [u8; Control::BYTES],
+    len: usize,
+}
+
+impl Control {
+    /// Room for every message we ask for, and then some.
+    const BYTES: usize = 128;
+
+    pub(super) const fn new() -> Self {
+        Control {
+            bytes: [0; Self::BYTES],
+            len: 0,
+        }
+    }
+
+    /// Asks the kernel to cut the bytes into segments of `size`.
+    pub(super) fn push_segment_size(&mut self, size: u16) {
+        self.push(libc::SOL_UDP, libc::UDP_SEGMENT, size);
+    }
+
+    /// Sets the congestion bits of the packets of this call.
+    pub(super) fn push_ecn(&mut self, ipv6: bool, ecn: Ecn) {
+        let bits = ecn_bits(ecn);
+        if ipv6 {
+            self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits);
+        } else {
+            self.push(libc::IPPROTO_IP, libc::IP_TOS, bits);
+        }
+    }
+
+    /// Points `message` at what was pushed.
+    pub(super) fn attach(&mut self, message: &mut libc::msghdr) {
+        if self.len > 0 {
+            message.msg_control = self.bytes.as_mut_ptr().cast();
+            message.msg_controllen = self.len as _;
+        }
+    }
+
+    /// Lets the kernel fill this buffer when `message` is received.
+    pub(super) fn offer(&mut self, message: &mut libc::msghdr) {
+        message.msg_control = self.bytes.as_mut_ptr().cast();
+        message.msg_controllen = Self::BYTES as _;
+    }
+
+    fn push<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
+        let size = size_of::<T>() as libc::c_uint;
+        // SAFETY: CMSG_SPACE and CMSG_LEN only compute sizes.
+        let (space, len) = unsafe { (libc::CMSG_SPACE(size), libc::CMSG_LEN(size)) };
+        // SAFETY: as above.
+        let data_offset = unsafe { libc::CMSG_LEN(0) } as usize;
+        assert!(
+            self.len + space as usize <= Self::BYTES,
+            "ancillary data overflows"
+        );
+        // SAFETY: the message fits, checked above; `self` is aligned to 8 and every space is a
+        // multiple of 8, so the header is aligned; the value is written unaligned.
+        unsafe {
+            let base = self.bytes.as_mut_ptr().add(self.len);
+            let mut header: libc::cmsghdr = std::mem::zeroed();
+            header.cmsg_len = len as _;
+            header.cmsg_level = level;
+            header.cmsg_type = kind;
+            base.cast::<libc::cmsghdr>().write(header);
+            base.add(data_offset).cast::<T>().write_unaligned(value);
+        }
+        self.len += space as usize;
+    }
+}
+
+/// What the ancillary data of an arrival said.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Noted {
+    /// Size of the segments that the kernel coalesced; zero if it coalesced none.
+    pub(super) segment_size: usize,
+    pub(super) ecn: Ecn,
+}
+
+/// Reads the ancillary data that the kernel attached to `message`.
+pub(super) fn read(message: &libc::msghdr) -> Noted {
+    let mut noted = Noted::default();
+    // SAFETY: `message` was filled by a successful recvmsg and still points at the control buffer
+    // it was given; the CMSG macros walk it within msg_controllen.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !next.is_null() {
+        // SAFETY: not null, so it points at a whole header within the control buffer.
+        let header = unsafe { &*next };
+        // SAFETY: data follows its header; `read_unaligned` below reads only sizes that the kernel
+        // documents for the option, after the length was compared.
+        let data = unsafe { libc::CMSG_DATA(next) };
+        // SAFETY: CMSG_LEN only computes a size.
+        let len = (header.cmsg_len as usize).saturating_sub(unsafe { libc::CMSG_LEN(0) } as usize);
+        match (header.cmsg_level, header.cmsg_type) {
+            (libc::SOL_UDP, libc::UDP_GRO) if len >= size_of::<libc::c_int>() => {
+                // SAFETY: at least four bytes of data.
+                let size = unsafe { data.cast::<libc::c_int>().read_unaligned() };
+                noted.segment_size = usize::try_from(size).unwrap_or(0);
+            }
+            // A byte for IPv4; for IPv6 an int, whose bits are read on either byte order.
+            (libc::IPPROTO_IP, libc::IP_TOS) if len >= 1 => {
+                // SAFETY: at least one byte of data.
+                noted.ecn = ecn_from_bits(unsafe { data.read() }.into());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if len >= size_of::<libc::c_int>() => {
+                // SAFETY: at least four bytes of data.
+                noted.ecn = ecn_from_bits(unsafe { data.cast::<libc::c_int>().read_unaligned() });
+            }
+            _ => {}
+        }
+        // SAFETY: `next` came from this same message.
+        next = unsafe { libc::CMSG_NXTHDR(message, next) };
+    }
+    noted
+}
+
+/// The two low bits of the traffic class, as a socket option or ancillary value.
+pub(super) const fn ecn_bits(ecn: Ecn) -> libc::c_int {
+    match ecn {
+        Ecn::NotCapable => 0b00,
+        // ECT(0). ECT(1) means something else (L4S) to switches that know it.
+        Ecn::Capable => 0b10,
+        Ecn::Congested => 0b11,
+    }
+}
+
+const fn ecn_from_bits(traffic_class: libc::c_int) -> Ecn {
+    match traffic_class & 0b11 {
+        0b00 => Ecn::NotCapable,
+        0b11 => Ecn::Congested,
+        _ => Ecn::Capable,
+    }
+}

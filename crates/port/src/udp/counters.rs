@@ -1,0 +1,30 @@
+//! What a port counted.
+
+/// Events since the port was opened. Packets are what the wire sees: the segments of a train.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// System calls that sent something or tried to.
+    pub send_calls: u64,
+    /// Packets handed to the kernel.
+    pub packets_sent: u64,
+    /// Bytes of those packets, without IP and UDP headers.
+    pub bytes_sent: u64,
+    /// System calls that received something or found nothing.
+    pub receive_calls: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// Bytes of those packets, without IP and UDP headers.
+    pub bytes_received: u64,
+    /// Packets received of which the kernel put the payload where it belongs. Those of the latest
+    /// arrival that were rescued move to `segments_rescued` with the next receive call.
+    pub segments_scattered: u64,
+    /// Packets received to a plan that turned out wrong, and copied once more.
+    pub segments_rescued: u64,
+    /// Send calls that found the kernel's buffers full.
+    pub blocked: u64,
+    /// Errors that the network reported (unreachable, refused), which a datagram transport
+    /// survives.
+    pub icmp_errors: u64,
+    /// Trains that the kernel refused to segment, so that their packets were sent one by one.
+    pub gso_fallbacks: u64,
+}

@@ -1,0 +1,23 @@
+//! Frames over UDP sockets.
+
+mod address;
+mod control;
+mod counters;
+mod port;
+mod receive;
+mod receive_call;
+mod send;
+mod sys;
+mod train;
+mod waiter;
+
+#[cfg(test)]
+mod tests;
+
+pub use address::Address;
+pub use counters::PortCounters;
+pub use port::{Features, Granted, UdpConfig, UdpPort};
+pub use receive::{Arrival, ReceiveBuffer, Scatter};
+pub use send::{PacketTooLong, Sent};
+pub use train::{DoesNotFit, Train};
+pub use waiter::{Doorbell, Waiter, Woken};

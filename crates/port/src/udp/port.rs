@@ -1,0 +1,286 @@
+//! The port: a set of UDP sockets, and what they were granted.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use fairway_wire::Ecn;
+
+use crate::limits::{SEGMENTS_MAX, SEGMENTS_MAX_OLD};
+use crate::memory::RawSlice;
+use crate::udp::control::{Control, ecn_bits};
+use crate::udp::counters::PortCounters;
+use crate::udp::send::SingleFile;
+use crate::udp::sys::{
+    bound_socket, empty_message, get, local_address, route_mtu, send_message, set,
+};
+use crate::udp::train::Train;
+use crate::udp::waiter::Waiter;
+
+/// What to open.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpConfig {
+    /// The local address; its family is the port's family. May be unspecified (`0.0.0.0`, `::`).
+    pub bind: IpAddr,
+    /// Port number of the first socket; the others have the numbers after it. Zero: any numbers.
+    pub first_port: u16,
+    /// How many sockets; at least one.
+    pub sockets: usize,
+    /// Bytes of send and of receive buffer to ask for, per socket.
+    pub buffer_bytes: usize,
+}
+
+/// What the kernel offers on these sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// One call can send many packets. Turned off when the kernel turns out to refuse.
+    pub segmentation: bool,
+    /// One call can receive many packets.
+    pub coalescing: bool,
+    /// Most packets in one train.
+    pub segments_max: usize,
+    /// Packets are never fragmented on the way: what is too long is refused.
+    pub unfragmented: bool,
+}
+
+/// Socket buffers as the kernel counts them (it doubles what was asked for, up to its limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Send buffer, in bytes.
+    pub send_bytes: usize,
+    /// Receive buffer, in bytes.
+    pub receive_bytes: usize,
+}
+
+/// A set of UDP sockets. It sends and receives frames, and does not know what they mean.
+///
+/// Sockets are named by their index; naming one that does not exist panics.
+#[derive(Debug)]
+pub struct UdpPort {
+    pub(super) sockets: Vec<OwnedFd>,
+    addresses: Vec<SocketAddr>,
+    buffer_bytes: usize,
+    granted: Granted,
+    pub(super) features: Features,
+    pub(super) counters: PortCounters,
+    pub(super) single_file: SingleFile,
+}
+
+impl UdpPort {
+    /// Opens the sockets.
+    ///
+    /// # Errors
+    /// The address is not ours, a port number is taken or past 65,535, no socket was asked for, or
+    /// the kernel refuses. The error names the address.
+    pub fn bind(config: &UdpConfig) -> io::Result<Self> {
+        let last = config
+            .sockets
+            .checked_sub(1)
+            .ok_or_else(|| invalid("no socket asked for"))?;
+        if config.first_port != 0 && usize::from(config.first_port) + last > 65_535 {
+            return Err(invalid("port numbers past 65535"));
+        }
+        let mut port = UdpPort {
+            sockets: Vec::with_capacity(config.sockets),
+            addresses: Vec::with_capacity(config.sockets),
+            buffer_bytes: config.buffer_bytes,
+            granted: Granted {
+                send_bytes: 0,
+                receive_bytes: 0,
+            },
+            features: Features {
+                segmentation: true,
+                coalescing: true,
+                segments_max: SEGMENTS_MAX,
+                unfragmented: true,
+            },
+            counters: PortCounters::default(),
+            single_file: SingleFile::new(),
+        };
+        for index in 0..config.sockets {
+            let number = match config.first_port {
+                0 => 0,
+                first => first + index as u16,
+            };
+            port.add_socket(SocketAddr::new(config.bind, number))?;
+        }
+        port.probe_segmentation();
+        Ok(port)
+    }
+
+    /// Opens one more socket, whatever address it has; its index.
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`].
+    pub fn add_socket(&mut self, address: SocketAddr) -> io::Result<usize> {
+        let (socket, bound) = self.open(address)?;
+        self.sockets.push(socket);
+        self.addresses.push(bound);
+        Ok(self.sockets.len() - 1)
+    }
+
+    /// Closes socket `index` and opens another one in its place.
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`]; the old socket is then still there.
+    pub fn replace_socket(&mut self, index: usize, address: SocketAddr) -> io::Result<()> {
+        let (socket, bound) = self.open(address)?;
+        self.sockets[index] = socket;
+        self.addresses[index] = bound;
+        Ok(())
+    }
+
+    /// The addresses of the sockets, by index.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Socket `index`, to be watched together with other descriptors.
+    pub fn socket_fd(&self, index: usize) -> BorrowedFd<'_> {
+        self.sockets[index].as_fd()
+    }
+
+    /// Number of sockets.
+    pub fn socket_count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// What the kernel offers.
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// Socket buffers of the first socket, as granted.
+    pub fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    /// An empty train of the size this port can send.
+    pub fn new_train(&self) -> Train {
+        Train::new(self.features.segments_max)
+    }
+
+    /// The MTU, in bytes, of the link towards `remote`: IP and UDP headers included.
+    ///
+    /// # Errors
+    /// There is no route.
+    pub fn mtu_towards(&self, remote: &SocketAddr) -> io::Result<usize> {
+        route_mtu(self.addresses[0].ip(), &(*remote).into())
+    }
+
+    /// A waiter that watches all sockets, by index.
+    ///
+    /// # Errors
+    /// The kernel refuses another descriptor.
+    pub fn waiter(&self) -> io::Result<Waiter> {
+        let waiter = Waiter::new()?;
+        for (index, socket) in self.sockets.iter().enumerate() {
+            waiter.watch(socket.as_fd(), index)?;
+        }
+        Ok(waiter)
+    }
+
+    /// Sends every packet by itself from now on, as if the kernel could not do segmentation.
+    pub fn disable_segmentation(&mut self) {
+        self.features.segmentation = false;
+    }
+
+    fn open(&mut self, address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+        let socket = bound_socket(&address.into()).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("can't open a UDP socket on {address}: {error}"),
+            )
+        })?;
+        self.configure(&socket, address.is_ipv6())?;
+        let bound = local_address(&socket)?.into();
+        Ok((socket, bound))
+    }
+
+    fn configure(&mut self, socket: &OwnedFd, ipv6: bool) -> io::Result<()> {
+        let wanted = libc::c_int::try_from(self.buffer_bytes).unwrap_or(libc::c_int::MAX);
+        for (plain, force) in [
+            (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+            (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+        ] {
+            set(socket, libc::SOL_SOCKET, plain, wanted)?;
+            // Past the system's limit for those who may; for others the limit stands.
+            let _ = set(socket, libc::SOL_SOCKET, force, wanted);
+        }
+        if self.sockets.is_empty() {
+            let granted = |option| get(socket, libc::SOL_SOCKET, option).map(|n| n.max(0) as usize);
+            let send_bytes = granted(libc::SO_SNDBUF)?;
+            let receive_bytes = granted(libc::SO_RCVBUF)?;
+            self.granted = Granted {
+                send_bytes,
+                receive_bytes,
+            };
+        }
+        self.features.coalescing &= set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let ecn = ecn_bits(Ecn::Capable);
+        if ipv6 {
+            set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+            set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, ecn)?;
+            let (option, always) = (libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO);
+            self.features.unfragmented &= set(socket, libc::IPPROTO_IPV6, option, always).is_ok();
+        } else {
+            set(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+            set(socket, libc::IPPROTO_IP, libc::IP_TOS, ecn)?;
+            let (option, always) = (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO);
+            self.features.unfragmented &= set(socket, libc::IPPROTO_IP, option, always).is_ok();
+        }
+        Ok(())
+    }
+
+    /// Finds out how many segments the kernel takes, by sending a train of one-byte packets to a
+    /// socket of our own on the loopback interface.
+    fn probe_segmentation(&mut self) {
+        self.features.segmentation =
+            get(&self.sockets[0], libc::SOL_UDP, libc::UDP_SEGMENT).is_ok();
+        if self.features.segmentation && !takes_long_trains(self.addresses[0].is_ipv6()) {
+            self.features.segments_max = SEGMENTS_MAX_OLD;
+        }
+    }
+}
+
+/// True if a train of [`SEGMENTS_MAX`] packets was accepted. False also when nothing can be sent on
+/// loopback, where the lower limit is right on every kernel.
+fn takes_long_trains(ipv6: bool) -> bool {
+    let loopback: IpAddr = if ipv6 {
+        std::net::Ipv6Addr::LOCALHOST.into()
+    } else {
+        std::net::Ipv4Addr::LOCALHOST.into()
+    };
+    let Ok(socket) = bound_socket(&(loopback, 0).into()) else {
+        return false;
+    };
+    let Ok(own) = local_address(&socket) else {
+        return false;
+    };
+    let bytes = [0u8; SEGMENTS_MAX];
+    // SAFETY: `bytes` outlives the call below.
+    let slice = unsafe { RawSlice::new(bytes.as_ptr(), bytes.len()) };
+    let mut piece = libc::iovec {
+        iov_base: slice.as_ptr().cast_mut().cast(),
+        iov_len: slice.len(),
+    };
+    let mut control = Control::new();
+    control.push_segment_size(1);
+    let mut message = empty_message();
+    message.msg_name = own.as_ptr().cast_mut().cast();
+    message.msg_namelen = own.len();
+    message.msg_iov = &mut piece;
+    message.msg_iovlen = 1;
+    control.attach(&mut message);
+    // SAFETY: name, piece and control all outlive the call.
+    unsafe { send_message(socket.as_fd(), &message) }.is_ok()
+}
+
+fn invalid(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}

@@ -1,0 +1,284 @@
+//! Sending a train: in one call, or packet by packet where the kernel can't cut it.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use fairway_wire::Ecn;
+
+use crate::limits::SEGMENTS_MAX;
+use crate::udp::address::Address;
+use crate::udp::control::Control;
+use crate::udp::port::UdpPort;
+use crate::udp::sys::{empty_message, route_mtu, send_message};
+use crate::udp::train::Train;
+
+/// What became of a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All packets were handed to the kernel. Like any datagram they may get lost after that.
+    All,
+    /// The kernel's buffers are full. The first `sent` packets went out (none, when the kernel does
+    /// the segmentation): [`Train::skip`] them, and send the others later.
+    Blocked {
+        /// Packets that did go out.
+        sent: usize,
+    },
+}
+
+/// A packet is longer than the link takes. Comes inside an [`io::Error`] of kind `InvalidInput`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketTooLong {
+    /// Length of the packet, without IP and UDP headers.
+    pub packet_bytes: usize,
+    /// Length of those headers.
+    pub overhead_bytes: usize,
+    /// What the link takes, all headers included. Zero if that could not be found out.
+    pub mtu_bytes: usize,
+}
+
+impl fmt::Display for PacketTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PacketTooLong {
+            packet_bytes,
+            overhead_bytes,
+            mtu_bytes,
+        } = self;
+        write!(
+            f,
+            "a packet of {packet_bytes} bytes and {overhead_bytes} bytes of IP and UDP headers does \
+             not fit the link's MTU of {mtu_bytes} bytes: use smaller packets or raise the MTU"
+        )
+    }
+}
+
+impl std::error::Error for PacketTooLong {}
+
+/// The call's message headers when packets are sent one by one.
+pub(super) struct SingleFile {
+    messages: Vec<libc::mmsghdr>,
+}
+
+// SAFETY: the addresses in `messages` are only used during the call that sets them.
+unsafe impl Send for SingleFile {}
+
+impl SingleFile {
+    pub(super) fn new() -> Self {
+        SingleFile {
+            messages: Vec::with_capacity(SEGMENTS_MAX),
+        }
+    }
+}
+
+impl fmt::Debug for SingleFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SingleFile")
+    }
+}
+
+/// What an error of a send call means.
+enum Trouble {
+    /// Full buffers.
+    Blocked,
+    /// Try the same again.
+    Again,
+    /// The network's opinion on this packet or an earlier one.
+    Network,
+    /// Longer than the link takes.
+    TooLong,
+    /// Possibly the kernel's refusal to segment.
+    Refused,
+    Other,
+}
+
+impl Trouble {
+    fn of(error: &io::Error) -> Trouble {
+        match error.raw_os_error().unwrap_or(0) {
+            libc::EAGAIN | libc::ENOBUFS => Trouble::Blocked,
+            libc::EINTR => Trouble::Again,
+            libc::ECONNREFUSED
+            | libc::ECONNRESET
+            | libc::EHOSTUNREACH
+            | libc::EHOSTDOWN
+            | libc::ENETUNREACH
+            | libc::ENETDOWN
+            | libc::ENONET
+            | libc::EPERM => Trouble::Network,
+            libc::EMSGSIZE => Trouble::TooLong,
+            libc::EIO | libc::EINVAL | libc::ENOPROTOOPT | libc::EOPNOTSUPP => Trouble::Refused,
+            _ => Trouble::Other,
+        }
+    }
+}
+
+/// How often a call that failed for reasons of its own is repeated.
+const ATTEMPTS: usize = 3;
+
+impl UdpPort {
+    /// Sends the packets of `train` from `socket` to `to`.
+    ///
+    /// What the network reports about earlier packets (unreachable, refused) is counted, not
+    /// returned: to a datagram transport it is a lost packet.
+    ///
+    /// # Errors
+    /// [`PacketTooLong`], inside the error, if the packets exceed the MTU; else what the kernel
+    /// says.
+    pub fn send(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
+        if train.is_empty() {
+            return Ok(Sent::All);
+        }
+        if train.len() > 1 && !self.features.segmentation {
+            return self.send_single_file(socket, to, train);
+        }
+        let mut failed = None;
+        for _ in 0..ATTEMPTS {
+            self.counters.send_calls += 1;
+            let Err(error) = self.send_once(socket, to, train) else {
+                self.count_sent(train.len(), train.bytes());
+                return Ok(Sent::All);
+            };
+            match Trouble::of(&error) {
+                Trouble::Blocked => {
+                    self.counters.blocked += 1;
+                    return Ok(Sent::Blocked { sent: 0 });
+                }
+                Trouble::Again => {}
+                // The error may be an old one, reported instead of sending: so send again.
+                Trouble::Network => self.counters.icmp_errors += 1,
+                Trouble::TooLong => return Err(self.too_long(socket, to, train.segment_size())),
+                Trouble::Refused if train.len() > 1 => {
+                    return self.fall_back(socket, to, train);
+                }
+                Trouble::Refused | Trouble::Other => return Err(error),
+            }
+            failed = Some(error);
+        }
+        match failed {
+            Some(error) if matches!(Trouble::of(&error), Trouble::Again) => Err(error),
+            _ => Ok(Sent::All),
+        }
+    }
+
+    /// One call for the whole train.
+    #[inline]
+    fn send_once(&self, socket: usize, to: &Address, train: &Train) -> io::Result<usize> {
+        let pieces = train.pieces();
+        let mut message = message_to(to, pieces);
+        let mut control = Control::new();
+        if train.len() > 1 {
+            // A train is at most 65,000 bytes long, so its segments fit 16 bits.
+            control.push_segment_size(train.segment_size() as u16);
+        }
+        if train.ecn() != Ecn::Capable {
+            control.push_ecn(to.is_ipv6(), train.ecn());
+        }
+        control.attach(&mut message);
+        // SAFETY: address, pieces and control outlive the call. The pieces point into the train,
+        // and at payload that is readable until the send returns, by the promise of
+        // `RawSlice::new`.
+        unsafe { send_message(self.sockets[socket].as_fd(), &message) }
+    }
+
+    /// The kernel refused a train that it might have had to segment.
+    fn fall_back(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
+        let packet = train.segment_size();
+        // Kernels before 6.14 say EINVAL also for segments longer than the MTU.
+        let mtu = route_mtu(self.local_addrs()[socket].ip(), to).unwrap_or(usize::MAX);
+        if packet + to.header_overhead() > mtu {
+            return Err(self.too_long(socket, to, packet));
+        }
+        self.counters.gso_fallbacks += 1;
+        self.features.segmentation = false;
+        self.send_single_file(socket, to, train)
+    }
+
+    /// Sends packet by packet, with one call for as many as the kernel takes.
+    fn send_single_file(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
+        let mut control = Control::new();
+        if train.ecn() != Ecn::Capable {
+            control.push_ecn(to.is_ipv6(), train.ecn());
+        }
+        self.single_file.messages.clear();
+        for index in 0..train.len() {
+            let mut message = message_to(to, train.pieces_of(index));
+            control.attach(&mut message);
+            self.single_file.messages.push(libc::mmsghdr {
+                msg_hdr: message,
+                msg_len: 0,
+            });
+        }
+        let mut sent = 0;
+        let mut attempts = 0;
+        while sent < train.len() {
+            self.counters.send_calls += 1;
+            match self.send_many(socket, sent) {
+                Ok(count) => {
+                    let bytes = (sent..sent + count)
+                        .map(|index| train.packet_len(index))
+                        .sum();
+                    self.count_sent(count, bytes);
+                    sent += count;
+                    continue;
+                }
+                Err(error) => match Trouble::of(&error) {
+                    Trouble::Blocked => {
+                        self.counters.blocked += 1;
+                        return Ok(Sent::Blocked { sent });
+                    }
+                    Trouble::Again => {}
+                    Trouble::Network => self.counters.icmp_errors += 1,
+                    Trouble::TooLong => {
+                        return Err(self.too_long(socket, to, train.packet_len(sent)));
+                    }
+                    Trouble::Refused | Trouble::Other => return Err(error),
+                },
+            }
+            attempts += 1;
+            if attempts == ATTEMPTS {
+                // This packet is lost, like any that the network turns away.
+                sent += 1;
+                attempts = 0;
+            }
+        }
+        Ok(Sent::All)
+    }
+
+    /// One `sendmmsg` of the prepared messages from `first` on; how many were taken.
+    fn send_many(&mut self, socket: usize, first: usize) -> io::Result<usize> {
+        let messages = &mut self.single_file.messages[first..];
+        let count = messages.len() as libc::c_uint;
+        let fd = self.sockets[socket].as_raw_fd();
+        // SAFETY: the messages were prepared by the caller from an address, pieces and control data
+        // that outlive this call; the kernel writes only their `msg_len`.
+        let sent =
+            unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, libc::MSG_NOSIGNAL as _) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn count_sent(&mut self, packets: usize, bytes: usize) {
+        self.counters.packets_sent += packets as u64;
+        self.counters.bytes_sent += bytes as u64;
+    }
+
+    #[cold]
+    fn too_long(&self, socket: usize, to: &Address, packet_bytes: usize) -> io::Error {
+        let local = self.local_addrs()[socket].ip();
+        let mtu_bytes = route_mtu(local, to).unwrap_or(0);
+        let overhead_bytes = to.header_overhead();
+        let detail = PacketTooLong {
+            packet_bytes,
+            overhead_bytes,
+            mtu_bytes,
+        };
+        io::Error::new(io::ErrorKind::InvalidInput, detail)
+    }
+}
+
+fn message_to(to: &Address, pieces: &[libc::iovec]) -> libc::msghdr {
+    let mut message = empty_message();
+    message.msg_name = to.as_ptr().cast_mut().cast();
+    message.msg_namelen = to.len();
+    message.msg_iov = pieces.as_ptr().cast_mut();
+    message.msg_iovlen = pieces.len() as _;
+    message
+}

@@ -1,0 +1,130 @@
+//! Thin, checked forms of the socket calls.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::udp::address::Address;
+
+/// -1 becomes the error that the system call left.
+pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// A non-blocking UDP socket of the family of `address`, bound to it.
+pub(super) fn bound_socket(address: &Address) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed; a result that is not -1 is a descriptor we now own.
+    let socket = unsafe {
+        let fd = check(libc::socket(address.family(), kind, libc::IPPROTO_UDP))?;
+        OwnedFd::from_raw_fd(fd)
+    };
+    if address.is_ipv6() {
+        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    }
+    // SAFETY: the address is valid for its length.
+    check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.len()) })?;
+    Ok(socket)
+}
+
+/// The address a socket is bound to.
+pub(super) fn local_address(socket: &OwnedFd) -> io::Result<Address> {
+    let mut address = Address::UNSPECIFIED;
+    let mut len = Address::capacity();
+    // SAFETY: at most `len` bytes are written to the address, which has that many.
+    check(unsafe { libc::getsockname(socket.as_raw_fd(), address.as_mut_ptr(), &mut len) })?;
+    address.filled(len);
+    Ok(address)
+}
+
+/// The MTU, in bytes, of the route from `local` to `remote`.
+pub(super) fn route_mtu(local: IpAddr, remote: &Address) -> io::Result<usize> {
+    let socket = bound_socket(&SocketAddr::new(local, 0).into())?;
+    // SAFETY: the address is valid for its length.
+    check(unsafe { libc::connect(socket.as_raw_fd(), remote.as_ptr(), remote.len()) })?;
+    let mtu = if remote.is_ipv6() {
+        get(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)?
+    } else {
+        get(&socket, libc::IPPROTO_IP, libc::IP_MTU)?
+    };
+    usize::try_from(mtu).map_err(|_| io::Error::other("the kernel reports a negative MTU"))
+}
+
+/// Sets an integer socket option.
+pub(super) fn set(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `len` bytes of `value` are read.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            len,
+        )
+    })?;
+    Ok(())
+}
+
+/// Reads an integer socket option.
+pub(super) fn get(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: at most `len` bytes are written to `value`.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw mut value).cast(),
+            &mut len,
+        )
+    })?;
+    Ok(value)
+}
+
+/// A message header with everything unset. (Some targets have private padding in it.)
+pub(super) fn empty_message() -> libc::msghdr {
+    // SAFETY: all fields are integers and pointers, for which zero is a value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Sends one message; the number of bytes taken.
+///
+/// # Safety
+/// Everything `message` points at must be valid for the call.
+pub(super) unsafe fn send_message(
+    socket: BorrowedFd<'_>,
+    message: &libc::msghdr,
+) -> io::Result<usize> {
+    // SAFETY: the caller's promise.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), message, libc::MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives one message; the number of bytes.
+///
+/// # Safety
+/// Everything `message` points at must be writable for the call.
+pub(super) unsafe fn receive_message(
+    socket: BorrowedFd<'_>,
+    message: &mut libc::msghdr,
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    // SAFETY: the caller's promise.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), message, flags) };
+    usize::try_from(received).map_err(|_| io::Error::last_os_error())
+}

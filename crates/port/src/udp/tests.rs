@@ -1,0 +1,609 @@
+//! Round trips over the loopback interface, with every byte compared.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use fairway_wire::Ecn;
+
+use super::*;
+use crate::limits::{HEADER_BYTES_MAX, TRAIN_BYTES_MAX};
+use crate::memory::{RawSlice, RawSliceMut};
+
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+const HEADER: usize = 24;
+const PAYLOAD: usize = 1000;
+
+/// Two ports on the loopback interface, and what is needed to receive at the second.
+struct Pair {
+    left: UdpPort,
+    right: UdpPort,
+    to: Address,
+    waiter: Waiter,
+    buffer: ReceiveBuffer,
+    ready: Vec<usize>,
+}
+
+impl Pair {
+    fn new(ip: IpAddr) -> Self {
+        let config = UdpConfig {
+            bind: ip,
+            first_port: 0,
+            sockets: 2,
+            buffer_bytes: 1 << 20,
+        };
+        let left = UdpPort::bind(&config).expect("bind left");
+        let right = UdpPort::bind(&config).expect("bind right");
+        let to = right.local_addrs()[1].into();
+        let waiter = right.waiter().expect("waiter");
+        Pair {
+            left,
+            right,
+            to,
+            waiter,
+            buffer: ReceiveBuffer::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Waits, with a deadline, until socket 1 of the right port has something.
+    fn await_arrival(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "nothing arrived");
+            self.waiter.wait(Some(left), &mut self.ready).expect("wait");
+            if self.ready.contains(&1) {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, packets: &Packets) {
+        let mut train = self.left.new_train();
+        packets.load(&mut train);
+        assert_eq!(
+            self.left.send(0, &self.to, &train).expect("send"),
+            Sent::All
+        );
+    }
+
+    fn receive(&mut self, plan: Option<&Scatter>) -> Arrival<'_> {
+        self.await_arrival();
+        self.right
+            .receive(1, &mut self.buffer, plan)
+            .expect("receive")
+            .expect("an arrival")
+    }
+
+    /// Receives without a plan until `count` packets came, however they were coalesced.
+    fn receive_packets(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        while packets.len() < count {
+            let arrival = self.receive(None);
+            for index in 0..arrival.segments() {
+                packets.push(arrival.segment(index).to_vec());
+            }
+        }
+        packets
+    }
+}
+
+/// Packets with bytes that depend on packet and position.
+struct Packets {
+    headers: Vec<Vec<u8>>,
+    payloads: Vec<Vec<u8>>,
+}
+
+impl Packets {
+    fn new(lengths: &[usize]) -> Self {
+        let fill = |salt: usize, len: usize| (0..len).map(|i| (i * 7 + salt * 31) as u8).collect();
+        Packets {
+            headers: (0..lengths.len()).map(|i| fill(i + 100, HEADER)).collect(),
+            payloads: lengths
+                .iter()
+                .enumerate()
+                .map(|(i, &len)| fill(i, len))
+                .collect(),
+        }
+    }
+
+    fn load(&self, train: &mut Train) {
+        for (header, payload) in self.headers.iter().zip(&self.payloads) {
+            train.push(header, raw(payload)).expect("fits");
+        }
+    }
+
+    fn whole(&self) -> Vec<Vec<u8>> {
+        let both = self.headers.iter().zip(&self.payloads);
+        both.map(|(header, payload)| [header.as_slice(), payload].concat())
+            .collect()
+    }
+}
+
+fn raw(bytes: &[u8]) -> RawSlice {
+    // SAFETY: in these tests payload outlives the train.
+    unsafe { RawSlice::new(bytes.as_ptr(), bytes.len()) }
+}
+
+/// Memory to receive into, reached only by address as long as a plan names it.
+struct Target(Vec<u8>);
+
+impl Target {
+    fn plan(&mut self, lengths: &[usize]) -> Scatter {
+        let mut plan = Scatter::new();
+        plan.restart(HEADER, PAYLOAD);
+        let mut at = 0;
+        let base = self.0.as_mut_ptr();
+        for &len in lengths {
+            assert!(at + len <= self.0.len());
+            // SAFETY: within the vector, which these tests neither touch nor drop before the
+            // arrival.
+            assert!(plan.push(unsafe { RawSliceMut::new(base.add(at), len) }));
+            at += len;
+        }
+        plan
+    }
+}
+
+#[test]
+fn trains_cross_whole_over_both_families() {
+    for ip in [V4, V6] {
+        let mut pair = Pair::new(ip);
+        let packets = Packets::new(&[PAYLOAD; 40]);
+        pair.send(&packets);
+        assert_eq!(pair.receive_packets(40), packets.whole());
+        assert_eq!(pair.left.counters().packets_sent, 40);
+        assert_eq!(
+            pair.left.counters().bytes_sent,
+            40 * (HEADER + PAYLOAD) as u64
+        );
+        assert_eq!(pair.right.counters().packets_received, 40);
+        assert_eq!(
+            pair.right.counters().bytes_received,
+            40 * (HEADER + PAYLOAD) as u64
+        );
+    }
+}
+
+#[test]
+fn an_arrival_names_its_sender() {
+    for ip in [V4, V6] {
+        let mut pair = Pair::new(ip);
+        pair.send(&Packets::new(&[8]));
+        let expected: Address = pair.left.local_addrs()[0].into();
+        let arrival = pair.receive(None);
+        assert_eq!(*arrival.from(), expected);
+        assert_eq!(
+            SocketAddr::from(*arrival.from()),
+            SocketAddr::from(expected)
+        );
+    }
+}
+
+#[test]
+fn a_right_guess_puts_payloads_in_place() {
+    for ip in [V4, V6] {
+        let mut pair = Pair::new(ip);
+        let lengths = [PAYLOAD, PAYLOAD, PAYLOAD, 300];
+        let packets = Packets::new(&lengths);
+        let mut target = Target(vec![0; 4 * PAYLOAD]);
+        pair.send(&packets);
+        let plan = target.plan(&[PAYLOAD; 4]);
+        if !pair.right.features().coalescing {
+            return;
+        }
+        let arrival = pair.receive(Some(&plan));
+        assert!(arrival.is_scattered());
+        assert_eq!(arrival.segments(), 4);
+        for (index, len) in lengths.into_iter().enumerate() {
+            assert!(arrival.in_place(index));
+            assert_eq!(arrival.header(index), packets.headers[index]);
+            assert_eq!(arrival.payload_len(index), len);
+        }
+        assert_eq!(pair.right.counters().segments_scattered, 4);
+        assert_eq!(target.0[..3300], packets.payloads.concat());
+    }
+}
+
+#[test]
+fn a_wrong_guess_is_rescued_from_any_packet_on() {
+    for first in 0..5 {
+        let mut pair = Pair::new(V4);
+        let packets = Packets::new(&[PAYLOAD, PAYLOAD, PAYLOAD, PAYLOAD, 17]);
+        let mut target = Target(vec![0; 5 * PAYLOAD]);
+        let plan = target.plan(&[PAYLOAD; 5]);
+        pair.send(&packets);
+        let mut arrival = pair.receive(Some(&plan));
+        arrival.rescue(first);
+        for index in 0..5 {
+            assert_eq!(arrival.in_place(index), index < first);
+            if index >= first {
+                assert_eq!(arrival.segment(index), packets.whole()[index]);
+                assert_eq!(arrival.payload_len(index), 0);
+            } else {
+                assert_eq!(arrival.header(index), packets.headers[index]);
+            }
+        }
+        // Rescuing more, later, leaves what is rescued as it is.
+        arrival.rescue(0);
+        for index in 0..5 {
+            assert_eq!(arrival.segment(index), packets.whole()[index]);
+        }
+        assert!(
+            pair.right
+                .receive(1, &mut pair.buffer, None)
+                .expect("receive")
+                .is_none()
+        );
+        assert_eq!(pair.right.counters().segments_rescued, 5);
+        assert_eq!(pair.right.counters().segments_scattered, 0);
+    }
+}
+
+#[test]
+fn packets_of_another_length_are_brought_into_line() {
+    for len in [1, 10, HEADER, 500, 999, 1001, 2000, 5000] {
+        let mut pair = Pair::new(V6);
+        let packets = Packets::new(&[len, len, len, len.div_ceil(2)]);
+        let mut target = Target(vec![0; 6 * PAYLOAD]);
+        let plan = target.plan(&[PAYLOAD; 6]);
+        pair.send(&packets);
+        let arrival = pair.receive(Some(&plan));
+        assert!(!arrival.is_scattered());
+        assert_eq!(arrival.segment_size(), HEADER + len);
+        for (index, whole) in packets.whole().iter().enumerate() {
+            assert_eq!(
+                arrival.segment(index),
+                whole,
+                "length {len}, packet {index}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_plan_has_no_room_for_is_not_cut_off() {
+    let mut pair = Pair::new(V4);
+    let packets = Packets::new(&[PAYLOAD; 9]);
+    // Three whole targets and a short one, for nine packets.
+    let mut target = Target(vec![0; 4 * PAYLOAD]);
+    let plan = target.plan(&[PAYLOAD, PAYLOAD, PAYLOAD, 400]);
+    pair.send(&packets);
+    let arrival = pair.receive(Some(&plan));
+    assert!(arrival.is_scattered());
+    assert_eq!((0..9).filter(|&i| arrival.in_place(i)).count(), 3);
+    for index in 3..9 {
+        assert_eq!(arrival.segment(index), packets.whole()[index]);
+    }
+    assert_eq!(arrival.len(), 9 * (HEADER + PAYLOAD));
+    assert_eq!(target.0[..3 * PAYLOAD], packets.payloads[..3].concat());
+}
+
+#[test]
+fn the_longest_train_is_received_whole_with_and_without_plan() {
+    for planned in [0, 1, 20] {
+        let mut pair = Pair::new(V4);
+        let count = TRAIN_BYTES_MAX / (HEADER + PAYLOAD);
+        let packets = Packets::new(&vec![PAYLOAD; count]);
+        let mut target = Target(vec![0; 20 * PAYLOAD]);
+        let plan = target.plan(&vec![PAYLOAD; planned]);
+        pair.send(&packets);
+        let mut arrival = pair.receive((!plan.is_empty()).then_some(&plan));
+        assert_eq!(arrival.segments(), count);
+        arrival.rescue(0);
+        for (index, whole) in packets.whole().iter().enumerate() {
+            assert_eq!(arrival.segment(index), whole);
+        }
+    }
+}
+
+#[test]
+fn a_lone_packet_shorter_than_the_target_is_in_place() {
+    let mut pair = Pair::new(V4);
+    let packets = Packets::new(&[123]);
+    let mut target = Target(vec![0; PAYLOAD]);
+    let plan = target.plan(&[PAYLOAD]);
+    pair.send(&packets);
+    let arrival = pair.receive(Some(&plan));
+    assert!(arrival.in_place(0));
+    assert_eq!(arrival.header(0), packets.headers[0]);
+    assert_eq!(arrival.payload_len(0), 123);
+    assert_eq!(target.0[..123], packets.payloads[0]);
+}
+
+#[test]
+fn as_many_packets_as_the_kernel_takes_cross_in_one_call() {
+    let mut pair = Pair::new(V4);
+    let limit = pair.left.features().segments_max;
+    let packets = Packets::new(&vec![1; limit]);
+    let mut train = pair.left.new_train();
+    packets.load(&mut train);
+    assert_eq!(train.push(&[1], RawSlice::EMPTY), Err(DoesNotFit::Packets));
+    pair.send(&packets);
+    assert_eq!(pair.left.counters().gso_fallbacks, 0);
+    assert_eq!(pair.receive_packets(limit), packets.whole());
+}
+
+#[test]
+fn congestion_bits_cross() {
+    for ip in [V4, V6] {
+        for ecn in [Ecn::Capable, Ecn::Congested, Ecn::NotCapable] {
+            for count in [1, 5] {
+                let mut pair = Pair::new(ip);
+                let packets = Packets::new(&vec![50; count]);
+                let mut train = pair.left.new_train();
+                packets.load(&mut train);
+                train.set_ecn(ecn);
+                pair.left.send(0, &pair.to, &train).expect("send");
+                assert_eq!(pair.receive(None).ecn(), ecn);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_segmentation_packets_go_one_by_one() {
+    for ip in [V4, V6] {
+        let mut pair = Pair::new(ip);
+        pair.left.disable_segmentation();
+        let packets = Packets::new(&[700, 700, 700, 50]);
+        let mut train = pair.left.new_train();
+        packets.load(&mut train);
+        train.set_ecn(Ecn::Congested);
+        train.skip(1);
+        assert_eq!(train.bytes(), 2 * (HEADER + 700) + HEADER + 50);
+        pair.left.send(0, &pair.to, &train).expect("send");
+        assert_eq!(pair.receive(None).ecn(), Ecn::Congested);
+        assert_eq!(pair.left.counters().packets_sent, 3);
+        pair.send(&packets);
+        assert_eq!(pair.receive_packets(6)[2..], packets.whole());
+    }
+}
+
+#[test]
+fn a_train_refuses_what_would_be_cut_wrong() {
+    let mut train = Train::new(128);
+    let bytes = vec![0u8; TRAIN_BYTES_MAX];
+    train.push(&[0; 10], raw(&bytes[..90])).expect("first");
+    assert_eq!(
+        train.push(&[0; 10], raw(&bytes[..91])),
+        Err(DoesNotFit::Longer)
+    );
+    train
+        .push(&[0; 100], RawSlice::EMPTY)
+        .expect("header only, same length");
+    train.push(&[], raw(&bytes[..99])).expect("shorter");
+    assert_eq!(train.push(&[], raw(&bytes[..99])), Err(DoesNotFit::Closed));
+    assert_eq!(
+        (train.len(), train.bytes(), train.segment_size()),
+        (3, 299, 100)
+    );
+    train.clear();
+    assert_eq!(train.push(&[1], raw(&bytes)), Err(DoesNotFit::Bytes));
+    train.push(&[], raw(&bytes)).expect("exactly the most");
+}
+
+#[test]
+fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
+    // The loopback interface takes 65,536 bytes, more than a datagram can have: so this needs a
+    // link with a smaller MTU, and looks for one among the routes of this host.
+    let pair = Pair::new(V4);
+    let mtu = pair
+        .left
+        .mtu_towards(&SocketAddr::from(pair.to))
+        .expect("mtu");
+    assert!(mtu >= 1280);
+    let error = PacketTooLong {
+        packet_bytes: 9000,
+        overhead_bytes: 28,
+        mtu_bytes: 1500,
+    };
+    let text = error.to_string();
+    assert!(text.contains("9000") && text.contains("1500"), "{text}");
+
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let config = UdpConfig {
+        bind: any,
+        first_port: 0,
+        sockets: 1,
+        buffer_bytes: 1 << 20,
+    };
+    let mut port = UdpPort::bind(&config).expect("bind");
+    // A documentation address (RFC 5737): routed, if at all, over a real link; nobody answers.
+    let remote: SocketAddr = "198.51.100.1:9".parse().expect("address");
+    let Ok(mtu) = port.mtu_towards(&remote) else {
+        return;
+    };
+    let payload = vec![0u8; 60_000];
+    if mtu >= payload.len() {
+        return;
+    }
+    for count in [1, 2] {
+        let size = if count == 1 { 60_000 } else { 30_000 };
+        let mut train = port.new_train();
+        for _ in 0..count {
+            train
+                .push(&[0; 8], raw(&payload[..size]))
+                .expect("fits the train");
+        }
+        let error = port
+            .send(0, &remote.into(), &train)
+            .expect_err("too long for the link");
+        let detail = error
+            .get_ref()
+            .and_then(|e| e.downcast_ref::<PacketTooLong>());
+        let overhead_bytes = 28;
+        let expected = PacketTooLong {
+            packet_bytes: size + 8,
+            overhead_bytes,
+            mtu_bytes: mtu,
+        };
+        assert_eq!(detail, Some(&expected));
+    }
+    assert!(
+        port.features().segmentation,
+        "too long is not a refusal to segment"
+    );
+}
+
+#[test]
+fn peeking_leaves_the_packet_there() {
+    let mut pair = Pair::new(V4);
+    let packets = Packets::new(&[64]);
+    let mut bytes = [0u8; 30];
+    assert!(pair.right.peek(1, &mut bytes).expect("peek").is_none());
+    pair.send(&packets);
+    pair.await_arrival();
+    let (len, from) = pair
+        .right
+        .peek(1, &mut bytes)
+        .expect("peek")
+        .expect("something");
+    assert_eq!((len, from), (30, pair.left.local_addrs()[0].into()));
+    assert_eq!(bytes[..], packets.whole()[0][..30]);
+    assert_eq!(pair.receive(None).segment(0), packets.whole()[0]);
+}
+
+#[test]
+fn an_unreachable_peer_does_not_end_the_port() {
+    let mut pair = Pair::new(V4);
+    let gone: Address = {
+        let other = Pair::new(V4);
+        other.to
+    };
+    let packets = Packets::new(&[10]);
+    let mut train = pair.left.new_train();
+    packets.load(&mut train);
+    for _ in 0..3 {
+        assert_eq!(
+            pair.left.send(0, &gone, &train).expect("survives"),
+            Sent::All
+        );
+    }
+    assert!(
+        pair.left
+            .receive(0, &mut ReceiveBuffer::new(), None)
+            .expect("survives")
+            .is_none()
+    );
+    pair.send(&packets);
+    assert_eq!(pair.receive(None).segment(0), packets.whole()[0]);
+}
+
+#[test]
+fn ports_are_consecutive_when_asked_for() {
+    // Another program may take a number meanwhile, so a few are tried.
+    let mut config = UdpConfig {
+        bind: V4,
+        first_port: 0,
+        sockets: 4,
+        buffer_bytes: 1 << 16,
+    };
+    for _ in 0..20 {
+        let probe = UdpPort::bind(&UdpConfig {
+            sockets: 1,
+            ..config
+        })
+        .expect("bind");
+        config.first_port = probe.local_addrs()[0].port().min(65_000);
+        drop(probe);
+        let bound = UdpPort::bind(&config);
+        config.sockets = 4;
+        if let Ok(port) = bound {
+            let numbers: Vec<u16> = port.local_addrs().iter().map(SocketAddr::port).collect();
+            let first = config.first_port;
+            assert_eq!(numbers, [first, first + 1, first + 2, first + 3]);
+            return;
+        }
+        config.first_port = 0;
+    }
+    panic!("no four consecutive ports in twenty attempts");
+}
+
+#[test]
+fn a_port_out_of_range_or_taken_is_an_error_that_names_it() {
+    let none = UdpConfig {
+        bind: V4,
+        first_port: 0,
+        sockets: 0,
+        buffer_bytes: 1 << 16,
+    };
+    assert!(UdpPort::bind(&none).is_err());
+    assert!(
+        UdpPort::bind(&UdpConfig {
+            first_port: 65_530,
+            sockets: 10,
+            ..none
+        })
+        .is_err()
+    );
+    let port = UdpPort::bind(&UdpConfig { sockets: 1, ..none }).expect("bind");
+    let number = port.local_addrs()[0].port();
+    let taken = UdpPort::bind(&UdpConfig {
+        first_port: number,
+        sockets: 1,
+        ..none
+    });
+    assert!(
+        taken
+            .expect_err("taken")
+            .to_string()
+            .contains(&number.to_string())
+    );
+}
+
+#[test]
+fn buffers_and_features_are_reported() {
+    let pair = Pair::new(V4);
+    assert!(pair.left.granted().receive_bytes > 0 && pair.left.granted().send_bytes > 0);
+    assert!([64, 128].contains(&pair.left.features().segments_max));
+}
+
+#[test]
+fn a_doorbell_ends_a_wait_from_another_thread() {
+    let waiter = Waiter::new().expect("waiter");
+    let bell = waiter.doorbell();
+    let mut ready = Vec::new();
+    let ringer = std::thread::spawn(move || bell.ring());
+    let woken = waiter
+        .wait(Some(Duration::from_secs(10)), &mut ready)
+        .expect("wait");
+    ringer.join().expect("ringer");
+    assert_eq!(
+        woken,
+        Woken {
+            sockets: 0,
+            rung: true
+        }
+    );
+    // One wait takes all rings.
+    assert_eq!(
+        waiter.ready_now(&mut ready).expect("wait"),
+        Woken::default()
+    );
+    // A timeout below a millisecond ends the wait too.
+    let woken = waiter
+        .wait(Some(Duration::from_nanos(1500)), &mut ready)
+        .expect("wait");
+    assert_eq!(woken, Woken::default());
+}
+
+#[test]
+fn addresses_convert_and_compare() {
+    for text in [
+        "127.0.0.1:80",
+        "[::1]:443",
+        "10.1.2.3:0",
+        "[fe80::1%7]:65535",
+    ] {
+        let address: SocketAddr = text.parse().expect("address");
+        let encoded = Address::from(address);
+        assert_eq!(SocketAddr::from(encoded), address);
+        assert_eq!(encoded, Address::from(address));
+        assert_eq!(encoded.port(), address.port());
+        assert_eq!(encoded.is_ipv6(), address.is_ipv6());
+    }
+    assert_ne!(Address::from((V4, 1)), Address::from((V4, 2)));
+    assert_eq!(HEADER_BYTES_MAX, 128);
+}

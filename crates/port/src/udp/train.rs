@@ -1,0 +1,263 @@
+//! A run of packets that leaves in one call.
+
+use std::fmt;
+
+use fairway_wire::Ecn;
+
+use crate::limits::{HEADER_BYTES_MAX, SEGMENTS_MAX, TRAIN_BYTES_MAX};
+use crate::memory::{RawSlice, Scratch};
+
+/// Packets of one destination and one socket, gathered into one segmentation-offloaded call.
+///
+/// The kernel cuts a train at equal distances, so all packets have the length of the first, except
+/// that the last may be shorter. [`Train::push`] keeps to that: when it says no, send, clear and
+/// push again.
+///
+/// Headers are copied into the train. Payload is only named, and must stay in place until the train
+/// was sent.
+pub struct Train {
+    headers: Scratch,
+    segments: Vec<Segment>,
+    /// header, payload, header, payload, … without empty pieces.
+    gather: Vec<libc::iovec>,
+    segments_max: usize,
+    /// Packets at the front that are already sent.
+    skipped: usize,
+    /// Length of every packet but the last.
+    segment_size: usize,
+    bytes: usize,
+    /// A shorter packet was pushed: it has to be the last.
+    closed: bool,
+    ecn: Ecn,
+}
+
+// SAFETY: the raw addresses in `gather` point into `headers`, which moves along, and at payload
+// whose validity the makers of the `RawSlice`s promised irrespective of threads.
+unsafe impl Send for Train {}
+
+#[derive(Clone, Copy)]
+struct Segment {
+    header_len: u16,
+    first_piece: u16,
+    payload: RawSlice,
+}
+
+/// Why a packet can't join a train: send the train, clear it, and push the packet again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoesNotFit {
+    /// It is longer than the packets in the train.
+    Longer,
+    /// The train ends in a shorter packet.
+    Closed,
+    /// The train has as many packets as one call may carry.
+    Packets,
+    /// The train would exceed [`TRAIN_BYTES_MAX`]. For the first packet of a train this means that
+    /// the packet can't be sent at all.
+    Bytes,
+}
+
+impl Train {
+    /// An empty train of at most `segments_max` packets, which is what the port's
+    /// [`crate::Features::segments_max`] says. Takes all memory it will need.
+    pub fn new(segments_max: usize) -> Self {
+        let segments_max = segments_max.clamp(1, SEGMENTS_MAX);
+        Train {
+            headers: Scratch::new(segments_max * HEADER_BYTES_MAX),
+            segments: Vec::with_capacity(segments_max),
+            gather: Vec::with_capacity(2 * segments_max),
+            segments_max,
+            skipped: 0,
+            segment_size: 0,
+            bytes: 0,
+            closed: false,
+            ecn: Ecn::Capable,
+        }
+    }
+
+    /// Forgets all packets; the next ones go out ECN-capable and unmarked.
+    pub fn clear(&mut self) {
+        self.segments.clear();
+        self.gather.clear();
+        self.skipped = 0;
+        self.segment_size = 0;
+        self.bytes = 0;
+        self.closed = false;
+        self.ecn = Ecn::Capable;
+    }
+
+    /// Adds a packet: `header`, which is copied, then `payload`. Either may be empty, not both.
+    ///
+    /// # Errors
+    /// The packet does not fit this train, which stays as it was.
+    ///
+    /// # Panics
+    /// If the header is longer than [`HEADER_BYTES_MAX`] or the packet is empty.
+    #[inline]
+    pub fn push(&mut self, header: &[u8], payload: RawSlice) -> Result<(), DoesNotFit> {
+        let len = header.len() + payload.len();
+        assert!(
+            header.len() <= HEADER_BYTES_MAX,
+            "a header of {} bytes",
+            header.len()
+        );
+        assert!(len > 0, "an empty packet");
+        self.check(len)?;
+        let slot = self
+            .headers
+            .at(self.segments.len() * HEADER_BYTES_MAX, header.len());
+        let first_piece = self.gather.len() as u16;
+        if !header.is_empty() {
+            // SAFETY: `slot` has room for `header.len()` bytes, checked by `at`; a header borrowed
+            // from another part of this train is impossible while `self` is borrowed mutably.
+            unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), slot, header.len()) };
+            self.gather.push(libc::iovec {
+                iov_base: slot.cast(),
+                iov_len: header.len(),
+            });
+        }
+        if !payload.is_empty() {
+            let base = payload.as_ptr().cast_mut().cast();
+            self.gather.push(libc::iovec {
+                iov_base: base,
+                iov_len: payload.len(),
+            });
+        }
+        self.segments.push(Segment {
+            header_len: header.len() as u16,
+            first_piece,
+            payload,
+        });
+        self.closed = len < self.segment_size;
+        self.segment_size = self.segment_size.max(len);
+        self.bytes += len;
+        Ok(())
+    }
+
+    /// Whether a packet of `len` bytes may join, and if not, why.
+    pub fn check(&self, len: usize) -> Result<(), DoesNotFit> {
+        if self.segments.len() >= self.segments_max {
+            Err(DoesNotFit::Packets)
+        } else if self.bytes + len > TRAIN_BYTES_MAX {
+            Err(DoesNotFit::Bytes)
+        } else if self.closed {
+            Err(DoesNotFit::Closed)
+        } else if !self.segments.is_empty() && len > self.segment_size {
+            Err(DoesNotFit::Longer)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes the first `count` of the remaining packets as sent: after [`crate::Sent::Blocked`].
+    pub fn skip(&mut self, count: usize) {
+        assert!(
+            count <= self.len(),
+            "skipping {count} of {} packets",
+            self.len()
+        );
+        self.skipped += count;
+    }
+
+    /// Sets the congestion bits of all packets of this train (until [`Train::clear`]).
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+
+    /// The congestion bits these packets are sent with.
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    /// Packets yet to be sent.
+    pub fn len(&self) -> usize {
+        self.segments.len() - self.skipped
+    }
+
+    /// True if no packet is left to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the packets yet to be sent, headers included.
+    pub fn bytes(&self) -> usize {
+        if self.skipped == 0 {
+            self.bytes
+        } else {
+            (0..self.len()).map(|i| self.packet_len(i)).sum()
+        }
+    }
+
+    /// Length of every packet but the last, in bytes; zero in an empty train.
+    pub fn segment_size(&self) -> usize {
+        self.segment_size
+    }
+
+    /// Length of packet `index` of those yet to be sent, in bytes.
+    pub fn packet_len(&self, index: usize) -> usize {
+        let segment = &self.segments[self.skipped + index];
+        usize::from(segment.header_len) + segment.payload.len()
+    }
+
+    /// The header of packet `index`, as it was pushed.
+    pub fn header(&self, index: usize) -> &[u8] {
+        let slot = self.skipped + index;
+        self.headers.bytes(
+            slot * HEADER_BYTES_MAX,
+            usize::from(self.segments[slot].header_len),
+        )
+    }
+
+    /// The payload of packet `index`, as it was pushed.
+    pub fn payload(&self, index: usize) -> RawSlice {
+        self.segments[self.skipped + index].payload
+    }
+
+    /// The pieces of all packets yet to be sent, in order.
+    pub(crate) fn pieces(&self) -> &[libc::iovec] {
+        let first = self
+            .segments
+            .get(self.skipped)
+            .map_or(self.gather.len(), Segment::first);
+        &self.gather[first..]
+    }
+
+    /// The pieces of packet `index` of those yet to be sent.
+    pub(crate) fn pieces_of(&self, index: usize) -> &[libc::iovec] {
+        let slot = self.skipped + index;
+        let end = self
+            .segments
+            .get(slot + 1)
+            .map_or(self.gather.len(), Segment::first);
+        &self.gather[self.segments[slot].first()..end]
+    }
+}
+
+impl Segment {
+    fn first(&self) -> usize {
+        usize::from(self.first_piece)
+    }
+}
+
+impl fmt::Debug for Train {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Train")
+            .field("packets", &self.len())
+            .field("segment_size", &self.segment_size)
+            .field("bytes", &self.bytes())
+            .field("ecn", &self.ecn)
+            .finish()
+    }
+}
+
+impl fmt::Display for DoesNotFit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DoesNotFit::Longer => "the packet is longer than those in the train",
+            DoesNotFit::Closed => "the train ends in a shorter packet",
+            DoesNotFit::Packets => "the train has as many packets as one call may carry",
+            DoesNotFit::Bytes => "the train would be longer than one call may carry",
+        })
+    }
+}
+
+impl std::error::Error for DoesNotFit {}

@@ -1,0 +1,215 @@
+//! Sleeping until something can be received, a doorbell rings, or time is up.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::limits::EVENTS_PER_WAIT;
+use crate::udp::sys::check;
+
+/// Sleeps in the kernel on a set of sockets and a doorbell. May be used by any thread.
+#[derive(Debug)]
+pub struct Waiter {
+    epoll: OwnedFd,
+    bell: Doorbell,
+    /// The kernel takes timeouts in nanoseconds.
+    fine: AtomicBool,
+}
+
+/// Wakes a [`Waiter`] from any thread. Clones ring the same bell.
+#[derive(Clone, Debug)]
+pub struct Doorbell {
+    event: Arc<OwnedFd>,
+}
+
+/// Why a wait ended. Neither socket nor bell: time was up, or a signal came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// Number of sockets that have something to receive.
+    pub sockets: usize,
+    /// The doorbell rang since the last wait.
+    pub rung: bool,
+}
+
+/// The doorbell's number among the watched indices.
+const BELL: u64 = u64::MAX;
+
+impl Waiter {
+    /// Watches nothing but its doorbell.
+    ///
+    /// # Errors
+    /// The kernel refuses another descriptor.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no memory is passed; a result that is not -1 is a descriptor we now own.
+        let epoll = unsafe {
+            let fd = check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: as above.
+        let event = unsafe {
+            let fd = check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let bell = Doorbell {
+            event: Arc::new(event),
+        };
+        let waiter = Waiter {
+            epoll,
+            bell,
+            fine: AtomicBool::new(true),
+        };
+        waiter.add(waiter.bell.event.as_raw_fd(), BELL)?;
+        Ok(waiter)
+    }
+
+    /// Watches `socket` too, and reports it as `index`. It is no longer watched once it is closed.
+    ///
+    /// # Errors
+    /// The descriptor is watched already, or can't be.
+    pub fn watch(&self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
+        self.add(socket.as_raw_fd(), index as u64)
+    }
+
+    /// A handle that wakes this waiter.
+    pub fn doorbell(&self) -> Doorbell {
+        self.bell.clone()
+    }
+
+    /// Sleeps until a socket has something to receive, the bell rings, or `timeout` is over
+    /// (`None`: no limit). `ready` is cleared and takes the indices of such sockets, at most 64 at
+    /// a time; a socket that is left unread is reported again.
+    ///
+    /// # Errors
+    /// Whatever epoll reports, except that an interrupting signal is no error.
+    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<Woken> {
+        ready.clear();
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_PER_WAIT];
+        let count = match self.wait_raw(&mut events, timeout) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        let mut woken = Woken::default();
+        for event in &events[..count] {
+            let index = event.u64;
+            if index == BELL {
+                woken.rung = true;
+                self.bell.reset();
+            } else {
+                ready.push(index as usize);
+            }
+        }
+        woken.sockets = ready.len();
+        Ok(woken)
+    }
+
+    /// What is ready now: a wait that does not sleep.
+    ///
+    /// # Errors
+    /// As [`Waiter::wait`].
+    pub fn ready_now(&self, ready: &mut Vec<usize>) -> io::Result<Woken> {
+        self.wait(Some(Duration::ZERO), ready)
+    }
+
+    fn add(&self, fd: RawFd, key: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: key,
+        };
+        // SAFETY: `event` outlives the call, which copies it.
+        check(unsafe {
+            libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event)
+        })?;
+        Ok(())
+    }
+
+    fn wait_raw(
+        &self,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+    ) -> io::Result<usize> {
+        let sleeps = timeout.is_some_and(|span| !span.is_zero());
+        if sleeps && self.fine.load(Ordering::Relaxed) {
+            let result = self.wait_fine(events, timeout.unwrap_or_default());
+            match result {
+                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                    self.fine.store(false, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        let milliseconds = match timeout {
+            None => -1,
+            // Rounded up: waking too early would make the caller spin.
+            Some(span) => libc::c_int::try_from(span.as_nanos().div_ceil(1_000_000))
+                .unwrap_or(libc::c_int::MAX),
+        };
+        // SAFETY: the kernel writes at most `events.len()` events to `events`.
+        let count = check(unsafe {
+            let room = events.len() as libc::c_int;
+            libc::epoll_wait(
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                room,
+                milliseconds,
+            )
+        })?;
+        Ok(count as usize)
+    }
+
+    fn wait_fine(&self, events: &mut [libc::epoll_event], span: Duration) -> io::Result<usize> {
+        // SAFETY: timespec is plain integers; some targets have padding fields to be zeroed.
+        let mut limit: libc::timespec = unsafe { std::mem::zeroed() };
+        limit.tv_sec = libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX);
+        limit.tv_nsec = span.subsec_nanos() as _;
+        // SAFETY: the kernel writes at most `events.len()` events to `events` and reads `limit`;
+        // a null signal mask changes nothing.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len() as libc::c_int,
+                &limit as *const libc::timespec,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        if count < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(count as usize)
+        }
+    }
+}
+
+impl Doorbell {
+    /// Ends the current wait, or the next one if nobody waits.
+    pub fn ring(&self) {
+        let one: u64 = 1;
+        // SAFETY: eight bytes of `one` are read. The write can only fail when the bell's counter is
+        // full, and then it is rung.
+        unsafe {
+            libc::write(
+                self.event.as_raw_fd(),
+                (&raw const one).cast(),
+                size_of::<u64>(),
+            )
+        };
+    }
+
+    fn reset(&self) {
+        let mut rings: u64 = 0;
+        // SAFETY: eight bytes are written to `rings`. The read can only fail when somebody else who
+        // waits on the same bell was faster.
+        unsafe {
+            libc::read(
+                self.event.as_raw_fd(),
+                (&raw mut rings).cast(),
+                size_of::<u64>(),
+            )
+        };
+    }
+}

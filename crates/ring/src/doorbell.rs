@@ -1,0 +1,72 @@
+//! A word to sleep on, and to ring.
+
+use std::time::Duration;
+
+use crate::futex;
+use crate::sync::{AtomicU32, Ordering, fence};
+
+/// A doorbell: one 32-bit word, which may lie in memory that several processes share.
+///
+/// To sleep until a condition holds: [`Doorbell::listen`], look at the condition, and if it does
+/// not hold yet, [`Doorbell::wait`]. To wake: make the condition hold, then [`Doorbell::ring`],
+/// which costs a fence and a load when nobody sleeps.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Doorbell {
+    /// Bit 0: somebody may be asleep. The others count rings.
+    word: AtomicU32,
+}
+
+/// What [`Doorbell::listen`] saw; a ring after that ends the wait at once.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Ticket(u32);
+
+const SLEEPER: u32 = 1;
+const ONE_RING: u32 = 2;
+
+impl Doorbell {
+    /// A silent doorbell. (All zeros: fresh shared memory holds silent doorbells.)
+    pub fn new() -> Self {
+        Doorbell { word: AtomicU32::new(0) }
+    }
+
+    /// Announces that the caller is about to sleep. Look at the condition after this.
+    pub fn listen(&self) -> Ticket {
+        let seen = self.word.fetch_or(SLEEPER, Ordering::SeqCst) | SLEEPER;
+        // Pairs with the fence in `ring`: either the caller sees what was published before the
+        // ring, or the ringer sees the sleeper.
+        fence(Ordering::SeqCst);
+        Ticket(seen)
+    }
+
+    /// Sleeps until somebody rings after `ticket` was taken, for at most `timeout`. Returns true
+    /// if somebody rang. May return false early: look at the condition again.
+    pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> bool {
+        futex::wait(&self.word, ticket.0, timeout);
+        self.rung(ticket)
+    }
+
+    /// True if somebody rang since `ticket` was taken.
+    pub fn rung(&self, ticket: Ticket) -> bool {
+        self.word.load(Ordering::Acquire) & !SLEEPER != ticket.0 & !SLEEPER
+    }
+
+    /// Wakes everybody who listened. Returns false if nobody had: then it cost no system call.
+    pub fn ring(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if seen & SLEEPER == 0 {
+                return false;
+            }
+            let rung = (seen & !SLEEPER).wrapping_add(ONE_RING);
+            match self.word.compare_exchange_weak(seen, rung, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        futex::wake_all(&self.word);
+        true
+    }
+}

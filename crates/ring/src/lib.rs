@@ -1,0 +1,27 @@
+//! Fairway's lock-free code: rings, doorbells, and the progress baton.
+//!
+//! **What it is.** The few pieces that threads or processes share without a lock: [`Spsc`], a
+//! bounded ring from one producer to one consumer; [`Doorbell`], a word to sleep on and to ring;
+//! [`Baton`], the word that says who drives a NIC. The first two work between processes, over
+//! memory both have mapped: they hold offsets and no pointers, and nothing the other side writes
+//! can make them touch memory outside their area.
+//!
+//! **May import:** nothing.
+//!
+//! **Invariants.** Every shared word is an atomic. What a counterpart in shared memory writes is
+//! never trusted: a nonsensical index reads as "empty" or "full". No wake-up is lost: whoever rings
+//! after publishing wakes whoever listened before looking.
+//!
+//! **How to test:** `cargo test -p fairway-ring`, and every interleaving with
+//! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --test loom`.
+#![warn(unsafe_op_in_unsafe_fn)]
+
+mod baton;
+mod doorbell;
+mod futex;
+mod spsc;
+mod sync;
+
+pub use baton::{Baton, Role, next_role};
+pub use doorbell::{Doorbell, Ticket};
+pub use spsc::{AreaError, Consumer, Producer, Spsc};

@@ -1,0 +1,53 @@
+//! The one place that reads the clock, and the one that draws random bytes.
+
+use std::io;
+use std::time::Duration;
+
+use fairway_engine::wire;
+
+use crate::error::Error;
+
+/// The monotonic clock as the engine counts it.
+pub(crate) fn now() -> wire::Instant {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is written and outlives the call; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    let ns = (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64);
+    wire::Instant::from_ns(ns)
+}
+
+/// A span of the engine's as one of the standard library's.
+pub(crate) fn to_std(span: wire::Duration) -> Duration {
+    Duration::from_nanos(span.as_ns())
+}
+
+/// A span of the standard library's as one of the engine's (at most 106 days).
+pub(crate) fn from_std(span: Duration) -> wire::Duration {
+    const LONGEST: u64 = i64::MAX as u64 / 1000;
+    wire::Duration::from_ns(u64::try_from(span.as_nanos()).unwrap_or(LONGEST).min(LONGEST))
+}
+
+/// Bytes that nobody can foresee.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        // SAFETY: the kernel writes at most `N - filled` bytes behind the first `filled`.
+        let count = unsafe { libc::getrandom(bytes[filled..].as_mut_ptr().cast(), N - filled, 0) };
+        match usize::try_from(count) {
+            Ok(count) => filled += count,
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(Error::io("draw random bytes", error));
+                }
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// A number that nobody can foresee.
+pub(crate) fn random() -> Result<u64, Error> {
+    Ok(u64::from_ne_bytes(random_bytes()?))
+}

@@ -1,0 +1,232 @@
+//! Everything that can go wrong for a caller, with what to do about it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fairway_engine::{PostError, SetupError};
+
+/// Why a call failed. Nothing has happened unless the variant says so.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What it said.
+        source: io::Error,
+    },
+    /// A parameter has a value it can't have.
+    Parameter {
+        /// Its name.
+        name: &'static str,
+        /// The value.
+        value: String,
+        /// What to give instead.
+        remedy: &'static str,
+    },
+    /// A capacity of [`crate::Limits`] is exhausted.
+    Limit {
+        /// Its name.
+        name: &'static str,
+    },
+    /// The number is taken, or too large.
+    Number {
+        /// What it numbers.
+        name: &'static str,
+        /// The number.
+        value: u32,
+    },
+    /// A range leaves its local segment.
+    OutOfBounds {
+        /// First byte, from the start of the segment.
+        offset: u64,
+        /// Length in bytes.
+        length: u64,
+        /// Length of the segment in bytes.
+        segment: u64,
+    },
+    /// One operation can't move that many bytes.
+    TooLong {
+        /// Length in bytes.
+        length: u64,
+    },
+    /// The memory can't be written.
+    ReadOnly,
+    /// The completion queue could not take this operation's completion.
+    QueueFull,
+    /// As many operations are in flight as [`crate::Limits`] allow.
+    TooManyOperations,
+    /// As many receives are posted as [`crate::Limits`] allow.
+    TooManyReceives,
+    /// The channel to the peer is gone.
+    PeerGone {
+        /// The peer.
+        peer: SocketAddr,
+    },
+    /// The object belongs to another context.
+    Foreign {
+        /// What kind of object.
+        what: &'static str,
+    },
+    /// Other handles to the segment still exist.
+    Shared,
+    /// The context has been shut down.
+    ShutDown,
+    /// It did not happen in time. Whatever was started goes on.
+    Timeout {
+        /// What was waited for.
+        awaited: &'static str,
+        /// How long.
+        waited: Duration,
+    },
+    /// The peer answered that it will not.
+    Refused {
+        /// The peer.
+        peer: SocketAddr,
+        /// Its reason.
+        reason: Refusal,
+    },
+}
+
+/// Why a peer did not want a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It speaks only other protocol versions.
+    Version {
+        /// The oldest it speaks.
+        min: u8,
+        /// The newest.
+        max: u8,
+    },
+    /// It has no channel, or no memory, left.
+    NoResources,
+    /// It did not recognise its own cookie, several times over.
+    StaleCookie,
+    /// It can't meet the parameters.
+    Parameters,
+    /// It does not want this client.
+    Unwanted,
+}
+
+impl Error {
+    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        Error::Io { doing: doing.into(), source }
+    }
+
+    pub(crate) fn setup(error: SetupError, name: &'static str, number: Option<u32>) -> Self {
+        match error {
+            SetupError::Limit(name) => Error::Limit { name },
+            SetupError::Number => Error::Number { name, value: number.unwrap_or_default() },
+            SetupError::Parameter(name) => Error::Parameter {
+                name,
+                value: "the one given".into(),
+                remedy: "choose one within the limits",
+            },
+            SetupError::Missing => Error::ShutDown,
+            SetupError::Busy => Error::Shared,
+        }
+    }
+
+    /// The error of a post that the engine did not take. `NoSegment` can't happen: a handle keeps
+    /// its segment registered.
+    pub(crate) fn post(error: PostError, peer: Option<SocketAddr>) -> Self {
+        match (error, peer) {
+            (PostError::NoChannel, Some(peer)) => Error::PeerGone { peer },
+            (PostError::NoChannel | PostError::NoJetty | PostError::NoSegment, _) => {
+                Error::ShutDown
+            }
+            (PostError::OutOfBounds, _) => Error::OutOfBounds { offset: 0, length: 0, segment: 0 },
+            (PostError::CompletionQueueFull, _) => Error::QueueFull,
+            (PostError::TooManyMessages, _) => Error::TooManyOperations,
+            (PostError::TooManyReceives, _) => Error::TooManyReceives,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io { doing, source } => write!(f, "could not {doing}: {source}"),
+            Error::Parameter { name, value, remedy } => {
+                write!(f, "{name} can't be {value}: {remedy}")
+            }
+            Error::Limit { name } => {
+                write!(f, "no more {name}: drop some, or raise Limits::{name}")
+            }
+            Error::Number { name, value } => {
+                write!(f, "{name} {value} is taken or too large: choose another or let it be chosen")
+            }
+            Error::OutOfBounds { offset, length, segment } => write!(
+                f,
+                "{length} bytes at offset {offset} leave a segment of {segment} bytes: \
+                 shorten the range"
+            ),
+            Error::TooLong { length } => write!(
+                f,
+                "{length} bytes are too many for one operation: split it into pieces below 4 GiB"
+            ),
+            Error::ReadOnly => {
+                write!(f, "the memory is mapped read-only: map it writable to let it be written")
+            }
+            Error::QueueFull => write!(
+                f,
+                "the completion queue is full: poll it, or create the Jetty with more depth"
+            ),
+            Error::TooManyOperations => write!(
+                f,
+                "too many operations in flight: poll for completions, or raise Limits::messages"
+            ),
+            Error::TooManyReceives => {
+                write!(f, "too many receives posted: post fewer, or raise Limits::receives")
+            }
+            Error::PeerGone { peer } => {
+                write!(f, "the channel to {peer} is gone: connect again")
+            }
+            Error::Foreign { what } => {
+                write!(f, "the {what} belongs to another context: use objects of one context")
+            }
+            Error::Shared => {
+                write!(f, "other handles to the object exist: drop them first")
+            }
+            Error::ShutDown => write!(f, "the context has been shut down: build a new one"),
+            Error::Timeout { awaited, waited } => {
+                write!(f, "no {awaited} within {waited:?}: wait longer, or check the peer")
+            }
+            Error::Refused { peer, reason } => write!(f, "{peer} refused to connect: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Version { min, max } => write!(
+                f,
+                "it speaks protocol versions {min} to {max}: run matching releases on both sides"
+            ),
+            Refusal::NoResources => {
+                write!(f, "it has no channel left: raise its Limits::channels or close some")
+            }
+            Refusal::StaleCookie => {
+                write!(f, "it did not recognise its cookie: connect again")
+            }
+            Refusal::Parameters => {
+                write!(f, "it can't meet the parameters: lower the MTU, paths or windows asked for")
+            }
+            Refusal::Unwanted => write!(f, "it accepts no connections"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a peer needs to know to reach a segment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fairway_engine::RemoteRange;
+use fairway_engine::wire::TokenId;
+
+/// The key to a segment: whoever has it may do with the segment what its rights allow. Send it to
+/// peers by whatever means: as 24 bytes, or as text (48 hexadecimal digits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SegmentKey {
+    /// The segment's name at its node.
+    pub token_id: u32,
+    /// The secret.
+    pub token_value: u32,
+    /// The address of the first byte, as peers count.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u64,
+}
+
+impl SegmentKey {
+    /// Length of the encoding in bytes.
+    pub const BYTES: usize = 24;
+
+    /// The encoding: four big-endian fields, in the order above.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.token_id.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.token_value.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.address.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.length.to_be_bytes());
+        bytes
+    }
+
+    /// The inverse of [`SegmentKey::to_bytes`]. Any bytes are some key.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+        SegmentKey {
+            token_id: word(0),
+            token_value: word(4),
+            address: long(8),
+            length: long(16),
+        }
+    }
+
+    /// The place `offset` bytes into the segment. It is the owner of the segment who checks it.
+    pub fn at(&self, offset: u64) -> RemoteSlice {
+        RemoteSlice { key: *self, offset }
+    }
+}
+
+/// A place in a peer's segment. How far an operation reaches from there, its local side tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteSlice {
+    /// The segment.
+    pub key: SegmentKey,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+impl RemoteSlice {
+    pub(crate) fn range(&self) -> RemoteRange {
+        RemoteRange {
+            token_id: TokenId::new(self.key.token_id),
+            token_value: self.key.token_value,
+            // Wraps to something outside the segment, which its owner refuses.
+            address: self.key.address.wrapping_add(self.offset),
+        }
+    }
+}
+
+impl From<SegmentKey> for RemoteSlice {
+    fn from(key: SegmentKey) -> Self {
+        key.at(0)
+    }
+}
+
+impl From<&SegmentKey> for RemoteSlice {
+    fn from(key: &SegmentKey) -> Self {
+        key.at(0)
+    }
+}
+
+impl fmt::Display for SegmentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The text is no segment key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyError;
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a segment key is 48 hexadecimal digits: copy it whole")
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl FromStr for SegmentKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let text = text.trim().as_bytes();
+        if text.len() != 2 * Self::BYTES {
+            return Err(KeyError);
+        }
+        let mut bytes = [0; Self::BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16).ok_or(KeyError);
+            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+        }
+        Ok(SegmentKey::from_bytes(&bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: SegmentKey = SegmentKey {
+        token_id: 0x0001_2345,
+        token_value: 0xdead_beef,
+        address: 0x1122_3344_5566_7788,
+        length: 4096,
+    };
+
+    #[test]
+    fn a_key_survives_bytes_and_text() {
+        assert_eq!(SegmentKey::from_bytes(&KEY.to_bytes()), KEY);
+        let text = KEY.to_string();
+        assert_eq!(text, "00012345deadbeef11223344556677880000000000001000");
+        assert_eq!(text.parse(), Ok(KEY));
+        assert_eq!(format!(" {}\n", text.to_uppercase()).parse(), Ok(KEY));
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        for text in ["", "00", &"g".repeat(48), &"0".repeat(49), &"é".repeat(24)] {
+            assert_eq!(text.parse::<SegmentKey>(), Err(KeyError));
+        }
+    }
+}

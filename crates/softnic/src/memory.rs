@@ -1,0 +1,186 @@
+//! Memory that can be registered: where it comes from, and how it is given back.
+
+mod shared_bytes;
+
+use std::fmt;
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+pub(crate) use shared_bytes::SharedBytes;
+
+use crate::error::Error;
+
+/// A piece of memory that a NIC may read and write.
+///
+/// Once it is registered its bytes change at any time, so nothing hands out a `&[u8]` to them:
+/// they are copied in and out ([`crate::Segment::read_at`], [`crate::Segment::write_at`]). To
+/// get a vector back, see [`crate::Segment::into_memory`] and [`Memory::into_vec`].
+///
+/// ```compile_fail
+/// // There is no way to borrow the bytes while a NIC may change them.
+/// let memory = fairway_softnic::Memory::zeroed(4096).unwrap();
+/// let bytes: &[u8] = memory.as_ref();
+/// ```
+pub struct Memory {
+    start: NonNull<u8>,
+    length: usize,
+    writable: bool,
+    backing: Backing,
+}
+
+/// How to give memory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backing {
+    /// A mapping of our own.
+    Mapped,
+    /// A vector, of this capacity.
+    Vector { capacity: usize },
+    /// Somebody else's.
+    Borrowed,
+    /// Nothing to give back.
+    Empty,
+}
+
+// SAFETY: the memory is owned (or vouched for), and is only accessed by relaxed atomics and by the
+// kernel, from whatever thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `length` bytes of zeros, on pages of their own.
+    pub fn zeroed(length: usize) -> Result<Memory, Error> {
+        map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// The bytes of a vector, without copying. [`Memory::into_vec`] is the way back.
+    pub fn from_vec(vector: Vec<u8>) -> Memory {
+        let mut vector = ManuallyDrop::new(vector);
+        let backing = Backing::Vector { capacity: vector.capacity() };
+        let start = NonNull::new(vector.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Memory { start, length: vector.len(), writable: true, backing }
+    }
+
+    /// A whole file. What is written to it, here or by peers, is written to the file if
+    /// `writable`; otherwise it can only be read.
+    ///
+    /// Other processes may change the file meanwhile. If somebody truncates it, touching what is
+    /// gone ends the process (SIGBUS).
+    pub fn map_file(file: &File, writable: bool) -> Result<Memory, Error> {
+        let length =
+            file.metadata().map_err(|error| Error::io("read the length of the file", error))?.len();
+        let length = usize::try_from(length).map_err(|_| Error::Parameter {
+            name: "file length",
+            value: length.to_string(),
+            remedy: "map a file that fits the address space",
+        })?;
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        map(length, protection, libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    /// Memory that somebody else provides.
+    ///
+    /// # Safety
+    /// `length` bytes from `start` must stay mapped, readable and writable until the value has
+    /// been dropped (for registered memory: until [`crate::Segment::into_memory`] returned it),
+    /// and nobody may hold Rust references to them that far.
+    pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
+        Memory { start, length, writable: true, backing: Backing::Borrowed }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// True if there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// May it be written?
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The bytes as a vector: without copying if they came from one.
+    pub fn into_vec(self) -> Vec<u8> {
+        if let Backing::Vector { capacity } = self.backing {
+            let memory = ManuallyDrop::new(self);
+            // SAFETY: these are the parts of a vector that `from_vec` forgot, and `memory`, which
+            // would free them, is forgotten in turn. Registered memory is held by the NIC, so a
+            // `Memory` that can be moved here is not in use any more.
+            return unsafe { Vec::from_raw_parts(memory.start.as_ptr(), memory.length, capacity) };
+        }
+        let mut bytes = vec![0; self.length];
+        self.bytes(0, self.length).read(&mut bytes);
+        bytes
+    }
+
+    /// The bytes `offset..offset + length`.
+    ///
+    /// Panics outside the memory: the callers have checked.
+    pub(crate) fn bytes(&self, offset: usize, length: usize) -> SharedBytes {
+        assert!(self.contains(offset as u64, length), "a range outside its memory");
+        // SAFETY: within the memory, which is mapped while `self` is borrowed; the caller uses the
+        // value at once. No references to the memory exist.
+        unsafe { SharedBytes::new(self.start.add(offset), length) }
+    }
+
+    pub(crate) fn contains(&self, offset: u64, length: usize) -> bool {
+        offset.checked_add(length as u64).is_some_and(|end| end <= self.length as u64)
+    }
+
+    /// The first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match self.backing {
+            // SAFETY: mapped by `map` with this length, and unmapped only here.
+            Backing::Mapped => unsafe {
+                libc::munmap(self.start.as_ptr().cast(), self.length);
+            },
+            // SAFETY: the parts of a vector that `from_vec` forgot.
+            Backing::Vector { capacity } => unsafe {
+                drop(Vec::from_raw_parts(self.start.as_ptr(), self.length, capacity));
+            },
+            Backing::Borrowed | Backing::Empty => {}
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("length", &self.length)
+            .field("writable", &self.writable)
+            .field("backing", &self.backing)
+            .finish()
+    }
+}
+
+fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, Error> {
+    let writable = protection & libc::PROT_WRITE != 0;
+    if length == 0 {
+        let start = NonNull::dangling();
+        return Ok(Memory { start, length, writable, backing: Backing::Empty });
+    }
+    // SAFETY: the kernel chooses the address, so nothing existing is replaced.
+    let start =
+        unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
+    match NonNull::new(start.cast::<u8>()) {
+        Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => {
+            Ok(Memory { start, length, writable, backing: Backing::Mapped })
+        }
+        _ => Err(Error::io(format!("map {length} bytes"), std::io::Error::last_os_error())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+use super::*;
+
+#[test]
+fn copies_are_exact_at_every_alignment_and_length() {
+    let memory = Memory::zeroed(256).unwrap();
+    for offset in 0..17 {
+        for length in 0..70 {
+            let data: Vec<u8> = (0..length).map(|i| (offset * 7 + i * 3 + 1) as u8).collect();
+            memory.bytes(0, 256).write(&[0xee; 256]);
+            memory.bytes(offset, length).write(&data);
+            let mut back = vec![0; length];
+            memory.bytes(offset, length).read(&mut back);
+            assert_eq!(back, data);
+            assert!(memory.bytes(offset, length).equals(&data));
+            let mut all = vec![0; 256];
+            memory.bytes(0, 256).read(&mut all);
+            assert!(all[..offset].iter().all(|byte| *byte == 0xee), "wrote in front");
+            assert!(all[offset + length..].iter().all(|byte| *byte == 0xee), "wrote behind");
+            if length > 0 {
+                let mut other = data.clone();
+                other[length / 2] ^= 0x10;
+                assert!(!memory.bytes(offset, length).equals(&other));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_vector_comes_back_as_it_is() {
+    let mut vector = vec![1, 2, 3, 4, 5];
+    vector.reserve(100);
+    let start = vector.as_ptr();
+    let memory = Memory::from_vec(vector);
+    memory.bytes(1, 2).write(&[8, 9]);
+    let vector = memory.into_vec();
+    assert_eq!(vector, [1, 8, 9, 4, 5]);
+    assert_eq!(vector.as_ptr(), start, "not copied");
+}
+
+#[test]
+fn empty_memory_is_memory() {
+    for memory in [Memory::zeroed(0).unwrap(), Memory::from_vec(Vec::new())] {
+        assert!(memory.is_empty());
+        memory.bytes(0, 0).write(&[]);
+        assert!(memory.into_vec().is_empty());
+    }
+}
+
+#[test]
+fn a_mapped_file_is_written_through() {
+    let path = std::env::temp_dir().join(format!("fairway-memory-{}", std::process::id()));
+    std::fs::write(&path, b"0123456789").unwrap();
+    let open = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let memory = Memory::map_file(&open, true).unwrap();
+    memory.bytes(2, 3).write(b"abc");
+    drop(memory);
+    assert_eq!(std::fs::read(&path).unwrap(), b"01abc56789");
+    let read_only = Memory::map_file(&open, false).unwrap();
+    assert!(!read_only.is_writable());
+    assert_eq!(read_only.into_vec(), b"01abc56789");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn foreign_memory_is_left_alone() {
+    let mut bytes = vec![7_u8; 32];
+    let start = NonNull::new(bytes.as_mut_ptr()).unwrap();
+    // SAFETY: `bytes` is not touched while `memory` exists.
+    let memory = unsafe { Memory::from_raw(start, 32) };
+    memory.bytes(0, 4).write(&[1, 2, 3, 4]);
+    drop(memory);
+    assert_eq!(bytes[..5], [1, 2, 3, 4, 7]);
+}

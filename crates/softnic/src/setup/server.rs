@@ -1,0 +1,196 @@
+//! The answering side. It keeps nothing until a cookie came back.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use fairway_engine::wire::{
+    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Parameters, Psn, Reject,
+    RejectReason, Setup, SetupMessage, Tpn, Welcome,
+};
+
+use super::cookie::{CookieJar, Subject};
+use super::{Identity, versions};
+
+/// Acceptances remembered, so that a CONFIRM that comes again is answered again and opens nothing.
+const REMEMBERED_MAX: usize = 1024;
+/// They are remembered longer than a cookie lasts.
+const REMEMBERED_FOR: Duration = Duration::from_secs(30);
+
+/// Answers those who want to connect.
+pub(crate) struct Listener {
+    identity: Identity,
+    jar: CookieJar,
+    accepted: VecDeque<Accepted>,
+}
+
+struct Accepted {
+    at: Instant,
+    from: SocketAddr,
+    client: Cna,
+    cookie: [u8; 16],
+    accept: Accept,
+}
+
+/// What is to be done about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Nothing.
+    Ignore,
+    /// Send this back where the message came from.
+    Answer(Setup),
+    /// Open a channel, then call [`Listener::opened`] or [`Listener::refuse`].
+    Open(Opening),
+}
+
+/// A channel to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// Where the client is.
+    pub(crate) from: SocketAddr,
+    /// The client's node address.
+    pub(crate) client: Cna,
+    /// What it confirmed.
+    pub(crate) confirm: Confirm,
+}
+
+impl Listener {
+    /// `random`: the cookies' keys.
+    pub(crate) fn new(identity: Identity, random: [u8; 32]) -> Self {
+        Listener { identity, jar: CookieJar::new(random), accepted: VecDeque::new() }
+    }
+
+    /// A set-up message came. `mtu_bytes`: the longest payload on the way to where it came from.
+    pub(crate) fn handle_message(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        mtu_bytes: u16,
+        setup: &Setup,
+    ) -> Reaction {
+        if setup.source == self.identity.cna {
+            return Reaction::Ignore;
+        }
+        match &setup.message {
+            SetupMessage::Hello(hello) => {
+                let limits = Parameters {
+                    mtu_bytes: self.identity.limits.mtu_bytes.min(mtu_bytes),
+                    ..self.identity.limits
+                };
+                Reaction::Answer(self.welcome(now, from, setup.source, hello, &limits))
+            }
+            SetupMessage::Confirm(confirm) if setup.destination == self.identity.cna => {
+                self.confirmed(now, from, setup.source, confirm)
+            }
+            // Meant for an earlier incarnation of this node.
+            SetupMessage::Confirm(confirm) => {
+                let reason = RejectReason::StaleCookie;
+                Reaction::Answer(self.reject(setup.source, confirm.hello.nonce, reason))
+            }
+            SetupMessage::Welcome(_) | SetupMessage::Accept(_) | SetupMessage::Reject(_) => {
+                Reaction::Ignore
+            }
+        }
+    }
+
+    /// The channel of `opening` is open: the answer. It is repeated for as long as the CONFIRM
+    /// might be.
+    pub(crate) fn opened(
+        &mut self,
+        now: Instant,
+        opening: &Opening,
+        tpn: Tpn,
+        initial_psn: Psn,
+    ) -> Setup {
+        let accept = Accept {
+            version: opening.confirm.version,
+            nonce: opening.confirm.hello.nonce,
+            server: Endpoint { tpn, initial_psn, ports: self.identity.ports },
+            agreed: opening.confirm.agreed,
+        };
+        if self.accepted.len() == REMEMBERED_MAX {
+            self.accepted.pop_front();
+        }
+        self.accepted.push_back(Accepted {
+            at: now,
+            from: opening.from,
+            client: opening.client,
+            cookie: opening.confirm.cookie,
+            accept,
+        });
+        self.answer(opening.client, SetupMessage::Accept(accept))
+    }
+
+    /// The channel of `opening` can't be opened: the answer.
+    pub(crate) fn refuse(&self, opening: &Opening, reason: RejectReason) -> Setup {
+        self.reject(opening.client, opening.confirm.hello.nonce, reason)
+    }
+
+    fn welcome(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        client: Cna,
+        hello: &Hello,
+        limits: &Parameters,
+    ) -> Setup {
+        let Some(version) = versions().agree(hello.versions) else {
+            return self.reject(client, hello.nonce, RejectReason::Version);
+        };
+        let offer = limits.agree(&hello.wish);
+        if offer.fault().is_some() {
+            return self.reject(client, hello.nonce, RejectReason::Parameters);
+        }
+        let subject = Subject { from, source: client, hello, offer: &offer };
+        let welcome = Welcome {
+            version,
+            nonce: hello.nonce,
+            cookie: self.jar.bake(now, &subject),
+            // Which channel it will be is decided, and told, with ACCEPT.
+            server: Endpoint {
+                tpn: Tpn::default(),
+                initial_psn: Psn::default(),
+                ports: self.identity.ports,
+            },
+            offer,
+        };
+        self.answer(client, SetupMessage::Welcome(welcome))
+    }
+
+    fn confirmed(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        client: Cna,
+        confirm: &Confirm,
+    ) -> Reaction {
+        while self.accepted.front().is_some_and(|old| now.since(old.at) > REMEMBERED_FOR) {
+            self.accepted.pop_front();
+        }
+        let again = self.accepted.iter().find(|accepted| {
+            accepted.from == from
+                && accepted.client == client
+                && accepted.cookie == confirm.cookie
+                && accepted.accept.nonce == confirm.hello.nonce
+        });
+        if let Some(accepted) = again {
+            return Reaction::Answer(self.answer(client, SetupMessage::Accept(accepted.accept)));
+        }
+        let subject =
+            Subject { from, source: client, hello: &confirm.hello, offer: &confirm.agreed };
+        let spoken = versions().agree(confirm.hello.versions) == Some(confirm.version);
+        if !spoken || !self.jar.check(now, &subject, &confirm.cookie) {
+            let nonce = confirm.hello.nonce;
+            return Reaction::Answer(self.reject(client, nonce, RejectReason::StaleCookie));
+        }
+        Reaction::Open(Opening { from, client, confirm: *confirm })
+    }
+
+    fn reject(&self, client: Cna, nonce: u64, reason: RejectReason) -> Setup {
+        let reject = Reject { versions: versions(), nonce, reason };
+        self.answer(client, SetupMessage::Reject(reject))
+    }
+
+    fn answer(&self, client: Cna, message: SetupMessage) -> Setup {
+        Setup { source: self.identity.cna, destination: client, message }
+    }
+}

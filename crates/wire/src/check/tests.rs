@@ -1,0 +1,100 @@
+use super::header_check;
+
+/// Header lengths without the check field: void, nak, ack, learned, send, write, write with
+/// immediate, selective acknowledgement, set-up.
+const LENGTHS: [usize; 9] = [28, 32, 40, 44, 52, 64, 76, 80, 124];
+
+fn header(len: usize, seed: u32) -> [u8; 124] {
+    let mut state = seed;
+    core::array::from_fn(|i| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if i < len { (state >> 24) as u8 } else { 0 }
+    })
+}
+
+fn flip(bytes: &mut [u8], bit: usize) {
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}
+
+/// Flips every single bit and every pair of bits of `original`.
+fn demand_flips_are_seen(original: &[u8]) {
+    let payload_len = 1400;
+    let check = header_check(1, original, payload_len);
+    let mut damaged = [0; 124];
+    let damaged = &mut damaged[..original.len()];
+    damaged.copy_from_slice(original);
+    for first in 0..8 * original.len() {
+        flip(damaged, first);
+        assert_ne!(check, header_check(1, damaged, payload_len), "bit {first}");
+        for second in first + 1..8 * original.len() {
+            flip(damaged, second);
+            assert_ne!(
+                check,
+                header_check(1, damaged, payload_len),
+                "bits {first}, {second}"
+            );
+            flip(damaged, second);
+        }
+        flip(damaged, first);
+    }
+}
+
+#[test]
+fn every_single_and_double_bit_flip_is_seen() {
+    for len in LENGTHS {
+        demand_flips_are_seen(&header(len, 7)[..len]);
+    }
+    // Real headers are mostly zero.
+    demand_flips_are_seen(&[0; 64]);
+    demand_flips_are_seen(&[0; 44]);
+}
+
+#[test]
+fn a_flip_in_the_header_and_one_in_the_check_do_not_cancel() {
+    for len in LENGTHS {
+        let mut bytes = header(len, 11);
+        let check = header_check(1, &bytes[..len], 0);
+        for bit in 0..8 * len {
+            flip(&mut bytes, bit);
+            let changed = check ^ header_check(1, &bytes[..len], 0);
+            assert!(changed.count_ones() > 1, "length {len}, bit {bit}");
+            flip(&mut bytes, bit);
+        }
+    }
+}
+
+#[test]
+fn the_payload_length_is_covered() {
+    let bytes = header(64, 3);
+    let check = header_check(1, &bytes[..64], 1024);
+    for other in (0..65_536).filter(|len| *len != 1024) {
+        assert_ne!(check, header_check(1, &bytes[..64], other), "{other}");
+    }
+}
+
+#[test]
+fn version_and_header_length_are_covered() {
+    let bytes = [0; 124];
+    for len in LENGTHS {
+        assert_ne!(
+            header_check(1, &bytes[..len], 0),
+            header_check(2, &bytes[..len], 0)
+        );
+    }
+    for pair in LENGTHS.windows(2) {
+        assert_ne!(
+            header_check(1, &bytes[..pair[0]], 0),
+            header_check(1, &bytes[..pair[1]], 0)
+        );
+    }
+}
+
+/// From a separate implementation, so that any further one can be checked against
+/// the same numbers.
+#[test]
+fn known_values() {
+    assert_eq!(super::KEY[0], 0xeb63_ae6e);
+    assert_eq!(header_check(1, &[0; 28], 0), 0x2442_53cf);
+    let counting: [u8; 64] = core::array::from_fn(|i| i as u8);
+    assert_eq!(header_check(1, &counting, 1500), 0x782a_fbc5);
+}

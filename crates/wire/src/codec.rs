@@ -1,0 +1,86 @@
+//! Packets to bytes and back. `docs/wire.md` has the tables; this is their code.
+//!
+//! Everything is a whole number of 32-bit big-endian words, so the layouts are written as word
+//! numbers from the start of the datagram: word 0 is the header check, 1–3 NTH, 4–7 RTPH, and
+//! what follows depends on TPOpcode. Section numbers (§) are those of UB-Base-Specification 2.0.1.
+
+mod decode;
+mod encode;
+mod error;
+mod setup;
+
+pub use decode::{Decoded, decode};
+pub use encode::{encode, header_len};
+pub use error::{DecodeError, Unsupported};
+pub use setup::encode_setup;
+
+/// The longest header of any packet, and the length of every set-up message: a receiver that
+/// looks at this much of a datagram can always decode it.
+pub const MAX_HEADER: usize = 128;
+
+/// The version of everything the UB text leaves open. It seeds the header check, so packets of
+/// another version are never misread.
+pub const PROTOCOL_VERSION: u8 = 1;
+
+/// Seed of the header check of set-up messages: they are what versions are agreed with, so
+/// every version must be able to read them.
+const SETUP_VERSION: u8 = 0;
+
+/// NTH: which header follows (byte 10, b3–b1; §5.2.2).
+mod next_layer {
+    pub const BYPASS: u32 = 0b001;
+    pub const RTPH: u32 = 0b010;
+    pub const UTPH: u32 = 0b011;
+    /// Ours.
+    pub const SETUP: u32 = 0b111;
+}
+
+/// RTPH: which header follows (byte 1, b3–b0; §6.2.1).
+mod next_header {
+    pub const TRANSACTION: u32 = 0x0;
+    pub const NOTHING: u32 = 0xf;
+}
+
+/// RTPH: the transport opcode (byte 0, b6–b0; §6.2.1).
+mod tp_opcode {
+    pub const DATA: u32 = 0x01;
+    pub const NAK: u32 = 0x02;
+    pub const ACK: u32 = 0x03;
+    pub const SELECTIVE_ACK: u32 = 0x06;
+    /// Ours.
+    pub const VOID: u32 = 0x10;
+    /// Ours.
+    pub const CLOSE: u32 = 0x11;
+}
+
+/// BTAH and ATAH: the transaction opcode (byte 0; §7.2.1).
+mod ta_opcode {
+    pub const SEND: u32 = 0x00;
+    pub const SEND_IMMEDIATE: u32 = 0x01;
+    pub const WRITE: u32 = 0x03;
+    pub const WRITE_IMMEDIATE: u32 = 0x04;
+    pub const READ: u32 = 0x06;
+    pub const READ_RESPONSE: u32 = 0x12;
+}
+
+/// RTPH: the response status (byte 12, b7–b5; §6.2.1).
+mod status {
+    pub const NOT_READY: u32 = 1;
+    pub const TARGET_ERROR: u32 = 3;
+    /// A TPACK that is the TAACK as well: service mode ROL.
+    pub const FUSED: u32 = 5;
+}
+
+/// Service mode ROL, where BTAH and ATAH byte 5 carries it.
+const SERVICE_MODE_ROL: u32 = 2;
+
+/// SAETPH: BitMapSize of the 256 bits we send; code `c` is `64 << c` bits.
+const BITMAP_256: u32 = 2;
+
+/// Length in bytes of the headers every packet has: check, NTH, RTPH.
+const TRANSPORT_LEN: usize = 32;
+/// The same with BTAH or ATAH.
+const TRANSACTION_LEN: usize = 48;
+
+#[cfg(test)]
+mod tests;

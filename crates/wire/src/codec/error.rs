@@ -1,0 +1,95 @@
+//! Why a datagram is not a packet.
+
+use core::fmt;
+
+/// Why a datagram was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The datagram, or the part of it that was handed in, ends inside its headers.
+    TooShort {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes there are.
+        available: usize,
+    },
+    /// Bytes follow a packet that carries no payload.
+    TooLong {
+        /// How many.
+        extra: usize,
+    },
+    /// The header check is wrong: damaged on the way, of another protocol version, or not ours.
+    BadCheck,
+    /// TPVer, TAver or a set-up message's version is one we do not speak.
+    UnsupportedVersion(u8),
+    /// NTH names a next layer nobody has defined.
+    UnknownNextLayer(u8),
+    /// RTPH has an opcode nobody has defined.
+    UnknownTpOpcode(u8),
+    /// BTAH or ATAH has an opcode nobody has defined.
+    UnknownTaOpcode(u8),
+    /// A set-up message of a kind nobody has defined.
+    UnknownSetup(u8),
+    /// Well defined, but we do not offer it.
+    NotSupported(Unsupported),
+    /// A field has a value it cannot have.
+    BadField {
+        /// The field's name in `docs/wire.md`.
+        field: &'static str,
+        /// What it held.
+        value: u32,
+    },
+}
+
+/// What UB defines and this version does not offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// UTPH: unreliable transport.
+    UnreliableTransport,
+    /// Transport bypass for loads and stores.
+    Bypass,
+    /// UPIH, EIDH or CIPH after RTPH.
+    TransportExtension(u8),
+    /// TPACK or TPSACK without CETPH, or a congestion notification.
+    TpOpcode(u8),
+    /// An operation: atomics, notify, byte enables, management and the like.
+    TaOpcode(u8),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::TooShort { needed, available } => {
+                write!(f, "{available} bytes where the headers need {needed}")
+            }
+            DecodeError::TooLong { extra } => {
+                write!(f, "{extra} bytes after a packet that carries none")
+            }
+            DecodeError::BadCheck => write!(f, "wrong header check"),
+            DecodeError::UnsupportedVersion(version) => {
+                write!(f, "version {version} is not spoken here")
+            }
+            DecodeError::UnknownNextLayer(code) => write!(f, "unknown next layer {code:#05b}"),
+            DecodeError::UnknownTpOpcode(code) => write!(f, "unknown TPOpcode {code:#04x}"),
+            DecodeError::UnknownTaOpcode(code) => write!(f, "unknown TAOpcode {code:#04x}"),
+            DecodeError::UnknownSetup(code) => write!(f, "unknown set-up message {code}"),
+            DecodeError::NotSupported(what) => write!(f, "not supported yet: {what}"),
+            DecodeError::BadField { field, value } => {
+                write!(f, "field {field} cannot hold {value:#x}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsupported::UnreliableTransport => write!(f, "unreliable transport (UTPH)"),
+            Unsupported::Bypass => write!(f, "transport bypass"),
+            Unsupported::TransportExtension(code) => write!(f, "RTPH next header {code:#x}"),
+            Unsupported::TpOpcode(code) => write!(f, "TPOpcode {code:#04x}"),
+            Unsupported::TaOpcode(code) => write!(f, "TAOpcode {code:#04x}"),
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}

@@ -1,0 +1,327 @@
+//! The files in `vectors/`: one datagram each, for this codec and for anybody else's.
+//!
+//! A file holds lines `name: …`, `about: …` and `hex: …` (several, joined). What each stands for
+//! is built here, so that the two are compared in both directions.
+
+use std::string::String;
+
+use super::*;
+
+struct Vector {
+    file: &'static str,
+    /// The headers, or the whole set-up message.
+    meant: Decoded,
+    payload: &'static [u8],
+}
+
+fn route() -> Route {
+    Route {
+        source: Cna::new(0x0a_0b0c),
+        destination: Cna::new(0x0d_0e0f),
+        source_tpn: Tpn::new(0x00_0102),
+        destination_tpn: Tpn::new(0x00_0304),
+        path: 5,
+    }
+}
+
+fn packet(file: &'static str, packet: Packet, payload: &'static [u8]) -> Vector {
+    let header_len = header_len(&packet);
+    Vector {
+        file,
+        meant: Decoded::Packet {
+            route: route(),
+            packet,
+            header_len,
+        },
+        payload,
+    }
+}
+
+fn data(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vector {
+    packet(file, Packet::Data(sample_data(operation)), payload)
+}
+
+fn data_vectors() -> [Vector; 7] {
+    let (access, target) = (sample_access(), JettyId::new(0x0_0042));
+    let immediate = 0x0123_4567_89ab_cdef;
+    let learned = Data {
+        index: 3,
+        retry: true,
+        last: false,
+        ..sample_data(Operation::Learned)
+    };
+    [
+        data(
+            include_str!("../../../vectors/write.hex"),
+            Operation::Write { access },
+            b"data",
+        ),
+        data(
+            include_str!("../../../vectors/write_immediate.hex"),
+            Operation::WriteImmediate {
+                access,
+                target,
+                immediate,
+            },
+            b"data",
+        ),
+        data(
+            include_str!("../../../vectors/send.hex"),
+            Operation::Send { target, length: 5 },
+            b"hello",
+        ),
+        data(
+            include_str!("../../../vectors/send_immediate.hex"),
+            Operation::SendImmediate {
+                target,
+                length: 0,
+                immediate,
+            },
+            b"",
+        ),
+        packet(
+            include_str!("../../../vectors/learned.hex"),
+            Packet::Data(learned),
+            b"more",
+        ),
+        data(
+            include_str!("../../../vectors/read.hex"),
+            Operation::Read { access },
+            b"",
+        ),
+        data(
+            include_str!("../../../vectors/read_response.hex"),
+            Operation::ReadResponse,
+            b"data",
+        ),
+    ]
+}
+
+fn control_vectors() -> [Vector; 6] {
+    let flags = AckFlags::ECHO.with(AckFlags::LEARNED);
+    let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
+    let sack = Sack {
+        base: Psn::new(100),
+        highest: Psn::new(164),
+        bitmap: [0xffff_fffe, 0x0000_00ff, 1, 0, 0, 0, 0, 0],
+    };
+    let (psn, message) = (Psn::new(100), Msn::new(4));
+    let nak = Nak {
+        psn,
+        message,
+        reason: Refusal::ReceiverNotReady,
+        retry_after_us: 250,
+    };
+    let denied = Nak {
+        reason: Refusal::Rights,
+        retry_after_us: 0,
+        ..nak
+    };
+    [
+        packet(
+            include_str!("../../../vectors/ack.hex"),
+            Packet::Ack(sample_ack(flags)),
+            b"",
+        ),
+        packet(
+            include_str!("../../../vectors/selective_ack.hex"),
+            Packet::Ack(Ack {
+                sack,
+                ..sample_ack(selective)
+            }),
+            b"",
+        ),
+        packet(
+            include_str!("../../../vectors/nak_not_ready.hex"),
+            Packet::Nak(nak),
+            b"",
+        ),
+        packet(
+            include_str!("../../../vectors/nak_rights.hex"),
+            Packet::Nak(denied),
+            b"",
+        ),
+        packet(
+            include_str!("../../../vectors/void.hex"),
+            Packet::Void(Void {
+                psn,
+                message,
+                ack_request: true,
+            }),
+            b"",
+        ),
+        packet(
+            include_str!("../../../vectors/close.hex"),
+            Packet::Close(Close { answer: true }),
+            b"",
+        ),
+    ]
+}
+
+fn setup_vectors() -> [Vector; 5] {
+    let (version, nonce) = (PROTOCOL_VERSION, 0x1122_3344_5566_7788);
+    let cookie = core::array::from_fn(|i| 0xc0 + i as u8);
+    let endpoint = |tpn, psn, ports: &[u16]| Endpoint {
+        tpn: Tpn::new(tpn),
+        initial_psn: Psn::new(psn),
+        ports: Ports::new(ports).expect("legal ports"),
+    };
+    let wish = Parameters {
+        mtu_bytes: 4096,
+        paths: 64,
+        window_packets: 4096,
+        message_slots: 128,
+        read_slots: 64,
+        keep_alive_ms: 200,
+        capabilities: 0x8000_0001,
+    };
+    let agreed = Parameters {
+        mtu_bytes: 1408,
+        paths: 8,
+        capabilities: 1,
+        ..wish
+    };
+    let versions = Versions::new(1, 2).expect("a legal range");
+    let client = endpoint(0x102, 0x00ab_cdef, &[40_000, 40_001, 40_002, 40_003]);
+    let server = endpoint(0x304, 0x0012_3456, &[4_793, 4_794]);
+    let hello = Hello {
+        versions,
+        nonce,
+        client,
+        wish,
+    };
+    let server_tpn = server.tpn;
+    let confirm = Confirm {
+        hello,
+        version,
+        cookie,
+        server_tpn,
+        agreed,
+    };
+    let reject = Reject {
+        versions,
+        nonce,
+        reason: RejectReason::StaleCookie,
+    };
+    let (near, far) = (Cna::new(0x0a_0b0c), Cna::new(0x0d_0e0f));
+    let vector = |file, source, destination, message| Vector {
+        file,
+        meant: Decoded::Setup(Setup {
+            source,
+            destination,
+            message,
+        }),
+        payload: b"",
+    };
+    [
+        vector(
+            include_str!("../../../vectors/hello.hex"),
+            near,
+            Cna::new(0),
+            SetupMessage::Hello(hello),
+        ),
+        vector(
+            include_str!("../../../vectors/welcome.hex"),
+            far,
+            near,
+            SetupMessage::Welcome(Welcome {
+                version,
+                nonce,
+                cookie,
+                server,
+                offer: agreed,
+            }),
+        ),
+        vector(
+            include_str!("../../../vectors/confirm.hex"),
+            near,
+            far,
+            SetupMessage::Confirm(confirm),
+        ),
+        vector(
+            include_str!("../../../vectors/accept.hex"),
+            far,
+            near,
+            SetupMessage::Accept(Accept {
+                version,
+                nonce,
+                server,
+                agreed,
+            }),
+        ),
+        vector(
+            include_str!("../../../vectors/reject.hex"),
+            far,
+            near,
+            SetupMessage::Reject(reject),
+        ),
+    ]
+}
+
+/// The datagram in a vector file.
+fn bytes_of(file: &str) -> Vec<u8> {
+    let digits: String = file
+        .lines()
+        .filter_map(|line| line.strip_prefix("hex:"))
+        .flat_map(|line| line.split_whitespace())
+        .collect();
+    digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| {
+            let pair = core::str::from_utf8(pair).expect("ASCII");
+            u8::from_str_radix(pair, 16).expect("hexadecimal")
+        })
+        .collect()
+}
+
+/// The datagram that `vector` means.
+fn datagram(vector: &Vector) -> Vec<u8> {
+    let mut out = [0; MAX_HEADER];
+    let len = match &vector.meant {
+        Decoded::Packet { route, packet, .. } => {
+            encode(route, packet, vector.payload.len(), &mut out)
+        }
+        Decoded::Setup(setup) => encode_setup(setup, &mut out),
+    };
+    [&out[..len], vector.payload].concat()
+}
+
+fn vectors() -> Vec<Vector> {
+    let mut all = Vec::new();
+    all.extend(data_vectors());
+    all.extend(control_vectors());
+    all.extend(setup_vectors());
+    all
+}
+
+#[test]
+fn vectors_are_what_we_send_and_what_we_read() {
+    for vector in vectors() {
+        let name = vector.file.lines().next().unwrap_or_default();
+        let wanted = bytes_of(vector.file);
+        assert_eq!(datagram(&vector), wanted, "{name}: encoding");
+        assert_eq!(
+            decode(&wanted, wanted.len()),
+            Ok(vector.meant),
+            "{name}: decoding"
+        );
+    }
+}
+
+/// Prints the `hex:` lines of every vector: `cargo test -p fairway-wire print_vectors -- --ignored
+/// --nocapture`. Only for when a layout has changed on purpose, which takes a new version.
+#[test]
+#[ignore = "prints the vectors instead of testing them"]
+fn print_vectors() {
+    for vector in vectors() {
+        std::println!("{}", vector.file.lines().next().unwrap_or_default());
+        for line in datagram(&vector).chunks(16) {
+            let words: Vec<String> = line
+                .chunks(4)
+                .map(|word| word.iter().map(|byte| std::format!("{byte:02x}")).collect())
+                .collect();
+            std::println!("hex: {}", words.join(" "));
+        }
+    }
+}

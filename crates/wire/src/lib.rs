@@ -1,0 +1,47 @@
+//! Fairway's vocabulary, and its bytes.
+//!
+//! **What it is.** The plain values every other room speaks in: instants and durations, packet
+//! sequence numbers, identifiers, packet values; and the one place that turns packets into bytes
+//! and bytes into packets. Layouts follow the Unified Bus headers (`docs/wire.md`); where the
+//! public text has no layout, ours is documented there and versioned.
+//!
+//! **May import:** nothing.
+//!
+//! **Invariants.** A packet value is at most 64 bytes and never carries payload. Decoding is
+//! total: any byte string gives a packet or a typed error. `decode(encode(p)) == p`.
+//!
+//! **How to test:** `cargo test -p fairway-wire`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod check;
+mod codec;
+mod ids;
+mod packet;
+mod paths;
+mod psn;
+mod setup;
+#[cfg(test)]
+mod strategies;
+mod time;
+
+pub use check::header_check;
+pub use codec::{
+    DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, encode, encode_setup,
+    header_len,
+};
+pub use ids::{Cna, JettyId, Msn, TokenId, Tpn};
+pub use packet::{
+    Access, Ack, AckFlags, Close, Data, Ecn, Nak, Operation, Packet, Refusal, Route, SACK_BITS,
+    Sack, Void,
+};
+pub use paths::{PathSockets, Role, path_sockets};
+pub use psn::Psn;
+pub use setup::{
+    Accept, Confirm, Endpoint, Hello, PATHS_MAX, PORTS_MAX, Parameters, Ports, Reject,
+    RejectReason, SETUP_LEN, SLOTS_MAX, Setup, SetupMessage, Versions, Welcome,
+};
+pub use time::{Duration, Instant};

@@ -1,0 +1,59 @@
+//! Which sockets a path runs between.
+//!
+//! A path is a number below 256 and, over UDP, a pair of sockets. Both sides know how many
+//! sockets each has, so both can tell the pair from the number, and nothing about it need be
+//! sent. The client's socket changes with every path, the server's after each round of them: the
+//! first `client × server` paths are all different.
+
+/// Which end of a channel this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It said HELLO.
+    Client,
+    /// It said WELCOME.
+    Server,
+}
+
+/// The two ends of a path, as seen from one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathSockets {
+    /// Index of the socket at this end.
+    pub local: usize,
+    /// Index, into the peer's ports, of the socket at the other end.
+    pub remote: usize,
+}
+
+/// The sockets of `path` for an end in `role` that has `local_count` sockets and whose peer has
+/// `remote_count`. A count of zero is taken for one.
+pub const fn path_sockets(
+    role: Role,
+    path: u8,
+    local_count: usize,
+    remote_count: usize,
+) -> PathSockets {
+    let path = path as usize;
+    let (local_count, remote_count) = (at_least_one(local_count), at_least_one(remote_count));
+    match role {
+        Role::Client => {
+            let (local, round) = (path % local_count, path / local_count);
+            PathSockets {
+                local,
+                remote: round % remote_count,
+            }
+        }
+        Role::Server => {
+            let (remote, round) = (path % remote_count, path / remote_count);
+            PathSockets {
+                local: round % local_count,
+                remote,
+            }
+        }
+    }
+}
+
+const fn at_least_one(count: usize) -> usize {
+    if count == 0 { 1 } else { count }
+}
+
+#[cfg(test)]
+mod tests;

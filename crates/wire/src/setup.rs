@@ -1,0 +1,269 @@
+//! Connection set-up: the values of the messages that open a TP channel.
+//!
+//! ```text
+//!   client                                   server
+//!     | HELLO    who I am, what I want         |   keeps nothing
+//!     |--------------------------------------->|
+//!     |   WELCOME  cookie, who I am, my offer  |
+//!     |<---------------------------------------|
+//!     | CONFIRM  HELLO again, cookie, agreed   |   cookie proves the address: state from here
+//!     |--------------------------------------->|
+//!     |   ACCEPT   the channel is open         |
+//!     |<---------------------------------------|
+//! ```
+//!
+//! REJECT may answer HELLO or CONFIRM. Every message is 128 bytes long, so no answer is longer
+//! than its question.
+
+use crate::{Cna, Psn, Tpn};
+
+/// The most UDP ports (sockets) one side may bring.
+pub const PORTS_MAX: usize = 16;
+/// The most paths of a channel.
+pub const PATHS_MAX: u16 = 256;
+/// The most message slots or read slots of a channel: a slot number is one byte.
+pub const SLOTS_MAX: u16 = 256;
+/// Length of every set-up message in bytes.
+pub const SETUP_LEN: usize = 128;
+
+/// A set-up message and whom it is between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The sender's node address (SCNA).
+    pub source: Cna,
+    /// The receiver's node address (DCNA); zero in a HELLO, which does not know it yet.
+    pub destination: Cna,
+    /// The message.
+    pub message: SetupMessage,
+}
+
+/// A set-up message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetupMessage {
+    /// The client asks.
+    Hello(Hello),
+    /// The server offers, and keeps nothing.
+    Welcome(Welcome),
+    /// The client agrees, and proves that it can be reached where it says it is.
+    Confirm(Confirm),
+    /// The server has opened the channel.
+    Accept(Accept),
+    /// The server will not.
+    Reject(Reject),
+}
+
+/// The client's question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The protocol versions the client speaks.
+    pub versions: Versions,
+    /// Drawn at random for every attempt; every answer repeats it.
+    pub nonce: u64,
+    /// The client's end of the channel.
+    pub client: Endpoint,
+    /// The most the client could do.
+    pub wish: Parameters,
+}
+
+/// The server's stateless offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version to speak.
+    pub version: u8,
+    /// The nonce of the HELLO.
+    pub nonce: u64,
+    /// Authenticates the HELLO to the server, so that the server need not remember it.
+    pub cookie: [u8; 16],
+    /// The server's end of the channel, as offered.
+    pub server: Endpoint,
+    /// What the two agree on if the client confirms.
+    pub offer: Parameters,
+}
+
+/// The client's agreement: everything the server needs to open the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// The HELLO, as it was.
+    pub hello: Hello,
+    /// The version of the WELCOME.
+    pub version: u8,
+    /// The cookie of the WELCOME.
+    pub cookie: [u8; 16],
+    /// The channel number the WELCOME offered.
+    pub server_tpn: Tpn,
+    /// The offer of the WELCOME.
+    pub agreed: Parameters,
+}
+
+/// The channel is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accept {
+    /// The version spoken.
+    pub version: u8,
+    /// The nonce of the HELLO.
+    pub nonce: u64,
+    /// The server's end of the channel; this, and not the WELCOME's, is the one that counts.
+    pub server: Endpoint,
+    /// What was agreed.
+    pub agreed: Parameters,
+}
+
+/// The channel is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reject {
+    /// The protocol versions the server speaks.
+    pub versions: Versions,
+    /// The nonce of the HELLO.
+    pub nonce: u64,
+    /// Why.
+    pub reason: RejectReason,
+}
+
+/// Why a server refuses a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RejectReason {
+    /// No version that both speak.
+    Version,
+    /// The server has no channel, slot or memory left.
+    NoResources,
+    /// The cookie is too old or not the server's: start again.
+    StaleCookie,
+    /// The parameters are not the ones offered, or cannot be met.
+    Parameters,
+    /// The server does not want this client.
+    Refused,
+}
+
+/// An inclusive range of protocol versions, never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    min: u8,
+    max: u8,
+}
+
+impl Versions {
+    /// From `min` to `max`; `None` if that is nothing. Version 0 is no version.
+    pub const fn new(min: u8, max: u8) -> Option<Versions> {
+        if min == 0 || min > max {
+            None
+        } else {
+            Some(Versions { min, max })
+        }
+    }
+
+    /// The oldest.
+    pub const fn min(self) -> u8 {
+        self.min
+    }
+
+    /// The newest.
+    pub const fn max(self) -> u8 {
+        self.max
+    }
+
+    /// The newest version in both ranges.
+    pub fn agree(self, other: Versions) -> Option<u8> {
+        let (min, max) = (self.min.max(other.min), self.max.min(other.max));
+        (min <= max).then_some(max)
+    }
+}
+
+/// One side's end of a channel. Its node address is the message's `source`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The channel number at this side.
+    pub tpn: Tpn,
+    /// The first PSN this side sends.
+    pub initial_psn: Psn,
+    /// The UDP ports of this side's sockets, in the order that path numbers count them.
+    pub ports: Ports,
+}
+
+/// One to [`PORTS_MAX`] UDP ports, none of them zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    ports: [u16; PORTS_MAX],
+    count: u8,
+}
+
+impl Ports {
+    /// From a list; `None` if it is empty, too long, or holds a zero.
+    pub fn new(list: &[u16]) -> Option<Ports> {
+        if list.is_empty() || list.len() > PORTS_MAX || list.contains(&0) {
+            return None;
+        }
+        let mut ports = [0; PORTS_MAX];
+        for (port, given) in ports.iter_mut().zip(list) {
+            *port = *given;
+        }
+        Some(Ports {
+            ports,
+            count: list.len() as u8,
+        })
+    }
+
+    /// The ports.
+    pub fn as_slice(&self) -> &[u16] {
+        self.ports.get(..usize::from(self.count)).unwrap_or(&[])
+    }
+}
+
+/// What the two sides of a channel agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Payload bytes of every packet of a message but the last.
+    pub mtu_bytes: u16,
+    /// Paths to use, 1 to 256.
+    pub paths: u16,
+    /// Packets that the receiver can track beyond its cumulative acknowledgement.
+    pub window_packets: u16,
+    /// Messages of several packets that may be under way in one direction, at most 256.
+    pub message_slots: u16,
+    /// READs that may be under way in one direction, at most 256.
+    pub read_slots: u16,
+    /// After this long without a sound from the peer, ask for one; 0 for never.
+    pub keep_alive_ms: u16,
+    /// Optional features, a bit each; none is defined yet.
+    pub capabilities: u32,
+}
+
+impl Parameters {
+    /// The name of the first field that has a value it cannot have.
+    pub fn fault(&self) -> Option<&'static str> {
+        if self.mtu_bytes == 0 {
+            return Some("mtu");
+        }
+        if self.paths == 0 || self.paths > PATHS_MAX {
+            return Some("paths");
+        }
+        if self.window_packets == 0 {
+            return Some("window");
+        }
+        if self.message_slots > SLOTS_MAX {
+            return Some("message slots");
+        }
+        (self.read_slots > SLOTS_MAX).then_some("read slots")
+    }
+
+    /// What two sides with these limits can do together: the smaller of each, and the
+    /// capabilities of both. Keep-alive is the shorter of those that are on.
+    #[must_use]
+    pub fn agree(&self, other: &Parameters) -> Parameters {
+        let keep_alive_ms = match (self.keep_alive_ms, other.keep_alive_ms) {
+            (0, only) | (only, 0) => only,
+            (one, two) => one.min(two),
+        };
+        Parameters {
+            mtu_bytes: self.mtu_bytes.min(other.mtu_bytes),
+            paths: self.paths.min(other.paths),
+            window_packets: self.window_packets.min(other.window_packets),
+            message_slots: self.message_slots.min(other.message_slots),
+            read_slots: self.read_slots.min(other.read_slots),
+            keep_alive_ms,
+            capabilities: self.capabilities & other.capabilities,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

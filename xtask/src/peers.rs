@@ -1,0 +1,263 @@
+//! Raw peers: what this machine and this link can do without us.
+//!
+//! Each measurement runs two processes, pinned to a core each: one that listens and one that drives.
+//! They are this same program, started with [`SUBCOMMAND`], and use nothing but sockets, so that what
+//! they reach is what Fairway is compared with. They check no data: they show what is possible.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+use std::time::Duration;
+
+mod roles;
+mod sockets;
+#[cfg(test)]
+mod tests;
+
+/// The hidden subcommand under which this program runs one side: it calls [`peer_main`] with the
+/// arguments that follow.
+pub const SUBCOMMAND: &str = "raw-peer";
+
+/// Where one side of a measurement runs.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// Its own address.
+    pub bind: IpAddr,
+    /// The core it is pinned to.
+    pub core: usize,
+    /// The network namespace it runs in (started through `ip netns exec`), if not this one.
+    pub namespace: Option<String>,
+}
+
+/// The two sides of a measurement.
+#[derive(Clone, Debug)]
+pub struct Sides {
+    /// The side that waits: it receives, or answers.
+    pub listener: Side,
+    /// The side that drives.
+    pub driver: Side,
+}
+
+impl Sides {
+    /// Both on `address` of this machine, on cores 0 and 1.
+    pub fn local(address: IpAddr) -> Self {
+        let side = |core| Side {
+            bind: address,
+            core,
+            namespace: None,
+        };
+        Sides {
+            listener: side(0),
+            driver: side(1),
+        }
+    }
+}
+
+/// What a one-way transfer reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// What the driver handed to its kernel, in Gb/s of payload.
+    pub sent_gbps: f64,
+    /// What the listener got, in Gb/s of payload, from its first to its last arrival.
+    pub received_gbps: f64,
+    /// Bytes handed over.
+    pub sent_bytes: u64,
+    /// Bytes that arrived.
+    pub received_bytes: u64,
+}
+
+/// Round-trip times, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundTrip {
+    /// The shortest.
+    pub min_us: f64,
+    /// The median.
+    pub p50_us: f64,
+    /// The mean.
+    pub mean_us: f64,
+    /// What 99 in 100 stay below.
+    pub p99_us: f64,
+    /// How many there were.
+    pub count: u64,
+    /// How many were tried again because no answer came.
+    pub lost: u64,
+}
+
+/// Sends `segments` packets of `segment_bytes` per call, as fast as it goes, with segmentation and
+/// receive offload, out of and into 64 MiB of memory on each side.
+///
+/// # Errors
+/// A side could not be started, or said what was wrong.
+pub fn udp_blast(
+    sides: &Sides,
+    segment_bytes: usize,
+    segments: usize,
+    duration: Duration,
+) -> io::Result<Rate> {
+    let settings = [segment_bytes as u64, segments as u64, millis(duration)];
+    rate(sides, ["udp-sink", "udp-blast"], &settings)
+}
+
+/// One TCP connection, written to in pieces of `write_bytes` (256 KiB is usual).
+///
+/// # Errors
+/// As [`udp_blast`].
+pub fn tcp_stream(sides: &Sides, write_bytes: usize, duration: Duration) -> io::Result<Rate> {
+    rate(
+        sides,
+        ["tcp-sink", "tcp-stream"],
+        &[write_bytes as u64, millis(duration)],
+    )
+}
+
+/// Passes one packet of `bytes` to and fro. Both sides poll without sleeping.
+///
+/// # Errors
+/// As [`udp_blast`].
+pub fn udp_ping_pong(sides: &Sides, bytes: usize, duration: Duration) -> io::Result<RoundTrip> {
+    let settings = [bytes as u64, millis(duration)];
+    let (_, line) = run(sides, ["udp-echo", "udp-ping"], &settings)?;
+    let [min_us, p50_us, mean_us, p99_us, count, lost] = numbers(&line)?;
+    let (count, lost) = (count as u64, lost as u64);
+    Ok(RoundTrip {
+        min_us,
+        p50_us,
+        mean_us,
+        p99_us,
+        count,
+        lost,
+    })
+}
+
+/// One side's program: the arguments are a role and its settings, as this module passes them.
+///
+/// Never returns normally on an error: it says what is wrong and exits.
+pub fn peer_main(args: &[String]) {
+    let mut out = io::stdout();
+    if let Err(error) = roles::run(args, &mut out) {
+        eprintln!("raw peer {}: {error}", args.join(" "));
+        std::process::exit(1);
+    }
+}
+
+fn rate(sides: &Sides, roles: [&str; 2], settings: &[u64]) -> io::Result<Rate> {
+    let (listener, driver) = run(sides, roles, settings)?;
+    let [received_bytes, received_seconds] = numbers(&listener)?;
+    let [sent_bytes, sent_seconds] = numbers(&driver)?;
+    Ok(Rate {
+        sent_gbps: gbps(sent_bytes, sent_seconds),
+        received_gbps: gbps(received_bytes, received_seconds),
+        sent_bytes: sent_bytes as u64,
+        received_bytes: received_bytes as u64,
+    })
+}
+
+/// Starts both sides and waits for both; the last line of each.
+fn run(sides: &Sides, roles: [&str; 2], settings: &[u64]) -> io::Result<(String, String)> {
+    let anywhere = SocketAddr::new(sides.driver.bind, 0);
+    let mut listener = Peer::start(&sides.listener, roles[0], anywhere, settings)?;
+    let address: SocketAddr = parse(&listener.line()?)?;
+    let mut driver = Peer::start(&sides.driver, roles[1], address, settings)?;
+    let driver_line = driver.line()?;
+    let listener_line = listener.line()?;
+    driver.finish()?;
+    listener.finish()?;
+    Ok((listener_line, driver_line))
+}
+
+/// A side that runs. Killed if it is dropped before it ended.
+struct Peer {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    role: String,
+}
+
+impl Peer {
+    fn start(side: &Side, role: &str, to: SocketAddr, settings: &[u64]) -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let mut command = match &side.namespace {
+            None => Command::new(program),
+            Some(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name]).arg(program);
+                command
+            }
+        };
+        command.args([SUBCOMMAND, role]).arg(side.core.to_string());
+        command.arg(side.bind.to_string()).arg(to.to_string());
+        command.args(settings.iter().map(u64::to_string));
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no output"))?;
+        Ok(Peer {
+            child,
+            output: BufReader::new(output),
+            role: role.to_owned(),
+        })
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        if line.is_empty() {
+            let role = &self.role;
+            return Err(io::Error::other(format!(
+                "the raw peer '{role}' ended without a result"
+            )));
+        }
+        Ok(line.trim().to_owned())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        let status = self.child.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("{}: {status}", self.role)))
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn numbers<const N: usize>(line: &str) -> io::Result<[f64; N]> {
+    let parsed: Result<Vec<f64>, io::Error> = line.split_whitespace().map(parse).collect();
+    parsed?
+        .try_into()
+        .map_err(|_| io::Error::other(format!("not {N} numbers: '{line}'")))
+}
+
+fn parse<T: FromStr>(text: &str) -> io::Result<T> {
+    text.parse()
+        .map_err(|_| io::Error::other(format!("a raw peer can't make sense of '{text}'")))
+}
+
+fn gbps(bytes: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        bytes * 8.0 / seconds / 1e9
+    } else {
+        0.0
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A line that the other process reads.
+fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> io::Result<()> {
+    writeln!(out, "{line}")?;
+    out.flush()
+}
