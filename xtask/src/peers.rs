@@ -42,15 +42,8 @@ pub struct Sides {
 impl Sides {
     /// Both on `address` of this machine, on cores 0 and 1.
     pub fn local(address: IpAddr) -> Self {
-        let side = |core| Side {
-            bind: address,
-            core,
-            namespace: None,
-        };
-        Sides {
-            listener: side(0),
-            driver: side(1),
-        }
+        let side = |core| Side { bind: address, core, namespace: None };
+        Sides { listener: side(0), driver: side(1) }
     }
 }
 
@@ -104,11 +97,7 @@ pub fn udp_blast(
 /// # Errors
 /// As [`udp_blast`].
 pub fn tcp_stream(sides: &Sides, write_bytes: usize, duration: Duration) -> io::Result<Rate> {
-    rate(
-        sides,
-        ["tcp-sink", "tcp-stream"],
-        &[write_bytes as u64, millis(duration)],
-    )
+    rate(sides, ["tcp-sink", "tcp-stream"], &[write_bytes as u64, millis(duration)])
 }
 
 /// Passes one packet of `bytes` to and fro. Both sides poll without sleeping.
@@ -120,14 +109,7 @@ pub fn udp_ping_pong(sides: &Sides, bytes: usize, duration: Duration) -> io::Res
     let (_, line) = run(sides, ["udp-echo", "udp-ping"], &settings)?;
     let [min_us, p50_us, mean_us, p99_us, count, lost] = numbers(&line)?;
     let (count, lost) = (count as u64, lost as u64);
-    Ok(RoundTrip {
-        min_us,
-        p50_us,
-        mean_us,
-        p99_us,
-        count,
-        lost,
-    })
+    Ok(RoundTrip { min_us, p50_us, mean_us, p99_us, count, lost })
 }
 
 /// One side's program: the arguments are a role and its settings, as this module passes them.
@@ -187,19 +169,9 @@ impl Peer {
         command.args([SUBCOMMAND, role]).arg(side.core.to_string());
         command.arg(side.bind.to_string()).arg(to.to_string());
         command.args(settings.iter().map(u64::to_string));
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = child
-            .stdout
-            .take()
-            .ok_or_else(|| io::Error::other("no output"))?;
-        Ok(Peer {
-            child,
-            output: BufReader::new(output),
-            role: role.to_owned(),
-        })
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        Ok(Peer { child, output: BufReader::new(output), role: role.to_owned() })
     }
 
     fn line(&mut self) -> io::Result<String> {
@@ -207,9 +179,7 @@ impl Peer {
         self.output.read_line(&mut line)?;
         if line.is_empty() {
             let role = &self.role;
-            return Err(io::Error::other(format!(
-                "the raw peer '{role}' ended without a result"
-            )));
+            return Err(io::Error::other(format!("the raw peer '{role}' ended without a result")));
         }
         Ok(line.trim().to_owned())
     }
@@ -234,22 +204,15 @@ impl Drop for Peer {
 
 fn numbers<const N: usize>(line: &str) -> io::Result<[f64; N]> {
     let parsed: Result<Vec<f64>, io::Error> = line.split_whitespace().map(parse).collect();
-    parsed?
-        .try_into()
-        .map_err(|_| io::Error::other(format!("not {N} numbers: '{line}'")))
+    parsed?.try_into().map_err(|_| io::Error::other(format!("not {N} numbers: '{line}'")))
 }
 
 fn parse<T: FromStr>(text: &str) -> io::Result<T> {
-    text.parse()
-        .map_err(|_| io::Error::other(format!("a raw peer can't make sense of '{text}'")))
+    text.parse().map_err(|_| io::Error::other(format!("a raw peer can't make sense of '{text}'")))
 }
 
 fn gbps(bytes: f64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        bytes * 8.0 / seconds / 1e9
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { bytes * 8.0 / seconds / 1e9 } else { 0.0 }
 }
 
 fn millis(duration: Duration) -> u64 {

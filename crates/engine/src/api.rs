@@ -1,7 +1,7 @@
 //! What callers of the engine say and hear: commands, verdicts, completions, events, errors.
 
 use fairway_policy::PolicySet;
-use fairway_wire::{Cna, Ecn, JettyId, Packet, Psn, Route, TokenId, Tpn};
+use fairway_wire::{Cna, Ecn, JettyId, Msn, Packet, Psn, Route, TokenId, Tpn};
 
 /// A TP channel of one NIC. Carries a generation: the id of a closed channel names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -239,6 +239,7 @@ pub struct Placement {
 pub struct PlacementToken {
     pub(crate) channel: ChannelId,
     pub(crate) psn: Psn,
+    pub(crate) message: Msn,
     /// An arrival, a message (of a read), or nothing, as `kind` says.
     pub(crate) subject: u32,
     pub(crate) bytes: u32,

@@ -13,11 +13,7 @@ pub(crate) struct CompletionQueue {
 
 impl CompletionQueue {
     pub(crate) fn new(depth: u32) -> Self {
-        CompletionQueue {
-            entries: VecDeque::with_capacity(depth as usize),
-            depth,
-            reserved: 0,
-        }
+        CompletionQueue { entries: VecDeque::with_capacity(depth as usize), depth, reserved: 0 }
     }
 
     pub(crate) fn depth(&self) -> u32 {

@@ -101,3 +101,6 @@ impl Deadlines {
         self.position[self.heap[b].1 as usize] = b as u32;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,7 @@ mod usage;
 
 pub use api::{
     ChannelConfig, ChannelId, Completion, CompletionKind, CompletionQueueId, DropReason, Event,
-    JettyConfig, LocalRange, Placement, PlacementToken, PostError, Received, ReceiveRequest,
+    JettyConfig, LocalRange, Placement, PlacementToken, PostError, ReceiveRequest, Received,
     RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, Status, Transmit, Verdict, Work,
     WorkRequest,
 };

@@ -149,7 +149,6 @@ impl Progress {
 
     /// Is it certain that packet `index` has not come?
     pub(crate) fn is_open(&self, index: u32, arrived: impl Fn(Psn) -> bool) -> bool {
-        index >= self.beyond
-            || (self.uniform && !arrived(self.difference.plus(index % Psn::SPACE)))
+        index >= self.beyond || (self.uniform && !arrived(self.difference.plus(index % Psn::SPACE)))
     }
 }

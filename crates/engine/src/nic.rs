@@ -2,7 +2,7 @@
 
 use crate::api::{
     ChannelConfig, ChannelId, Completion, CompletionQueueId, DropReason, Event, JettyConfig,
-    LocalRange, PlacementToken, PostError, Received, ReceiveRequest, SegmentId, SegmentRequest,
+    LocalRange, PlacementToken, PostError, ReceiveRequest, Received, SegmentId, SegmentRequest,
     SetupError, Transmit, Verdict, Work, WorkRequest,
 };
 use crate::canary::Canary;
@@ -177,12 +177,9 @@ impl Nic {
                 .map(|_| number as usize)
                 .ok_or(SetupError::Number)?,
             // Low numbers are left to those who ask for one.
-            None => self
-                .shared
-                .jetties
-                .iter()
-                .rposition(is_free)
-                .ok_or(SetupError::Limit("jetties"))?,
+            None => {
+                self.shared.jetties.iter().rposition(is_free).ok_or(SetupError::Limit("jetties"))?
+            }
         };
         self.shared.jetties[index] = Jetty {
             send_queue: config.send_queue.0 as u16,
@@ -223,9 +220,9 @@ impl Nic {
     /// `Limit` if all channels are taken.
     pub fn reserve_channel(&mut self) -> Result<ChannelId, SetupError> {
         let count = self.entries.len();
-        let free = (0..count).map(|step| (self.next_entry + step) % count).find(|&index| {
-            matches!(self.entries[index].state, EntryState::Free)
-        });
+        let free = (0..count)
+            .map(|step| (self.next_entry + step) % count)
+            .find(|&index| matches!(self.entries[index].state, EntryState::Free));
         let index = free.ok_or(SetupError::Limit("channels"))?;
         self.next_entry = (index + 1) % count;
         self.entries[index].state = EntryState::Reserved;
@@ -615,9 +612,7 @@ impl Nic {
         entry.generation = entry.generation.checked_add(1).unwrap_or(1);
         let index = index as u32;
         let shared = &mut self.shared;
-        for ring in
-            [&mut shared.ready, &mut shared.urgent, &mut shared.starved, &mut shared.fed]
-        {
+        for ring in [&mut shared.ready, &mut shared.urgent, &mut shared.starved, &mut shared.fed] {
             ring.purge(index);
         }
         shared.deadlines.remove(index);
@@ -647,8 +642,7 @@ fn new_message(request: &WorkRequest, jetty: JettyId, transaction: u16, mtu: u32
         }
     };
     let remote = remote.unwrap_or_default();
-    let packets =
-        if kind == MessageKind::Read { 1 } else { packets_of(request.local.length, mtu) };
+    let packets = if kind == MessageKind::Read { 1 } else { packets_of(request.local.length, mtu) };
     Message {
         id: request.id,
         local: request.local,

@@ -1,8 +1,6 @@
 //! What all channels of a NIC share: pools, Jetties, segments, queues.
 
-use crate::api::{
-    Completion, CompletionKind, DropReason, Event, SegmentId, Status, Verdict,
-};
+use crate::api::{Completion, CompletionKind, DropReason, Event, SegmentId, Status, Verdict};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::completion::CompletionQueue;
@@ -60,9 +58,7 @@ impl Shared {
 
     /// The Jetty of this number, if it is ready.
     pub(crate) fn ready_jetty(&mut self, id: JettyId) -> Option<&mut Jetty> {
-        self.jetties
-            .get_mut(id.value() as usize)
-            .filter(|jetty| jetty.state == JettyState::Ready)
+        self.jetties.get_mut(id.value() as usize).filter(|jetty| jetty.state == JettyState::Ready)
     }
 
     /// Takes the next posted receive of a Jetty.
@@ -99,7 +95,12 @@ impl Shared {
     }
 
     /// Reports an operation of ours and drops its hold on its Jetty and memory.
-    pub(crate) fn complete_message(&mut self, index: u32, status: Status, channel: crate::ChannelId) {
+    pub(crate) fn complete_message(
+        &mut self,
+        index: u32,
+        status: Status,
+        channel: crate::ChannelId,
+    ) {
         let message = self.messages[index];
         let jetty = &mut self.jetties[message.jetty.value() as usize];
         jetty.outstanding -= 1;

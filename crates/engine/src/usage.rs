@@ -1,7 +1,7 @@
 //! What the NIC takes up: records in use, and the size of every record, from the live types.
 
-use crate::arrival::Arrival;
 use crate::api::Completion;
+use crate::arrival::Arrival;
 use crate::channel::{Channel, Path, TpChannel};
 use crate::jetty::{Jetty, Receive};
 use crate::limits::Limits;
@@ -58,20 +58,35 @@ impl Limits {
         [
             line("Jetty", size_of::<Jetty>(), jetties, false),
             line("TP channel, hot", size_of::<TpChannel>(), hosts, false),
+            line("TP channel, rest", size_of::<Channel>() - size_of::<TpChannel>(), hosts, false),
+            line("path", size_of::<Path>() + size_of::<PathView>(), hosts * paths, false),
             line(
-                "TP channel, rest",
-                size_of::<Channel>() - size_of::<TpChannel>(),
-                hosts,
+                "receive-window node",
+                size_of::<u16>(),
+                hosts * window / u64::from(BLOCK_PSNS),
                 false,
             ),
-            line("path", size_of::<Path>() + size_of::<PathView>(), hosts * paths, false),
-            line("receive-window node", size_of::<u16>(), hosts * window / u64::from(BLOCK_PSNS), false),
-            line("send-window entry", size_of::<u32>(), hosts * window / u64::from(BLOCK_RECORDS), false),
+            line(
+                "send-window entry",
+                size_of::<u32>(),
+                hosts * window / u64::from(BLOCK_RECORDS),
+                false,
+            ),
             line("slot table entry", size_of::<u32>(), hosts * slots, false),
-            line("withheld packet", size_of::<crate::channel::Withheld>(), hosts * u64::from(self.withheld), false),
+            line(
+                "withheld packet",
+                size_of::<crate::channel::Withheld>(),
+                hosts * u64::from(self.withheld),
+                false,
+            ),
             line("segment", size_of::<Segment>(), u64::from(self.segments), true),
             line("bitmap block", size_of::<u16>(), u64::from(self.bitmap_blocks), true),
-            line("send-window record", size_of::<Sent>(), u64::from(self.send_blocks * BLOCK_RECORDS), true),
+            line(
+                "send-window record",
+                size_of::<Sent>(),
+                u64::from(self.send_blocks * BLOCK_RECORDS),
+                true,
+            ),
             line("message", size_of::<Message>(), u64::from(self.messages), true),
             line("arrival", size_of::<Arrival>(), u64::from(self.arrivals), true),
             line("receive", size_of::<Receive>(), u64::from(self.receives), true),
@@ -93,7 +108,12 @@ impl Nic {
             arrivals: shared.arrivals.in_use(),
             send_blocks: shared.send_blocks.in_use(),
             bitmap_blocks: shared.bitmap_blocks.in_use(),
-            completions_reserved: shared.queues.iter().flatten().map(|queue| queue.reserved()).sum(),
+            completions_reserved: shared
+                .queues
+                .iter()
+                .flatten()
+                .map(|queue| queue.reserved())
+                .sum(),
         }
     }
 }

@@ -15,10 +15,6 @@ const CHUNKS_IN_LARGE_WINDOW: u64 = 8;
 /// Size of the next chunk under a window of `window_bytes`, when `remaining` bytes wait.
 pub(crate) fn chunk_bytes(window_bytes: u64, remaining: u64) -> u32 {
     let large = window_bytes >= CHUNKS_IN_LARGE_WINDOW * u64::from(CHUNK_LARGE_BYTES);
-    let chunk = if large {
-        CHUNK_LARGE_BYTES
-    } else {
-        CHUNK_BYTES
-    };
+    let chunk = if large { CHUNK_LARGE_BYTES } else { CHUNK_BYTES };
     u64::from(chunk).min(remaining).min(window_bytes.max(1)) as u32
 }

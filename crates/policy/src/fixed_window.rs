@@ -22,9 +22,7 @@ impl FixedWindow {
 
     /// A window of `window_bytes`, at least one packet.
     pub fn new(window_bytes: u64, mtu_bytes: u32) -> Self {
-        FixedWindow {
-            window_bytes: window_bytes.max(u64::from(mtu_bytes)),
-        }
+        FixedWindow { window_bytes: window_bytes.max(u64::from(mtu_bytes)) }
     }
 }
 

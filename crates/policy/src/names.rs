@@ -37,11 +37,7 @@ pub struct PolicySet {
 impl fmt::Debug for PolicySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (congestion, path) = (self.congestion.name(), self.path.name());
-        write!(
-            f,
-            "PolicySet(cc={congestion},path={path},loss={})",
-            self.loss.name()
-        )
+        write!(f, "PolicySet(cc={congestion},path={path},loss={})", self.loss.name())
     }
 }
 
@@ -116,11 +112,7 @@ impl PolicySpec {
             LossSpec::SackThreshold => Box::new(SackThreshold::new()),
             LossSpec::ReceiverDistance => Box::new(ReceiverDistance),
         };
-        PolicySet {
-            congestion,
-            path,
-            loss,
-        }
+        PolicySet { congestion, path, loss }
     }
 }
 
@@ -137,17 +129,9 @@ pub enum PolicyKind {
 
 /// What there is to choose from.
 const LISTS: [(PolicyKind, &str, &[&str]); 3] = [
-    (
-        PolicyKind::Congestion,
-        "cc",
-        &[FixedWindow::NAME, Swift::NAME],
-    ),
+    (PolicyKind::Congestion, "cc", &[FixedWindow::NAME, Swift::NAME]),
     (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME]),
-    (
-        PolicyKind::Loss,
-        "loss",
-        &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME],
-    ),
+    (PolicyKind::Loss, "loss", &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME]),
 ];
 
 /// Why a text is no [`PolicySpec`].
@@ -179,11 +163,7 @@ impl fmt::Display for PolicyError {
             PolicyError::WrongKind(text) => write!(f, "\"{text}\" is of another kind; ")?,
             PolicyError::UnknownKind(kind) => write!(f, "no kind is called \"{kind}\"; ")?,
             PolicyError::Twice(kind) => return write!(f, "{} is given twice", kind.label()),
-            PolicyError::BadParameter {
-                name,
-                parameter,
-                known,
-            } => {
+            PolicyError::BadParameter { name, parameter, known } => {
                 return write!(f, "{name} cannot take \"{parameter}\"; {known}");
             }
         }
@@ -200,10 +180,7 @@ impl core::error::Error for PolicyError {}
 
 impl PolicyKind {
     fn label(self) -> &'static str {
-        LISTS
-            .iter()
-            .find(|(kind, ..)| *kind == self)
-            .map_or("", |(_, label, _)| label)
+        LISTS.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, label, _)| label)
     }
 }
 
@@ -213,11 +190,7 @@ impl FromStr for PolicySpec {
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let mut spec = PolicySpec::default();
         let mut seen = [false; LISTS.len()];
-        for item in text
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-        {
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let kind = apply(&mut spec, item)?;
             let seen = &mut seen[kind as usize];
             if core::mem::replace(seen, true) {
@@ -261,11 +234,7 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
             spec.loss = none(LossSpec::SackThreshold, SackThreshold::NAME, parameters)?;
         }
         ReceiverDistance::NAME => {
-            spec.loss = none(
-                LossSpec::ReceiverDistance,
-                ReceiverDistance::NAME,
-                parameters,
-            )?;
+            spec.loss = none(LossSpec::ReceiverDistance, ReceiverDistance::NAME, parameters)?;
         }
         other => return Err(PolicyError::UnknownName(other.to_owned())),
     }
@@ -278,18 +247,12 @@ fn none<T>(value: T, name: &'static str, parameters: &str) -> Result<T, PolicyEr
         return Ok(value);
     }
     let parameter = parameters.to_owned();
-    Err(PolicyError::BadParameter {
-        name,
-        parameter,
-        known: "it takes none",
-    })
+    Err(PolicyError::BadParameter { name, parameter, known: "it takes none" })
 }
 
 fn fixed(parameters: &str) -> Result<CongestionSpec, PolicyError> {
     if parameters.is_empty() {
-        return Ok(CongestionSpec::Fixed {
-            window_bytes: FixedWindow::DEFAULT_BYTES,
-        });
+        return Ok(CongestionSpec::Fixed { window_bytes: FixedWindow::DEFAULT_BYTES });
     }
     match parse_bytes(parameters) {
         Some(window_bytes) if window_bytes > 0 => Ok(CongestionSpec::Fixed { window_bytes }),
@@ -303,10 +266,7 @@ fn fixed(parameters: &str) -> Result<CongestionSpec, PolicyError> {
 
 fn swift(parameters: &str) -> Result<SwiftParameters, PolicyError> {
     let mut swift = SwiftParameters::default();
-    for parameter in parameters
-        .split(':')
-        .filter(|parameter| !parameter.is_empty())
-    {
+    for parameter in parameters.split(':').filter(|parameter| !parameter.is_empty()) {
         set_swift(&mut swift, parameter).ok_or_else(|| swift_error(parameter))?;
     }
     if swift.min_bytes > swift.max_bytes {
@@ -347,12 +307,8 @@ fn set_swift(swift: &mut SwiftParameters, parameter: &str) -> Option<()> {
 /// Units of bytes, the largest first.
 const BYTE_UNITS: [(&str, u64); 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
 /// Units of time in nanoseconds, the largest first.
-const TIME_UNITS: [(&str, u64); 4] = [
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
+const TIME_UNITS: [(&str, u64); 4] =
+    [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 /// The longest time that picoseconds hold, in nanoseconds.
 const TIME_MAX_NS: u64 = u64::MAX / 1000;
 
@@ -361,15 +317,11 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 fn parse_time(text: &str) -> Option<Duration> {
-    parse_quantity(text, &TIME_UNITS)
-        .filter(|ns| *ns <= TIME_MAX_NS)
-        .map(Duration::from_ns)
+    parse_quantity(text, &TIME_UNITS).filter(|ns| *ns <= TIME_MAX_NS).map(Duration::from_ns)
 }
 
 fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let (_, factor) = units.iter().find(|(known, _)| *known == unit)?;
     number.parse::<u64>().ok()?.checked_mul(*factor)
@@ -384,11 +336,7 @@ fn write_quantity(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)])
 
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "cc={},path={},loss={}",
-            self.congestion, self.path, self.loss
-        )
+        write!(f, "cc={},path={},loss={}", self.congestion, self.path, self.loss)
     }
 }
 
@@ -414,32 +362,12 @@ impl fmt::Display for CongestionSpec {
 fn write_swift(f: &mut fmt::Formatter<'_>, swift: &SwiftParameters) -> fmt::Result {
     let default = SwiftParameters::default();
     let fields = [
-        (
-            "target",
-            swift.target.as_ns(),
-            default.target.as_ns(),
-            &TIME_UNITS,
-        ),
-        (
-            "range",
-            swift.range.as_ns(),
-            default.range.as_ns(),
-            &TIME_UNITS,
-        ),
-        (
-            "ai",
-            swift.increase_bytes,
-            default.increase_bytes,
-            &BYTE_UNITS,
-        ),
+        ("target", swift.target.as_ns(), default.target.as_ns(), &TIME_UNITS),
+        ("range", swift.range.as_ns(), default.range.as_ns(), &TIME_UNITS),
+        ("ai", swift.increase_bytes, default.increase_bytes, &BYTE_UNITS),
         ("min", swift.min_bytes, default.min_bytes, &BYTE_UNITS),
         ("max", swift.max_bytes, default.max_bytes, &BYTE_UNITS),
-        (
-            "initial",
-            swift.initial_bytes,
-            default.initial_bytes,
-            &BYTE_UNITS,
-        ),
+        ("initial", swift.initial_bytes, default.initial_bytes, &BYTE_UNITS),
     ];
     for (name, value, default, units) in fields {
         if value != default {

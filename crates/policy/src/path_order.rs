@@ -22,9 +22,7 @@ impl PathOrder {
 
     /// Expecting hardly any reordering.
     pub fn new() -> Self {
-        PathOrder {
-            tolerance: Tolerance::new(),
-        }
+        PathOrder { tolerance: Tolerance::new() }
     }
 }
 
@@ -40,12 +38,7 @@ impl LossDetector for PathOrder {
     }
 
     fn is_lost(&self, evidence: &Evidence) -> bool {
-        let Evidence {
-            path_distance,
-            age,
-            smoothed_rtt,
-            ..
-        } = *evidence;
+        let Evidence { path_distance, age, smoothed_rtt, .. } = *evidence;
         self.tolerance.is_exceeded(path_distance, age, smoothed_rtt)
     }
 

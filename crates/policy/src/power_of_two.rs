@@ -33,11 +33,7 @@ impl PathChoice for PowerOfTwo {
         let other = ((request.random >> 16) * (usable - 1)) >> 16;
         let second = if other >= first { other + 1 } else { other };
         let (first, second) = (nth_usable(paths, first), nth_usable(paths, second));
-        if is_better(paths.get(second), paths.get(first)) {
-            second
-        } else {
-            first
-        }
+        if is_better(paths.get(second), paths.get(first)) { second } else { first }
     }
 }
 

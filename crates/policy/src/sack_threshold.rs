@@ -22,9 +22,7 @@ impl SackThreshold {
 
     /// Expecting hardly any reordering.
     pub fn new() -> Self {
-        SackThreshold {
-            tolerance: Tolerance::new(),
-        }
+        SackThreshold { tolerance: Tolerance::new() }
     }
 }
 
@@ -40,12 +38,7 @@ impl LossDetector for SackThreshold {
     }
 
     fn is_lost(&self, evidence: &Evidence) -> bool {
-        let Evidence {
-            psn_distance,
-            age,
-            smoothed_rtt,
-            ..
-        } = *evidence;
+        let Evidence { psn_distance, age, smoothed_rtt, .. } = *evidence;
         self.tolerance.is_exceeded(psn_distance, age, smoothed_rtt)
     }
 

@@ -88,6 +88,8 @@ pub struct Swift {
     growth: u64,
     last_decrease: Option<Instant>,
     timeouts_in_row: u32,
+    /// The last one that was counted: paths that fall silent together are one timeout.
+    last_timeout: Option<Instant>,
     /// Bytes acknowledged and lost lately: both halve when together they exceed two windows.
     recently_acked: u64,
     recently_lost: u64,
@@ -102,24 +104,16 @@ impl Swift {
     /// With `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: SwiftParameters, mtu_bytes: u32) -> Self {
         let least = 2 * u64::from(mtu_bytes.max(1));
-        let min_bytes = parameters
-            .min_bytes
-            .clamp(least, SwiftParameters::LARGEST_BYTES);
-        let max_bytes = parameters
-            .max_bytes
-            .clamp(min_bytes, SwiftParameters::LARGEST_BYTES);
+        let min_bytes = parameters.min_bytes.clamp(least, SwiftParameters::LARGEST_BYTES);
+        let max_bytes = parameters.max_bytes.clamp(min_bytes, SwiftParameters::LARGEST_BYTES);
         let initial_bytes = parameters.initial_bytes.clamp(min_bytes, max_bytes);
         Swift {
-            parameters: SwiftParameters {
-                min_bytes,
-                max_bytes,
-                initial_bytes,
-                ..parameters
-            },
+            parameters: SwiftParameters { min_bytes, max_bytes, initial_bytes, ..parameters },
             window_bytes: initial_bytes,
             growth: 0,
             last_decrease: None,
             timeouts_in_row: 0,
+            last_timeout: None,
             recently_acked: initial_bytes,
             recently_lost: 0,
             window_before_loss: 0,
@@ -133,28 +127,20 @@ impl Swift {
         if span == 0 {
             return self.parameters.target;
         }
-        let above = inverse_root(self.window_bytes)
-            .saturating_sub(least)
-            .min(span);
+        let above = inverse_root(self.window_bytes).saturating_sub(least).min(span);
         // Nanoseconds, because picoseconds times a root could pass 2^64.
         let extra_ns = self.parameters.range.as_ns().saturating_mul(above) / span;
-        self.parameters
-            .target
-            .saturating_add(Duration::from_ns(extra_ns))
+        self.parameters.target.saturating_add(Duration::from_ns(extra_ns))
     }
 
     /// True if a round trip has passed since the window last fell.
     fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
-        self.last_decrease
-            .is_none_or(|last| now.since(last) >= round_trip)
+        self.last_decrease.is_none_or(|last| now.since(last) >= round_trip)
     }
 
     /// Grows by `ai · acked / w`, keeping the fraction for next time.
     fn increase(&mut self, acked_bytes: u32) {
-        let step = self
-            .parameters
-            .increase_bytes
-            .saturating_mul(u64::from(acked_bytes));
+        let step = self.parameters.increase_bytes.saturating_mul(u64::from(acked_bytes));
         self.growth = self.growth.saturating_add(step);
         let whole = self.growth / self.window_bytes;
         self.growth %= self.window_bytes;
@@ -176,6 +162,14 @@ impl Swift {
         if self.recently_acked + self.recently_lost > 2 * self.window_bytes {
             self.recently_acked /= 2;
             self.recently_lost /= 2;
+        }
+    }
+
+    fn count_timeout(&mut self, sample: &LossSample) {
+        let apart = |last| sample.now.since(last) >= sample.smoothed_rtt.max(Duration::from_ps(1));
+        if self.last_timeout.is_none_or(apart) {
+            self.timeouts_in_row = self.timeouts_in_row.saturating_add(1);
+            self.last_timeout = Some(sample.now);
         }
     }
 
@@ -211,11 +205,7 @@ impl CongestionControl for Swift {
             Some(rtt) => rtt.min(sample.smoothed_rtt),
             None => sample.smoothed_rtt,
         };
-        let delay = if sample.pressure {
-            measured.max(target.times(2))
-        } else {
-            measured
-        };
+        let delay = if sample.pressure { measured.max(target.times(2)) } else { measured };
         if delay < target {
             if sample.window_limited {
                 self.increase(sample.acked_bytes);
@@ -231,7 +221,7 @@ impl CongestionControl for Swift {
     fn on_loss(&mut self, sample: &LossSample) {
         self.remember(0, sample.lost_bytes);
         if sample.by_timeout {
-            self.timeouts_in_row = self.timeouts_in_row.saturating_add(1);
+            self.count_timeout(sample);
         } else {
             self.timeouts_in_row = 0;
         }

@@ -82,11 +82,9 @@ impl Tolerance {
         let packets = self.packets.get();
         if was_declared_lost && distance < packets {
             // It was not the distance that condemned it, so it was its age.
-            self.patience
-                .set((self.patience.get() + 1).min(PATIENCE_MAX));
+            self.patience.set((self.patience.get() + 1).min(PATIENCE_MAX));
         }
-        self.packets
-            .set(packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX));
+        self.packets.set(packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX));
     }
 }
 

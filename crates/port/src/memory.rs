@@ -29,10 +29,7 @@ unsafe impl Send for RawSliceMut {}
 
 impl RawSlice {
     /// No bytes.
-    pub const EMPTY: RawSlice = RawSlice {
-        ptr: std::ptr::null(),
-        len: 0,
-    };
+    pub const EMPTY: RawSlice = RawSlice { ptr: std::ptr::null(), len: 0 };
 
     /// Names `len` bytes at `ptr`.
     ///
@@ -63,15 +60,8 @@ impl RawSlice {
     ///
     /// Panics if `start` is past the end.
     pub fn from(self, start: usize) -> RawSlice {
-        assert!(
-            start <= self.len,
-            "offset {start} in a slice of {} bytes",
-            self.len
-        );
-        RawSlice {
-            ptr: self.ptr.wrapping_add(start),
-            len: self.len - start,
-        }
+        assert!(start <= self.len, "offset {start} in a slice of {} bytes", self.len);
+        RawSlice { ptr: self.ptr.wrapping_add(start), len: self.len - start }
     }
 }
 
@@ -79,9 +69,11 @@ impl RawSliceMut {
     /// Names `len` bytes at `ptr`.
     ///
     /// # Safety
-    /// The bytes must be writable, and not be borrowed as Rust references, until the receive they
-    /// are handed to returns and the [`crate::Arrival`] it gave is dropped: the kernel writes
-    /// there, and [`crate::Arrival::rescue`] reads back what it wrote.
+    /// The bytes must be writable, and not be borrowed as Rust references, for as long as a
+    /// [`crate::Scatter`] plan holds them (until it is restarted or dropped) and an
+    /// [`crate::Arrival`] that was received with that plan lives: the kernel writes there, and
+    /// [`crate::Arrival::rescue`] reads back what it wrote. If another thread writes them meanwhile,
+    /// what is read back is any mixture of both.
     pub const unsafe fn new(ptr: *mut u8, len: usize) -> Self {
         RawSliceMut { ptr, len }
     }
@@ -121,18 +113,13 @@ impl Scratch {
         let layout = Self::layout(len);
         // SAFETY: the layout has a size above zero, asserted above.
         let raw = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(raw) else {
-            handle_alloc_error(layout)
-        };
+        let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
         Scratch { base, len }
     }
 
     /// The address of byte `offset`, for a range of `len` bytes. Panics outside the allocation.
     pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
-        assert!(
-            offset <= self.len && len <= self.len - offset,
-            "scratch range out of bounds"
-        );
+        assert!(offset <= self.len && len <= self.len - offset, "scratch range out of bounds");
         // SAFETY: `offset` is within the allocation, checked above.
         unsafe { self.base.as_ptr().add(offset) }
     }

@@ -1,1 +1,73 @@
-//! softnic
+//! Fairway's live NIC, and its public API.
+//!
+//! **What it is.** A program builds a [`Context`], registers memory as [`Segment`]s, connects to
+//! [`Peer`]s, and moves bytes between its own and its peers' segments with the operations of a
+//! [`Jetty`]. The protocol runs in this process: no daemon, no privilege, no kernel module. Peers
+//! can be read and written while their applications do nothing.
+//!
+//! ```no_run
+//! use fairway_softnic::{Context, Memory, Rights};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), fairway_softnic::Error> {
+//! let context = Context::builder().port(4791).build()?;
+//! let memory = context.register(Memory::zeroed(1 << 20)?, Rights::READ_WRITE)?;
+//! println!("others reach it with the key {}", memory.key());
+//! let event = context.wait_event(Duration::from_secs(60))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-port`,
+//! `fairway-ring`, `libc`.
+//!
+//! **Invariants.** No protocol decision is made here: the engine says what to send and where to
+//! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
+//! that no operation refers to it, and is never lent out as a Rust reference while a NIC may
+//! write it. Application code never runs while the NIC is locked.
+//!
+//! **Who does what.** [`Context`] and its siblings check arguments and lock the core; `core` owns
+//! the engine, the sockets and the tables of live objects; `turn` moves packets; `progress` says
+//! who runs the turns; `setup` opens channels.
+//!
+//! **How to test:** `cargo test -p fairway-softnic` (over loopback, with and without emulated
+//! loss, reordering and duplication).
+#![warn(unsafe_op_in_unsafe_fn)]
+
+mod batch;
+mod builder;
+mod clock;
+mod connect;
+mod context;
+mod core;
+mod counters;
+mod error;
+mod event;
+mod jetty;
+mod key;
+mod memory;
+mod next;
+mod peer;
+mod progress;
+mod segment;
+mod setup;
+mod shared;
+mod turn;
+
+pub use batch::Batch;
+pub use builder::Builder;
+pub use context::Context;
+pub use counters::{Counters, NicCounters};
+pub use error::{Error, Refusal};
+pub use event::Event;
+pub use fairway_engine::{
+    ChannelId, Completion, CompletionKind, Counters as EngineCounters, DropReason, Limits, Profile,
+    Rights, Status, policy, wire,
+};
+pub use fairway_port::{PortCounters, Spec};
+pub use jetty::{Jetty, JettyOptions, Notify};
+pub use key::{KeyError, RemoteSlice, SegmentKey};
+pub use memory::Memory;
+pub use next::Next;
+pub use peer::{PathStats, Peer, PeerStats};
+pub use segment::{LocalSlice, Segment};

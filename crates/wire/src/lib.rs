@@ -10,7 +10,7 @@
 //! **Invariants.** A packet value is at most 64 bytes and never carries payload. Decoding is
 //! total: any byte string gives a packet or a typed error. `decode(encode(p)) == p`.
 //!
-//! **How to test:** `cargo test -p fairway-wire`.
+//! **How to test:** `cargo test -p fairway-wire`; `fuzz/` has a cargo-fuzz target.
 #![no_std]
 #![forbid(unsafe_code)]
 

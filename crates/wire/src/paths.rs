@@ -36,17 +36,11 @@ pub const fn path_sockets(
     match role {
         Role::Client => {
             let (local, round) = (path % local_count, path / local_count);
-            PathSockets {
-                local,
-                remote: round % remote_count,
-            }
+            PathSockets { local, remote: round % remote_count }
         }
         Role::Server => {
             let (remote, round) = (path % remote_count, path / remote_count);
-            PathSockets {
-                local: round % local_count,
-                remote,
-            }
+            PathSockets { local: round % local_count, remote }
         }
     }
 }

@@ -144,11 +144,7 @@ pub struct Versions {
 impl Versions {
     /// From `min` to `max`; `None` if that is nothing. Version 0 is no version.
     pub const fn new(min: u8, max: u8) -> Option<Versions> {
-        if min == 0 || min > max {
-            None
-        } else {
-            Some(Versions { min, max })
-        }
+        if min == 0 || min > max { None } else { Some(Versions { min, max }) }
     }
 
     /// The oldest.
@@ -196,10 +192,7 @@ impl Ports {
         for (port, given) in ports.iter_mut().zip(list) {
             *port = *given;
         }
-        Some(Ports {
-            ports,
-            count: list.len() as u8,
-        })
+        Some(Ports { ports, count: list.len() as u8 })
     }
 
     /// The ports.

@@ -6,22 +6,15 @@ use std::vec::Vec;
 use crate::*;
 
 pub fn route() -> impl Strategy<Value = Route> {
-    (
-        any::<u32>(),
-        any::<u32>(),
-        any::<u32>(),
-        any::<u32>(),
-        any::<u8>(),
+    (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u8>()).prop_map(
+        |(source, destination, source_tpn, destination_tpn, path)| Route {
+            source: Cna::new(source),
+            destination: Cna::new(destination),
+            source_tpn: Tpn::new(source_tpn),
+            destination_tpn: Tpn::new(destination_tpn),
+            path,
+        },
     )
-        .prop_map(
-            |(source, destination, source_tpn, destination_tpn, path)| Route {
-                source: Cna::new(source),
-                destination: Cna::new(destination),
-                source_tpn: Tpn::new(source_tpn),
-                destination_tpn: Tpn::new(destination_tpn),
-                path,
-            },
-        )
 }
 
 fn psn() -> impl Strategy<Value = Psn> {
@@ -52,19 +45,11 @@ fn operation() -> impl Strategy<Value = Operation> {
         access().prop_map(|access| Operation::Write { access }),
         access().prop_map(|access| Operation::Read { access }),
         (access(), jetty(), any::<u64>()).prop_map(|(access, target, immediate)| {
-            Operation::WriteImmediate {
-                access,
-                target,
-                immediate,
-            }
+            Operation::WriteImmediate { access, target, immediate }
         }),
         (jetty(), any::<u32>()).prop_map(|(target, length)| Operation::Send { target, length }),
         (jetty(), any::<u32>(), any::<u64>()).prop_map(|(target, length, immediate)| {
-            Operation::SendImmediate {
-                target,
-                length,
-                immediate,
-            }
+            Operation::SendImmediate { target, length, immediate }
         }),
         Just(Operation::Learned),
         Just(Operation::ReadResponse),
@@ -72,14 +57,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 pub fn data() -> impl Strategy<Value = Data> {
-    let numbers = (
-        psn(),
-        msn(),
-        any::<u32>(),
-        jetty(),
-        any::<u16>(),
-        any::<u8>(),
-    );
+    let numbers = (psn(), msn(), any::<u32>(), jetty(), any::<u16>(), any::<u8>());
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (numbers, flags, operation()).prop_map(|(numbers, flags, operation)| Data {
         psn: numbers.0,
@@ -114,15 +92,7 @@ pub fn ack() -> impl Strategy<Value = Ack> {
             duplicates: bytes.1,
             hint: bytes.2,
             flags,
-            sack: if selective {
-                Sack {
-                    base,
-                    highest,
-                    bitmap,
-                }
-            } else {
-                Sack::default()
-            },
+            sack: if selective { Sack { base, highest, bitmap } } else { Sack::default() },
         }
     })
 }
@@ -141,21 +111,11 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 pub fn packet() -> impl Strategy<Value = Packet> {
     let nak = (psn(), msn(), refusal(), any::<u16>()).prop_map(
         |(psn, message, reason, retry_after_us)| {
-            Packet::Nak(Nak {
-                psn,
-                message,
-                reason,
-                retry_after_us,
-            })
+            Packet::Nak(Nak { psn, message, reason, retry_after_us })
         },
     );
-    let void = (psn(), msn(), any::<bool>()).prop_map(|(psn, message, ack_request)| {
-        Packet::Void(Void {
-            psn,
-            message,
-            ack_request,
-        })
-    });
+    let void = (psn(), msn(), any::<bool>())
+        .prop_map(|(psn, message, ack_request)| Packet::Void(Void { psn, message, ack_request }));
     prop_oneof![
         4 => data().prop_map(Packet::Data),
         3 => ack().prop_map(Packet::Ack),
@@ -196,14 +156,8 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
 }
 
 fn hello() -> impl Strategy<Value = Hello> {
-    (versions(), any::<u64>(), endpoint(), parameters()).prop_map(
-        |(versions, nonce, client, wish)| Hello {
-            versions,
-            nonce,
-            client,
-            wish,
-        },
-    )
+    (versions(), any::<u64>(), endpoint(), parameters())
+        .prop_map(|(versions, nonce, client, wish)| Hello { versions, nonce, client, wish })
 }
 
 fn reject_reason() -> impl Strategy<Value = RejectReason> {
@@ -220,51 +174,25 @@ pub fn setup() -> impl Strategy<Value = Setup> {
     let version = PROTOCOL_VERSION;
     let welcome = (any::<u64>(), any::<[u8; 16]>(), endpoint(), parameters()).prop_map(
         move |(nonce, cookie, server, offer)| {
-            SetupMessage::Welcome(Welcome {
-                version,
-                nonce,
-                cookie,
-                server,
-                offer,
-            })
+            SetupMessage::Welcome(Welcome { version, nonce, cookie, server, offer })
         },
     );
     let confirm = (hello(), any::<[u8; 16]>(), any::<u32>(), parameters()).prop_map(
         move |(hello, cookie, tpn, agreed)| {
             let server_tpn = Tpn::new(tpn);
-            SetupMessage::Confirm(Confirm {
-                hello,
-                version,
-                cookie,
-                server_tpn,
-                agreed,
-            })
+            SetupMessage::Confirm(Confirm { hello, version, cookie, server_tpn, agreed })
         },
     );
     let accept =
         (any::<u64>(), endpoint(), parameters()).prop_map(move |(nonce, server, agreed)| {
-            SetupMessage::Accept(Accept {
-                version,
-                nonce,
-                server,
-                agreed,
-            })
+            SetupMessage::Accept(Accept { version, nonce, server, agreed })
         });
     let reject =
         (versions(), any::<u64>(), reject_reason()).prop_map(|(versions, nonce, reason)| {
-            SetupMessage::Reject(Reject {
-                versions,
-                nonce,
-                reason,
-            })
+            SetupMessage::Reject(Reject { versions, nonce, reason })
         });
-    let message = prop_oneof![
-        hello().prop_map(SetupMessage::Hello),
-        welcome,
-        confirm,
-        accept,
-        reject
-    ];
+    let message =
+        prop_oneof![hello().prop_map(SetupMessage::Hello), welcome, confirm, accept, reject];
     (any::<u32>(), any::<u32>(), message).prop_map(|(source, destination, message)| Setup {
         source: Cna::new(source),
         destination: Cna::new(destination),

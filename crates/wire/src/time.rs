@@ -43,11 +43,7 @@ impl Instant {
     /// Time from `earlier` to `self`; zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Instant) -> Duration {
         let difference = self.0.wrapping_sub(earlier.0);
-        if (difference as i64) < 0 {
-            Duration(0)
-        } else {
-            Duration(difference)
-        }
+        if (difference as i64) < 0 { Duration(0) } else { Duration(difference) }
     }
 
     /// The earlier of the two.

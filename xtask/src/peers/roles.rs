@@ -35,18 +35,12 @@ struct Arguments {
 impl Arguments {
     fn parse(args: &[String]) -> io::Result<Self> {
         let [core, bind, to, settings @ ..] = args else {
-            return Err(io::Error::other(
-                "expected: role, core, own address, other address",
-            ));
+            return Err(io::Error::other("expected: role, core, own address, other address"));
         };
         let ip: IpAddr = parse(bind)?;
         let settings: io::Result<Vec<u64>> = settings.iter().map(|text| parse(text)).collect();
         Ok(Arguments {
-            core: if core == "any" {
-                None
-            } else {
-                Some(parse(core)?)
-            },
+            core: if core == "any" { None } else { Some(parse(core)?) },
             bind: SocketAddr::new(ip, 0),
             to: parse(to)?,
             settings: settings?,
@@ -72,9 +66,7 @@ impl Arguments {
 
 /// Plays the role that the first argument names; results go to `out`.
 pub(super) fn run(args: &[String], out: &mut dyn Write) -> io::Result<()> {
-    let (role, rest) = args
-        .split_first()
-        .ok_or_else(|| io::Error::other("no role"))?;
+    let (role, rest) = args.split_first().ok_or_else(|| io::Error::other("no role"))?;
     let arguments = &Arguments::parse(rest)?;
     if let Some(core) = arguments.core {
         pin(core)?;
@@ -116,16 +108,9 @@ fn udp_blast(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
             Err(error) if passes(&error) => {}
             Err(error) => return Err(error),
         }
-        at = if at + 2 * train <= MEMORY_BYTES {
-            at + train
-        } else {
-            0
-        };
+        at = if at + 2 * train <= MEMORY_BYTES { at + train } else { 0 };
     }
-    say(
-        out,
-        format_args!("{sent} {}", start.elapsed().as_secs_f64()),
-    )
+    say(out, format_args!("{sent} {}", start.elapsed().as_secs_f64()))
 }
 
 fn udp_sink(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
@@ -147,11 +132,7 @@ fn udp_sink(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
             socket.set_read_timeout(Some(SILENCE))?;
         }
         count.add(received);
-        at = if at + received + ARRIVAL_BYTES <= MEMORY_BYTES {
-            at + received
-        } else {
-            0
-        };
+        at = if at + received + ARRIVAL_BYTES <= MEMORY_BYTES { at + received } else { 0 };
     }
     count.say(out)
 }
@@ -168,16 +149,9 @@ fn tcp_stream(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     while start.elapsed() < duration {
         stream.write_all(&memory[at..at + bytes])?;
         sent += bytes as u64;
-        at = if at + 2 * bytes <= MEMORY_BYTES {
-            at + bytes
-        } else {
-            0
-        };
+        at = if at + 2 * bytes <= MEMORY_BYTES { at + bytes } else { 0 };
     }
-    say(
-        out,
-        format_args!("{sent} {}", start.elapsed().as_secs_f64()),
-    )
+    say(out, format_args!("{sent} {}", start.elapsed().as_secs_f64()))
 }
 
 fn tcp_sink(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
@@ -197,11 +171,7 @@ fn tcp_sink(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
             break;
         }
         count.add(received);
-        at = if at + received + bytes <= MEMORY_BYTES {
-            at + received
-        } else {
-            0
-        };
+        at = if at + received + bytes <= MEMORY_BYTES { at + received } else { 0 };
     }
     count.say(out)
 }
@@ -227,10 +197,7 @@ fn udp_echo(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn udp_ping(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
-    let (bytes, duration) = (
-        arguments.setting(0)?.clamp(1, 65_507),
-        arguments.duration(1)?,
-    );
+    let (bytes, duration) = (arguments.setting(0)?.clamp(1, 65_507), arguments.duration(1)?);
     let socket = arguments.udp()?;
     socket.connect(arguments.to)?;
     socket.set_nonblocking(true)?;
@@ -251,17 +218,9 @@ fn udp_ping(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     }
     packet[0] = STOP;
     socket.send(&packet)?;
-    let Summary {
-        min_us,
-        p50_us,
-        mean_us,
-        p99_us,
-    } = summary(&mut times);
+    let Summary { min_us, p50_us, mean_us, p99_us } = summary(&mut times);
     let count = times.len();
-    say(
-        out,
-        format_args!("{min_us} {p50_us} {mean_us} {p99_us} {count} {lost}"),
-    )
+    say(out, format_args!("{min_us} {p50_us} {mean_us} {p99_us} {count} {lost}"))
 }
 
 /// One packet there and back; `None` if no answer came.
@@ -294,18 +253,11 @@ pub(super) fn summary(times_ns: &mut [u32]) -> Summary {
     times_ns.sort_unstable();
     let at = |hundredths: usize| {
         let index = times_ns.len() * hundredths / 100;
-        times_ns
-            .get(index.min(times_ns.len().saturating_sub(1)))
-            .map_or(0.0, |&ns| f64::from(ns))
+        times_ns.get(index.min(times_ns.len().saturating_sub(1))).map_or(0.0, |&ns| f64::from(ns))
     };
     let total: u64 = times_ns.iter().map(|&ns| u64::from(ns)).sum();
     let mean = total as f64 / times_ns.len().max(1) as f64;
-    Summary {
-        min_us: at(0) / 1e3,
-        p50_us: at(50) / 1e3,
-        mean_us: mean / 1e3,
-        p99_us: at(99) / 1e3,
-    }
+    Summary { min_us: at(0) / 1e3, p50_us: at(50) / 1e3, mean_us: mean / 1e3, p99_us: at(99) / 1e3 }
 }
 
 /// Bytes, from the first arrival to the last.
@@ -323,9 +275,7 @@ impl Count {
     }
 
     fn say(&self, out: &mut dyn Write) -> io::Result<()> {
-        let seconds = self
-            .span
-            .map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+        let seconds = self.span.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
         say(out, format_args!("{} {seconds}", self.bytes))
     }
 }
@@ -340,11 +290,7 @@ struct Patience {
 
 impl Patience {
     fn new() -> Self {
-        Patience {
-            calls: 0,
-            start: Instant::now(),
-            renewed: false,
-        }
+        Patience { calls: 0, start: Instant::now(), renewed: false }
     }
 
     fn check(&mut self) -> io::Result<()> {

@@ -17,21 +17,12 @@ pub(super) fn pin(core: usize) -> io::Result<()> {
     };
     // SAFETY: the kernel reads the set, which has the length given.
     let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Lets every send be cut into packets of `bytes`.
 pub(super) fn segment(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
-    set(
-        socket,
-        libc::SOL_UDP,
-        libc::UDP_SEGMENT,
-        bytes as libc::c_int,
-    )
+    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes as libc::c_int)
 }
 
 /// Lets a receive take many packets at once.
@@ -42,10 +33,9 @@ pub(super) fn coalesce(socket: &UdpSocket) -> io::Result<()> {
 /// Asks for socket buffers, past the system's limit where that is allowed.
 pub(super) fn buffers(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     let bytes = bytes as libc::c_int;
-    for (plain, force) in [
-        (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
-        (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
-    ] {
+    for (plain, force) in
+        [(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE)]
+    {
         set(socket, libc::SOL_SOCKET, plain, bytes)?;
         // Only the privileged may; for others the limit stands.
         let _ = set(socket, libc::SOL_SOCKET, force, bytes);
@@ -62,17 +52,7 @@ fn set(
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: `len` bytes of `value` are read.
     let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            len,
-        )
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

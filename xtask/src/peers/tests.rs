@@ -9,9 +9,7 @@ struct Lines(Sender<String>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0
-            .send(String::from_utf8_lossy(bytes).into_owned())
-            .map_err(io::Error::other)?;
+        self.0.send(String::from_utf8_lossy(bytes).into_owned()).map_err(io::Error::other)?;
         Ok(bytes.len())
     }
 
@@ -39,10 +37,7 @@ fn play(listener: &str, driver: &str, settings: &str) -> [String; 2] {
     let mut driven = Vec::new();
     run(&arguments(driver, address.trim()), &mut driven).expect("driver");
     thread.join().expect("join").expect("listener");
-    [
-        lines.iter().collect(),
-        String::from_utf8(driven).expect("text"),
-    ]
+    [lines.iter().collect(), String::from_utf8(driven).expect("text")]
 }
 
 #[test]
@@ -73,10 +68,7 @@ fn a_ping_is_answered() {
 fn times_are_summed_up() {
     let mut times: Vec<u32> = (1..=100).rev().map(|us| us * 1000).collect();
     let sum = summary(&mut times);
-    assert_eq!(
-        (sum.min_us, sum.p50_us, sum.mean_us, sum.p99_us),
-        (1.0, 51.0, 50.5, 100.0)
-    );
+    assert_eq!((sum.min_us, sum.p50_us, sum.mean_us, sum.p99_us), (1.0, 51.0, 50.5, 100.0));
     assert_eq!(summary(&mut []).p99_us, 0.0);
     assert_eq!(gbps(1e9, 2.0), 4.0);
     assert!(numbers::<2>("1 2 3").is_err() && numbers::<1>("x").is_err());

@@ -3,9 +3,9 @@
 use super::{Channel, Timer, Why};
 use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
+use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
-use crate::pool::NONE;
 use fairway_policy::AckSample;
 use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 
@@ -179,8 +179,8 @@ impl Channel {
         if !flags.contains(AckFlags::ECHO) || flags.contains(AckFlags::ECHO_RETRY) {
             return None;
         }
-        let in_window = ack.echo.distance_from(self.tp.oldest) >= 0
-            && ack.echo.distance_from(self.tp.next) < 0;
+        let in_window =
+            ack.echo.distance_from(self.tp.oldest) >= 0 && ack.echo.distance_from(self.tp.next) < 0;
         if !in_window {
             return None;
         }

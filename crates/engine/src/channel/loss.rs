@@ -146,9 +146,8 @@ impl Channel {
                 return bytes;
             }
             if bytes == 0 {
-                down = self.path_timed_out(shared, path, passed);
+                down = self.path_timed_out(shared, path, now);
                 if down {
-                    self.paths[usize::from(path)].down_since = now;
                     let at = now + shared.profile.path_probe;
                     self.arm(shared, Timer::PathProbe, at);
                 }

@@ -23,8 +23,8 @@ pub(crate) struct Path {
     pub(crate) probe_due: bool,
     /// A probe is out and its answer has not come.
     pub(crate) probed: bool,
-    /// When it was taken out of use.
-    pub(crate) down_since: Instant,
+    /// When the first of those time-outs was.
+    pub(crate) suspect_since: Instant,
 }
 
 impl Path {
@@ -36,7 +36,7 @@ impl Path {
             timeouts: 0,
             probe_due: false,
             probed: false,
-            down_since: now,
+            suspect_since: now,
         }
     }
 }
@@ -97,14 +97,19 @@ impl Channel {
 
     /// A packet on `path` timed out; takes the path out of use if that keeps happening while
     /// others deliver. True if it did.
-    pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, passed: bool) -> bool {
+    pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
         let state = &mut self.paths[usize::from(path)];
+        if state.timeouts == 0 {
+            state.suspect_since = now;
+        }
         state.timeouts += 1;
-        let others = self.usable_paths > u32::from(self.views[usize::from(path)].usable);
-        if !self.views[usize::from(path)].usable
-            || state.timeouts < shared.profile.path_timeouts
-            || !others
-            || !passed
+        let since = state.suspect_since;
+        let others_deliver =
+            self.newest_acknowledged.is_some_and(|newest| newest.is_at_or_after(since));
+        if state.timeouts < shared.profile.path_timeouts
+            || !others_deliver
+            || !self.views[usize::from(path)].usable
+            || self.usable_paths == 1
         {
             return false;
         }

@@ -39,8 +39,8 @@ impl Channel {
             self.owed.marks = self.owed.marks.wrapping_add(1);
         }
         let admitted = self.admit(shared, data.psn);
-        let again = admitted == Err(Unrecorded::Arrived)
-            && shared.is_planted(Canary::SkipDuplicateCheck);
+        let again =
+            admitted == Err(Unrecorded::Arrived) && shared.is_planted(Canary::SkipDuplicateCheck);
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
@@ -62,6 +62,7 @@ impl Channel {
         let token = |kind, subject| PlacementToken {
             channel: self.id,
             psn: data.psn,
+            message: data.message,
             subject,
             bytes: received.payload,
             kind,
@@ -283,10 +284,8 @@ impl Channel {
         if !self.fits(arrival.length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
         }
-        let into_segment =
-            matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
-        if into_segment
-            && !shared.segments.is_current(arrival.segment, arrival.segment_generation)
+        let into_segment = matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
+        if into_segment && !shared.segments.is_current(arrival.segment, arrival.segment_generation)
         {
             // Deregistered in the middle of the message.
             self.abandon_arrival(shared, index);
@@ -420,9 +419,10 @@ impl Channel {
 
     /// A payload is in place.
     pub(crate) fn placed(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
-        let found = self.withheld.iter().rposition(|entry| {
-            entry.psn == token.psn && matches!(entry.why, Why::Placing { .. })
-        });
+        let found = self
+            .withheld
+            .iter()
+            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing { .. }));
         // A placement that was under way when the channel was flushed counts for nothing.
         if let Some(at) = found {
             self.withheld.swap_remove(at);
@@ -436,6 +436,10 @@ impl Channel {
             PlacementKind::Plain => {}
             PlacementKind::Arrival => {
                 let arrival = &mut shared.arrivals[token.subject];
+                // A peer that reuses a slot too early must not count towards another message.
+                if arrival.message != token.message {
+                    return;
+                }
                 arrival.placed += token.bytes;
                 if arrival.placed == arrival.length {
                     self.finish_arrival(shared, token.subject);
@@ -443,6 +447,9 @@ impl Channel {
             }
             PlacementKind::Read => {
                 let message = &mut shared.messages[token.subject];
+                if message.kind != MessageKind::Read || message.outcome != Outcome::Open {
+                    return;
+                }
                 message.placed += token.bytes;
                 if message.placed == message.local.length {
                     self.finish_read(shared, token.subject);
@@ -505,7 +512,12 @@ impl Channel {
 
     /// Where the payload of `data`, or of the packet `ahead` packets later in its message, would
     /// go, if it is certain that it has not come yet. Changes nothing.
-    pub(crate) fn locate(&self, shared: &Shared, received: &Received, ahead: u32) -> Option<LocalRange> {
+    pub(crate) fn locate(
+        &self,
+        shared: &Shared,
+        received: &Received,
+        ahead: u32,
+    ) -> Option<LocalRange> {
         let fairway_wire::Packet::Data(data) = received.packet else { return None };
         let arrived = |psn| {
             !shared.is_planted(Canary::GuessOverArrived)
@@ -537,8 +549,7 @@ impl Channel {
         };
         let from = u64::from(index) * u64::from(self.mtu);
         let left = u64::from(length).checked_sub(from).filter(|&left| left > 0)?;
-        let open = progress.is_open(index, arrived)
-            || shared.is_planted(Canary::GuessOverArrived);
+        let open = progress.is_open(index, arrived) || shared.is_planted(Canary::GuessOverArrived);
         open.then(|| LocalRange {
             segment: start.segment,
             offset: start.offset + from,

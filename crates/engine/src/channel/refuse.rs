@@ -84,8 +84,8 @@ impl Channel {
         nak: &Nak,
         path: u8,
     ) -> Verdict {
-        let in_window = nak.psn.distance_from(self.tp.oldest) >= 0
-            && nak.psn.distance_from(self.tp.next) < 0;
+        let in_window =
+            nak.psn.distance_from(self.tp.oldest) >= 0 && nak.psn.distance_from(self.tp.next) < 0;
         if !in_window {
             return shared.drop(DropReason::BadAcknowledgement);
         }

@@ -2,11 +2,11 @@
 
 use super::{Channel, ChannelState, Timer};
 use crate::api::{LocalRange, Transmit};
+use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::send_window::{LOST, RESENT, Sent, SentLinks, VOID};
 use crate::shared::Shared;
-use crate::list::Links;
 use fairway_wire::{Access, Close, Data, Duration, Instant, Operation, Packet, Psn, Void};
 
 /// What the headers of a data packet take of the window, in bytes (the largest of ours).
@@ -203,13 +203,20 @@ impl Channel {
     }
 
     /// The path of the current chunk, or of a new one.
-    fn chunk_path(&mut self, shared: &mut Shared, message: &Message, bytes: u32, now: Instant) -> u8 {
+    fn chunk_path(
+        &mut self,
+        shared: &mut Shared,
+        message: &Message,
+        bytes: u32,
+        now: Instant,
+    ) -> u8 {
         let small = message.kind == MessageKind::Read
             || message.local.length <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if self.chunk.left == 0 || self.chunk.small != small || stale {
             let remaining = message.remaining(self.mtu) + u64::from(HEADER_BYTES);
-            let size = if small { TURN_BYTES } else { self.policy.congestion.chunk_bytes(remaining) };
+            let size =
+                if small { TURN_BYTES } else { self.policy.congestion.chunk_bytes(remaining) };
             self.chunk.small = small;
             self.chunk.path = if small {
                 self.path_for_small(shared, now)
@@ -231,7 +238,8 @@ impl Channel {
         let psn = Psn::new(self.lost.head);
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         let window = self.policy.congestion.window_bytes();
-        let fits = u64::from(self.tp.flight) + u64::from(sent.bytes) <= window || self.tp.flight == 0;
+        let fits =
+            u64::from(self.tp.flight) + u64::from(sent.bytes) <= window || self.tp.flight == 0;
         if !fits && !self.policy.congestion.permit_retransmit(now, u32::from(sent.bytes)) {
             self.window_limited = true;
             return None;

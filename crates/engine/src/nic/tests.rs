@@ -1,1 +1,244 @@
+//! Two NICs, a virtual clock, no bytes: what the engine does when nothing, or one thing, goes wrong.
 
+use super::*;
+use crate::api::{CompletionKind, RemoteRange, Rights, Status};
+use crate::policy::PolicySpec;
+use alloc::vec;
+use fairway_wire::{Ecn, Psn};
+
+const MTU: u32 = 1024;
+
+struct Pair {
+    now: Instant,
+    nics: [Nic; 2],
+    channels: [ChannelId; 2],
+    jetties: [JettyId; 2],
+    queues: [CompletionQueueId; 2],
+    segments: [SegmentId; 2],
+    /// Packets on their way to each side.
+    wires: [VecDeque<Transmit>; 2],
+    sent: u32,
+    /// Payloads each side was told to place.
+    placed: [u32; 2],
+}
+
+impl Pair {
+    fn new(first_psn: u32, paths: u32) -> Pair {
+        let limits = Limits { channels: 4, jetties: 8, ..Limits::default() };
+        let mut nics =
+            [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &Profile::default(), u64::from(n)));
+        let now = Instant::from_ps(u64::MAX - 1_000_000);
+        let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
+        for n in 0..2 {
+            let config = ChannelConfig {
+                remote: Cna::new(2 - n as u32),
+                remote_tpn: channels[1 - n].tpn(),
+                first_psn: Psn::new(first_psn),
+                remote_first_psn: Psn::new(first_psn),
+                mtu: MTU,
+                paths,
+                remote_window: limits.receive_window(),
+                remote_message_slots: 64,
+                remote_read_slots: 64,
+                policy: PolicySpec::default().build(MTU),
+            };
+            nics[n].open_channel(now, channels[n], config).unwrap();
+        }
+        let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(256).unwrap());
+        let jetties = [0, 1].map(|n: usize| {
+            let config =
+                JettyConfig { number: Some(1), send_queue: queues[n], receive_queue: queues[n] };
+            nics[n].create_jetty(&config).unwrap()
+        });
+        let segments = [0, 1].map(|n: usize| {
+            let request = SegmentRequest {
+                address: 0x1000,
+                length: 1 << 24,
+                rights: Rights::READ_WRITE,
+                token_value: 77,
+            };
+            nics[n].register(&request).unwrap()
+        });
+        let wires = [VecDeque::new(), VecDeque::new()];
+        Pair { now, nics, channels, jetties, queues, segments, wires, sent: 0, placed: [0; 2] }
+    }
+
+    fn post(&mut self, id: u64, work: Work, length: u32) {
+        let local = LocalRange { segment: self.segments[0], offset: 0, length };
+        let request = WorkRequest { id, channel: self.channels[0], work, local, signaled: true };
+        self.nics[0].post(self.now, self.jetties[0], &request).unwrap();
+    }
+
+    fn remote(&self) -> RemoteRange {
+        RemoteRange { token_id: self.segments[1].token_id(), token_value: 77, address: 0x1000 }
+    }
+
+    fn receive(&mut self, id: u64, length: u32) {
+        let local = LocalRange { segment: self.segments[1], offset: 0, length };
+        self.nics[1].post_receive(self.jetties[1], &ReceiveRequest { id, local }).unwrap();
+    }
+
+    /// Moves packets until nothing moves; `lose` sees each and may take it away.
+    fn settle(&mut self, mut lose: impl FnMut(u32, &Transmit) -> bool) {
+        for _ in 0..1_000_000 {
+            self.now = self.now + Duration::from_us(1);
+            let mut moved = false;
+            for n in 0..2 {
+                self.nics[n].handle_timeout(self.now);
+                while let Some(transmit) = self.nics[n].poll_transmit(self.now) {
+                    moved = true;
+                    self.sent += 1;
+                    if !lose(self.sent, &transmit) {
+                        self.wires[1 - n].push_back(transmit);
+                    }
+                }
+                while let Some(transmit) = self.wires[n].pop_front() {
+                    moved = true;
+                    self.deliver(n, &transmit);
+                }
+                self.nics[n].audit();
+            }
+            if !moved {
+                let next = self.nics.iter().filter_map(Nic::poll_timeout);
+                let Some(next) = next.reduce(Instant::min) else { return };
+                let idle = self.nics.iter().all(|nic| nic.usage().messages == 0);
+                if idle {
+                    return;
+                }
+                self.now = self.now.max(next);
+            }
+        }
+        panic!("it never settles");
+    }
+
+    fn deliver(&mut self, n: usize, transmit: &Transmit) {
+        let received = Received {
+            route: transmit.route,
+            packet: transmit.packet,
+            payload: transmit.gather.length,
+            ecn: Ecn::Capable,
+        };
+        if let Verdict::Place(placement) = self.nics[n].handle_packet(self.now, &received) {
+            assert_eq!(placement.target.length, transmit.gather.length);
+            self.placed[n] += 1;
+            self.nics[n].handle_placed(self.now, placement.token, 0);
+        }
+    }
+
+    fn completions(&mut self, n: usize) -> Vec<Completion> {
+        let queue = self.queues[n];
+        core::iter::from_fn(|| self.nics[n].poll_completion(queue)).collect()
+    }
+}
+
+#[test]
+fn a_write_of_many_packets_across_the_psn_wrap() {
+    for paths in [1, 4, 256] {
+        let mut pair = Pair::new(0xFF_FFF0, paths);
+        let remote = pair.remote();
+        pair.post(5, Work::Write { remote }, 1_000_001);
+        pair.settle(|_, _| false);
+        let done = pair.completions(0);
+        assert_eq!(done.len(), 1);
+        assert_eq!((done[0].id, done[0].status, done[0].bytes), (5, Status::Success, 1_000_001));
+        assert_eq!(pair.nics[0].counters().data_sent, 977);
+        assert_eq!(pair.nics[0].counters().data_resent, 0);
+        assert!(pair.nics[0].counters().learned_sent > 0);
+        assert_eq!(pair.nics[1].counters().data_received, 977);
+        assert_eq!(pair.nics[1].usage().bitmap_blocks, if 977 % 16 == 0 { 0 } else { 1 });
+    }
+}
+
+#[test]
+fn every_operation_completes_under_heavy_loss() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(0xFF_FF00, 4);
+        let remote = pair.remote();
+        let target = JettyId::new(1);
+        for n in 0..8 {
+            pair.receive(100 + n, 20_000);
+        }
+        pair.post(1, Work::Write { remote }, 10_000);
+        pair.post(2, Work::Read { remote }, 10_000);
+        pair.post(3, Work::Send { target }, 10_000);
+        pair.post(4, Work::SendImmediate { target, immediate: 9 }, 0);
+        pair.post(5, Work::WriteImmediate { remote, target, immediate: 10 }, 1);
+        pair.post(6, Work::Read { remote }, 0);
+        pair.post(7, Work::Write { remote }, 0);
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| random.next() % 4 == 0);
+        let mut done = pair.completions(0);
+        done.sort_by_key(|completion| completion.id);
+        let ids: Vec<u64> = done.iter().map(|completion| completion.id).collect();
+        assert_eq!(ids, vec![1, 2, 3, 4, 5, 6, 7], "seed {seed}");
+        assert!(done.iter().all(|completion| completion.status == Status::Success));
+        let mut got: Vec<_> =
+            pair.completions(1).iter().map(|c| (c.kind, c.bytes, c.immediate)).collect();
+        got.sort_by_key(|entry| entry.1);
+        let expected = vec![
+            (CompletionKind::Receive, 0, Some(9)),
+            (CompletionKind::ReceiveWrite, 1, Some(10)),
+            (CompletionKind::Receive, 10_000, None),
+        ];
+        assert_eq!(got, expected, "seed {seed}");
+        assert_eq!(pair.nics[1].counters().dropped(DropReason::Unlearned), 0);
+        assert_eq!(pair.nics[1].usage().arrivals, 0);
+    }
+}
+
+#[test]
+fn refusals_say_why_and_nothing_is_placed() {
+    let mut pair = Pair::new(0, 1);
+    let good = pair.remote();
+    let target = JettyId::new(1);
+    let cases = [
+        (
+            Work::Write { remote: RemoteRange { token_value: 78, ..good } },
+            5_000,
+            Status::RemoteAccess,
+        ),
+        (Work::Write { remote: RemoteRange { address: 0, ..good } }, 5_000, Status::RemoteAccess),
+        (Work::Read { remote: RemoteRange { token_value: 1, ..good } }, 10, Status::RemoteAccess),
+        (Work::Send { target: JettyId::new(3) }, 10, Status::RemoteNoJetty),
+        (Work::Send { target }, 5_000, Status::RemoteLength),
+    ];
+    pair.receive(9, 100);
+    for (id, (work, length, _)) in cases.iter().enumerate() {
+        pair.post(id as u64, *work, *length);
+    }
+    let mut random = Random::new(3);
+    pair.settle(|_, _| random.next() % 3 == 0);
+    let mut done = pair.completions(0);
+    done.sort_by_key(|completion| completion.id);
+    assert_eq!(done.len(), cases.len());
+    for (completion, case) in done.iter().zip(cases) {
+        assert_eq!(completion.status, case.2);
+    }
+    assert_eq!(pair.placed, [0, 0]);
+    assert!(pair.completions(1).is_empty());
+}
+
+#[test]
+fn a_send_waits_for_its_receive() {
+    let mut pair = Pair::new(0, 2);
+    pair.post(1, Work::Send { target: JettyId::new(1) }, 3_000);
+    for _ in 0..2_000 {
+        pair.now = pair.now + Duration::from_us(1);
+        for n in 0..2 {
+            pair.nics[n].handle_timeout(pair.now);
+            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
+                pair.wires[1 - n].push_back(transmit);
+            }
+            while let Some(transmit) = pair.wires[n].pop_front() {
+                pair.deliver(n, &transmit);
+            }
+        }
+    }
+    assert!(pair.nics[1].counters().not_ready > 3);
+    assert!(pair.completions(0).is_empty());
+    pair.receive(7, 3_000);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0)[0].status, Status::Success);
+    let got = pair.completions(1);
+    assert_eq!((got.len(), got[0].id, got[0].bytes), (1, 7, 3_000));
+}

@@ -4,17 +4,9 @@ use crate::{AckSample, CongestionControl, LossSample};
 #[test]
 fn nothing_moves_it() {
     let mut fixed = FixedWindow::new(1 << 20, 1408);
-    let acked = AckSample {
-        acked_bytes: 1 << 20,
-        window_limited: true,
-        ..AckSample::default()
-    };
+    let acked = AckSample { acked_bytes: 1 << 20, window_limited: true, ..AckSample::default() };
     fixed.on_ack(&acked);
-    fixed.on_loss(&LossSample {
-        lost_bytes: 1 << 20,
-        by_timeout: true,
-        ..LossSample::default()
-    });
+    fixed.on_loss(&LossSample { lost_bytes: 1 << 20, by_timeout: true, ..LossSample::default() });
     assert_eq!(fixed.window_bytes(), 1 << 20);
     assert_eq!(fixed.pacing_bytes_per_second(), None);
 }

@@ -20,39 +20,22 @@ fn swift_with(change: impl FnOnce(&mut SwiftParameters)) -> CongestionSpec {
 #[test]
 fn nothing_is_the_default() {
     assert_eq!(spec(""), PolicySpec::default());
-    assert_eq!(
-        PolicySpec::default().to_string(),
-        "cc=swift,path=spray,loss=path-order"
-    );
+    assert_eq!(PolicySpec::default().to_string(), "cc=swift,path=spray,loss=path-order");
 }
 
 #[test]
 fn kinds_may_be_left_out() {
     let given = spec("p2c");
-    assert_eq!(
-        given,
-        PolicySpec {
-            path: PathSpec::PowerOfTwo,
-            ..PolicySpec::default()
-        }
-    );
+    assert_eq!(given, PolicySpec { path: PathSpec::PowerOfTwo, ..PolicySpec::default() });
     assert_eq!(spec("fixed,receiver"), spec("loss=receiver,cc=fixed"));
     assert_eq!(spec(" cc=swift , path=p2c "), given);
 }
 
 #[test]
 fn parameters_are_read() {
-    assert_eq!(
-        spec("cc=fixed:4M").congestion,
-        CongestionSpec::Fixed {
-            window_bytes: 4 << 20
-        }
-    );
+    assert_eq!(spec("cc=fixed:4M").congestion, CongestionSpec::Fixed { window_bytes: 4 << 20 });
     let target = Duration::from_us(200);
-    assert_eq!(
-        spec("swift:target=200us").congestion,
-        swift_with(|swift| swift.target = target)
-    );
+    assert_eq!(spec("swift:target=200us").congestion, swift_with(|swift| swift.target = target));
     let many = "swift:range=1ms:ai=1408:min=16K:max=1G:initial=2M:loss=0";
     let wanted = swift_with(|swift| {
         swift.range = Duration::from_ms(1);
@@ -84,22 +67,10 @@ fn errors_name_what_there_is() {
     let known = "known are cc=fixed|swift; path=spray|p2c; loss=path-order|sack|receiver";
     let unknown = error("cubic");
     assert_eq!(unknown, PolicyError::UnknownName("cubic".to_owned()));
-    assert_eq!(
-        format!("{unknown}"),
-        format!("no policy is called \"cubic\"; {known}")
-    );
-    assert_eq!(
-        error("pace=swift"),
-        PolicyError::UnknownKind("pace".to_owned())
-    );
-    assert_eq!(
-        error("path=swift"),
-        PolicyError::WrongKind("path=swift".to_owned())
-    );
-    assert_eq!(
-        error("swift,fixed"),
-        PolicyError::Twice(PolicyKind::Congestion)
-    );
+    assert_eq!(format!("{unknown}"), format!("no policy is called \"cubic\"; {known}"));
+    assert_eq!(error("pace=swift"), PolicyError::UnknownKind("pace".to_owned()));
+    assert_eq!(error("path=swift"), PolicyError::WrongKind("path=swift".to_owned()));
+    assert_eq!(error("swift,fixed"), PolicyError::Twice(PolicyKind::Congestion));
     assert_eq!(error("swift,fixed").to_string(), "cc is given twice");
 }
 
@@ -124,10 +95,7 @@ fn bad_parameters_are_refused() {
         "swift:max=2000G",
         "swift:target=µs",
     ] {
-        assert!(
-            matches!(error(text), PolicyError::BadParameter { .. }),
-            "{text}"
-        );
+        assert!(matches!(error(text), PolicyError::BadParameter { .. }), "{text}");
     }
 }
 
@@ -141,8 +109,5 @@ fn it_builds_what_it_names() {
         let set = spec(text).build(1408);
         assert_eq!(format!("{set:?}"), format!("PolicySet({text})"));
     }
-    assert_eq!(
-        spec("fixed:4M").build(1408).congestion.window_bytes(),
-        4 << 20
-    );
+    assert_eq!(spec("fixed:4M").build(1408).congestion.window_bytes(), 4 << 20);
 }

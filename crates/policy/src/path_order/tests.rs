@@ -2,11 +2,7 @@ use super::PathOrder;
 use crate::{Evidence, LossDetector};
 
 fn passed_by(path_distance: u32, psn_distance: u32) -> Evidence {
-    Evidence {
-        path_distance,
-        psn_distance,
-        ..Evidence::default()
-    }
+    Evidence { path_distance, psn_distance, ..Evidence::default() }
 }
 
 #[test]

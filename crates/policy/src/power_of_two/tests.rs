@@ -4,23 +4,11 @@ use fairway_wire::{Duration, Instant};
 
 fn path(rtt_us: u64, in_flight: u32) -> PathView {
     let smoothed_rtt = Duration::from_us(rtt_us);
-    PathView {
-        smoothed_rtt,
-        in_flight,
-        usable: true,
-        ..PathView::default()
-    }
+    PathView { smoothed_rtt, in_flight, usable: true, ..PathView::default() }
 }
 
 fn choose(paths: &[PathView], random: u32) -> usize {
-    PowerOfTwo.choose(
-        paths,
-        &ChunkRequest {
-            now: Instant::ZERO,
-            bytes: 1,
-            random,
-        },
-    )
+    PowerOfTwo.choose(paths, &ChunkRequest { now: Instant::ZERO, bytes: 1, random })
 }
 
 /// A random number that draws `first` of `n`, and then number `other` of those that are left.
@@ -60,10 +48,7 @@ fn a_tie_goes_to_the_emptier_and_then_to_the_first_drawn() {
 
 #[test]
 fn only_usable_paths_are_drawn() {
-    let down = PathView {
-        usable: false,
-        ..path(0, 0)
-    };
+    let down = PathView { usable: false, ..path(0, 0) };
     let paths = [down, path(100, 0), down, path(200, 0), down];
     for step in 0..1000u32 {
         assert_eq!(choose(&paths, step.wrapping_mul(0x9e37_79b9)), 1);
@@ -83,8 +68,5 @@ fn every_path_is_drawn_about_equally_often_when_all_are_alike() {
         random ^= random << 5;
         counts[choose(&paths, random)] += 1;
     }
-    assert!(
-        counts.iter().all(|count| (9_000..11_000).contains(count)),
-        "{counts:?}"
-    );
+    assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
 }

@@ -4,19 +4,9 @@ use crate::{Evidence, LossDetector};
 #[test]
 fn the_receiver_decides() {
     let mut detector = ReceiverDistance;
-    let far = Evidence {
-        path_distance: 900,
-        psn_distance: 900,
-        ..Evidence::default()
-    };
+    let far = Evidence { path_distance: 900, psn_distance: 900, ..Evidence::default() };
     assert!(!detector.is_lost(&far));
-    assert!(detector.is_lost(&Evidence {
-        beyond_tolerance: true,
-        ..Evidence::default()
-    }));
+    assert!(detector.is_lost(&Evidence { beyond_tolerance: true, ..Evidence::default() }));
     detector.on_reordering(900, 900, true);
-    assert!(detector.is_lost(&Evidence {
-        beyond_tolerance: true,
-        ..far
-    }));
+    assert!(detector.is_lost(&Evidence { beyond_tolerance: true, ..far }));
 }

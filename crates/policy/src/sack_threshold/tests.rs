@@ -2,10 +2,7 @@ use super::SackThreshold;
 use crate::{Evidence, LossDetector};
 
 fn passed_by(psn_distance: u32) -> Evidence {
-    Evidence {
-        psn_distance,
-        ..Evidence::default()
-    }
+    Evidence { psn_distance, ..Evidence::default() }
 }
 
 #[test]

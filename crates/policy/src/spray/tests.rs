@@ -2,20 +2,10 @@ use super::Spray;
 use crate::{ChunkRequest, PathChoice, PathView};
 use fairway_wire::Instant;
 
-const REQUEST: ChunkRequest = ChunkRequest {
-    now: Instant::ZERO,
-    bytes: 1,
-    random: 0,
-};
+const REQUEST: ChunkRequest = ChunkRequest { now: Instant::ZERO, bytes: 1, random: 0 };
 
 fn paths(usable: &[bool]) -> alloc::vec::Vec<PathView> {
-    usable
-        .iter()
-        .map(|&usable| PathView {
-            usable,
-            ..PathView::default()
-        })
-        .collect()
+    usable.iter().map(|&usable| PathView { usable, ..PathView::default() }).collect()
 }
 
 #[test]

@@ -4,13 +4,7 @@ const KIB: u64 = 1024;
 const MTU: u32 = 1408;
 
 fn swift(initial_bytes: u64) -> Swift {
-    Swift::new(
-        SwiftParameters {
-            initial_bytes,
-            ..SwiftParameters::default()
-        },
-        MTU,
-    )
+    Swift::new(SwiftParameters { initial_bytes, ..SwiftParameters::default() }, MTU)
 }
 
 fn at_us(us: u64) -> Instant {
@@ -32,13 +26,7 @@ fn ack(now_us: u64, rtt_us: u64, acked_bytes: u32) -> AckSample {
 
 fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
     let smoothed_rtt = Duration::from_us(100);
-    LossSample {
-        now: at_us(now_us),
-        lost_bytes,
-        path: 0,
-        smoothed_rtt,
-        by_timeout,
-    }
+    LossSample { now: at_us(now_us), lost_bytes, path: 0, smoothed_rtt, by_timeout }
 }
 
 #[test]
@@ -66,10 +54,7 @@ fn it_keeps_fractions_of_a_byte() {
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let mut swift = swift(512 * KIB);
-    swift.on_ack(&AckSample {
-        window_limited: false,
-        ..ack(1, 100, 64 * 1024)
-    });
+    swift.on_ack(&AckSample { window_limited: false, ..ack(1, 100, 64 * 1024) });
     assert_eq!(swift.window_bytes(), 512 * KIB);
 }
 
@@ -119,10 +104,7 @@ fn small_windows_have_a_higher_target() {
 #[test]
 fn one_late_sample_is_no_queue() {
     let mut swift = swift(512 * KIB);
-    let late = AckSample {
-        rtt: Some(Duration::from_ms(5)),
-        ..ack(1, 100, 0)
-    };
+    let late = AckSample { rtt: Some(Duration::from_ms(5)), ..ack(1, 100, 0) };
     swift.on_ack(&late);
     assert_eq!(swift.window_bytes(), 512 * KIB);
 }
@@ -131,10 +113,7 @@ fn one_late_sample_is_no_queue() {
 fn a_suffering_receiver_is_a_delay_of_twice_the_target() {
     let mut swift = swift(2048 * KIB);
     // 0.8 × (600 − 300) / 600 = 0.4, though the delay itself is fine.
-    swift.on_ack(&AckSample {
-        pressure: true,
-        ..ack(1000, 100, 1408)
-    });
+    swift.on_ack(&AckSample { pressure: true, ..ack(1000, 100, 1408) });
     assert_eq!(swift.window_bytes(), 1_258_291);
 }
 
@@ -143,10 +122,7 @@ fn a_little_loss_is_tolerated_and_much_is_not() {
     let mut swift = swift(512 * KIB);
     // 1 % for ever.
     for now in 0..10_000 {
-        swift.on_ack(&AckSample {
-            window_limited: false,
-            ..ack(now, 100, 99 * 1408)
-        });
+        swift.on_ack(&AckSample { window_limited: false, ..ack(now, 100, 99 * 1408) });
         swift.on_loss(&loss(now, 1408, false));
     }
     assert_eq!(swift.window_bytes(), 512 * KIB);
@@ -182,26 +158,28 @@ fn five_timeouts_in_a_row_start_again_from_the_least() {
 }
 
 #[test]
+fn paths_that_fall_silent_together_are_one_timeout() {
+    let mut swift = swift(8192 * KIB);
+    for _path in 0..16 {
+        swift.on_loss(&loss(1000, 1408, true));
+    }
+    assert_eq!(swift.window_bytes(), 4096 * KIB);
+}
+
+#[test]
 fn an_acknowledgement_breaks_the_row_of_timeouts() {
     let mut swift = swift(8192 * KIB);
     for round in 0..4 {
         swift.on_loss(&loss(1000 * (round + 1), 1408, true));
     }
-    swift.on_ack(&AckSample {
-        window_limited: false,
-        ..ack(4500, 100, 1408)
-    });
+    swift.on_ack(&AckSample { window_limited: false, ..ack(4500, 100, 1408) });
     swift.on_loss(&loss(5000, 1408, true));
     assert_eq!(swift.window_bytes(), 256 * KIB);
 }
 
 #[test]
 fn two_packets_always_fit() {
-    let parameters = SwiftParameters {
-        min_bytes: 1,
-        initial_bytes: 1,
-        ..Default::default()
-    };
+    let parameters = SwiftParameters { min_bytes: 1, initial_bytes: 1, ..Default::default() };
     assert_eq!(Swift::new(parameters, 9000).window_bytes(), 18_000);
 }
 
@@ -221,11 +199,39 @@ fn extreme_samples_do_not_overflow() {
     for now in 0..10 {
         sample.now = Instant::from_ps(now << 60);
         swift.on_ack(&sample);
-        swift.on_loss(&LossSample {
-            now: sample.now,
-            lost_bytes: u32::MAX,
-            ..loss(0, 0, false)
-        });
+        swift.on_loss(&LossSample { now: sample.now, lost_bytes: u32::MAX, ..loss(0, 0, false) });
     }
     assert!(swift.window_bytes() <= SwiftParameters::LARGEST_BYTES);
+}
+
+/// Flows that share a link of 10 Gb/s with a round trip of 50 us, each acknowledged once per
+/// round trip: their windows after `rounds`.
+fn share<const N: usize>(mut flows: [Swift; N], rounds: u64) -> [u64; N] {
+    const BYTES_PER_US: u64 = 1250;
+    const BASE_US: u64 = 50;
+    let mut now = 0;
+    for _ in 0..rounds {
+        let in_flight: u64 = flows.iter().map(Swift::window_bytes).sum();
+        let rtt_us = BASE_US.max(in_flight / BYTES_PER_US);
+        now += rtt_us;
+        for flow in &mut flows {
+            flow.on_ack(&ack(now, rtt_us, flow.window_bytes() as u32));
+        }
+    }
+    flows.map(|flow| flow.window_bytes())
+}
+
+#[test]
+fn alone_on_a_link_it_settles_at_the_target_delay() {
+    for initial_bytes in [64 * KIB, 512 * KIB, 8192 * KIB] {
+        // 10 Gb/s for the target of a window this size, 326 us, is 407 KB; ai adds 32 KiB.
+        let [window] = share([swift(initial_bytes)], 500);
+        assert!((360_000..460_000).contains(&window), "{initial_bytes}: {window}");
+    }
+}
+
+#[test]
+fn flows_that_start_unequal_become_equal() {
+    let [one, other] = share([swift(8192 * KIB), swift(64 * KIB)], 500);
+    assert!(one.max(other) < 2 * one.min(other), "{one} {other}");
 }

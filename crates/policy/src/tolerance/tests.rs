@@ -64,10 +64,7 @@ fn what_is_overdue_is_lost_whatever_the_tolerance() {
     assert!(!tolerance.is_exceeded(1, two.saturating_sub(Duration::from_ps(1)), RTT));
     assert!(tolerance.is_exceeded(1, two, RTT));
     assert!(!tolerance.is_exceeded(0, two, RTT), "nothing passed it");
-    assert!(
-        !tolerance.is_exceeded(1, two, Duration::ZERO),
-        "nothing measured yet"
-    );
+    assert!(!tolerance.is_exceeded(1, two, Duration::ZERO), "nothing measured yet");
 }
 
 #[test]

@@ -107,10 +107,7 @@ pub struct Impaired {
 impl Impaired {
     /// Impairs what `port` sends. `start_ns` is when blackholes' times count from.
     pub fn new(port: UdpPort, spec: &Spec, seed: u64, start_ns: u64) -> Self {
-        Impaired {
-            port,
-            shaper: Shaper::new(spec.clone(), seed, start_ns, 1),
-        }
+        Impaired { port, shaper: Shaper::new(spec.clone(), seed, start_ns, 1) }
     }
 
     /// What the paths did so far.
@@ -133,8 +130,7 @@ impl Datapath for Impaired {
         to: &Address,
         train: &Train,
     ) -> io::Result<Sent> {
-        self.shaper
-            .send(now_ns, path, &mut self.port, (socket, to), train)
+        self.shaper.send(now_ns, path, &mut self.port, (socket, to), train)
     }
 
     fn receive<'b>(

@@ -28,7 +28,8 @@ pub struct Decision {
     pub marked: bool,
     /// When it arrives, on the clock it was offered by, in nanoseconds.
     pub deliver_at_ns: u64,
-    /// It is held back until so many later packets were offered to this path; zero keeps its place.
+    /// It is held back until at least so many later packets were offered to this path, and at most
+    /// [`Conditions::reorder`]; zero keeps its place.
     pub behind: u32,
 }
 
@@ -64,8 +65,10 @@ impl ModelCounters {
     }
 }
 
-/// One packet in so many is held back when reordering is asked for.
-const HELD_ONE_IN: u64 = 4;
+/// One packet in so many is held back when reordering is asked for: two in every train of 16, so that
+/// hardly any arrives as it was sent. Each costs a copy, which is the emulator's cost and not that of
+/// what is tested; hence not more.
+const HELD_ONE_IN: u64 = 8;
 
 impl PathModel {
     /// The path numbered `path`. Blackholes count from zero of the clock used in offers.
@@ -91,12 +94,7 @@ impl PathModel {
     #[inline]
     pub fn offer(&mut self, now_ns: u64, bytes: usize) -> Decision {
         self.counters.offered += 1;
-        let mut decision = Decision {
-            copies: 0,
-            marked: false,
-            deliver_at_ns: now_ns,
-            behind: 0,
-        };
+        let mut decision = Decision { copies: 0, marked: false, deliver_at_ns: now_ns, behind: 0 };
         if self.in_blackhole(now_ns) {
             self.counters.blackholed += 1;
             return decision;
@@ -135,10 +133,7 @@ impl PathModel {
 
     fn in_blackhole(&self, now_ns: u64) -> bool {
         let elapsed = now_ns.saturating_sub(self.start_ns);
-        self.conditions
-            .blackholes
-            .iter()
-            .any(|w| (w.from_ns..w.until_ns).contains(&elapsed))
+        self.conditions.blackholes.iter().any(|w| (w.from_ns..w.until_ns).contains(&elapsed))
     }
 
     /// Sends `load` bytes over the link, after what waits already; false if they don't fit the
@@ -154,10 +149,7 @@ impl PathModel {
         if waiting + load > self.conditions.queue_bytes {
             return false;
         }
-        decision.marked = self
-            .conditions
-            .ecn_bytes
-            .is_some_and(|threshold| waiting >= threshold);
+        decision.marked = self.conditions.ecn_bytes.is_some_and(|threshold| waiting >= threshold);
         // Exact: the division's remainder is carried to the next packet. At most 128 KiB and 10^15
         // bits per second, so the sum stays far below 2^64.
         let parts = load * NS_PER_BYTE_AT_1_BIT + self.busy_parts;
@@ -176,7 +168,9 @@ impl PathModel {
         decision.deliver_at_ns = decision.deliver_at_ns.max(self.latest_ns);
         self.latest_ns = decision.deliver_at_ns;
         if conditions.reorder > 0 && self.random.below(HELD_ONE_IN) == 0 {
-            decision.behind = 1 + self.random.below(u64::from(conditions.reorder)) as u32;
+            // Up to half the bound; the other half is for whoever sends it to find room in a train.
+            let most = u64::from(conditions.reorder.div_ceil(2));
+            decision.behind = 1 + self.random.below(most) as u32;
             self.counters.displaced += 1;
         }
     }

@@ -38,10 +38,7 @@ impl Pool {
         }
         self.bytes += len;
         let number = self.free.pop().unwrap_or_else(|| {
-            self.parcels.push(Parcel {
-                bytes: Vec::new(),
-                route,
-            });
+            self.parcels.push(Parcel { bytes: Vec::new(), route });
             (self.parcels.len() - 1) as u32
         });
         let parcel = &mut self.parcels[number as usize];

@@ -5,20 +5,10 @@ use std::fmt;
 /// One, in parts per thousand million.
 pub(super) const WHOLE: u32 = 1_000_000_000;
 
-const TIMES: &[(&str, u64)] = &[
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-];
+const TIMES: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
-const RATES: &[(&str, u64)] = &[
-    ("", 1),
-    ("K", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-    ("T", 1_000_000_000_000),
-];
+const RATES: &[(&str, u64)] =
+    &[("", 1), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 
 const SIZES: &[(&str, u64)] = &[("", 1), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
 
@@ -27,28 +17,18 @@ const RATE_MAX: u64 = 1_000_000_000_000_000;
 
 /// Nanoseconds, from `50us`, `1.5ms`, `2s` or `0`.
 pub(super) fn time(text: &str) -> Option<u64> {
-    if text == "0" {
-        Some(0)
-    } else {
-        scaled(text, TIMES)
-    }
+    if text == "0" { Some(0) } else { scaled(text, TIMES) }
 }
 
 /// Bits per second, from `10G`, `2.5Gbps`, `100Mbit` or a plain number above zero.
 pub(super) fn rate(text: &str) -> Option<u64> {
-    let bare = text
-        .strip_suffix("bit")
-        .or_else(|| text.strip_suffix("bps"))
-        .unwrap_or(text);
+    let bare = text.strip_suffix("bit").or_else(|| text.strip_suffix("bps")).unwrap_or(text);
     scaled(bare, RATES).filter(|&rate| rate > 0 && rate <= RATE_MAX)
 }
 
 /// Bytes, from `256K`, `1M`, `64KiB` or a plain number.
 pub(super) fn size(text: &str) -> Option<u64> {
-    let bare = text
-        .strip_suffix("iB")
-        .or_else(|| text.strip_suffix('B'))
-        .unwrap_or(text);
+    let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
     scaled(bare, SIZES)
 }
 
@@ -63,9 +43,7 @@ pub(super) fn fraction(text: &str) -> Option<u32> {
 
 /// A decimal number times its unit, rounded down.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let unit = units.iter().find(|(name, _)| *name == suffix)?.1;
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
@@ -73,11 +51,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
         return None;
     }
     let whole: u64 = whole.parse().ok()?;
-    let decimals_value: u64 = if decimals.is_empty() {
-        0
-    } else {
-        decimals.parse().ok()?
-    };
+    let decimals_value: u64 = if decimals.is_empty() { 0 } else { decimals.parse().ok()? };
     let scale = 10u128.pow(decimals.len() as u32);
     let mantissa = u128::from(whole) * scale + u128::from(decimals_value);
     u64::try_from(mantissa * u128::from(unit) / scale).ok()

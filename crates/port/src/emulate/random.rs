@@ -9,9 +9,7 @@ pub(super) struct Random {
 impl Random {
     /// A stream of its own for each `(seed, stream)`.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
-        Random {
-            state: seed ^ mix(stream.wrapping_add(0x9e37_79b9_7f4a_7c15)),
-        }
+        Random { state: seed ^ mix(stream.wrapping_add(0x9e37_79b9_7f4a_7c15)) }
     }
 
     pub(super) fn next(&mut self) -> u64 {

@@ -95,16 +95,9 @@ impl Relay {
     /// # Errors
     /// No route, families that differ, or an address that can't be listened on (which it names).
     pub fn bind(config: RelayConfig) -> io::Result<Self> {
-        let (first, _) = *config
-            .routes
-            .first()
-            .ok_or_else(|| invalid("no route to relay"))?;
+        let (first, _) = *config.routes.first().ok_or_else(|| invalid("no route to relay"))?;
         let ipv6 = first.is_ipv6();
-        if config
-            .routes
-            .iter()
-            .any(|(a, b)| a.is_ipv6() != ipv6 || b.is_ipv6() != ipv6)
-        {
+        if config.routes.iter().any(|(a, b)| a.is_ipv6() != ipv6 || b.is_ipv6() != ipv6) {
             return Err(invalid("a relay's addresses must be all IPv4 or all IPv6"));
         }
         let mut port = UdpPort::bind(&UdpConfig {
@@ -224,11 +217,7 @@ impl Relay {
         } else {
             (entry.route, entry.client)
         };
-        Ok(Some(Leg {
-            lane: 2 * path + direction,
-            socket,
-            to,
-        }))
+        Ok(Some(Leg { lane: 2 * path + direction, socket, to }))
     }
 
     /// Sends the packets that lie in the receive buffer.
@@ -257,9 +246,7 @@ impl Relay {
 
     fn send_train(&mut self, now_ns: u64, leg: Leg) {
         let route = (leg.socket, &leg.to);
-        let result = self
-            .shaper
-            .send(now_ns, leg.lane, &mut self.port, route, &self.train);
+        let result = self.shaper.send(now_ns, leg.lane, &mut self.port, route, &self.train);
         self.counters.refused += u64::from(result.is_err());
         self.train.clear();
     }
@@ -281,8 +268,7 @@ impl Relay {
         } else {
             return Ok(None);
         };
-        self.waiter
-            .watch(self.port.socket_fd(routes + flow), routes + flow)?;
+        self.waiter.watch(self.port.socket_fd(routes + flow), routes + flow)?;
         let entry = Flow {
             client,
             client_ordinal: self.enrol(client),
@@ -301,26 +287,15 @@ impl Relay {
 
     fn most_idle(&self, now_ns: u64) -> Option<usize> {
         let idle_ns = u64::try_from(self.config.idle_after.as_nanos()).unwrap_or(u64::MAX);
-        let (index, flow) = self
-            .flows
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, flow)| flow.used_ns)?;
+        let (index, flow) = self.flows.iter().enumerate().min_by_key(|(_, flow)| flow.used_ns)?;
         (now_ns.saturating_sub(flow.used_ns) >= idle_ns).then_some(index)
     }
 
     fn forget(&mut self, flow: usize) {
-        let Flow {
-            client,
-            client_ordinal,
-            route,
-            ..
-        } = self.flows[flow];
+        let Flow { client, client_ordinal, route, .. } = self.flows[flow];
         self.by_client.remove(&(client, route));
         let place = &mut self.clients[client_ordinal];
-        *place = place
-            .map(|(client, flows)| (client, flows - 1))
-            .filter(|(_, flows)| *flows > 0);
+        *place = place.map(|(client, flows)| (client, flows - 1)).filter(|(_, flows)| *flows > 0);
     }
 
     /// The ordinal of a client, which has one more flow now.
@@ -351,11 +326,7 @@ struct Leg {
 }
 
 fn unspecified(ipv6: bool) -> IpAddr {
-    if ipv6 {
-        Ipv6Addr::UNSPECIFIED.into()
-    } else {
-        Ipv4Addr::UNSPECIFIED.into()
-    }
+    if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
 fn invalid(text: &str) -> io::Error {

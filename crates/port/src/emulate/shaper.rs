@@ -11,9 +11,12 @@ use fairway_wire::Ecn;
 use crate::emulate::model::{Decision, ModelCounters, PathModel};
 use crate::emulate::pool::{Pool, Route};
 use crate::emulate::spec::Spec;
-use crate::limits::{REORDER_HOLD_NS, SEGMENTS_MAX};
+use crate::limits::{REORDER_HOLD_NS, SEGMENTS_MAX, TRAIN_BYTES_MAX};
 use crate::memory::RawSlice;
 use crate::udp::{Address, Sent, Train, UdpPort};
+
+/// Room that every lane starts with, in packets. It grows where a path holds more.
+const HELD_ROOM: usize = 64;
 
 /// What emulated paths did, beside what their models counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +62,10 @@ struct Lane {
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// Released once so many packets were offered to the lane …
+    /// May go once so many packets were offered to the lane …
     after: u64,
+    /// … must go when it were so many …
+    before: u64,
     /// … or at this time.
     until_ns: u64,
     travelling: Travelling,
@@ -90,6 +95,7 @@ struct Outgoing {
     route: Option<Route>,
     /// Parcels that the train's packets are in, to be released once it is sent.
     parcels: Vec<u32>,
+    error: Option<io::Error>,
 }
 
 impl Shaper {
@@ -105,6 +111,7 @@ impl Shaper {
                 train: Train::new(SEGMENTS_MAX),
                 route: None,
                 parcels: Vec::new(),
+                error: None,
             },
             next_ns: u64::MAX,
         }
@@ -120,56 +127,31 @@ impl Shaper {
         train: &Train,
     ) -> io::Result<Sent> {
         self.open_lanes(lane);
-        if self.lanes[lane].clean {
+        let lane = &mut self.lanes[lane];
+        if lane.clean {
             return port.send(route.0, route.1, train);
         }
-        let mut route = Route {
-            socket: route.0,
-            to: *route.1,
-            ecn: train.ecn(),
-        };
+        let mut exit = Exit { port, store: &mut self.store, out: &mut self.out };
+        let mut route = Route { socket: route.0, to: *route.1, ecn: train.ecn() };
         for index in 0..train.len() {
-            let lane = &mut self.lanes[lane];
             let decision = lane.model.offer(now_ns, train.packet_len(index));
             lane.offered += 1;
-            route.ecn = if decision.marked && train.ecn() != Ecn::NotCapable {
-                Ecn::Congested
-            } else {
-                train.ecn()
-            };
-            let (header, payload) = (train.header(index), train.payload(index));
-            let at_once = decision.behind == 0 && decision.deliver_at_ns <= now_ns;
-            if decision.copies > 0 && at_once && lane.queue.is_empty() {
-                for _ in 0..decision.copies {
-                    self.out
-                        .push(port, &mut self.store, route, (header, payload), None)?;
-                }
-            } else if decision.copies > 0 {
-                if let Some(parcel) = self.store.hold(route, header, payload) {
-                    let Decision {
-                        deliver_at_ns,
-                        copies,
-                        behind,
-                        ..
-                    } = decision;
-                    let due = lane.take_in(
-                        Travelling {
-                            deliver_at_ns,
-                            parcel,
-                            copies,
-                        },
-                        behind,
-                    );
-                    self.next_ns = self.next_ns.min(due);
-                }
+            let marked = decision.marked && train.ecn() != Ecn::NotCapable;
+            route.ecn = if marked { Ecn::Congested } else { train.ecn() };
+            let packet = (train.header(index), train.payload(index));
+            if decision.copies > 0 {
+                let due = lane.take(now_ns, &decision, route, packet, &mut exit);
+                self.next_ns = self.next_ns.min(due);
             }
             if lane.next_after <= lane.offered {
-                let due = lane.let_go(now_ns, port, &mut self.store, &mut self.out)?;
+                let to_come = train.len() - 1 - index;
+                let due = lane.let_go(now_ns, to_come, train.segment_size(), &mut exit);
                 self.next_ns = self.next_ns.min(due);
             }
         }
-        self.flush(port)?;
-        Ok(Sent::All)
+        let result = exit.finish();
+        self.note_blocked();
+        result.map(|()| Sent::All)
     }
 
     /// Sends what is due by `now_ns`.
@@ -178,11 +160,10 @@ impl Shaper {
             return Ok(());
         }
         self.next_ns = u64::MAX;
-        for _ in 0..self.store.blocked.len() {
-            let Some(parcel) = self.store.blocked.pop_front() else {
-                break;
-            };
-            self.out.push_parcel(port, &mut self.store, parcel, 1)?;
+        let mut exit = Exit { port, store: &mut self.store, out: &mut self.out };
+        for _ in 0..exit.store.blocked.len() {
+            let Some(parcel) = exit.store.blocked.pop_front() else { break };
+            exit.push_parcel(parcel, 1);
         }
         for lane in &mut self.lanes {
             lane.expire(now_ns);
@@ -191,12 +172,13 @@ impl Shaper {
                     break;
                 }
                 lane.queue.pop_front();
-                self.out
-                    .push_parcel(port, &mut self.store, first.parcel, first.copies)?;
+                exit.push_parcel(first.parcel, first.copies);
             }
             self.next_ns = self.next_ns.min(lane.next_due());
         }
-        self.flush(port)
+        let result = exit.finish();
+        self.note_blocked();
+        result
     }
 
     /// When [`Shaper::release_due`] should next be called.
@@ -217,12 +199,11 @@ impl Shaper {
         }
     }
 
-    fn flush(&mut self, port: &mut UdpPort) -> io::Result<()> {
-        let result = self.out.flush(port, &mut self.store);
+    /// What the kernel had no room for is due at once.
+    fn note_blocked(&mut self) {
         if !self.store.blocked.is_empty() {
             self.next_ns = 0;
         }
-        result
     }
 
     fn open_lanes(&mut self, lane: usize) {
@@ -236,27 +217,40 @@ impl Shaper {
                 model,
                 clean,
                 offered: 0,
-                held: Vec::new(),
+                held: Vec::with_capacity(HELD_ROOM),
                 next_after: u64::MAX,
-                queue: VecDeque::new(),
+                queue: VecDeque::with_capacity(HELD_ROOM),
             });
         }
     }
 }
 
 impl Lane {
-    /// Keeps a packet; when something is due because of it.
-    fn take_in(&mut self, travelling: Travelling, behind: u32) -> u64 {
+    /// Takes a packet in: sends it, or keeps it. When something is due because of it.
+    fn take(
+        &mut self,
+        now_ns: u64,
+        decision: &Decision,
+        route: Route,
+        packet: (&[u8], RawSlice),
+        exit: &mut Exit<'_>,
+    ) -> u64 {
+        let Decision { deliver_at_ns, copies, behind, .. } = *decision;
+        if behind == 0 && deliver_at_ns <= now_ns && self.queue.is_empty() {
+            for _ in 0..copies {
+                exit.push(route, packet, None);
+            }
+            return u64::MAX;
+        }
+        let Some(parcel) = exit.store.hold(route, packet.0, packet.1) else { return u64::MAX };
+        let travelling = Travelling { deliver_at_ns, parcel, copies };
         if behind == 0 {
             return self.enqueue(travelling);
         }
         let after = self.offered + u64::from(behind);
-        let until_ns = travelling.deliver_at_ns + REORDER_HOLD_NS;
-        self.held.push(Held {
-            after,
-            until_ns,
-            travelling,
-        });
+        let before = self.offered + u64::from(self.model.conditions().reorder);
+        let until_ns = deliver_at_ns + REORDER_HOLD_NS;
+        self.held.push(Held { after, before, until_ns, travelling });
         self.next_after = self.next_after.min(after);
         until_ns
     }
@@ -270,35 +264,29 @@ impl Lane {
         travelling.deliver_at_ns
     }
 
-    /// Lets those go that enough others have passed; when something is due because of it.
-    fn let_go(
-        &mut self,
-        now_ns: u64,
-        port: &mut UdpPort,
-        store: &mut Store,
-        out: &mut Outgoing,
-    ) -> io::Result<u64> {
+    /// Lets those go that enough others have passed; when something is due because of it. One that
+    /// may wait longer does so if it would cost a call of its own: `to_come` packets of the train at
+    /// hand, of `full_len` bytes, still want to join the train that goes out.
+    fn let_go(&mut self, now_ns: u64, to_come: usize, full_len: usize, exit: &mut Exit<'_>) -> u64 {
         let mut due = u64::MAX;
         let mut index = 0;
         while index < self.held.len() {
-            if self.held[index].after > self.offered {
+            let Held { after, before, travelling, .. } = self.held[index];
+            let straight = travelling.deliver_at_ns <= now_ns && self.queue.is_empty();
+            let may_wait = straight && before > self.offered;
+            if after > self.offered || (may_wait && !exit.takes(travelling, to_come, full_len)) {
                 index += 1;
                 continue;
             }
-            let travelling = self.held.swap_remove(index).travelling;
-            if travelling.deliver_at_ns <= now_ns && self.queue.is_empty() {
-                out.push_parcel(port, store, travelling.parcel, travelling.copies)?;
+            self.held.swap_remove(index);
+            if straight {
+                exit.push_parcel(travelling.parcel, travelling.copies);
             } else {
                 due = due.min(self.enqueue(travelling));
             }
         }
-        self.next_after = self
-            .held
-            .iter()
-            .map(|held| held.after)
-            .min()
-            .unwrap_or(u64::MAX);
-        Ok(due)
+        self.find_next_after();
+        due
     }
 
     /// Sends those on their way that were held long enough.
@@ -312,25 +300,16 @@ impl Lane {
             let held = self.held.swap_remove(index);
             self.enqueue(held.travelling);
         }
-        self.next_after = self
-            .held
-            .iter()
-            .map(|held| held.after)
-            .min()
-            .unwrap_or(u64::MAX);
+        self.find_next_after();
+    }
+
+    fn find_next_after(&mut self) {
+        self.next_after = self.held.iter().map(|held| held.after).min().unwrap_or(u64::MAX);
     }
 
     fn next_due(&self) -> u64 {
-        let queued = self
-            .queue
-            .front()
-            .map_or(u64::MAX, |first| first.deliver_at_ns);
-        self.held
-            .iter()
-            .map(|held| held.until_ns)
-            .min()
-            .unwrap_or(u64::MAX)
-            .min(queued)
+        let queued = self.queue.front().map_or(u64::MAX, |first| first.deliver_at_ns);
+        self.held.iter().map(|held| held.until_ns).min().unwrap_or(u64::MAX).min(queued)
     }
 }
 
@@ -342,78 +321,91 @@ impl Store {
     }
 }
 
-impl Outgoing {
-    /// Adds a packet, after sending the train so far if it can't take this one. `parcel` is where
-    /// the packet's bytes are, if they are ours; it is released when they are sent.
-    fn push(
-        &mut self,
-        port: &mut UdpPort,
-        store: &mut Store,
-        route: Route,
-        packet: (&[u8], RawSlice),
-        parcel: Option<u32>,
-    ) -> io::Result<()> {
+/// The way out, for the time of one call. Nothing may be left in the train when the call ends, because
+/// the payload it names is only valid during the call: so errors are kept until [`Exit::finish`].
+struct Exit<'a> {
+    port: &'a mut UdpPort,
+    store: &'a mut Store,
+    out: &'a mut Outgoing,
+}
+
+impl Exit<'_> {
+    /// Adds a packet, after sending the train so far if it can't take this one. `parcel` is where the
+    /// packet's bytes are, if they are ours; it is released when they are sent.
+    fn push(&mut self, route: Route, packet: (&[u8], RawSlice), parcel: Option<u32>) {
         let (header, payload) = packet;
-        let fits = self.route == Some(route)
-            && self.train.len() < port.features().segments_max
-            && self.train.check(header.len() + payload.len()).is_ok();
-        let mut result = Ok(());
-        if !fits {
-            result = self.flush(port, store);
-            self.route = Some(route);
-            self.train.set_ecn(route.ecn);
+        let len = header.len() + payload.len();
+        if !self.joins(route, len) || self.out.train.len() >= self.segments_max() {
+            self.flush();
+            self.out.route = Some(route);
+            self.out.train.set_ecn(route.ecn);
         }
         // Fits an empty train: it came from one, or from a receive call that takes no more.
-        if self.train.push(header, payload).is_err() {
-            store.refused += 1;
+        if self.out.train.push(header, payload).is_err() {
+            self.store.refused += 1;
         }
-        self.parcels.extend(parcel);
-        result
+        self.out.parcels.extend(parcel);
     }
 
-    fn push_parcel(
-        &mut self,
-        port: &mut UdpPort,
-        store: &mut Store,
-        number: u32,
-        copies: u8,
-    ) -> io::Result<()> {
-        let mut result = Ok(());
+    fn push_parcel(&mut self, number: u32, copies: u8) {
         for copy in 0..copies {
-            let parcel = store.pool.get(number);
+            let parcel = self.store.pool.get(number);
             let route = parcel.route;
             // SAFETY: the parcel's bytes stay where they are until it is released, which happens
             // when the train they are pushed to was sent.
             let bytes = unsafe { RawSlice::new(parcel.bytes.as_ptr(), parcel.bytes.len()) };
             let last = (copy + 1 == copies).then_some(number);
-            let pushed = self.push(port, store, route, (&[], bytes), last);
-            result = result.and(pushed);
+            self.push(route, (&[], bytes), last);
         }
-        result
+    }
+
+    /// True if a held packet can join the train without keeping out any of the `to_come` packets of
+    /// `full_len` bytes that follow.
+    fn takes(&self, travelling: Travelling, to_come: usize, full_len: usize) -> bool {
+        let parcel = self.store.pool.get(travelling.parcel);
+        let len = parcel.bytes.len();
+        let train = &self.out.train;
+        let most = self.segments_max().min(TRAIN_BYTES_MAX / full_len.max(len));
+        let joins = self.out.route.is_none() || self.joins(parcel.route, len);
+        joins
+            && train.len() + usize::from(travelling.copies) + to_come <= most
+            && (len == full_len || to_come == 0)
+    }
+
+    fn joins(&self, route: Route, len: usize) -> bool {
+        self.out.route == Some(route) && self.out.train.check(len).is_ok()
+    }
+
+    fn segments_max(&self) -> usize {
+        self.port.features().segments_max
     }
 
     /// Sends the train, if there is one. What the kernel has no room for is kept.
-    fn flush(&mut self, port: &mut UdpPort, store: &mut Store) -> io::Result<()> {
-        let Some(route) = self.route.take() else {
-            return Ok(());
-        };
-        let result = port.send(route.socket, &route.to, &self.train);
-        if let Ok(Sent::Blocked { sent }) = result {
-            for index in sent..self.train.len() {
-                let (header, payload) = (self.train.header(index), self.train.payload(index));
-                let parcel = store.hold(route, header, payload);
-                store.blocked.extend(parcel);
+    fn flush(&mut self) {
+        let Outgoing { train, route, parcels, error } = &mut *self.out;
+        let Some(route) = route.take() else { return };
+        match self.port.send(route.socket, &route.to, train) {
+            Ok(Sent::All) => {}
+            Ok(Sent::Blocked { sent }) => {
+                for index in sent..train.len() {
+                    let parcel = self.store.hold(route, train.header(index), train.payload(index));
+                    self.store.blocked.extend(parcel);
+                }
+            }
+            Err(failure) => {
+                self.store.refused += train.len() as u64;
+                error.get_or_insert(failure);
             }
         }
-        store.refused += if result.is_err() {
-            self.train.len() as u64
-        } else {
-            0
-        };
-        self.train.clear();
-        for parcel in self.parcels.drain(..) {
-            store.pool.release(parcel);
+        train.clear();
+        for parcel in parcels.drain(..) {
+            self.store.pool.release(parcel);
         }
-        result.map(|_| ())
+    }
+
+    /// Sends the last train; the first error since the beginning.
+    fn finish(mut self) -> io::Result<()> {
+        self.flush();
+        self.out.error.take().map_or(Ok(()), Err)
     }
 }

@@ -163,19 +163,12 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let mut clauses = Vec::new();
-        for part in text
-            .split(';')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
+        for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             let (path, settings) = match part.split_once(':') {
                 None => (None, part),
                 Some((path, settings)) => (parse_path(path.trim())?, settings),
             };
-            let mut clause = Clause {
-                path,
-                settings: Settings::default(),
-            };
+            let mut clause = Clause { path, settings: Settings::default() };
             for setting in settings.split(',') {
                 clause.settings.set(setting.trim())?;
             }
@@ -203,11 +196,7 @@ fn parse_window(text: &str) -> Result<Window, SpecError> {
         "" => u64::MAX,
         end => parse(end, quantity::time, WINDOW)?,
     };
-    if from_ns < until_ns {
-        Ok(Window { from_ns, until_ns })
-    } else {
-        Err(wrong(text, WINDOW))
-    }
+    if from_ns < until_ns { Ok(Window { from_ns, until_ns }) } else { Err(wrong(text, WINDOW)) }
 }
 
 fn parse<T>(
@@ -223,19 +212,12 @@ fn positions(text: &str) -> Option<u32> {
 }
 
 fn wrong(text: &str, accepted: &'static str) -> SpecError {
-    SpecError {
-        text: text.trim().to_owned(),
-        accepted,
-    }
+    SpecError { text: text.trim().to_owned(), accepted }
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "in the description of paths, '{}' is not {}",
-            self.text, self.accepted
-        )
+        write!(f, "in the description of paths, '{}' is not {}", self.text, self.accepted)
     }
 }
 
@@ -271,15 +253,9 @@ impl fmt::Display for Settings {
         put("jitter=", self.jitter_ns.map(Time).as_ref().map(|v| v as _))?;
         put("loss=", self.loss.map(Fraction).as_ref().map(|v| v as _))?;
         put("reorder=", self.reorder.as_ref().map(|v| v as _))?;
-        put(
-            "dup=",
-            self.duplication.map(Fraction).as_ref().map(|v| v as _),
-        )?;
+        put("dup=", self.duplication.map(Fraction).as_ref().map(|v| v as _))?;
         put("rate=", self.rate.map(Rate).as_ref().map(|v| v as _))?;
-        put(
-            "queue=",
-            self.queue_bytes.map(Size).as_ref().map(|v| v as _),
-        )?;
+        put("queue=", self.queue_bytes.map(Size).as_ref().map(|v| v as _))?;
         put("ecn=", self.ecn_bytes.map(Size).as_ref().map(|v| v as _))?;
         for window in &self.blackholes {
             put("blackhole@", Some(window))?;
@@ -291,10 +267,6 @@ impl fmt::Display for Settings {
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}..", Time(self.from_ns))?;
-        if self.until_ns == u64::MAX {
-            Ok(())
-        } else {
-            write!(f, "{}", Time(self.until_ns))
-        }
+        if self.until_ns == u64::MAX { Ok(()) } else { write!(f, "{}", Time(self.until_ns)) }
     }
 }

@@ -21,10 +21,7 @@ impl Address {
     const BYTES: usize = size_of::<libc::sockaddr_in6>();
 
     /// No address yet: to be filled by the kernel.
-    pub(crate) const UNSPECIFIED: Address = Address {
-        bytes: [0; Self::BYTES],
-        len: 0,
-    };
+    pub(crate) const UNSPECIFIED: Address = Address { bytes: [0; Self::BYTES], len: 0 };
 
     /// True for IPv6.
     pub fn is_ipv6(&self) -> bool {
@@ -123,10 +120,6 @@ impl fmt::Debug for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.len == 0 {
-            f.write_str("(none)")
-        } else {
-            SocketAddr::from(*self).fmt(f)
-        }
+        if self.len == 0 { f.write_str("(none)") } else { SocketAddr::from(*self).fmt(f) }
     }
 }

@@ -14,10 +14,7 @@ impl Control {
     const BYTES: usize = 128;
 
     pub(super) const fn new() -> Self {
-        Control {
-            bytes: [0; Self::BYTES],
-            len: 0,
-        }
+        Control { bytes: [0; Self::BYTES], len: 0 }
     }
 
     /// Asks the kernel to cut the bytes into segments of `size`.
@@ -55,10 +52,7 @@ impl Control {
         let (space, len) = unsafe { (libc::CMSG_SPACE(size), libc::CMSG_LEN(size)) };
         // SAFETY: as above.
         let data_offset = unsafe { libc::CMSG_LEN(0) } as usize;
-        assert!(
-            self.len + space as usize <= Self::BYTES,
-            "ancillary data overflows"
-        );
+        assert!(self.len + space as usize <= Self::BYTES, "ancillary data overflows");
         // SAFETY: the message fits, checked above; `self` is aligned to 8 and every space is a
         // multiple of 8, so the header is aligned; the value is written unaligned.
         unsafe {

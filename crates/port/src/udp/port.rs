@@ -73,10 +73,7 @@ impl UdpPort {
     /// The address is not ours, a port number is taken or past 65,535, no socket was asked for, or
     /// the kernel refuses. The error names the address.
     pub fn bind(config: &UdpConfig) -> io::Result<Self> {
-        let last = config
-            .sockets
-            .checked_sub(1)
-            .ok_or_else(|| invalid("no socket asked for"))?;
+        let last = config.sockets.checked_sub(1).ok_or_else(|| invalid("no socket asked for"))?;
         if config.first_port != 0 && usize::from(config.first_port) + last > 65_535 {
             return Err(invalid("port numbers past 65535"));
         }
@@ -84,10 +81,7 @@ impl UdpPort {
             sockets: Vec::with_capacity(config.sockets),
             addresses: Vec::with_capacity(config.sockets),
             buffer_bytes: config.buffer_bytes,
-            granted: Granted {
-                send_bytes: 0,
-                receive_bytes: 0,
-            },
+            granted: Granted { send_bytes: 0, receive_bytes: 0 },
             features: Features {
                 segmentation: true,
                 coalescing: true,
@@ -192,10 +186,7 @@ impl UdpPort {
 
     fn open(&mut self, address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
         let socket = bound_socket(&address.into()).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("can't open a UDP socket on {address}: {error}"),
-            )
+            io::Error::new(error.kind(), format!("can't open a UDP socket on {address}: {error}"))
         })?;
         self.configure(&socket, address.is_ipv6())?;
         let bound = local_address(&socket)?.into();
@@ -204,10 +195,9 @@ impl UdpPort {
 
     fn configure(&mut self, socket: &OwnedFd, ipv6: bool) -> io::Result<()> {
         let wanted = libc::c_int::try_from(self.buffer_bytes).unwrap_or(libc::c_int::MAX);
-        for (plain, force) in [
-            (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
-            (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
-        ] {
+        for (plain, force) in
+            [(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE)]
+        {
             set(socket, libc::SOL_SOCKET, plain, wanted)?;
             // Past the system's limit for those who may; for others the limit stands.
             let _ = set(socket, libc::SOL_SOCKET, force, wanted);
@@ -216,10 +206,7 @@ impl UdpPort {
             let granted = |option| get(socket, libc::SOL_SOCKET, option).map(|n| n.max(0) as usize);
             let send_bytes = granted(libc::SO_SNDBUF)?;
             let receive_bytes = granted(libc::SO_RCVBUF)?;
-            self.granted = Granted {
-                send_bytes,
-                receive_bytes,
-            };
+            self.granted = Granted { send_bytes, receive_bytes };
         }
         self.features.coalescing &= set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         let ecn = ecn_bits(Ecn::Capable);
@@ -265,10 +252,8 @@ fn takes_long_trains(ipv6: bool) -> bool {
     let bytes = [0u8; SEGMENTS_MAX];
     // SAFETY: `bytes` outlives the call below.
     let slice = unsafe { RawSlice::new(bytes.as_ptr(), bytes.len()) };
-    let mut piece = libc::iovec {
-        iov_base: slice.as_ptr().cast_mut().cast(),
-        iov_len: slice.len(),
-    };
+    let mut piece =
+        libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len: slice.len() };
     let mut control = Control::new();
     control.push_segment_size(1);
     let mut message = empty_message();

@@ -34,11 +34,7 @@ impl Default for Scatter {
 impl Scatter {
     /// An empty plan. Takes all memory it will need.
     pub fn new() -> Self {
-        Scatter {
-            header_len: 1,
-            payload_len: 1,
-            targets: Vec::with_capacity(SEGMENTS_MAX),
-        }
+        Scatter { header_len: 1, payload_len: 1, targets: Vec::with_capacity(SEGMENTS_MAX) }
     }
 
     /// Starts a new plan, for packets of these two lengths (in bytes, neither zero).
@@ -46,10 +42,7 @@ impl Scatter {
     /// # Panics
     /// If a length is zero or the header is longer than [`HEADER_BYTES_MAX`].
     pub fn restart(&mut self, header_len: usize, payload_len: usize) {
-        assert!(
-            (1..=HEADER_BYTES_MAX).contains(&header_len),
-            "a header of {header_len} bytes"
-        );
+        assert!((1..=HEADER_BYTES_MAX).contains(&header_len), "a header of {header_len} bytes");
         assert!(payload_len > 0, "a plan without payload");
         self.header_len = header_len;
         self.payload_len = payload_len;
@@ -63,15 +56,9 @@ impl Scatter {
     /// # Panics
     /// If the target is longer than `payload_len`, or empty.
     pub fn push(&mut self, target: RawSliceMut) -> bool {
-        assert!(
-            target.len() <= self.payload_len,
-            "a target longer than the payload"
-        );
+        assert!(target.len() <= self.payload_len, "a target longer than the payload");
         assert!(!target.is_empty(), "an empty target");
-        let closed = self
-            .targets
-            .last()
-            .is_some_and(|last| last.len() < self.payload_len);
+        let closed = self.targets.last().is_some_and(|last| last.len() < self.payload_len);
         let end = (self.targets.len() + 1) * (self.header_len + self.payload_len);
         if closed || self.targets.len() == SEGMENTS_MAX || end > LINEAR_BYTES {
             return false;
@@ -166,16 +153,8 @@ impl ReceiveBuffer {
         len: usize,
         coalesced: usize,
     ) -> Arrival<'_> {
-        let segment_size = if coalesced == 0 || coalesced > len {
-            len
-        } else {
-            coalesced
-        };
-        let segments = if len == 0 {
-            1
-        } else {
-            len.div_ceil(segment_size)
-        };
+        let segment_size = if coalesced == 0 || coalesced > len { len } else { coalesced };
+        let segments = if len == 0 { 1 } else { len.div_ceil(segment_size) };
         let planned = !self.targets.is_empty();
         let stride = self.header_len + self.payload_len;
         // A lone packet may be shorter than planned, like the last of a run.
@@ -295,9 +274,7 @@ impl Arrival<'_> {
     pub fn header(&self, index: usize) -> &[u8] {
         let len = self.segment_len(index);
         if self.in_place(index) {
-            self.buffer
-                .headers
-                .bytes(index * HEADER_BYTES_MAX, self.buffer.header_len.min(len))
+            self.buffer.headers.bytes(index * HEADER_BYTES_MAX, self.buffer.header_len.min(len))
         } else {
             self.buffer.linear.bytes(index * self.segment_size, len)
         }
@@ -306,11 +283,7 @@ impl Arrival<'_> {
     /// Bytes of packet `index` that lie in its target; zero if it is not in place.
     pub fn payload_len(&self, index: usize) -> usize {
         let len = self.segment_len(index);
-        if self.in_place(index) {
-            len.saturating_sub(self.buffer.header_len)
-        } else {
-            0
-        }
+        if self.in_place(index) { len.saturating_sub(self.buffer.header_len) } else { 0 }
     }
 
     /// The whole packet `index`.
@@ -326,8 +299,7 @@ impl Arrival<'_> {
     /// that each is contiguous and [`Arrival::segment`] gives it.
     pub fn rescue(&mut self, first: usize) {
         if first < self.in_place {
-            self.buffer
-                .gather(first, self.len.min(self.in_place * self.segment_size));
+            self.buffer.gather(first, self.len.min(self.in_place * self.segment_size));
             self.buffer.rescued += (self.in_place - first) as u64;
             self.in_place = first;
         }
@@ -353,8 +325,7 @@ impl Arrival<'_> {
         // already in its place in the linear part.
         let room = self.buffer.header_len + self.buffer.targets[last].len();
         if self.segment_len(last) > room {
-            self.buffer
-                .gather(last, self.len.min(last * self.segment_size + room));
+            self.buffer.gather(last, self.len.min(last * self.segment_size + room));
             self.buffer.rescued += 1;
             return last;
         }
@@ -363,10 +334,7 @@ impl Arrival<'_> {
 }
 
 fn piece(base: *mut u8, len: usize) -> libc::iovec {
-    libc::iovec {
-        iov_base: base.cast(),
-        iov_len: len,
-    }
+    libc::iovec { iov_base: base.cast(), iov_len: len }
 }
 
 impl fmt::Debug for Scatter {

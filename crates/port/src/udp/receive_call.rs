@@ -55,10 +55,7 @@ impl UdpPort {
     ) -> io::Result<Option<(usize, Address)>> {
         let mut from = Address::UNSPECIFIED;
         let mut control = Control::new();
-        let mut piece = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
+        let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let mut message = empty_message();
         message.msg_iov = &mut piece;
         message.msg_iovlen = 1;

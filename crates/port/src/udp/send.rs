@@ -39,11 +39,7 @@ pub struct PacketTooLong {
 
 impl fmt::Display for PacketTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PacketTooLong {
-            packet_bytes,
-            overhead_bytes,
-            mtu_bytes,
-        } = self;
+        let PacketTooLong { packet_bytes, overhead_bytes, mtu_bytes } = self;
         write!(
             f,
             "a packet of {packet_bytes} bytes and {overhead_bytes} bytes of IP and UDP headers does \
@@ -64,9 +60,7 @@ unsafe impl Send for SingleFile {}
 
 impl SingleFile {
     pub(super) fn new() -> Self {
-        SingleFile {
-            messages: Vec::with_capacity(SEGMENTS_MAX),
-        }
+        SingleFile { messages: Vec::with_capacity(SEGMENTS_MAX) }
     }
 }
 
@@ -202,10 +196,7 @@ impl UdpPort {
         for index in 0..train.len() {
             let mut message = message_to(to, train.pieces_of(index));
             control.attach(&mut message);
-            self.single_file.messages.push(libc::mmsghdr {
-                msg_hdr: message,
-                msg_len: 0,
-            });
+            self.single_file.messages.push(libc::mmsghdr { msg_hdr: message, msg_len: 0 });
         }
         let mut sent = 0;
         let mut attempts = 0;
@@ -213,9 +204,7 @@ impl UdpPort {
             self.counters.send_calls += 1;
             match self.send_many(socket, sent) {
                 Ok(count) => {
-                    let bytes = (sent..sent + count)
-                        .map(|index| train.packet_len(index))
-                        .sum();
+                    let bytes = (sent..sent + count).map(|index| train.packet_len(index)).sum();
                     self.count_sent(count, bytes);
                     sent += count;
                     continue;
@@ -265,11 +254,7 @@ impl UdpPort {
         let local = self.local_addrs()[socket].ip();
         let mtu_bytes = route_mtu(local, to).unwrap_or(0);
         let overhead_bytes = to.header_overhead();
-        let detail = PacketTooLong {
-            packet_bytes,
-            overhead_bytes,
-            mtu_bytes,
-        };
+        let detail = PacketTooLong { packet_bytes, overhead_bytes, mtu_bytes };
         io::Error::new(io::ErrorKind::InvalidInput, detail)
     }
 }

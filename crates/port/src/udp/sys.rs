@@ -8,11 +8,7 @@ use crate::udp::address::Address;
 
 /// -1 becomes the error that the system call left.
 pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// A non-blocking UDP socket of the family of `address`, bound to it.
@@ -64,13 +60,7 @@ pub(super) fn set(
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: `len` bytes of `value` are read.
     check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            len,
-        )
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
     })?;
     Ok(())
 }
@@ -85,13 +75,7 @@ pub(super) fn get(
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: at most `len` bytes are written to `value`.
     check(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw mut value).cast(),
-            &mut len,
-        )
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &mut len)
     })?;
     Ok(value)
 }

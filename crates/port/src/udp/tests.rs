@@ -26,24 +26,12 @@ struct Pair {
 
 impl Pair {
     fn new(ip: IpAddr) -> Self {
-        let config = UdpConfig {
-            bind: ip,
-            first_port: 0,
-            sockets: 2,
-            buffer_bytes: 1 << 20,
-        };
+        let config = UdpConfig { bind: ip, first_port: 0, sockets: 2, buffer_bytes: 1 << 20 };
         let left = UdpPort::bind(&config).expect("bind left");
         let right = UdpPort::bind(&config).expect("bind right");
         let to = right.local_addrs()[1].into();
         let waiter = right.waiter().expect("waiter");
-        Pair {
-            left,
-            right,
-            to,
-            waiter,
-            buffer: ReceiveBuffer::new(),
-            ready: Vec::new(),
-        }
+        Pair { left, right, to, waiter, buffer: ReceiveBuffer::new(), ready: Vec::new() }
     }
 
     /// Waits, with a deadline, until socket 1 of the right port has something.
@@ -62,18 +50,12 @@ impl Pair {
     fn send(&mut self, packets: &Packets) {
         let mut train = self.left.new_train();
         packets.load(&mut train);
-        assert_eq!(
-            self.left.send(0, &self.to, &train).expect("send"),
-            Sent::All
-        );
+        assert_eq!(self.left.send(0, &self.to, &train).expect("send"), Sent::All);
     }
 
     fn receive(&mut self, plan: Option<&Scatter>) -> Arrival<'_> {
         self.await_arrival();
-        self.right
-            .receive(1, &mut self.buffer, plan)
-            .expect("receive")
-            .expect("an arrival")
+        self.right.receive(1, &mut self.buffer, plan).expect("receive").expect("an arrival")
     }
 
     /// Receives without a plan until `count` packets came, however they were coalesced.
@@ -100,11 +82,7 @@ impl Packets {
         let fill = |salt: usize, len: usize| (0..len).map(|i| (i * 7 + salt * 31) as u8).collect();
         Packets {
             headers: (0..lengths.len()).map(|i| fill(i + 100, HEADER)).collect(),
-            payloads: lengths
-                .iter()
-                .enumerate()
-                .map(|(i, &len)| fill(i, len))
-                .collect(),
+            payloads: lengths.iter().enumerate().map(|(i, &len)| fill(i, len)).collect(),
         }
     }
 
@@ -116,8 +94,7 @@ impl Packets {
 
     fn whole(&self) -> Vec<Vec<u8>> {
         let both = self.headers.iter().zip(&self.payloads);
-        both.map(|(header, payload)| [header.as_slice(), payload].concat())
-            .collect()
+        both.map(|(header, payload)| [header.as_slice(), payload].concat()).collect()
     }
 }
 
@@ -154,15 +131,9 @@ fn trains_cross_whole_over_both_families() {
         pair.send(&packets);
         assert_eq!(pair.receive_packets(40), packets.whole());
         assert_eq!(pair.left.counters().packets_sent, 40);
-        assert_eq!(
-            pair.left.counters().bytes_sent,
-            40 * (HEADER + PAYLOAD) as u64
-        );
+        assert_eq!(pair.left.counters().bytes_sent, 40 * (HEADER + PAYLOAD) as u64);
         assert_eq!(pair.right.counters().packets_received, 40);
-        assert_eq!(
-            pair.right.counters().bytes_received,
-            40 * (HEADER + PAYLOAD) as u64
-        );
+        assert_eq!(pair.right.counters().bytes_received, 40 * (HEADER + PAYLOAD) as u64);
     }
 }
 
@@ -174,10 +145,7 @@ fn an_arrival_names_its_sender() {
         let expected: Address = pair.left.local_addrs()[0].into();
         let arrival = pair.receive(None);
         assert_eq!(*arrival.from(), expected);
-        assert_eq!(
-            SocketAddr::from(*arrival.from()),
-            SocketAddr::from(expected)
-        );
+        assert_eq!(SocketAddr::from(*arrival.from()), SocketAddr::from(expected));
     }
 }
 
@@ -230,12 +198,7 @@ fn a_wrong_guess_is_rescued_from_any_packet_on() {
         for index in 0..5 {
             assert_eq!(arrival.segment(index), packets.whole()[index]);
         }
-        assert!(
-            pair.right
-                .receive(1, &mut pair.buffer, None)
-                .expect("receive")
-                .is_none()
-        );
+        assert!(pair.right.receive(1, &mut pair.buffer, None).expect("receive").is_none());
         assert_eq!(pair.right.counters().segments_rescued, 5);
         assert_eq!(pair.right.counters().segments_scattered, 0);
     }
@@ -253,11 +216,7 @@ fn packets_of_another_length_are_brought_into_line() {
         assert!(!arrival.is_scattered());
         assert_eq!(arrival.segment_size(), HEADER + len);
         for (index, whole) in packets.whole().iter().enumerate() {
-            assert_eq!(
-                arrival.segment(index),
-                whole,
-                "length {len}, packet {index}"
-            );
+            assert_eq!(arrival.segment(index), whole, "length {len}, packet {index}");
         }
     }
 }
@@ -366,19 +325,11 @@ fn a_train_refuses_what_would_be_cut_wrong() {
     let mut train = Train::new(128);
     let bytes = vec![0u8; TRAIN_BYTES_MAX];
     train.push(&[0; 10], raw(&bytes[..90])).expect("first");
-    assert_eq!(
-        train.push(&[0; 10], raw(&bytes[..91])),
-        Err(DoesNotFit::Longer)
-    );
-    train
-        .push(&[0; 100], RawSlice::EMPTY)
-        .expect("header only, same length");
+    assert_eq!(train.push(&[0; 10], raw(&bytes[..91])), Err(DoesNotFit::Longer));
+    train.push(&[0; 100], RawSlice::EMPTY).expect("header only, same length");
     train.push(&[], raw(&bytes[..99])).expect("shorter");
     assert_eq!(train.push(&[], raw(&bytes[..99])), Err(DoesNotFit::Closed));
-    assert_eq!(
-        (train.len(), train.bytes(), train.segment_size()),
-        (3, 299, 100)
-    );
+    assert_eq!((train.len(), train.bytes(), train.segment_size()), (3, 299, 100));
     train.clear();
     assert_eq!(train.push(&[1], raw(&bytes)), Err(DoesNotFit::Bytes));
     train.push(&[], raw(&bytes)).expect("exactly the most");
@@ -389,26 +340,14 @@ fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
     // The loopback interface takes 65,536 bytes, more than a datagram can have: so this needs a
     // link with a smaller MTU, and looks for one among the routes of this host.
     let pair = Pair::new(V4);
-    let mtu = pair
-        .left
-        .mtu_towards(&SocketAddr::from(pair.to))
-        .expect("mtu");
+    let mtu = pair.left.mtu_towards(&SocketAddr::from(pair.to)).expect("mtu");
     assert!(mtu >= 1280);
-    let error = PacketTooLong {
-        packet_bytes: 9000,
-        overhead_bytes: 28,
-        mtu_bytes: 1500,
-    };
+    let error = PacketTooLong { packet_bytes: 9000, overhead_bytes: 28, mtu_bytes: 1500 };
     let text = error.to_string();
     assert!(text.contains("9000") && text.contains("1500"), "{text}");
 
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let config = UdpConfig {
-        bind: any,
-        first_port: 0,
-        sockets: 1,
-        buffer_bytes: 1 << 20,
-    };
+    let config = UdpConfig { bind: any, first_port: 0, sockets: 1, buffer_bytes: 1 << 20 };
     let mut port = UdpPort::bind(&config).expect("bind");
     // A documentation address (RFC 5737): routed, if at all, over a real link; nobody answers.
     let remote: SocketAddr = "198.51.100.1:9".parse().expect("address");
@@ -423,28 +362,15 @@ fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
         let size = if count == 1 { 60_000 } else { 30_000 };
         let mut train = port.new_train();
         for _ in 0..count {
-            train
-                .push(&[0; 8], raw(&payload[..size]))
-                .expect("fits the train");
+            train.push(&[0; 8], raw(&payload[..size])).expect("fits the train");
         }
-        let error = port
-            .send(0, &remote.into(), &train)
-            .expect_err("too long for the link");
-        let detail = error
-            .get_ref()
-            .and_then(|e| e.downcast_ref::<PacketTooLong>());
+        let error = port.send(0, &remote.into(), &train).expect_err("too long for the link");
+        let detail = error.get_ref().and_then(|e| e.downcast_ref::<PacketTooLong>());
         let overhead_bytes = 28;
-        let expected = PacketTooLong {
-            packet_bytes: size + 8,
-            overhead_bytes,
-            mtu_bytes: mtu,
-        };
+        let expected = PacketTooLong { packet_bytes: size + 8, overhead_bytes, mtu_bytes: mtu };
         assert_eq!(detail, Some(&expected));
     }
-    assert!(
-        port.features().segmentation,
-        "too long is not a refusal to segment"
-    );
+    assert!(port.features().segmentation, "too long is not a refusal to segment");
 }
 
 #[test]
@@ -455,11 +381,7 @@ fn peeking_leaves_the_packet_there() {
     assert!(pair.right.peek(1, &mut bytes).expect("peek").is_none());
     pair.send(&packets);
     pair.await_arrival();
-    let (len, from) = pair
-        .right
-        .peek(1, &mut bytes)
-        .expect("peek")
-        .expect("something");
+    let (len, from) = pair.right.peek(1, &mut bytes).expect("peek").expect("something");
     assert_eq!((len, from), (30, pair.left.local_addrs()[0].into()));
     assert_eq!(bytes[..], packets.whole()[0][..30]);
     assert_eq!(pair.receive(None).segment(0), packets.whole()[0]);
@@ -476,17 +398,9 @@ fn an_unreachable_peer_does_not_end_the_port() {
     let mut train = pair.left.new_train();
     packets.load(&mut train);
     for _ in 0..3 {
-        assert_eq!(
-            pair.left.send(0, &gone, &train).expect("survives"),
-            Sent::All
-        );
+        assert_eq!(pair.left.send(0, &gone, &train).expect("survives"), Sent::All);
     }
-    assert!(
-        pair.left
-            .receive(0, &mut ReceiveBuffer::new(), None)
-            .expect("survives")
-            .is_none()
-    );
+    assert!(pair.left.receive(0, &mut ReceiveBuffer::new(), None).expect("survives").is_none());
     pair.send(&packets);
     assert_eq!(pair.receive(None).segment(0), packets.whole()[0]);
 }
@@ -494,18 +408,9 @@ fn an_unreachable_peer_does_not_end_the_port() {
 #[test]
 fn ports_are_consecutive_when_asked_for() {
     // Another program may take a number meanwhile, so a few are tried.
-    let mut config = UdpConfig {
-        bind: V4,
-        first_port: 0,
-        sockets: 4,
-        buffer_bytes: 1 << 16,
-    };
+    let mut config = UdpConfig { bind: V4, first_port: 0, sockets: 4, buffer_bytes: 1 << 16 };
     for _ in 0..20 {
-        let probe = UdpPort::bind(&UdpConfig {
-            sockets: 1,
-            ..config
-        })
-        .expect("bind");
+        let probe = UdpPort::bind(&UdpConfig { sockets: 1, ..config }).expect("bind");
         config.first_port = probe.local_addrs()[0].port().min(65_000);
         drop(probe);
         let bound = UdpPort::bind(&config);
@@ -523,34 +428,13 @@ fn ports_are_consecutive_when_asked_for() {
 
 #[test]
 fn a_port_out_of_range_or_taken_is_an_error_that_names_it() {
-    let none = UdpConfig {
-        bind: V4,
-        first_port: 0,
-        sockets: 0,
-        buffer_bytes: 1 << 16,
-    };
+    let none = UdpConfig { bind: V4, first_port: 0, sockets: 0, buffer_bytes: 1 << 16 };
     assert!(UdpPort::bind(&none).is_err());
-    assert!(
-        UdpPort::bind(&UdpConfig {
-            first_port: 65_530,
-            sockets: 10,
-            ..none
-        })
-        .is_err()
-    );
+    assert!(UdpPort::bind(&UdpConfig { first_port: 65_530, sockets: 10, ..none }).is_err());
     let port = UdpPort::bind(&UdpConfig { sockets: 1, ..none }).expect("bind");
     let number = port.local_addrs()[0].port();
-    let taken = UdpPort::bind(&UdpConfig {
-        first_port: number,
-        sockets: 1,
-        ..none
-    });
-    assert!(
-        taken
-            .expect_err("taken")
-            .to_string()
-            .contains(&number.to_string())
-    );
+    let taken = UdpPort::bind(&UdpConfig { first_port: number, sockets: 1, ..none });
+    assert!(taken.expect_err("taken").to_string().contains(&number.to_string()));
 }
 
 #[test]
@@ -566,37 +450,19 @@ fn a_doorbell_ends_a_wait_from_another_thread() {
     let bell = waiter.doorbell();
     let mut ready = Vec::new();
     let ringer = std::thread::spawn(move || bell.ring());
-    let woken = waiter
-        .wait(Some(Duration::from_secs(10)), &mut ready)
-        .expect("wait");
+    let woken = waiter.wait(Some(Duration::from_secs(10)), &mut ready).expect("wait");
     ringer.join().expect("ringer");
-    assert_eq!(
-        woken,
-        Woken {
-            sockets: 0,
-            rung: true
-        }
-    );
+    assert_eq!(woken, Woken { sockets: 0, rung: true });
     // One wait takes all rings.
-    assert_eq!(
-        waiter.ready_now(&mut ready).expect("wait"),
-        Woken::default()
-    );
+    assert_eq!(waiter.ready_now(&mut ready).expect("wait"), Woken::default());
     // A timeout below a millisecond ends the wait too.
-    let woken = waiter
-        .wait(Some(Duration::from_nanos(1500)), &mut ready)
-        .expect("wait");
+    let woken = waiter.wait(Some(Duration::from_nanos(1500)), &mut ready).expect("wait");
     assert_eq!(woken, Woken::default());
 }
 
 #[test]
 fn addresses_convert_and_compare() {
-    for text in [
-        "127.0.0.1:80",
-        "[::1]:443",
-        "10.1.2.3:0",
-        "[fe80::1%7]:65535",
-    ] {
+    for text in ["127.0.0.1:80", "[::1]:443", "10.1.2.3:0", "[fe80::1%7]:65535"] {
         let address: SocketAddr = text.parse().expect("address");
         let encoded = Address::from(address);
         assert_eq!(SocketAddr::from(encoded), address);
@@ -606,4 +472,17 @@ fn addresses_convert_and_compare() {
     }
     assert_ne!(Address::from((V4, 1)), Address::from((V4, 2)));
     assert_eq!(HEADER_BYTES_MAX, 128);
+}
+
+#[test]
+fn what_threads_share_or_hand_over_may_be() {
+    fn hand_over<T: Send>() {}
+    fn share<T: Sync>() {}
+    hand_over::<UdpPort>();
+    hand_over::<Train>();
+    hand_over::<ReceiveBuffer>();
+    hand_over::<Scatter>();
+    hand_over::<crate::Impaired>();
+    share::<Waiter>();
+    share::<Doorbell>();
 }

@@ -95,38 +95,22 @@ impl Train {
     #[inline]
     pub fn push(&mut self, header: &[u8], payload: RawSlice) -> Result<(), DoesNotFit> {
         let len = header.len() + payload.len();
-        assert!(
-            header.len() <= HEADER_BYTES_MAX,
-            "a header of {} bytes",
-            header.len()
-        );
+        assert!(header.len() <= HEADER_BYTES_MAX, "a header of {} bytes", header.len());
         assert!(len > 0, "an empty packet");
         self.check(len)?;
-        let slot = self
-            .headers
-            .at(self.segments.len() * HEADER_BYTES_MAX, header.len());
+        let slot = self.headers.at(self.segments.len() * HEADER_BYTES_MAX, header.len());
         let first_piece = self.gather.len() as u16;
         if !header.is_empty() {
             // SAFETY: `slot` has room for `header.len()` bytes, checked by `at`; a header borrowed
             // from another part of this train is impossible while `self` is borrowed mutably.
             unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), slot, header.len()) };
-            self.gather.push(libc::iovec {
-                iov_base: slot.cast(),
-                iov_len: header.len(),
-            });
+            self.gather.push(libc::iovec { iov_base: slot.cast(), iov_len: header.len() });
         }
         if !payload.is_empty() {
             let base = payload.as_ptr().cast_mut().cast();
-            self.gather.push(libc::iovec {
-                iov_base: base,
-                iov_len: payload.len(),
-            });
+            self.gather.push(libc::iovec { iov_base: base, iov_len: payload.len() });
         }
-        self.segments.push(Segment {
-            header_len: header.len() as u16,
-            first_piece,
-            payload,
-        });
+        self.segments.push(Segment { header_len: header.len() as u16, first_piece, payload });
         self.closed = len < self.segment_size;
         self.segment_size = self.segment_size.max(len);
         self.bytes += len;
@@ -150,11 +134,7 @@ impl Train {
 
     /// Takes the first `count` of the remaining packets as sent: after [`crate::Sent::Blocked`].
     pub fn skip(&mut self, count: usize) {
-        assert!(
-            count <= self.len(),
-            "skipping {count} of {} packets",
-            self.len()
-        );
+        assert!(count <= self.len(), "skipping {count} of {} packets", self.len());
         self.skipped += count;
     }
 
@@ -201,10 +181,7 @@ impl Train {
     /// The header of packet `index`, as it was pushed.
     pub fn header(&self, index: usize) -> &[u8] {
         let slot = self.skipped + index;
-        self.headers.bytes(
-            slot * HEADER_BYTES_MAX,
-            usize::from(self.segments[slot].header_len),
-        )
+        self.headers.bytes(slot * HEADER_BYTES_MAX, usize::from(self.segments[slot].header_len))
     }
 
     /// The payload of packet `index`, as it was pushed.
@@ -214,20 +191,14 @@ impl Train {
 
     /// The pieces of all packets yet to be sent, in order.
     pub(crate) fn pieces(&self) -> &[libc::iovec] {
-        let first = self
-            .segments
-            .get(self.skipped)
-            .map_or(self.gather.len(), Segment::first);
+        let first = self.segments.get(self.skipped).map_or(self.gather.len(), Segment::first);
         &self.gather[first..]
     }
 
     /// The pieces of packet `index` of those yet to be sent.
     pub(crate) fn pieces_of(&self, index: usize) -> &[libc::iovec] {
         let slot = self.skipped + index;
-        let end = self
-            .segments
-            .get(slot + 1)
-            .map_or(self.gather.len(), Segment::first);
+        let end = self.segments.get(slot + 1).map_or(self.gather.len(), Segment::first);
         &self.gather[self.segments[slot].first()..end]
     }
 }

@@ -52,14 +52,8 @@ impl Waiter {
             let fd = check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
             OwnedFd::from_raw_fd(fd)
         };
-        let bell = Doorbell {
-            event: Arc::new(event),
-        };
-        let waiter = Waiter {
-            epoll,
-            bell,
-            fine: AtomicBool::new(true),
-        };
+        let bell = Doorbell { event: Arc::new(event) };
+        let waiter = Waiter { epoll, bell, fine: AtomicBool::new(true) };
         waiter.add(waiter.bell.event.as_raw_fd(), BELL)?;
         Ok(waiter)
     }
@@ -114,10 +108,7 @@ impl Waiter {
     }
 
     fn add(&self, fd: RawFd, key: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: key,
-        };
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: key };
         // SAFETY: `event` outlives the call, which copies it.
         check(unsafe {
             libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event)
@@ -149,12 +140,7 @@ impl Waiter {
         // SAFETY: the kernel writes at most `events.len()` events to `events`.
         let count = check(unsafe {
             let room = events.len() as libc::c_int;
-            libc::epoll_wait(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                room,
-                milliseconds,
-            )
+            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), room, milliseconds)
         })?;
         Ok(count as usize)
     }
@@ -177,11 +163,7 @@ impl Waiter {
                 0usize,
             )
         };
-        if count < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(count as usize)
-        }
+        if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }
 }
 
@@ -191,25 +173,13 @@ impl Doorbell {
         let one: u64 = 1;
         // SAFETY: eight bytes of `one` are read. The write can only fail when the bell's counter is
         // full, and then it is rung.
-        unsafe {
-            libc::write(
-                self.event.as_raw_fd(),
-                (&raw const one).cast(),
-                size_of::<u64>(),
-            )
-        };
+        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
     fn reset(&self) {
         let mut rings: u64 = 0;
         // SAFETY: eight bytes are written to `rings`. The read can only fail when somebody else who
         // waits on the same bell was faster.
-        unsafe {
-            libc::read(
-                self.event.as_raw_fd(),
-                (&raw mut rings).cast(),
-                size_of::<u64>(),
-            )
-        };
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut rings).cast(), size_of::<u64>()) };
     }
 }

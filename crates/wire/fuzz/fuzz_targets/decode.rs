@@ -35,19 +35,11 @@ fn demand_sound(header: &[u8], datagram_len: usize) {
             encode_setup(&setup, &mut out);
             assert_eq!(decode(&out, SETUP_LEN), Ok(Decoded::Setup(setup)));
         }
-        Ok(Decoded::Packet {
-            route,
-            packet,
-            header_len,
-        }) => {
+        Ok(Decoded::Packet { route, packet, header_len }) => {
             assert!(header_len <= header.len() && header_len <= datagram_len);
             let payload_len = datagram_len - header_len;
             let header_len = encode(&route, &packet, payload_len, &mut out);
-            let expected = Decoded::Packet {
-                route,
-                packet,
-                header_len,
-            };
+            let expected = Decoded::Packet { route, packet, header_len };
             assert_eq!(decode(&out, header_len + payload_len), Ok(expected));
         }
     }

@@ -28,11 +28,7 @@ fn demand_flips_are_seen(original: &[u8]) {
         assert_ne!(check, header_check(1, damaged, payload_len), "bit {first}");
         for second in first + 1..8 * original.len() {
             flip(damaged, second);
-            assert_ne!(
-                check,
-                header_check(1, damaged, payload_len),
-                "bits {first}, {second}"
-            );
+            assert_ne!(check, header_check(1, damaged, payload_len), "bits {first}, {second}");
             flip(damaged, second);
         }
         flip(damaged, first);
@@ -76,16 +72,10 @@ fn the_payload_length_is_covered() {
 fn version_and_header_length_are_covered() {
     let bytes = [0; 124];
     for len in LENGTHS {
-        assert_ne!(
-            header_check(1, &bytes[..len], 0),
-            header_check(2, &bytes[..len], 0)
-        );
+        assert_ne!(header_check(1, &bytes[..len], 0), header_check(2, &bytes[..len], 0));
     }
     for pair in LENGTHS.windows(2) {
-        assert_ne!(
-            header_check(1, &bytes[..pair[0]], 0),
-            header_check(1, &bytes[..pair[1]], 0)
-        );
+        assert_ne!(header_check(1, &bytes[..pair[0]], 0), header_check(1, &bytes[..pair[1]], 0));
     }
 }
 

@@ -53,9 +53,7 @@ pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError
         return Err(DecodeError::UnsupportedVersion(first[17] >> 6));
     }
     let header_len = header_len(first, header)?;
-    let header = header
-        .get(..header_len)
-        .ok_or(too_short(header, header_len))?;
+    let header = header.get(..header_len).ok_or(too_short(header, header_len))?;
     let payload_len = datagram_len - header_len;
     if header_check(PROTOCOL_VERSION, &header[4..], payload_len) != word(first, 0) {
         return Err(DecodeError::BadCheck);
@@ -63,11 +61,7 @@ pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError
     if payload_len != 0 && !carries_payload(header) {
         return Err(DecodeError::TooLong { extra: payload_len });
     }
-    packet(first, header).map(|packet| Decoded::Packet {
-        route: route(first),
-        packet,
-        header_len,
-    })
+    packet(first, header).map(|packet| Decoded::Packet { route: route(first), packet, header_len })
 }
 
 /// Length of the headers, from as few fields as possible: the check, which needs it, has yet to
@@ -75,11 +69,8 @@ pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError
 fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, DecodeError> {
     let opcode = tp_opcode(first);
     let next = u32::from(first[17]) & 0xf;
-    let wanted = if opcode == tp_opcode::DATA {
-        next_header::TRANSACTION
-    } else {
-        next_header::NOTHING
-    };
+    let wanted =
+        if opcode == tp_opcode::DATA { next_header::TRANSACTION } else { next_header::NOTHING };
     let len = match opcode {
         tp_opcode::DATA => transaction_len(header)?,
         tp_opcode::NAK => TRANSPORT_LEN + 4,
@@ -102,9 +93,8 @@ fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, Decod
 
 /// Length of the headers of a data packet.
 fn transaction_len(header: &[u8]) -> Result<usize, DecodeError> {
-    let header: &[u8; TRANSACTION_LEN] = header
-        .first_chunk()
-        .ok_or(too_short(header, TRANSACTION_LEN))?;
+    let header: &[u8; TRANSACTION_LEN] =
+        header.first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
     let opcode = header[32];
     let extension = match u32::from(opcode) {
         ta_opcode::WRITE if learned(header) => 0,
@@ -123,12 +113,8 @@ fn transaction_len(header: &[u8]) -> Result<usize, DecodeError> {
 
 /// True if payload may follow these headers, which are complete: they are data and no READ.
 fn carries_payload(header: &[u8]) -> bool {
-    header
-        .get(TRANSPORT_LEN)
-        .is_some_and(|opcode| u32::from(*opcode) != ta_opcode::READ)
-        && header
-            .get(16)
-            .is_some_and(|opcode| u32::from(opcode & 0x7f) == tp_opcode::DATA)
+    header.get(TRANSPORT_LEN).is_some_and(|opcode| u32::from(*opcode) != ta_opcode::READ)
+        && header.get(16).is_some_and(|opcode| u32::from(opcode & 0x7f) == tp_opcode::DATA)
 }
 
 /// Words in a SAETPH bitmap of size `code`.
@@ -172,18 +158,15 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             message: message(first),
             ack_request: ack_request(first),
         })),
-        tp_opcode::CLOSE => Ok(Packet::Close(Close {
-            answer: first[28] & 1 != 0,
-        })),
+        tp_opcode::CLOSE => Ok(Packet::Close(Close { answer: first[28] & 1 != 0 })),
         other => Err(DecodeError::UnknownTpOpcode(other as u8)),
     }
 }
 
 #[inline(always)]
 fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, DecodeError> {
-    let (fixed, extension) = header
-        .split_first_chunk()
-        .ok_or(too_short(header, TRANSACTION_LEN))?;
+    let (fixed, extension) =
+        header.split_first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
     let fixed: &[u8; TRANSACTION_LEN] = fixed;
     if fixed[33] & 0xc0 != 0 {
         return Err(DecodeError::UnsupportedVersion(fixed[33] >> 6));
@@ -238,15 +221,11 @@ fn request_operation(
         ta_opcode::WRITE if learned(fixed) => Operation::Learned,
         ta_opcode::WRITE => {
             let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
-            Operation::Write {
-                access: access(extension),
-            }
+            Operation::Write { access: access(extension) }
         }
         ta_opcode::READ => {
             let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
-            Operation::Read {
-                access: access(extension),
-            }
+            Operation::Read { access: access(extension) }
         }
         ta_opcode::WRITE_IMMEDIATE => {
             let extension: &[u8; 32] = extension.first_chunk().ok_or(short)?;
@@ -264,11 +243,7 @@ fn request_operation(
         ta_opcode::SEND_IMMEDIATE => {
             let extension: &[u8; 16] = extension.first_chunk().ok_or(short)?;
             let (target, length) = (JettyId::new(word(extension, 0)), word(extension, 1));
-            Operation::SendImmediate {
-                target,
-                length,
-                immediate: long(extension, 2),
-            }
+            Operation::SendImmediate { target, length, immediate: long(extension, 2) }
         }
         _ => return Err(DecodeError::UnknownTaOpcode(fixed[32])),
     };
@@ -351,11 +326,7 @@ fn sack(extension: &[u8]) -> Option<Sack> {
     for (word, bytes) in bitmap.iter_mut().zip(map.chunks_exact(4)) {
         *word = u32::from_be_bytes(*bytes.first_chunk()?);
     }
-    Some(Sack {
-        highest: Psn::new(word(fixed, 0)),
-        base: Psn::new(word(fixed, 1)),
-        bitmap,
-    })
+    Some(Sack { highest: Psn::new(word(fixed, 0)), base: Psn::new(word(fixed, 1)), bitmap })
 }
 
 #[inline(always)]
@@ -373,12 +344,7 @@ fn nak(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Nak, DecodeError> {
     };
     let header: &[u8; 36] = header.first_chunk().ok_or(too_short(header, 36))?;
     let retry_after_us = (word(header, 8) >> 16) as u16;
-    Ok(Nak {
-        psn: psn(first),
-        message: message(first),
-        reason,
-        retry_after_us,
-    })
+    Ok(Nak { psn: psn(first), message: message(first), reason, retry_after_us })
 }
 
 fn tp_opcode(first: &[u8; TRANSPORT_LEN]) -> u32 {
@@ -414,10 +380,7 @@ pub(super) fn long<const N: usize>(block: &[u8; N], index: usize) -> u64 {
 }
 
 pub(super) fn too_short(header: &[u8], needed: usize) -> DecodeError {
-    DecodeError::TooShort {
-        needed,
-        available: header.len(),
-    }
+    DecodeError::TooShort { needed, available: header.len() }
 }
 
 pub(super) fn bad<T>(field: &'static str, value: u32) -> Result<T, DecodeError> {

@@ -36,28 +36,17 @@ pub fn header_len(packet: &Packet) -> usize {
 /// carries no payload: both are mistakes of the caller.
 pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]) -> usize {
     let out: &mut Header = out.first_chunk_mut().expect("room for MAX_HEADER bytes");
-    assert!(
-        payload_len == 0 || carries_payload(packet),
-        "payload behind a packet without any"
-    );
+    assert!(payload_len == 0 || carries_payload(packet), "payload behind a packet without any");
     match packet {
         Packet::Data(data) => put_data(route, data, out),
         Packet::Ack(ack) => put_ack(route, ack, out),
         Packet::Nak(nak) => put_nak(route, nak, out),
         Packet::Void(void) => {
-            let sequence = [
-                flag(void.ack_request, 31) | void.psn.value(),
-                void.message.value(),
-            ];
+            let sequence = [flag(void.ack_request, 31) | void.psn.value(), void.message.value()];
             put_transport(route, bare(tp_opcode::VOID), sequence, out);
         }
         Packet::Close(close) => {
-            put_transport(
-                route,
-                bare(tp_opcode::CLOSE),
-                [0, flag(close.answer, 24)],
-                out,
-            );
+            put_transport(route, bare(tp_opcode::CLOSE), [0, flag(close.answer, 24)], out);
         }
     }
     let len = header_len(packet);
@@ -100,21 +89,14 @@ fn put_transport(route: &Route, opcode: u32, sequence: [u32; 2], out: &mut Heade
     put(out, 2, route.destination.value() << 8);
     put(out, 3, u32::from(route.path) << 16 | next_layer::RTPH << 9);
     put(out, 4, opcode | route.source_tpn.value() >> 8);
-    put(
-        out,
-        5,
-        route.source_tpn.value() << 24 | route.destination_tpn.value(),
-    );
+    put(out, 5, route.source_tpn.value() << 24 | route.destination_tpn.value());
     put(out, 6, sequence[0]);
     put(out, 7, sequence[1]);
 }
 
 fn put_data(route: &Route, data: &Data, out: &mut Header) {
     let opcode = flag(data.last, 31) | tp_opcode::DATA << 24 | next_header::TRANSACTION << 16;
-    let sequence = [
-        flag(data.ack_request, 31) | data.psn.value(),
-        data.message.value(),
-    ];
+    let sequence = [flag(data.ack_request, 31) | data.psn.value(), data.message.value()];
     put_transport(route, opcode, sequence, out);
     put(out, 10, data.jetty.value() << 8 | u32::from(data.slot));
     put(out, 11, data.index);
@@ -129,11 +111,7 @@ fn put_data(route: &Route, data: &Data, out: &mut Header) {
             put_request(data, Request::READ, out);
             put_access(&access, out);
         }
-        Operation::WriteImmediate {
-            access,
-            target,
-            immediate,
-        } => {
+        Operation::WriteImmediate { access, target, immediate } => {
             put_request(data, Request::WRITE_IMMEDIATE, out);
             put_access(&access, out);
             put(out, 17, target.value());
@@ -144,11 +122,7 @@ fn put_data(route: &Route, data: &Data, out: &mut Header) {
             put(out, 12, target.value());
             put(out, 13, length);
         }
-        Operation::SendImmediate {
-            target,
-            length,
-            immediate,
-        } => {
+        Operation::SendImmediate { target, length, immediate } => {
             put_request(data, Request::SEND_IMMEDIATE, out);
             put(out, 12, target.value());
             put(out, 13, length);
@@ -177,12 +151,7 @@ impl Request {
     const SEND_IMMEDIATE: Request = Request::new(ta_opcode::SEND_IMMEDIATE, false, true);
 
     const fn new(opcode: u32, access: bool, target: bool) -> Self {
-        Request {
-            opcode,
-            access,
-            target,
-            learned: !access && !target,
-        }
+        Request { opcode, access, target, learned: !access && !target }
     }
 }
 
@@ -192,20 +161,12 @@ fn put_request(data: &Data, request: Request, out: &mut Header) {
     let kind = request.opcode << 24 | environment | flag(request.access, 19);
     put(out, 8, kind | u32::from(data.transaction));
     let ordering = flag(request.target, 27) | flag(data.retry, 25);
-    put(
-        out,
-        9,
-        ordering | flag(request.learned, 18) | SERVICE_MODE_ROL << 16,
-    );
+    put(out, 9, ordering | flag(request.learned, 18) | SERVICE_MODE_ROL << 16);
 }
 
 /// ATAH bytes 0–7 (§7.2.2). The Retry bit is ours: BTAH's is where ATAH has the status.
 fn put_response(data: &Data, out: &mut Header) {
-    put(
-        out,
-        8,
-        ta_opcode::READ_RESPONSE << 24 | u32::from(data.transaction),
-    );
+    put(out, 8, ta_opcode::READ_RESPONSE << 24 | u32::from(data.transaction));
     put(out, 9, flag(data.retry, 19) | SERVICE_MODE_ROL << 16);
 }
 
@@ -224,32 +185,16 @@ pub(super) fn put_long(out: &mut Header, index: usize, value: u64) {
 
 fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
     let selective = ack.flags.contains(AckFlags::SELECTIVE);
-    let opcode = if selective {
-        tp_opcode::SELECTIVE_ACK
-    } else {
-        tp_opcode::ACK
-    };
+    let opcode = if selective { tp_opcode::SELECTIVE_ACK } else { tp_opcode::ACK };
     let request = flag(ack.flags.contains(AckFlags::REQUEST), 31);
-    let sequence = [
-        request | ack.cumulative.value(),
-        status::FUSED << 29 | ack.learned.value(),
-    ];
+    let sequence = [request | ack.cumulative.value(), status::FUSED << 29 | ack.learned.value()];
     put_transport(route, bare(opcode), sequence, out);
     // SELECTIVE and REQUEST are told by TPOpcode and A: a fact has one place.
     let elsewhere = AckFlags::SELECTIVE.with(AckFlags::REQUEST).bits();
-    let counts = [
-        ack.flags.bits() & !elsewhere,
-        ack.marks,
-        ack.duplicates,
-        ack.hint,
-    ];
+    let counts = [ack.flags.bits() & !elsewhere, ack.marks, ack.duplicates, ack.hint];
     put(out, 8, u32::from_be_bytes(counts));
     put(out, 9, ack.echo.value() << 8);
-    put(
-        out,
-        10,
-        u32::from(ack.echo_delay) << 16 | u32::from(ack.window),
-    );
+    put(out, 10, u32::from(ack.echo_delay) << 16 | u32::from(ack.window));
     if selective {
         put(out, 11, BITMAP_256 << 24 | ack.sack.highest.value());
         put(out, 12, ack.sack.base.value());
@@ -268,10 +213,7 @@ fn put_nak(route: &Route, nak: &Nak, out: &mut Header) {
         Refusal::Length => (status::TARGET_ERROR, 4),
         Refusal::Operation => (status::TARGET_ERROR, 5),
     };
-    let sequence = [
-        nak.psn.value(),
-        status << 29 | info << 24 | nak.message.value(),
-    ];
+    let sequence = [nak.psn.value(), status << 29 | info << 24 | nak.message.value()];
     put_transport(route, bare(tp_opcode::NAK), sequence, out);
     put(out, 8, u32::from(nak.retry_after_us) << 16);
 }

@@ -93,11 +93,7 @@ fn put_hello(kind: u8, hello: &Hello, out: &mut Header) {
 }
 
 fn put_endpoint(version: u8, endpoint: &Endpoint, out: &mut Header) {
-    put(
-        out,
-        at::VERSION_TPN,
-        u32::from(version) << 24 | endpoint.tpn.value(),
-    );
+    put(out, at::VERSION_TPN, u32::from(version) << 24 | endpoint.tpn.value());
     put(out, at::REASON_PSN, endpoint.initial_psn.value());
     let ports = endpoint.ports.as_slice();
     out[4 * at::KIND + 3] = ports.len() as u8;
@@ -107,23 +103,11 @@ fn put_endpoint(version: u8, endpoint: &Endpoint, out: &mut Header) {
 }
 
 fn put_parameters(first: usize, parameters: &Parameters, out: &mut Header) {
-    assert_eq!(
-        parameters.fault(),
-        None,
-        "parameters that no peer would take"
-    );
+    assert_eq!(parameters.fault(), None, "parameters that no peer would take");
     let pair = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
     put(out, first, pair(parameters.mtu_bytes, parameters.paths));
-    put(
-        out,
-        first + 1,
-        pair(parameters.window_packets, parameters.message_slots),
-    );
-    put(
-        out,
-        first + 2,
-        pair(parameters.read_slots, parameters.keep_alive_ms),
-    );
+    put(out, first + 1, pair(parameters.window_packets, parameters.message_slots));
+    put(out, first + 2, pair(parameters.read_slots, parameters.keep_alive_ms));
     put(out, first + 3, parameters.capabilities);
 }
 
@@ -230,10 +214,7 @@ fn endpoint(message: &Header) -> Result<Endpoint, DecodeError> {
 fn ports(message: &Header) -> Result<Ports, DecodeError> {
     let count = message[4 * at::KIND + 3];
     let mut list = [0; PORTS_MAX];
-    for (port, bytes) in list
-        .iter_mut()
-        .zip(message[4 * at::PORTS..].chunks_exact(2))
-    {
+    for (port, bytes) in list.iter_mut().zip(message[4 * at::PORTS..].chunks_exact(2)) {
         *port = u16::from_be_bytes([bytes[0], bytes[1]]);
     }
     match list.get(..usize::from(count)).and_then(Ports::new) {

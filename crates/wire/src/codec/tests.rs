@@ -60,11 +60,7 @@ fn sample_ack(flags: AckFlags) -> Ack {
 }
 
 fn payload_for(packet: &Packet, wanted: usize) -> usize {
-    if super::encode::carries_payload(packet) {
-        wanted
-    } else {
-        0
-    }
+    if super::encode::carries_payload(packet) { wanted } else { 0 }
 }
 
 proptest! {
@@ -145,11 +141,7 @@ fn demand_sound(bytes: &[u8], datagram_len: usize) {
             encode_setup(&setup, &mut out);
             assert_eq!(decode(&out, SETUP_LEN), Ok(Decoded::Setup(setup)));
         }
-        Ok(Decoded::Packet {
-            route,
-            packet,
-            header_len: len,
-        }) => {
+        Ok(Decoded::Packet { route, packet, header_len: len }) => {
             assert!(len <= bytes.len() && len <= datagram_len);
             // A shorter bitmap is the one thing we read and do not send.
             let selective =
@@ -157,11 +149,7 @@ fn demand_sound(bytes: &[u8], datagram_len: usize) {
             assert!(len == header_len(&packet) || selective && len < header_len(&packet));
             let payload_len = datagram_len - len;
             let again = encoded(&route, &packet, payload_len);
-            let expected = Decoded::Packet {
-                route,
-                packet,
-                header_len: again.len(),
-            };
+            let expected = Decoded::Packet { route, packet, header_len: again.len() };
             assert_eq!(decode(&again, again.len() + payload_len), Ok(expected));
         }
     }
@@ -169,11 +157,7 @@ fn demand_sound(bytes: &[u8], datagram_len: usize) {
 
 #[test]
 fn d2_nlp_is_in_bits_3_to_1_of_its_byte() {
-    let bytes = encoded(
-        &Route::default(),
-        &Packet::Close(Close { answer: false }),
-        0,
-    );
+    let bytes = encoded(&Route::default(), &Packet::Close(Close { answer: false }), 0);
     assert_eq!(bytes[4 + 10], 0b010 << 1);
     assert_eq!(bytes[4 + 10] & 1, 0, "mgmt belongs to set-up messages");
 }
@@ -181,10 +165,7 @@ fn d2_nlp_is_in_bits_3_to_1_of_its_byte() {
 #[test]
 fn d3_last_bit_is_sent() {
     for last in [false, true] {
-        let data = Data {
-            last,
-            ..sample_data(Operation::Learned)
-        };
+        let data = Data { last, ..sample_data(Operation::Learned) };
         let bytes = encoded(&Route::default(), &Packet::Data(data), 0);
         assert_eq!(bytes[16], if last { 0x81 } else { 0x01 });
     }
@@ -192,22 +173,10 @@ fn d3_last_bit_is_sent() {
 
 #[test]
 fn d4_f_bit_is_not_a_congestion_mark() {
-    let marked = Ack {
-        marks: 255,
-        hint: 255,
-        ..sample_ack(AckFlags::none())
-    };
+    let marked = Ack { marks: 255, hint: 255, ..sample_ack(AckFlags::none()) };
     let bytes = encoded(&Route::default(), &Packet::Ack(marked), 0);
-    assert_eq!(
-        bytes[24] & 0x7f,
-        0,
-        "A is RTPH byte 8 b7, and nothing else is set there"
-    );
-    let mut with_f = encoded(
-        &Route::default(),
-        &Packet::Ack(sample_ack(AckFlags::none())),
-        0,
-    );
+    assert_eq!(bytes[24] & 0x7f, 0, "A is RTPH byte 8 b7, and nothing else is set there");
+    let mut with_f = encoded(&Route::default(), &Packet::Ack(sample_ack(AckFlags::none())), 0);
     with_f[24] |= 0x40;
     let with_f = resealed(with_f, 0);
     let expected = Packet::Ack(sample_ack(AckFlags::none()));
@@ -217,20 +186,14 @@ fn d4_f_bit_is_not_a_congestion_mark() {
 
 #[test]
 fn d5_a_response_is_parsed_as_a_response() {
-    let response = Packet::Data(Data {
-        retry: true,
-        ..sample_data(Operation::ReadResponse)
-    });
+    let response = Packet::Data(Data { retry: true, ..sample_data(Operation::ReadResponse) });
     let bytes = encoded(&Route::default(), &response, 512);
     assert_eq!(bytes.len(), 48, "no MTETAH behind ATAH");
     assert_eq!(bytes[36], 0, "ATAH byte 4 is the status, and OK is zero");
     let mut failed = bytes.clone();
     failed[36] = 3 << 5;
     let failed = resealed(failed, 512);
-    let error = DecodeError::BadField {
-        field: "ATAH RSPST",
-        value: 3 << 5,
-    };
+    let error = DecodeError::BadField { field: "ATAH RSPST", value: 3 << 5 };
     assert_eq!(decode(&failed, 48 + 512), Err(error));
 }
 
@@ -241,18 +204,11 @@ fn d20_a_selective_acknowledgement_carries_its_bitmap() {
         highest: Psn::new(355),
         bitmap: [0x8000_0001, 0, 0, 0xdead_beef, 0, 0, 0, 0x8000_0000],
     };
-    let ack = Ack {
-        sack,
-        ..sample_ack(AckFlags::SELECTIVE)
-    };
+    let ack = Ack { sack, ..sample_ack(AckFlags::SELECTIVE) };
     let bytes = encoded(&Route::default(), &Packet::Ack(ack), 0);
     assert_eq!(bytes.len(), 84);
     assert_eq!(bytes[16], 0x06);
-    assert_eq!(
-        bytes[52..56],
-        [0x80, 0, 0, 1],
-        "bit 31 is the word's first bit, bit 0 its last"
-    );
+    assert_eq!(bytes[52..56], [0x80, 0, 0, 1], "bit 31 is the word's first bit, bit 0 its last");
     assert_eq!(bytes[64..68], [0xde, 0xad, 0xbe, 0xef]);
     let decoded = decode(&bytes, bytes.len());
     assert!(matches!(decoded, Ok(Decoded::Packet { packet: Packet::Ack(got), .. }) if got == ack));
@@ -264,20 +220,11 @@ fn d28_payload_length_is_exact() {
         let packet = Packet::Data(sample_data(Operation::Learned));
         let bytes = encoded(&Route::default(), &packet, payload_len);
         let decoded = decode(&bytes, 48 + payload_len);
-        assert!(matches!(
-            decoded,
-            Ok(Decoded::Packet { header_len: 48, .. })
-        ));
+        assert!(matches!(decoded, Ok(Decoded::Packet { header_len: 48, .. })));
         // Padding that a link adds, or a cut, is noticed and not taken for payload.
-        assert_eq!(
-            decode(&bytes, 48 + payload_len + 6),
-            Err(DecodeError::BadCheck)
-        );
+        assert_eq!(decode(&bytes, 48 + payload_len + 6), Err(DecodeError::BadCheck));
         if payload_len > 0 {
-            assert_eq!(
-                decode(&bytes, 48 + payload_len - 1),
-                Err(DecodeError::BadCheck)
-            );
+            assert_eq!(decode(&bytes, 48 + payload_len - 1), Err(DecodeError::BadCheck));
         }
     }
 }
@@ -290,43 +237,22 @@ fn header_lengths_are_as_documented() {
     assert_eq!(of(Operation::Learned), 48);
     assert_eq!(of(Operation::ReadResponse), 48);
     assert_eq!(of(Operation::Send { target, length }), 56);
-    assert_eq!(
-        of(Operation::SendImmediate {
-            target,
-            length,
-            immediate
-        }),
-        64
-    );
+    assert_eq!(of(Operation::SendImmediate { target, length, immediate }), 64);
     assert_eq!(of(Operation::Write { access }), 68);
     assert_eq!(of(Operation::Read { access }), 68);
-    assert_eq!(
-        of(Operation::WriteImmediate {
-            access,
-            target,
-            immediate
-        }),
-        80
-    );
+    assert_eq!(of(Operation::WriteImmediate { access, target, immediate }), 80);
     assert_eq!(of(Operation::Write { access }) - of(Operation::Learned), 20);
 }
 
 #[test]
 #[should_panic(expected = "room for MAX_HEADER bytes")]
 fn too_small_a_buffer_is_a_callers_bug() {
-    encode(
-        &Route::default(),
-        &Packet::Close(Close { answer: true }),
-        0,
-        &mut [0; 64],
-    );
+    encode(&Route::default(), &Packet::Close(Close { answer: true }), 0, &mut [0; 64]);
 }
 
 #[test]
 #[should_panic(expected = "payload behind a packet without any")]
 fn payload_behind_a_read_is_a_callers_bug() {
-    let read = Packet::Data(sample_data(Operation::Read {
-        access: sample_access(),
-    }));
+    let read = Packet::Data(sample_data(Operation::Read { access: sample_access() }));
     encode(&Route::default(), &read, 1, &mut [0; MAX_HEADER]);
 }

@@ -7,14 +7,8 @@ fn both_ends_agree_for_every_number_of_sockets() {
             for path in 0..=255 {
                 let at_client = path_sockets(Role::Client, path, client, server);
                 let at_server = path_sockets(Role::Server, path, server, client);
-                assert_eq!(
-                    at_client.local, at_server.remote,
-                    "{client} {server} {path}"
-                );
-                assert_eq!(
-                    at_client.remote, at_server.local,
-                    "{client} {server} {path}"
-                );
+                assert_eq!(at_client.local, at_server.remote, "{client} {server} {path}");
+                assert_eq!(at_client.remote, at_server.local, "{client} {server} {path}");
                 assert!(at_client.local < client && at_client.remote < server);
             }
         }
@@ -38,9 +32,6 @@ fn the_first_paths_are_all_different() {
 
 #[test]
 fn no_sockets_count_as_one() {
-    let only = PathSockets {
-        local: 0,
-        remote: 0,
-    };
+    let only = PathSockets { local: 0, remote: 0 };
     assert_eq!(path_sockets(Role::Server, 200, 0, 0), only);
 }

@@ -44,40 +44,12 @@ fn each_fault_is_named() {
         capabilities: 0,
     };
     assert_eq!(good.fault(), None);
-    assert_eq!(
-        Parameters {
-            mtu_bytes: 0,
-            ..good
-        }
-        .fault(),
-        Some("mtu")
-    );
+    assert_eq!(Parameters { mtu_bytes: 0, ..good }.fault(), Some("mtu"));
     assert_eq!(Parameters { paths: 0, ..good }.fault(), Some("paths"));
     assert_eq!(Parameters { paths: 257, ..good }.fault(), Some("paths"));
-    assert_eq!(
-        Parameters {
-            window_packets: 0,
-            ..good
-        }
-        .fault(),
-        Some("window")
-    );
-    assert_eq!(
-        Parameters {
-            message_slots: 257,
-            ..good
-        }
-        .fault(),
-        Some("message slots")
-    );
-    assert_eq!(
-        Parameters {
-            read_slots: 257,
-            ..good
-        }
-        .fault(),
-        Some("read slots")
-    );
+    assert_eq!(Parameters { window_packets: 0, ..good }.fault(), Some("window"));
+    assert_eq!(Parameters { message_slots: 257, ..good }.fault(), Some("message slots"));
+    assert_eq!(Parameters { read_slots: 257, ..good }.fault(), Some("read slots"));
 }
 
 #[test]

@@ -15,12 +15,7 @@ fn the_lost_fraction_is_the_one_asked_for() {
     assert!((1750..2250).contains(&twice), "{twice} twice");
     assert_eq!(path.counters().lost as usize, lost);
     assert_eq!(path.counters().duplicated as usize, twice);
-    assert!(
-        decisions
-            .iter()
-            .enumerate()
-            .all(|(i, d)| d.deliver_at_ns == i as u64)
-    );
+    assert!(decisions.iter().enumerate().all(|(i, d)| d.deliver_at_ns == i as u64));
 }
 
 #[test]
@@ -64,13 +59,9 @@ fn the_queue_drops_its_tail_and_marks_from_the_threshold_on() {
 
 #[test]
 fn a_blackhole_swallows_its_span_and_nothing_else() {
-    let spec: Spec = "blackhole@10ns..20ns,blackhole@30ns..31ns"
-        .parse()
-        .expect("specification");
+    let spec: Spec = "blackhole@10ns..20ns,blackhole@30ns..31ns".parse().expect("specification");
     let mut path = PathModel::new(&spec, 1, 0).starting_at(1000);
-    let through: Vec<u64> = (1000..1040)
-        .filter(|&now| path.offer(now, 64).copies == 1)
-        .collect();
+    let through: Vec<u64> = (1000..1040).filter(|&now| path.offer(now, 64).copies == 1).collect();
     let expected: Vec<u64> = (1000..1010).chain(1020..1030).chain(1031..1040).collect();
     assert_eq!(through, expected);
     assert_eq!(path.counters().blackholed, 11);
@@ -99,29 +90,20 @@ fn jitter_stays_in_its_span_and_keeps_the_order() {
 }
 
 #[test]
-fn packets_are_held_behind_no_more_than_asked_for() {
+fn packets_are_held_behind_no_more_than_half_the_bound() {
     let mut path = model("reorder=64");
-    let held: Vec<u32> = (0..100_000)
-        .map(|i| path.offer(i, 64).behind)
-        .filter(|&n| n > 0)
-        .collect();
-    assert!((24_000..26_000).contains(&held.len()));
-    assert_eq!(
-        (held.iter().min(), held.iter().max()),
-        (Some(&1), Some(&64))
-    );
+    let held: Vec<u32> =
+        (0..100_000).map(|i| path.offer(i, 64).behind).filter(|&n| n > 0).collect();
+    assert!((12_000..13_000).contains(&held.len()));
+    assert_eq!((held.iter().min(), held.iter().max()), (Some(&1), Some(&32)));
 }
 
 #[test]
 fn decisions_follow_from_the_seed_and_the_path() {
-    let spec: Spec = "loss=5%,dup=5%,reorder=8,jitter=1us,rate=1G"
-        .parse()
-        .expect("spec");
+    let spec: Spec = "loss=5%,dup=5%,reorder=8,jitter=1us,rate=1G".parse().expect("spec");
     let decide = |seed, path| {
         let mut model = PathModel::new(&spec, seed, path);
-        (0..1000)
-            .map(|i| model.offer(i * 5000, 500))
-            .collect::<Vec<_>>()
+        (0..1000).map(|i| model.offer(i * 5000, 500)).collect::<Vec<_>>()
     };
     assert_eq!(decide(7, 3), decide(7, 3));
     assert_ne!(decide(7, 3), decide(8, 3));

@@ -3,8 +3,7 @@ use proptest::prelude::*;
 use crate::emulate::spec::{Clause, Conditions, Settings, Spec, Window};
 
 fn parse(text: &str) -> Spec {
-    text.parse()
-        .unwrap_or_else(|error| panic!("{text}: {error}"))
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]
@@ -21,14 +20,8 @@ fn every_setting_is_understood() {
         queue_bytes: 256 * 1024,
         ecn_bytes: Some(64 * 1024),
         blackholes: vec![
-            Window {
-                from_ns: 2_000_000_000,
-                until_ns: 3_000_000_000,
-            },
-            Window {
-                from_ns: 5_000_000_000,
-                until_ns: u64::MAX,
-            },
+            Window { from_ns: 2_000_000_000, until_ns: 3_000_000_000 },
+            Window { from_ns: 5_000_000_000, until_ns: u64::MAX },
         ],
     };
     assert_eq!(parse(text).for_path(7), expected);
@@ -38,14 +31,8 @@ fn every_setting_is_understood() {
 #[test]
 fn later_entries_refine_earlier_ones() {
     let spec = parse("*:delay=10us;1:loss=0.05;2:blackhole@0s..5s;1:delay=1ms");
-    assert_eq!(
-        (spec.for_path(0).delay_ns, spec.for_path(0).loss),
-        (10_000, 0)
-    );
-    assert_eq!(
-        (spec.for_path(1).delay_ns, spec.for_path(1).loss),
-        (1_000_000, 50_000_000)
-    );
+    assert_eq!((spec.for_path(0).delay_ns, spec.for_path(0).loss), (10_000, 0));
+    assert_eq!((spec.for_path(1).delay_ns, spec.for_path(1).loss), (1_000_000, 50_000_000));
     assert_eq!(spec.for_path(2).blackholes.len(), 1);
     assert!(parse("").for_path(0).is_clean());
     assert!(parse("0:loss=1%").for_path(1).is_clean());
@@ -78,19 +65,12 @@ fn errors_name_the_bad_value_and_what_is_accepted() {
         ("colour=blue", "'colour'", "delay=, jitter="),
         ("loss", "'loss'", "delay=, jitter="),
         ("loss=1%,", "''", "delay=, jitter="),
-        (
-            "delay=99999999999999999999s",
-            "'99999999999999999999s'",
-            "time",
-        ),
+        ("delay=99999999999999999999s", "'99999999999999999999s'", "time"),
         ("delay=.5s", "'.5s'", "time"),
         ("delay=1.s", "'1.s'", "time"),
     ] {
         let error = text.parse::<Spec>().expect_err(text).to_string();
-        assert!(
-            error.contains(bad) && error.contains(accepted),
-            "{text}: {error}"
-        );
+        assert!(error.contains(bad) && error.contains(accepted), "{text}: {error}");
     }
 }
 
@@ -98,23 +78,12 @@ fn settings() -> impl Strategy<Value = Settings> {
     let fraction = || proptest::option::of(0u32..=1_000_000_000);
     let number = || proptest::option::of(0u64..=1 << 50);
     let rate = proptest::option::of(1u64..=1_000_000_000_000_000);
-    let window =
-        (0u64..1 << 40, 1u64..1 << 40, any::<bool>()).prop_map(|(from_ns, len, open)| Window {
-            from_ns,
-            until_ns: if open { u64::MAX } else { from_ns + len },
-        });
+    let window = (0u64..1 << 40, 1u64..1 << 40, any::<bool>()).prop_map(|(from_ns, len, open)| {
+        Window { from_ns, until_ns: if open { u64::MAX } else { from_ns + len } }
+    });
     let blackholes = proptest::collection::vec(window, 0..3);
     let reorder = proptest::option::of(0u32..65_536);
-    let all = (
-        number(),
-        number(),
-        fraction(),
-        reorder,
-        fraction(),
-        rate,
-        number(),
-        number(),
-    );
+    let all = (number(), number(), fraction(), reorder, fraction(), rate, number(), number());
     (all, blackholes).prop_filter_map("at least one setting", |(all, blackholes)| {
         let settings = Settings {
             delay_ns: all.0,

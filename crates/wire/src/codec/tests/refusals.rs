@@ -3,11 +3,7 @@
 use super::*;
 
 fn learned() -> Vec<u8> {
-    encoded(
-        &Route::default(),
-        &Packet::Data(sample_data(Operation::Learned)),
-        0,
-    )
+    encoded(&Route::default(), &Packet::Data(sample_data(Operation::Learned)), 0)
 }
 
 /// Decodes `bytes` after setting byte `at` to `value` and mending the check.
@@ -29,11 +25,8 @@ fn unsupported(what: Unsupported) -> Result<Decoded, DecodeError> {
 #[test]
 fn every_cut_is_too_short() {
     let access = sample_access();
-    let bytes = encoded(
-        &Route::default(),
-        &Packet::Data(sample_data(Operation::Write { access })),
-        9,
-    );
+    let bytes =
+        encoded(&Route::default(), &Packet::Data(sample_data(Operation::Write { access })), 9);
     for len in 0..bytes.len() {
         let answer = decode(&bytes[..len], bytes.len() + 9);
         assert!(matches!(answer, Err(DecodeError::TooShort { available, .. }) if available == len));
@@ -45,87 +38,43 @@ fn every_cut_is_too_short() {
 #[test]
 fn next_layers() {
     let bytes = learned();
-    assert_eq!(
-        with(&bytes, 14, 0b011 << 1),
-        unsupported(Unsupported::UnreliableTransport)
-    );
-    assert_eq!(
-        with(&bytes, 14, 0b001 << 1),
-        unsupported(Unsupported::Bypass)
-    );
+    assert_eq!(with(&bytes, 14, 0b011 << 1), unsupported(Unsupported::UnreliableTransport));
+    assert_eq!(with(&bytes, 14, 0b001 << 1), unsupported(Unsupported::Bypass));
     assert_eq!(with(&bytes, 14, 0), Err(DecodeError::UnknownNextLayer(0)));
-    assert_eq!(
-        with(&bytes, 14, 0b100 << 1),
-        Err(DecodeError::UnknownNextLayer(4))
-    );
+    assert_eq!(with(&bytes, 14, 0b100 << 1), Err(DecodeError::UnknownNextLayer(4)));
     assert_eq!(with(&bytes, 4, 0x40), bad("RT", 1));
 }
 
 #[test]
 fn transport_headers() {
     let bytes = learned();
-    assert_eq!(
-        with(&bytes, 17, 0x40),
-        Err(DecodeError::UnsupportedVersion(1))
-    );
+    assert_eq!(with(&bytes, 17, 0x40), Err(DecodeError::UnsupportedVersion(1)));
     assert_eq!(with(&bytes, 17, 0x10), bad("Padding", 1));
-    assert_eq!(
-        with(&bytes, 17, 0x01),
-        unsupported(Unsupported::TransportExtension(1))
-    );
-    assert_eq!(
-        with(&bytes, 17, 0x03),
-        unsupported(Unsupported::TransportExtension(3))
-    );
+    assert_eq!(with(&bytes, 17, 0x01), unsupported(Unsupported::TransportExtension(1)));
+    assert_eq!(with(&bytes, 17, 0x03), unsupported(Unsupported::TransportExtension(3)));
     assert_eq!(with(&bytes, 17, 0x0f), bad("RTPH NLP", 15));
-    assert_eq!(
-        with(&bytes, 16, 0x00),
-        unsupported(Unsupported::UnreliableTransport)
-    );
-    assert_eq!(
-        with(&bytes, 16, 0x05),
-        unsupported(Unsupported::TpOpcode(5))
-    );
-    assert_eq!(
-        with(&bytes, 16, 0x08),
-        unsupported(Unsupported::TpOpcode(8))
-    );
-    assert_eq!(
-        with(&bytes, 16, 0x7f),
-        Err(DecodeError::UnknownTpOpcode(0x7f))
-    );
+    assert_eq!(with(&bytes, 16, 0x00), unsupported(Unsupported::UnreliableTransport));
+    assert_eq!(with(&bytes, 16, 0x05), unsupported(Unsupported::TpOpcode(5)));
+    assert_eq!(with(&bytes, 16, 0x08), unsupported(Unsupported::TpOpcode(8)));
+    assert_eq!(with(&bytes, 16, 0x7f), Err(DecodeError::UnknownTpOpcode(0x7f)));
 }
 
 #[test]
 fn transaction_headers() {
     let bytes = learned();
-    for opcode in [
-        0x05, 0x07, 0x0f, 0x10, 0x11, 0x13, 0x14, 0x15, 0x17, 0x18, 0x40, 0x43,
-    ] {
-        assert_eq!(
-            with(&bytes, 32, opcode),
-            unsupported(Unsupported::TaOpcode(opcode))
-        );
+    for opcode in [0x05, 0x07, 0x0f, 0x10, 0x11, 0x13, 0x14, 0x15, 0x17, 0x18, 0x40, 0x43] {
+        assert_eq!(with(&bytes, 32, opcode), unsupported(Unsupported::TaOpcode(opcode)));
     }
     for opcode in [0x02, 0x16, 0x19, 0x44, 0xff] {
-        assert_eq!(
-            with(&bytes, 32, opcode),
-            Err(DecodeError::UnknownTaOpcode(opcode))
-        );
+        assert_eq!(with(&bytes, 32, opcode), Err(DecodeError::UnknownTaOpcode(opcode)));
     }
-    assert_eq!(
-        with(&bytes, 33, 0x50),
-        Err(DecodeError::UnsupportedVersion(1))
-    );
+    assert_eq!(with(&bytes, 33, 0x50), Err(DecodeError::UnsupportedVersion(1)));
     assert_eq!(with(&bytes, 33, 0x14), bad("Poison", 1));
     assert_eq!(with(&bytes, 33, 0x18), bad("TV_EN", 1));
     assert_eq!(with(&bytes, 36, 0x08), bad("MT_EN", 1));
     assert_eq!(with(&bytes, 36, 0x20), bad("ODR", 2));
     assert_eq!(with(&bytes, 37, 0x04), bad("service mode", 0));
-    let send = Operation::Send {
-        target: JettyId::new(1),
-        length: 1,
-    };
+    let send = Operation::Send { target: JettyId::new(1), length: 1 };
     let send = encoded(&Route::default(), &Packet::Data(sample_data(send)), 0);
     assert_eq!(with(&send, 37, 0x06), bad("L", 1));
     assert_eq!(with(&send, 36, 0x00), bad("MT_EN", 0));
@@ -157,11 +106,7 @@ fn shorter_bitmaps_are_read_and_filled_with_zeros() {
         let expected = Packet::Ack(ack);
         let route = Route::default();
         let header_len = bytes.len();
-        let expected = Decoded::Packet {
-            route,
-            packet: expected,
-            header_len,
-        };
+        let expected = Decoded::Packet { route, packet: expected, header_len };
         assert_eq!(decode(&bytes, header_len), Ok(expected));
     }
 }
@@ -169,12 +114,7 @@ fn shorter_bitmaps_are_read_and_filled_with_zeros() {
 #[test]
 fn refusals_of_refusals() {
     let reason = Refusal::Access;
-    let nak = Nak {
-        psn: Psn::new(1),
-        message: Msn::new(1),
-        reason,
-        retry_after_us: 0,
-    };
+    let nak = Nak { psn: Psn::new(1), message: Msn::new(1), reason, retry_after_us: 0 };
     let bytes = encoded(&Route::default(), &Packet::Nak(nak), 0);
     assert_eq!(with(&bytes, 28, 3 << 5 | 6), bad("RSPINFO", 6));
     assert_eq!(with(&bytes, 28, 1 << 5 | 1), bad("RSPINFO", 1));
@@ -183,16 +123,9 @@ fn refusals_of_refusals() {
 
 #[test]
 fn payload_behind_a_packet_without_any() {
-    let bytes = encoded(
-        &Route::default(),
-        &Packet::Close(Close { answer: false }),
-        0,
-    );
+    let bytes = encoded(&Route::default(), &Packet::Close(Close { answer: false }), 0);
     let bytes = resealed(bytes, 3);
-    assert_eq!(
-        decode(&bytes, bytes.len() + 3),
-        Err(DecodeError::TooLong { extra: 3 })
-    );
+    assert_eq!(decode(&bytes, bytes.len() + 3), Err(DecodeError::TooLong { extra: 3 }));
 }
 
 fn hello() -> Setup {
@@ -211,17 +144,8 @@ fn hello() -> Setup {
         capabilities: 0,
     };
     let versions = Versions::new(1, 1).expect("a legal range");
-    let message = SetupMessage::Hello(Hello {
-        versions,
-        nonce: 5,
-        client,
-        wish,
-    });
-    Setup {
-        source: Cna::new(0xc1),
-        destination: Cna::new(0),
-        message,
-    }
+    let message = SetupMessage::Hello(Hello { versions, nonce: 5, client, wish });
+    Setup { source: Cna::new(0xc1), destination: Cna::new(0), message }
 }
 
 /// Decodes `setup` after setting byte `at` to `value` and mending the check.
@@ -245,18 +169,12 @@ fn setup_messages() {
     assert_eq!(setup_with(&hello, 19, 3), bad("ports", 3));
     assert_eq!(setup_with(&hello, 19, 17), bad("ports", 17));
     assert_eq!(setup_with(&hello, 39, 0), bad("paths", 0));
-    assert_eq!(
-        setup_with(&hello, 16, 2),
-        Err(DecodeError::UnsupportedVersion(0))
-    );
+    assert_eq!(setup_with(&hello, 16, 2), Err(DecodeError::UnsupportedVersion(0)));
     assert_eq!(setup_with(&hello, 16, 5), bad("reject reason", 0));
     let mut out = [0; MAX_HEADER];
     encode_setup(&hello, &mut out);
     assert_eq!(decode(&out, 129), Err(DecodeError::TooLong { extra: 1 }));
-    let short = DecodeError::TooShort {
-        needed: 128,
-        available: 127,
-    };
+    let short = DecodeError::TooShort { needed: 128, available: 127 };
     assert_eq!(decode(&out[..127], 128), Err(short));
     out[60] ^= 1;
     assert_eq!(decode(&out, 128), Err(DecodeError::BadCheck));

@@ -26,15 +26,7 @@ fn route() -> Route {
 
 fn packet(file: &'static str, packet: Packet, payload: &'static [u8]) -> Vector {
     let header_len = header_len(&packet);
-    Vector {
-        file,
-        meant: Decoded::Packet {
-            route: route(),
-            packet,
-            header_len,
-        },
-        payload,
-    }
+    Vector { file, meant: Decoded::Packet { route: route(), packet, header_len }, payload }
 }
 
 fn data(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vector {
@@ -44,25 +36,12 @@ fn data(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vec
 fn data_vectors() -> [Vector; 7] {
     let (access, target) = (sample_access(), JettyId::new(0x0_0042));
     let immediate = 0x0123_4567_89ab_cdef;
-    let learned = Data {
-        index: 3,
-        retry: true,
-        last: false,
-        ..sample_data(Operation::Learned)
-    };
+    let learned = Data { index: 3, retry: true, last: false, ..sample_data(Operation::Learned) };
     [
-        data(
-            include_str!("../../../vectors/write.hex"),
-            Operation::Write { access },
-            b"data",
-        ),
+        data(include_str!("../../../vectors/write.hex"), Operation::Write { access }, b"data"),
         data(
             include_str!("../../../vectors/write_immediate.hex"),
-            Operation::WriteImmediate {
-                access,
-                target,
-                immediate,
-            },
+            Operation::WriteImmediate { access, target, immediate },
             b"data",
         ),
         data(
@@ -72,28 +51,12 @@ fn data_vectors() -> [Vector; 7] {
         ),
         data(
             include_str!("../../../vectors/send_immediate.hex"),
-            Operation::SendImmediate {
-                target,
-                length: 0,
-                immediate,
-            },
+            Operation::SendImmediate { target, length: 0, immediate },
             b"",
         ),
-        packet(
-            include_str!("../../../vectors/learned.hex"),
-            Packet::Data(learned),
-            b"more",
-        ),
-        data(
-            include_str!("../../../vectors/read.hex"),
-            Operation::Read { access },
-            b"",
-        ),
-        data(
-            include_str!("../../../vectors/read_response.hex"),
-            Operation::ReadResponse,
-            b"data",
-        ),
+        packet(include_str!("../../../vectors/learned.hex"), Packet::Data(learned), b"more"),
+        data(include_str!("../../../vectors/read.hex"), Operation::Read { access }, b""),
+        data(include_str!("../../../vectors/read_response.hex"), Operation::ReadResponse, b"data"),
     ]
 }
 
@@ -106,48 +69,20 @@ fn control_vectors() -> [Vector; 6] {
         bitmap: [0xffff_fffe, 0x0000_00ff, 1, 0, 0, 0, 0, 0],
     };
     let (psn, message) = (Psn::new(100), Msn::new(4));
-    let nak = Nak {
-        psn,
-        message,
-        reason: Refusal::ReceiverNotReady,
-        retry_after_us: 250,
-    };
-    let denied = Nak {
-        reason: Refusal::Rights,
-        retry_after_us: 0,
-        ..nak
-    };
+    let nak = Nak { psn, message, reason: Refusal::ReceiverNotReady, retry_after_us: 250 };
+    let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
     [
-        packet(
-            include_str!("../../../vectors/ack.hex"),
-            Packet::Ack(sample_ack(flags)),
-            b"",
-        ),
+        packet(include_str!("../../../vectors/ack.hex"), Packet::Ack(sample_ack(flags)), b""),
         packet(
             include_str!("../../../vectors/selective_ack.hex"),
-            Packet::Ack(Ack {
-                sack,
-                ..sample_ack(selective)
-            }),
+            Packet::Ack(Ack { sack, ..sample_ack(selective) }),
             b"",
         ),
-        packet(
-            include_str!("../../../vectors/nak_not_ready.hex"),
-            Packet::Nak(nak),
-            b"",
-        ),
-        packet(
-            include_str!("../../../vectors/nak_rights.hex"),
-            Packet::Nak(denied),
-            b"",
-        ),
+        packet(include_str!("../../../vectors/nak_not_ready.hex"), Packet::Nak(nak), b""),
+        packet(include_str!("../../../vectors/nak_rights.hex"), Packet::Nak(denied), b""),
         packet(
             include_str!("../../../vectors/void.hex"),
-            Packet::Void(Void {
-                psn,
-                message,
-                ack_request: true,
-            }),
+            Packet::Void(Void { psn, message, ack_request: true }),
             b"",
         ),
         packet(
@@ -175,42 +110,18 @@ fn setup_vectors() -> [Vector; 5] {
         keep_alive_ms: 200,
         capabilities: 0x8000_0001,
     };
-    let agreed = Parameters {
-        mtu_bytes: 1408,
-        paths: 8,
-        capabilities: 1,
-        ..wish
-    };
+    let agreed = Parameters { mtu_bytes: 1408, paths: 8, capabilities: 1, ..wish };
     let versions = Versions::new(1, 2).expect("a legal range");
     let client = endpoint(0x102, 0x00ab_cdef, &[40_000, 40_001, 40_002, 40_003]);
     let server = endpoint(0x304, 0x0012_3456, &[4_793, 4_794]);
-    let hello = Hello {
-        versions,
-        nonce,
-        client,
-        wish,
-    };
+    let hello = Hello { versions, nonce, client, wish };
     let server_tpn = server.tpn;
-    let confirm = Confirm {
-        hello,
-        version,
-        cookie,
-        server_tpn,
-        agreed,
-    };
-    let reject = Reject {
-        versions,
-        nonce,
-        reason: RejectReason::StaleCookie,
-    };
+    let confirm = Confirm { hello, version, cookie, server_tpn, agreed };
+    let reject = Reject { versions, nonce, reason: RejectReason::StaleCookie };
     let (near, far) = (Cna::new(0x0a_0b0c), Cna::new(0x0d_0e0f));
     let vector = |file, source, destination, message| Vector {
         file,
-        meant: Decoded::Setup(Setup {
-            source,
-            destination,
-            message,
-        }),
+        meant: Decoded::Setup(Setup { source, destination, message }),
         payload: b"",
     };
     [
@@ -224,13 +135,7 @@ fn setup_vectors() -> [Vector; 5] {
             include_str!("../../../vectors/welcome.hex"),
             far,
             near,
-            SetupMessage::Welcome(Welcome {
-                version,
-                nonce,
-                cookie,
-                server,
-                offer: agreed,
-            }),
+            SetupMessage::Welcome(Welcome { version, nonce, cookie, server, offer: agreed }),
         ),
         vector(
             include_str!("../../../vectors/confirm.hex"),
@@ -242,12 +147,7 @@ fn setup_vectors() -> [Vector; 5] {
             include_str!("../../../vectors/accept.hex"),
             far,
             near,
-            SetupMessage::Accept(Accept {
-                version,
-                nonce,
-                server,
-                agreed,
-            }),
+            SetupMessage::Accept(Accept { version, nonce, server, agreed }),
         ),
         vector(
             include_str!("../../../vectors/reject.hex"),
@@ -301,11 +201,7 @@ fn vectors_are_what_we_send_and_what_we_read() {
         let name = vector.file.lines().next().unwrap_or_default();
         let wanted = bytes_of(vector.file);
         assert_eq!(datagram(&vector), wanted, "{name}: encoding");
-        assert_eq!(
-            decode(&wanted, wanted.len()),
-            Ok(vector.meant),
-            "{name}: decoding"
-        );
+        assert_eq!(decode(&wanted, wanted.len()), Ok(vector.meant), "{name}: decoding");
     }
 }
 
@@ -322,6 +218,31 @@ fn print_vectors() {
                 .map(|word| word.iter().map(|byte| std::format!("{byte:02x}")).collect())
                 .collect();
             std::println!("hex: {}", words.join(" "));
+        }
+    }
+}
+
+/// The words at the start of each line of the code block that follows `mention` in the document.
+fn documented(document: &str, mention: &str) -> Vec<u8> {
+    let is_word = |word: &&str| word.len() == 8 && u32::from_str_radix(word, 16).is_ok();
+    let (_, after) = document.split_once(mention).expect("the example is in the document");
+    let block = after.split("```").nth(1).expect("a code block follows");
+    let words = block.lines().flat_map(|line| line.split_whitespace().take_while(is_word));
+    words.flat_map(|word| u32::from_str_radix(word, 16).expect("checked").to_be_bytes()).collect()
+}
+
+#[test]
+fn the_documents_examples_are_the_vectors() {
+    let document = include_str!("../../../../../docs/wire.md");
+    for vector in vectors() {
+        let name = vector.file.lines().next().and_then(|line| line.strip_prefix("name: "));
+        let mention = std::format!("(`{}.hex`)", name.expect("a name"));
+        if document.contains(&mention) {
+            let shown = documented(document, &mention);
+            assert!(shown.len() > MAX_HEADER / 3, "{mention}");
+            let wanted = bytes_of(vector.file);
+            assert!(wanted.starts_with(&shown), "{mention}");
+            assert!(wanted[shown.len()..].iter().all(|byte| *byte == 0), "{mention}");
         }
     }
 }

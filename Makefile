@@ -1,0 +1,33 @@
+# One entry point for everything; what is larger than a line lives in xtask.
+CARGO ?= cargo
+SEEDS ?= 200000..201000
+XTASK = $(CARGO) run --quiet --release --package xtask --
+
+.PHONY: run test lint bench soak canaries fuzz clean
+
+run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
+	$(CARGO) build --release --package fairway-cli --package xtask
+	$(XTASK) demo
+
+test: lint ## Everything CI runs.
+	$(CARGO) test --workspace
+
+lint:      ## Formatting and clippy, warnings denied.
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features -- --deny warnings
+
+bench:     ## The figures of docs/performance.md, as ratios within one run.
+	$(CARGO) build --release --package fairway-cli --package xtask
+	$(XTASK) bench
+
+soak:      ## The storm over a range of seeds: make soak SEEDS=200000..201000
+	$(XTASK) storm --seeds $(SEEDS)
+
+canaries:  ## Plant each known bug and demand that the storm finds it.
+	$(CARGO) run --quiet --release --package xtask --features canary -- canaries
+
+fuzz:      ## Fuzz the wire codec for a minute (needs cargo-fuzz and a nightly toolchain).
+	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
+
+clean:
+	$(CARGO) clean

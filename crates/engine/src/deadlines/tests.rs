@@ -1,0 +1,43 @@
+use super::*;
+use crate::random::Random;
+use alloc::collections::BTreeMap;
+
+#[test]
+fn pops_in_order_and_keeps_the_earlier_of_two() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut heap = Deadlines::new(32);
+        let mut model: BTreeMap<u32, u64> = BTreeMap::new();
+        // Close to the wrap of time.
+        let origin = u64::MAX - 500;
+        let mut clock = 0;
+        for _ in 0..2_000 {
+            let channel = (random.next() % 32) as u32;
+            match random.next() % 4 {
+                0 | 1 => {
+                    let at = clock + random.next() % 100;
+                    heap.wake_by(channel, Instant::from_ps(origin.wrapping_add(at)));
+                    let entry = model.entry(channel).or_insert(at);
+                    *entry = at.min(*entry);
+                }
+                2 => {
+                    heap.remove(channel);
+                    model.remove(&channel);
+                }
+                _ => {
+                    clock += random.next() % 60;
+                    let now = Instant::from_ps(origin.wrapping_add(clock));
+                    let mut popped = Vec::new();
+                    while let Some(channel) = heap.pop_due(now) {
+                        popped.push(model.remove(&channel).unwrap());
+                    }
+                    assert!(popped.is_sorted());
+                    assert!(model.values().all(|&at| at > clock));
+                }
+            }
+            let earliest =
+                model.values().min().map(|&at| Instant::from_ps(origin.wrapping_add(at)));
+            assert_eq!(heap.earliest(), earliest);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Sending and receiving allocate nothing once warm, with and without impairments.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use fairway_port::{
+    Address, Datapath, Impaired, RawSlice, RawSliceMut, ReceiveBuffer, Scatter, Train, UdpConfig,
+    UdpPort,
+};
+
+struct Counting;
+
+thread_local! {
+    /// Per thread, because the test harness has threads of its own.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator; counting touches no memory of its own.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const HEADER: usize = 24;
+const PAYLOAD: usize = 1000;
+const PACKETS: usize = 30;
+
+/// One train through the loopback interface.
+fn round(
+    now_ns: u64,
+    path: &mut dyn Datapath,
+    to: &Address,
+    right: &mut UdpPort,
+    parts: (&mut Train, &mut ReceiveBuffer, &mut Scatter, &mut [u8]),
+) {
+    let (train, buffer, plan, memory) = parts;
+    let payload = [7u8; PAYLOAD];
+    train.clear();
+    for number in 0..PACKETS {
+        // SAFETY: the payload outlives the send below.
+        let payload = unsafe { RawSlice::new(payload.as_ptr(), PAYLOAD) };
+        train.push(&[number as u8; HEADER], payload).expect("fits");
+    }
+    path.transmit(now_ns, 0, 0, to, train).expect("send");
+    path.release_due(now_ns).expect("release");
+    loop {
+        plan.restart(HEADER, PAYLOAD);
+        let base = memory.as_mut_ptr();
+        for number in 0..PACKETS {
+            // SAFETY: within `memory`, which nobody touches until the arrival is dropped.
+            assert!(plan.push(unsafe { RawSliceMut::new(base.add(number * PAYLOAD), PAYLOAD) }));
+        }
+        let Some(mut arrival) = right.receive(0, buffer, Some(plan)).expect("receive") else {
+            return;
+        };
+        arrival.rescue(PACKETS / 2);
+    }
+}
+
+#[test]
+fn nothing_is_allocated_once_warm() {
+    let config = UdpConfig {
+        bind: "127.0.0.1".parse().expect("address"),
+        first_port: 0,
+        sockets: 1,
+        buffer_bytes: 1 << 20,
+    };
+    let bind = || UdpPort::bind(&config).expect("bind");
+    let spec = "loss=1%,reorder=32,dup=1%,delay=50us,jitter=5us,rate=10G".parse().expect("spec");
+    let clean: Box<dyn Datapath> = Box::new(bind());
+    let impaired: Box<dyn Datapath> = Box::new(Impaired::new(bind(), &spec, 5, 0));
+    for mut path in [clean, impaired] {
+        let mut right = bind();
+        let to: Address = right.local_addrs()[0].into();
+        let (mut train, mut buffer) = (right.new_train(), ReceiveBuffer::new());
+        let (mut plan, mut memory) = (Scatter::new(), vec![0u8; PACKETS * PAYLOAD]);
+        let mut rounds = |from: u64, until: u64| {
+            for number in from..until {
+                let parts = (&mut train, &mut buffer, &mut plan, memory.as_mut_slice());
+                round(number * 30_000, path.as_mut(), &to, &mut right, parts);
+            }
+        };
+        rounds(0, 2000);
+        let before = ALLOCATIONS.with(Cell::get);
+        rounds(2000, 2500);
+        assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+    }
+}

@@ -1,0 +1,247 @@
+//! How a context is made.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use fairway_engine::policy::PolicySpec;
+use fairway_engine::{Limits, Profile};
+use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
+
+use crate::clock;
+use crate::context::Context;
+use crate::core::{Core, CoreConfig};
+use crate::error::Error;
+use crate::setup::Identity;
+use fairway_engine::wire::{Cna, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX};
+
+/// Payload bytes of a packet, if nobody says otherwise and the link allows.
+const MTU_DEFAULT: usize = 4096;
+/// The longest payload that fits a train and a field of the set-up messages.
+const MTU_MAX: usize = 32 * 1024;
+/// IPv6 and UDP headers.
+const IP_UDP_BYTES: usize = 48;
+/// Headers of our longest packet with payload (a WRITE with immediate data).
+const HEADER_BYTES: usize = 80;
+
+/// Makes a [`Context`]. Every setting has a default.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    bind: IpAddr,
+    port: u16,
+    sockets: usize,
+    paths: u32,
+    policy: Result<PolicySpec, BadPolicy>,
+    mtu: Option<usize>,
+    limits: Limits,
+    profile: Profile,
+    emulate: Option<(Spec, u64)>,
+    buffer_bytes: usize,
+    progress_thread: bool,
+}
+
+/// A policy that could not be parsed: its text, and what is wrong.
+type BadPolicy = (String, String);
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            port: 0,
+            sockets: 4,
+            paths: 16,
+            policy: Ok(PolicySpec::default()),
+            mtu: None,
+            limits: Limits::default(),
+            profile: Profile::default(),
+            emulate: None,
+            buffer_bytes: 4 << 20,
+            progress_thread: true,
+        }
+    }
+}
+
+impl Builder {
+    /// The local address to bind to (default: all of IPv4). Its family is the context's.
+    #[must_use]
+    pub fn bind(mut self, address: IpAddr) -> Self {
+        self.bind = address;
+        self
+    }
+
+    /// The port of the first socket; the others get the numbers after it. 0, the default: any.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Number of sockets, 1 to 16 (default 4). Sockets here times sockets at the peer are the
+    /// routes that a network can tell apart.
+    #[must_use]
+    pub fn sockets(mut self, sockets: usize) -> Self {
+        self.sockets = sockets;
+        self
+    }
+
+    /// Paths per peer, 1 to 256 (default 16). The smaller wish of the two sides counts.
+    #[must_use]
+    pub fn paths(mut self, paths: u32) -> Self {
+        self.paths = paths;
+        self
+    }
+
+    /// Congestion control, path choice and loss detection of this side.
+    #[must_use]
+    pub fn policy(mut self, policy: PolicySpec) -> Self {
+        self.policy = Ok(policy);
+        self
+    }
+
+    /// The same by name, such as `cc=swift,path=spray,loss=path-order`.
+    #[must_use]
+    pub fn policy_named(mut self, names: &str) -> Self {
+        self.policy =
+            names.parse::<PolicySpec>().map_err(|error| (names.into(), error.to_string()));
+        self
+    }
+
+    /// Payload bytes per packet (default: 4096, or less if the link is too narrow for that). The
+    /// smaller wish of the two sides counts.
+    #[must_use]
+    pub fn mtu(mut self, payload_bytes: usize) -> Self {
+        self.mtu = Some(payload_bytes);
+        self
+    }
+
+    /// Capacities.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Timing.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Makes the network worse: what this context sends is delayed, lost, reordered or duplicated
+    /// as `spec` says, from `seed`.
+    #[must_use]
+    pub fn emulate(mut self, spec: Spec, seed: u64) -> Self {
+        self.emulate = Some((spec, seed));
+        self
+    }
+
+    /// Socket buffers to ask for, in bytes (default 4 MiB); the system may grant less.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// A background thread that takes over when the application does not poll (default: yes).
+    /// Without it nothing moves, and no peer is served, but while some thread polls or waits.
+    #[must_use]
+    pub fn progress_thread(mut self, wanted: bool) -> Self {
+        self.progress_thread = wanted;
+        self
+    }
+
+    /// Opens the sockets and starts.
+    ///
+    /// # Errors
+    /// A setting is out of range, the address can't be bound, or the system refuses.
+    pub fn build(self) -> Result<Context, Error> {
+        self.check()?;
+        let policy = self.policy.clone().map_err(|(value, error)| Error::Parameter {
+            name: "policy",
+            value: format!("{value:?} ({error})"),
+            remedy: "use names that exist, such as cc=swift,path=spray",
+        })?;
+        let config = UdpConfig {
+            bind: self.bind,
+            first_port: self.port,
+            sockets: self.sockets,
+            buffer_bytes: self.buffer_bytes,
+        };
+        let port = UdpPort::bind(&config).map_err(|error| Error::io("open the sockets", error))?;
+        let numbers: Vec<u16> = port.local_addrs().iter().map(|address| address.port()).collect();
+        let ports = Ports::new(&numbers).ok_or_else(|| Error::Parameter {
+            name: "sockets",
+            value: self.sockets.to_string(),
+            remedy: "use 1 to 16",
+        })?;
+        let cna = random_cna()?;
+        let identity = Identity { cna, ports, limits: self.parameters() };
+        let datapath: Box<dyn Datapath> = match &self.emulate {
+            None => Box::new(port),
+            Some((spec, seed)) => {
+                Box::new(Impaired::new(port, spec, *seed, clock::now().as_ps() / 1000))
+            }
+        };
+        let core = Core::new(CoreConfig {
+            limits: self.limits,
+            profile: self.profile,
+            policy,
+            identity,
+            datapath,
+        })?;
+        Context::start(core, self.progress_thread)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check("sockets", self.sockets, 1..=PORTS_MAX, "use 1 to 16")?;
+        check("paths", self.paths as usize, 1..=usize::from(PATHS_MAX), "use 1 to 256")?;
+        if self.paths > self.limits.paths {
+            return Err(Error::Limit { name: "paths" });
+        }
+        if let Some(mtu) = self.mtu {
+            check("mtu", mtu, 64..=MTU_MAX, "use 64 to 32768 bytes")?;
+        }
+        Ok(())
+    }
+
+    fn parameters(&self) -> Parameters {
+        let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+        let keep_alive_ms = self.profile.keep_alive.as_us() / 1000;
+        Parameters {
+            mtu_bytes: self.mtu.unwrap_or(MTU_DEFAULT) as u16,
+            paths: small(self.paths),
+            window_packets: small(self.limits.window_packets),
+            message_slots: small(self.limits.message_slots).min(SLOTS_MAX),
+            read_slots: small(self.limits.read_slots).min(SLOTS_MAX),
+            keep_alive_ms: u16::try_from(keep_alive_ms).unwrap_or(u16::MAX),
+            capabilities: 0,
+        }
+    }
+}
+
+/// The longest payload that fits a link of this MTU.
+pub(crate) fn payload_mtu(link_mtu: usize) -> u16 {
+    let room = link_mtu.saturating_sub(IP_UDP_BYTES + HEADER_BYTES) & !7;
+    room.clamp(8, MTU_MAX) as u16
+}
+
+fn check(
+    name: &'static str,
+    value: usize,
+    range: std::ops::RangeInclusive<usize>,
+    remedy: &'static str,
+) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Parameter { name, value: value.to_string(), remedy })
+}
+
+/// A node address for this start. Zero means "unknown" in a HELLO.
+fn random_cna() -> Result<Cna, Error> {
+    loop {
+        let cna = Cna::new(clock::random()? as u32);
+        if cna.value() != 0 {
+            return Ok(cna);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The live NIC of an application.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairway_engine::Rights;
+
+use crate::builder::Builder;
+use crate::core::{Core, Notice};
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::event::Event;
+use crate::jetty::{Jetty, JettyOptions};
+use crate::memory::Memory;
+use crate::peer::Peer;
+use crate::segment::Segment;
+use crate::shared::Handle;
+
+/// A NIC in software: sockets, the protocol, and the tables of everything that lives on it.
+///
+/// Clones name the same one. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
+/// [`Peer`] of it. When the last goes, peers are told, once, and the sockets are closed; call
+/// [`Context::shutdown`] to make sure that they hear.
+#[derive(Clone)]
+pub struct Context {
+    handle: Arc<Handle>,
+}
+
+impl Context {
+    /// Starts making one.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn start(core: Core, progress_thread: bool) -> Result<Context, Error> {
+        Ok(Context { handle: Arc::new(Handle::start(core, progress_thread)?) })
+    }
+
+    /// The addresses of the sockets. Peers connect to any of them.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.handle.shared.with(|core| core.local_addrs().to_vec())
+    }
+
+    /// Registers memory. Peers that have the segment's key may do with it what `rights` say; for
+    /// them its first byte has address 0.
+    ///
+    /// # Errors
+    /// [`Error::Limit`]; [`Error::ReadOnly`] if peers are to write memory that can't be written.
+    pub fn register(&self, memory: Memory, rights: Rights) -> Result<Segment, Error> {
+        self.register_at(memory, rights, 0)
+    }
+
+    /// As [`Context::register`], with another address for the first byte.
+    ///
+    /// # Errors
+    /// As [`Context::register`]; or the addresses would wrap.
+    pub fn register_at(
+        &self,
+        memory: Memory,
+        rights: Rights,
+        address: u64,
+    ) -> Result<Segment, Error> {
+        let memory = Arc::new(memory);
+        let (id, key) =
+            self.handle.shared.with(|core| core.register(&memory, rights, address))?;
+        Ok(Segment::new(self.handle.clone(), id, key, memory))
+    }
+
+    /// Makes an endpoint.
+    ///
+    /// # Errors
+    /// The number is taken, or a limit is reached.
+    pub fn create_jetty(&self, options: JettyOptions) -> Result<Jetty, Error> {
+        let (index, id) = self.handle.shared.with(|core| core.create_jetty(&options))?;
+        Ok(Jetty::new(self.handle.clone(), index, id))
+    }
+
+    /// Connects to the context that has a socket at `server`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] if nobody answers, [`Error::Refused`] if the peer will not, or a limit.
+    pub fn connect(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
+        let shared = &self.handle.shared;
+        let attempt = shared.with(|core| core.start_attempt(server, timeout))?;
+        // The attempt has the deadline; the wait only adds a margin for its last turn.
+        let patience = timeout.saturating_add(Duration::from_secs(1));
+        let ended = shared.wait_for("answer to the connection request", Some(patience), |core| {
+            core.take_attempt(attempt)
+        });
+        let state = match ended {
+            Ok(result) => result?,
+            Err(error) => {
+                shared.with(|core| core.abandon_attempt(attempt));
+                return Err(error);
+            }
+        };
+        Ok(self.peer(state))
+    }
+
+    /// What happened since it was last asked, oldest first. Does not wait.
+    pub fn poll_events(&self) -> Vec<Event> {
+        let notices: Vec<Notice> = self.handle.shared.poll(|core| core.notices.drain(..).collect());
+        notices.into_iter().map(|notice| self.event(notice)).collect()
+    }
+
+    /// The next thing that happens.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait_event(&self, timeout: Duration) -> Result<Event, Error> {
+        let shared = &self.handle.shared;
+        let notice =
+            shared.wait_for("event", Some(timeout), |core| core.notices.pop_front())?;
+        Ok(self.event(notice))
+    }
+
+    /// The connections that are alive.
+    pub fn peers(&self) -> Vec<Peer> {
+        let states = self.handle.shared.with(|core| core.peer_states());
+        states.into_iter().map(|state| self.peer(state)).collect()
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> Counters {
+        self.handle.shared.with(|core| core.counters())
+    }
+
+    /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither
+    /// poll a Jetty nor wait.
+    pub fn poll(&self) {
+        self.handle.shared.poll(|_| ());
+    }
+
+    /// Closes all connections, waits until the peers know (or `timeout` is over), and stops the
+    /// background thread. Everything that is posted after this fails.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.
+    pub fn shutdown(&self, timeout: Duration) -> Result<(), Error> {
+        self.handle.shared.with(|core| core.close_all());
+        let closed = self.handle.shared.wait_for("farewell of all peers", Some(timeout), |core| {
+            core.is_silent().then_some(())
+        });
+        self.handle.stop();
+        closed
+    }
+
+    /// Ends as if the process had been killed: says nothing to anybody. For tests of what peers
+    /// do then.
+    #[doc(hidden)]
+    pub fn vanish(&self) {
+        self.handle.shared.with(|core| core.vanish());
+        self.handle.stop();
+    }
+
+    fn peer(&self, state: Arc<crate::peer::PeerState>) -> Peer {
+        Peer { handle: self.handle.clone(), state }
+    }
+
+    fn event(&self, notice: Notice) -> Event {
+        match notice {
+            Notice::Connected(state) => Event::Connected(self.peer(state)),
+            Notice::PeerDead(state) => Event::PeerDead(self.peer(state)),
+            Notice::PeerClosed(state) => Event::PeerClosed(self.peer(state)),
+            Notice::PathDown(state, path) => Event::PathDown { peer: self.peer(state), path },
+            Notice::PathUp(state, path) => Event::PathUp { peer: self.peer(state), path },
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("local_addrs", &self.local_addrs()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,345 @@
+//! The NIC behind the lock: the engine, the sockets, and the tables of what lives on them.
+
+mod channels;
+mod interests;
+mod memories;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fairway_engine::policy::PolicySpec;
+use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::{
+    ChannelId, Completion, CompletionQueueId, JettyConfig, Limits, Nic, Profile, ReceiveRequest,
+    Rights, SegmentId, SegmentRequest, SetupError, WorkRequest,
+};
+use fairway_port::Datapath;
+
+use crate::clock;
+use crate::connect::Connecting;
+use crate::counters::{Counters, NicCounters};
+use crate::error::Error;
+use crate::jetty::JettyOptions;
+use crate::key::SegmentKey;
+use crate::memory::Memory;
+use crate::peer::PeerState;
+use crate::setup::Identity;
+use crate::turn::Io;
+
+pub(crate) use channels::{Channel, Channels};
+pub(crate) use interests::{Interests, What};
+pub(crate) use memories::Memories;
+
+/// Events kept for an application that does not ask for them; the oldest go first.
+const NOTICES_MAX: usize = 4096;
+
+/// Everything a context is made of. One thread at a time has it.
+pub(crate) struct Core {
+    pub(crate) nic: Nic,
+    pub(crate) io: Io,
+    pub(crate) channels: Channels,
+    pub(crate) memories: Memories,
+    pub(crate) connecting: Connecting,
+    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) interests: Interests,
+    pub(crate) counters: NicCounters,
+    pub(crate) last_error: Option<String>,
+    pub(crate) policy: PolicySpec,
+    jetties: Vec<Option<JettyRecord>>,
+    /// Jetties that were dropped while something of theirs was under way.
+    dying: Vec<JettyRecord>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// Closing or closed: nothing new is started.
+    ShutDown,
+    /// Neither hears nor speaks.
+    Vanished,
+}
+
+/// What a core is made from.
+pub(crate) struct CoreConfig {
+    pub(crate) limits: Limits,
+    pub(crate) profile: Profile,
+    pub(crate) policy: PolicySpec,
+    pub(crate) identity: Identity,
+    pub(crate) datapath: Box<dyn Datapath>,
+}
+
+struct JettyRecord {
+    id: JettyId,
+    queue: CompletionQueueId,
+    /// Completions taken from the engine to find out whether there are any.
+    stash: VecDeque<Completion>,
+}
+
+/// An event, before it is given a handle.
+pub(crate) enum Notice {
+    Connected(Arc<PeerState>),
+    PeerDead(Arc<PeerState>),
+    PeerClosed(Arc<PeerState>),
+    PathDown(Arc<PeerState>, u8),
+    PathUp(Arc<PeerState>, u8),
+}
+
+impl Core {
+    pub(crate) fn new(config: CoreConfig) -> Result<Core, Error> {
+        let CoreConfig { limits, profile, policy, identity, datapath } = config;
+        Ok(Core {
+            nic: Nic::new(identity.cna, &limits, &profile, clock::random()?),
+            io: Io::new(datapath),
+            channels: Channels::new(limits.channels),
+            memories: Memories::default(),
+            connecting: Connecting::new(identity)?,
+            notices: VecDeque::new(),
+            interests: Interests::default(),
+            counters: NicCounters::default(),
+            last_error: None,
+            policy,
+            jetties: Vec::new(),
+            dying: Vec::new(),
+            state: State::Running,
+        })
+    }
+
+    pub(crate) fn local_addrs(&self) -> &[SocketAddr] {
+        self.io.datapath.port().local_addrs()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        Counters {
+            engine: *self.nic.counters(),
+            port: *self.io.datapath.port().counters(),
+            nic: self.counters,
+            last_error: self.last_error.clone(),
+        }
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
+        if self.state == State::Running { Ok(()) } else { Err(Error::ShutDown) }
+    }
+
+    pub(crate) fn has_vanished(&self) -> bool {
+        self.state == State::Vanished
+    }
+
+    // ---- segments ----
+
+    pub(crate) fn register(
+        &mut self,
+        memory: &Arc<Memory>,
+        rights: Rights,
+        address: u64,
+    ) -> Result<(SegmentId, SegmentKey), Error> {
+        self.check_running()?;
+        let needs_writing = rights.contains(Rights::WRITE) || rights.contains(Rights::ATOMIC);
+        if needs_writing && !memory.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        let length = memory.len() as u64;
+        let token_value = clock::random()? as u32;
+        let request = SegmentRequest { address, length, rights, token_value };
+        let id = self
+            .nic
+            .register(&request)
+            .map_err(|error| Error::setup(error, "segment address", None))?;
+        self.memories.insert(id, memory.clone());
+        let token_id = id.token_id().value();
+        Ok((id, SegmentKey { token_id, token_value, address, length }))
+    }
+
+    pub(crate) fn deregister(&mut self, id: SegmentId) {
+        // A segment that still has operations is released by an event.
+        if matches!(self.nic.deregister(id), Ok(true)) {
+            self.memories.release(id);
+            self.memories.bury(self.io.is_idle());
+        }
+    }
+
+    // ---- Jetties ----
+
+    pub(crate) fn create_jetty(
+        &mut self,
+        options: &JettyOptions,
+    ) -> Result<(usize, JettyId), Error> {
+        self.check_running()?;
+        self.reap_jetties();
+        let queue = self
+            .nic
+            .create_completion_queue(options.depth)
+            .map_err(|error| Error::setup(error, "completion queue", None))?;
+        let config =
+            JettyConfig { number: options.number, send_queue: queue, receive_queue: queue };
+        let id = match self.nic.create_jetty(&config) {
+            Ok(id) => id,
+            Err(error) => {
+                // It is empty and unused, so it can be destroyed.
+                let _ = self.nic.destroy_completion_queue(queue);
+                return Err(Error::setup(error, "Jetty", options.number));
+            }
+        };
+        let record = Some(JettyRecord { id, queue, stash: VecDeque::new() });
+        let index = self.jetties.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.jetties.push(None);
+            self.jetties.len() - 1
+        });
+        self.jetties[index] = record;
+        Ok((index, id))
+    }
+
+    pub(crate) fn drop_jetty(&mut self, index: usize) {
+        if let Some(record) = self.jetties.get_mut(index).and_then(Option::take) {
+            self.dying.push(record);
+            self.reap_jetties();
+        }
+    }
+
+    /// Removes dropped Jetties whose operations have ended.
+    pub(crate) fn reap_jetties(&mut self) {
+        let nic = &mut self.nic;
+        self.dying.retain(|jetty| {
+            while nic.poll_completion(jetty.queue).is_some() {}
+            match nic.destroy_jetty(jetty.id) {
+                Err(SetupError::Busy) => true,
+                // The Jetty is gone; its queue is empty, and nobody else's.
+                _ => {
+                    while nic.poll_completion(jetty.queue).is_some() {}
+                    nic.destroy_completion_queue(jetty.queue).is_err()
+                }
+            }
+        });
+    }
+
+    pub(crate) fn has_dying_jetties(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    pub(crate) fn take_completion(&mut self, index: usize) -> Option<Completion> {
+        let jetty = self.jetties.get_mut(index)?.as_mut()?;
+        jetty.stash.pop_front().or_else(|| self.nic.poll_completion(jetty.queue))
+    }
+
+    pub(crate) fn take_completions(
+        &mut self,
+        index: usize,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> usize {
+        for count in 0..max {
+            match self.take_completion(index) {
+                Some(completion) => out.push(completion),
+                None => return count,
+            }
+        }
+        max
+    }
+
+    /// Is there a completion? (The engine can't be asked without taking it.)
+    pub(crate) fn has_completion(&mut self, index: usize) -> bool {
+        let Some(Some(jetty)) = self.jetties.get_mut(index) else { return false };
+        if jetty.stash.is_empty() {
+            jetty.stash.extend(self.nic.poll_completion(jetty.queue));
+        }
+        !jetty.stash.is_empty()
+    }
+
+    // ---- operations ----
+
+    /// Posts requests, and sends what may be sent at once. How many were taken, from the front.
+    pub(crate) fn post(
+        &mut self,
+        jetty: JettyId,
+        requests: &[WorkRequest],
+    ) -> Result<usize, Error> {
+        let now = clock::now();
+        let mut posted = 0;
+        for request in requests {
+            match self.nic.post(now, jetty, request) {
+                Ok(()) => posted += 1,
+                Err(error) if posted == 0 => {
+                    let peer = self.channels.get(request.channel).map(|c| c.peer.address);
+                    return Err(Error::post(error, peer));
+                }
+                Err(_) => break,
+            }
+        }
+        self.transmit(now);
+        Ok(posted)
+    }
+
+    pub(crate) fn post_receive(
+        &mut self,
+        jetty: JettyId,
+        request: &ReceiveRequest,
+    ) -> Result<(), Error> {
+        self.nic.post_receive(jetty, request).map_err(|error| Error::post(error, None))
+    }
+
+    // ---- channels ----
+
+    pub(crate) fn peer_state(&self, channel: ChannelId) -> Option<Arc<PeerState>> {
+        self.channels.get(channel).map(|record| record.peer.clone())
+    }
+
+    pub(crate) fn peer_states(&self) -> Vec<Arc<PeerState>> {
+        let alive = |channel: &&Channel| channel.peer.alive.load(Ordering::Acquire);
+        self.channels.iter().filter(alive).map(|channel| channel.peer.clone()).collect()
+    }
+
+    pub(crate) fn close_channel(&mut self, channel: ChannelId) -> Result<(), SetupError> {
+        let now = clock::now();
+        let record = self.channels.get_mut(channel).ok_or(SetupError::Missing)?;
+        if !record.peer.alive.swap(false, Ordering::AcqRel) {
+            return Err(SetupError::Missing);
+        }
+        record.is_closing = true;
+        self.nic.close_channel(now, channel)?;
+        self.transmit(now);
+        self.hear_events();
+        Ok(())
+    }
+
+    pub(crate) fn close_all(&mut self) {
+        if self.state == State::Running {
+            self.state = State::ShutDown;
+        }
+        self.connecting.abandon_all(&mut self.nic);
+        for state in self.peer_states() {
+            // Alive, so it is there to be closed.
+            let _ = self.close_channel(state.channel);
+        }
+    }
+
+    pub(crate) fn vanish(&mut self) {
+        self.state = State::Vanished;
+    }
+
+    /// True if no peer has yet to answer our farewell.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.has_vanished() || !self.channels.iter().any(|channel| channel.is_closing)
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        if self.notices.len() == NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
+    }
+
+    /// When the next turn is due although nothing arrives; `None`: never.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if self.has_vanished() {
+            return None;
+        }
+        let release = self.io.datapath.next_release_ns().map(Instant::from_ns);
+        [self.nic.poll_timeout(), self.connecting.poll_timeout(), release, self.io.retry_at()]
+            .into_iter()
+            .flatten()
+            .reduce(Instant::min)
+    }
+}

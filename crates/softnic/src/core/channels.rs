@@ -1,0 +1,99 @@
+//! Connections by channel: where their packets go, and where they may come from.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fairway_engine::ChannelId;
+use fairway_engine::wire::{Ports, Role, path_sockets};
+use fairway_port::Address;
+
+use crate::peer::PeerState;
+
+/// Connections by the dense index of their channel. A connection that has ended keeps its place
+/// until the index is used again, because its last words may have yet to be sent.
+pub(crate) struct Channels {
+    records: Vec<Option<Channel>>,
+}
+
+/// A connection.
+pub(crate) struct Channel {
+    pub(crate) id: ChannelId,
+    pub(crate) peer: Arc<PeerState>,
+    /// Closed from here, and the engine is not done with that yet.
+    pub(crate) is_closing: bool,
+    paths: Box<[PathEnds]>,
+}
+
+/// The two ends of a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathEnds {
+    /// Our socket.
+    pub(crate) socket: usize,
+    /// The peer's.
+    pub(crate) remote: Address,
+}
+
+impl Channel {
+    pub(crate) fn new(
+        peer: Arc<PeerState>,
+        role: Role,
+        local_sockets: usize,
+        remote_ports: &Ports,
+    ) -> Self {
+        let ports = remote_ports.as_slice();
+        let ip = peer.address;
+        let ends = |path| {
+            let sockets = path_sockets(role, path as u8, local_sockets, ports.len());
+            let mut remote = ip;
+            remote.set_port(ports.get(sockets.remote).copied().unwrap_or_default());
+            PathEnds { socket: sockets.local, remote: remote.into() }
+        };
+        let paths = (0..peer.paths).map(ends).collect();
+        Channel { id: peer.channel, peer, is_closing: false, paths }
+    }
+
+    pub(crate) fn path(&self, path: u8) -> Option<&PathEnds> {
+        self.paths.get(usize::from(path))
+    }
+
+    /// No longer of use to anybody.
+    pub(crate) fn end(&mut self) {
+        self.peer.alive.store(false, Ordering::Release);
+        self.is_closing = false;
+    }
+}
+
+impl Channels {
+    pub(crate) fn new(limit: u32) -> Self {
+        Channels { records: (0..limit).map(|_| None).collect() }
+    }
+
+    pub(crate) fn insert(&mut self, channel: Channel) {
+        let index = channel.id.index();
+        self.records[index] = Some(channel);
+    }
+
+    pub(crate) fn get(&self, id: ChannelId) -> Option<&Channel> {
+        self.records.get(id.index())?.as_ref().filter(|channel| channel.id == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        self.records.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)
+    }
+
+    /// The connection a packet for this channel number belongs to.
+    pub(crate) fn by_number(&self, tpn: u32) -> Option<&Channel> {
+        let record = self.records.get((tpn & 0xffff) as usize)?.as_ref();
+        record.filter(|channel| channel.id.tpn().value() == tpn)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Channel> {
+        self.records.iter().flatten()
+    }
+}
+
+/// An address without what differs between packets of one peer.
+pub(crate) fn plain(address: &Address) -> SocketAddr {
+    (*address).into()
+}

@@ -1,0 +1,82 @@
+//! Who sleeps until something has happened, while somebody else runs the turns.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use fairway_ring::Doorbell;
+
+/// Sleepers, and what they sleep for.
+#[derive(Default)]
+pub(crate) struct Interests {
+    list: Vec<Interest>,
+    next: u64,
+    /// To be woken once the lock is released: wakers run code of the application.
+    due: Vec<Wake>,
+}
+
+struct Interest {
+    number: u64,
+    what: What,
+    wake: Wake,
+}
+
+/// What a sleeper sleeps for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A completion of the Jetty at this index.
+    Completion(usize),
+    /// Anything at all: it looks itself.
+    Anything,
+}
+
+/// How to wake a sleeper.
+#[derive(Clone)]
+pub(crate) enum Wake {
+    Thread(Arc<Doorbell>),
+    Task(Waker),
+}
+
+impl Wake {
+    pub(crate) fn wake(self) {
+        match self {
+            Wake::Thread(bell) => {
+                bell.ring();
+            }
+            Wake::Task(waker) => waker.wake(),
+        }
+    }
+}
+
+impl Interests {
+    /// Adds a sleeper; the number removes it again. It is woken once.
+    pub(crate) fn add(&mut self, what: What, wake: Wake) -> u64 {
+        self.next += 1;
+        self.list.push(Interest { number: self.next, what, wake });
+        self.next
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) {
+        self.list.retain(|interest| interest.number != number);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whom to wake now, for reasons only `happened` knows.
+    pub(crate) fn settle(&mut self, mut happened: impl FnMut(What) -> bool) {
+        let due = &mut self.due;
+        self.list.retain(|interest| {
+            let happened = happened(interest.what);
+            if happened {
+                due.push(interest.wake.clone());
+            }
+            !happened
+        });
+    }
+
+    /// Who is to be woken, when the lock has been released.
+    pub(crate) fn take_due(&mut self) -> Vec<Wake> {
+        std::mem::take(&mut self.due)
+    }
+}

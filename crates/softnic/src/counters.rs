@@ -1,0 +1,49 @@
+//! What a context has done, in numbers that only grow.
+
+use fairway_port::PortCounters;
+
+/// Counts since the context was built: the engine's, the sockets', and the live NIC's own.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// The protocol's.
+    pub engine: fairway_engine::Counters,
+    /// The sockets'.
+    pub port: PortCounters,
+    /// The live NIC's.
+    pub nic: NicCounters,
+    /// The latest trouble with the sockets that was no ordinary packet loss.
+    pub last_error: Option<String>,
+}
+
+/// What the live NIC counts itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NicCounters {
+    /// Turns run, by whomever.
+    pub turns: u64,
+    /// Of those, by the background thread.
+    pub background_turns: u64,
+    /// Payloads that the kernel put straight into place.
+    pub placed_direct: u64,
+    /// Payloads copied into place.
+    pub placed_copied: u64,
+    /// Bytes of those.
+    pub bytes_copied: u64,
+    /// Receives planned from what came before.
+    pub plans_guessed: u64,
+    /// Receives planned from a look at what is there.
+    pub plans_peeked: u64,
+    /// Plans that turned out wrong.
+    pub plans_missed: u64,
+    /// Datagrams that are no packets.
+    pub undecodable: u64,
+    /// Packets that came from another address than their path's.
+    pub wrong_source: u64,
+    /// Set-up messages received.
+    pub setup_messages: u64,
+    /// Connections opened, by either side.
+    pub connections: u64,
+    /// Packets that could not be sent: too long, or for a channel that is gone.
+    pub unsendable: u64,
+    /// Errors of the sockets that were no ordinary packet loss.
+    pub io_errors: u64,
+}

@@ -1,0 +1,255 @@
+//! Jetties: where operations are posted, and where their completions come back.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fairway_engine::wire::JettyId;
+use fairway_engine::{Completion, ReceiveRequest, Work, WorkRequest};
+
+use crate::batch::{Batch, jetty_id, request};
+use crate::error::Error;
+use crate::key::RemoteSlice;
+use crate::next::Next;
+use crate::peer::Peer;
+use crate::segment::LocalSlice;
+use crate::shared::Handle;
+
+/// Most completions one [`Jetty::poll`] takes.
+const POLL_MAX: usize = 256;
+
+/// What a Jetty is to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct JettyOptions {
+    /// The number that peers send to; `None`: any free one.
+    pub number: Option<u32>,
+    /// Completions it can hold: operations in flight, posted receives and completions not yet
+    /// polled count against it.
+    pub depth: u32,
+}
+
+impl Default for JettyOptions {
+    fn default() -> Self {
+        JettyOptions { number: None, depth: 1024 }
+    }
+}
+
+/// Whom an operation with immediate data tells, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// The number of the Jetty at the peer.
+    pub jetty: u32,
+    /// What its completion is to carry.
+    pub immediate: u64,
+}
+
+impl Notify {
+    pub(crate) fn write(self, remote: RemoteSlice) -> Result<Work, Error> {
+        let Notify { jetty, immediate } = self;
+        let remote = remote.range();
+        Ok(Work::WriteImmediate { remote, target: jetty_id(jetty)?, immediate })
+    }
+
+    pub(crate) fn send(self) -> Result<Work, Error> {
+        let Notify { jetty, immediate } = self;
+        Ok(Work::SendImmediate { target: jetty_id(jetty)?, immediate })
+    }
+}
+
+/// An endpoint of the application.
+///
+/// Every operation is posted with a number of the caller's choice, which comes back in its
+/// completion. All methods may be called from any thread. Dropping a Jetty drops its posted
+/// receives; operations in flight still finish.
+pub struct Jetty {
+    handle: Arc<Handle>,
+    index: usize,
+    id: JettyId,
+    /// The requests of a batch, kept so that batches allocate nothing in the long run.
+    requests: Mutex<Vec<WorkRequest>>,
+}
+
+impl Jetty {
+    pub(crate) fn new(handle: Arc<Handle>, index: usize, id: JettyId) -> Self {
+        Jetty { handle, index, id, requests: Mutex::new(Vec::new()) }
+    }
+
+    /// The number that peers send to.
+    pub fn number(&self) -> u32 {
+        self.id.value()
+    }
+
+    /// Copies `local` to `remote`.
+    ///
+    /// # Errors
+    /// Nothing was posted: the range is not within its segment, an object is of another context,
+    /// the peer is gone, or too much is in flight. The same holds for all the other operations.
+    pub fn write<'a>(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        remote: impl Into<RemoteSlice>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let work = Work::Write { remote: remote.into().range() };
+        self.post(peer, local.into(), work, id)
+    }
+
+    /// Copies `local` to `remote`; then a receive of the peer's Jetty completes with the immediate
+    /// data.
+    ///
+    /// # Errors
+    /// As [`Jetty::write`].
+    pub fn write_immediate<'a>(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        remote: impl Into<RemoteSlice>,
+        notify: Notify,
+        id: u64,
+    ) -> Result<(), Error> {
+        let work = notify.write(remote.into())?;
+        self.post(peer, local.into(), work, id)
+    }
+
+    /// Copies from `remote` to `local`.
+    ///
+    /// # Errors
+    /// As [`Jetty::write`]; or the local memory can't be written.
+    pub fn read<'a>(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        remote: impl Into<RemoteSlice>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let work = Work::Read { remote: remote.into().range() };
+        self.post(peer, local.into(), work, id)
+    }
+
+    /// Copies `local` into the next receive that the Jetty `target` of the peer has posted.
+    ///
+    /// # Errors
+    /// As [`Jetty::write`].
+    pub fn send<'a>(
+        &self,
+        peer: &Peer,
+        target: u32,
+        local: impl Into<LocalSlice<'a>>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let work = Work::Send { target: jetty_id(target)? };
+        self.post(peer, local.into(), work, id)
+    }
+
+    /// As [`Jetty::send`], with immediate data for the receive's completion.
+    ///
+    /// # Errors
+    /// As [`Jetty::write`].
+    pub fn send_immediate<'a>(
+        &self,
+        peer: &Peer,
+        notify: Notify,
+        local: impl Into<LocalSlice<'a>>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let work = notify.send()?;
+        self.post(peer, local.into(), work, id)
+    }
+
+    /// Offers `local` to the next message that somebody sends to this Jetty (or its completion to
+    /// the next write with immediate data, which leaves the bytes alone).
+    ///
+    /// # Errors
+    /// As [`Jetty::write`]; or the memory can't be written.
+    pub fn post_receive<'a>(
+        &self,
+        local: impl Into<LocalSlice<'a>>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let local = local.into().range(&self.handle, true)?;
+        let request = ReceiveRequest { id, local };
+        self.handle.shared.with(|core| core.post_receive(self.id, &request))
+    }
+
+    /// Posts several operations at once: `fill` names them, and all are handed over together.
+    /// Returns how many were posted, from the front; fewer than named if queues became full.
+    ///
+    /// # Errors
+    /// What `fill` returned, and then nothing was posted; or why the first one was not taken.
+    pub fn batch<'a>(
+        &'a self,
+        fill: impl FnOnce(&mut Batch<'a>) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let spare = {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *requests)
+        };
+        let mut batch = Batch::new(&self.handle, spare);
+        let posted = match fill(&mut batch) {
+            Ok(()) => self.handle.shared.with(|core| core.post(self.id, batch.requests())),
+            Err(error) => Err(error),
+        };
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner) = batch.into_spare();
+        posted
+    }
+
+    /// Runs a turn of the NIC, then appends what has completed to `out`, and returns how many that
+    /// were (at most 256 at a time).
+    pub fn poll(&self, out: &mut Vec<Completion>) -> usize {
+        self.handle.shared.poll(|core| core.take_completions(self.index, out, POLL_MAX))
+    }
+
+    /// The next completion. Polls for a moment, then sleeps until there is one.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait(&self, timeout: Duration) -> Result<Completion, Error> {
+        self.handle.shared.wait_for("completion", Some(timeout), |core| {
+            core.take_completion(self.index)
+        })
+    }
+
+    /// The next completion, as a future for whatever executor. The background thread drives the
+    /// NIC meanwhile.
+    #[allow(clippy::should_implement_trait)] // It is no iterator: it waits.
+    pub fn next(&self) -> Next<'_> {
+        Next::new(&self.handle.shared, self.index)
+    }
+
+    /// The connection a completion came over, while it lasts.
+    pub fn peer_of(&self, completion: &Completion) -> Option<Peer> {
+        let state = self.handle.shared.with(|core| core.peer_state(completion.channel))?;
+        Some(Peer { handle: self.handle.clone(), state })
+    }
+
+    fn post(
+        &self,
+        peer: &Peer,
+        local: LocalSlice<'_>,
+        work: Work,
+        id: u64,
+    ) -> Result<(), Error> {
+        let request = request(&self.handle, peer, local, work, id)?;
+        let requests = std::slice::from_ref(&request);
+        match self.handle.shared.with(|core| core.post(self.id, requests)) {
+            Ok(_) => Ok(()),
+            Err(Error::ShutDown) if !peer.is_alive() => {
+                Err(Error::PeerGone { peer: peer.address() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Jetty {
+    fn drop(&mut self) {
+        self.handle.shared.with(|core| core.drop_jetty(self.index));
+    }
+}
+
+impl fmt::Debug for Jetty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jetty").field("number", &self.number()).finish_non_exhaustive()
+    }
+}

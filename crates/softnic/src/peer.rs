@@ -1,0 +1,157 @@
+//! The other ends of connections.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fairway_engine::ChannelId;
+
+use crate::error::Error;
+use crate::shared::Handle;
+
+/// A connection to another context. Clones name the same one. Dropping them does not close it:
+/// see [`Peer::close`].
+#[derive(Clone)]
+pub struct Peer {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) state: Arc<PeerState>,
+}
+
+/// What handles and the core share about a connection.
+#[derive(Debug)]
+pub(crate) struct PeerState {
+    pub(crate) channel: ChannelId,
+    pub(crate) address: SocketAddr,
+    pub(crate) incarnation: u32,
+    pub(crate) mtu: u32,
+    pub(crate) paths: u32,
+    pub(crate) alive: AtomicBool,
+}
+
+/// How a connection fares.
+#[derive(Clone, Debug, Default)]
+pub struct PeerStats {
+    /// Payload bytes per packet, as agreed.
+    pub mtu: u32,
+    /// Packets sent, resent ones included.
+    pub sent: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// Packets that arrived marked by a congested switch.
+    pub marked: u64,
+    /// Packets in flight now.
+    pub in_flight: u32,
+    /// Its paths, by number.
+    pub paths: Vec<PathStats>,
+}
+
+/// How a path fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathStats {
+    /// Smoothed round trip; zero before the first sample.
+    pub rtt: Duration,
+    /// Mean deviation of the round trip.
+    pub rtt_deviation: Duration,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// Packets that arrived marked by a congested switch.
+    pub marked: u64,
+    /// Packets in flight now.
+    pub in_flight: u32,
+    /// Believed to work.
+    pub usable: bool,
+}
+
+impl Peer {
+    /// The address it was first heard from at (or connected to).
+    pub fn address(&self) -> SocketAddr {
+        self.state.address
+    }
+
+    /// The number its context drew at its start. A peer that restarts has another.
+    pub fn incarnation(&self) -> u32 {
+        self.state.incarnation
+    }
+
+    /// The channel, as completions name it.
+    pub fn channel(&self) -> ChannelId {
+        self.state.channel
+    }
+
+    /// Payload bytes per packet, as agreed.
+    pub fn mtu(&self) -> u32 {
+        self.state.mtu
+    }
+
+    /// Number of paths, as agreed.
+    pub fn paths(&self) -> u32 {
+        self.state.paths
+    }
+
+    /// False once the connection is closed, by either side, or the peer is dead.
+    pub fn is_alive(&self) -> bool {
+        self.state.alive.load(Ordering::Acquire)
+    }
+
+    /// Closes the connection: operations in flight complete in error, and the peer is told. Does
+    /// not wait for it to hear.
+    ///
+    /// # Errors
+    /// [`Error::PeerGone`]: it is closed already.
+    pub fn close(&self) -> Result<(), Error> {
+        let gone = Error::PeerGone { peer: self.address() };
+        self.handle.shared.with(|core| core.close_channel(self.channel())).map_err(|_| gone)
+    }
+
+    /// How the connection fares. All zero once it is gone.
+    pub fn stats(&self) -> PeerStats {
+        self.handle.shared.with(|core| {
+            let mut stats = PeerStats { mtu: self.state.mtu, ..PeerStats::default() };
+            if !self.is_alive() {
+                return stats;
+            }
+            for path in core.nic.paths(self.channel()) {
+                stats.sent += path.sent;
+                stats.lost += path.lost;
+                stats.marked += path.marked;
+                stats.in_flight += path.in_flight;
+                stats.paths.push(PathStats {
+                    rtt: crate::clock::to_std(path.smoothed_rtt),
+                    rtt_deviation: crate::clock::to_std(path.rtt_deviation),
+                    sent: path.sent,
+                    lost: path.lost,
+                    marked: path.marked,
+                    in_flight: path.in_flight,
+                    usable: path.usable,
+                });
+            }
+            stats
+        })
+    }
+
+    pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.handle, handle)
+    }
+}
+
+impl PartialEq for Peer {
+    fn eq(&self, other: &Peer) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+}
+
+impl Eq for Peer {}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("address", &self.state.address)
+            .field("incarnation", &self.state.incarnation)
+            .field("alive", &self.is_alive())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,286 @@
+//! Registered memory.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use fairway_engine::{LocalRange, SegmentId};
+
+use crate::error::Error;
+use crate::key::SegmentKey;
+use crate::memory::Memory;
+use crate::shared::Handle;
+
+/// Bytes of a scratch copy: small enough for the stack and the first-level cache.
+const CHUNK: usize = 4096;
+
+/// Memory that the NIC may use: the local end of operations, and, as far as its rights go, open to
+/// peers that have its key.
+///
+/// Clones name the same segment. When the last one is dropped, peers are refused at once, and the
+/// memory is freed as soon as no operation needs it any more. The bytes may change at any time,
+/// so they are copied in and out and never borrowed. A copy made while a peer writes may hold old
+/// and new bytes; it is never anything worse.
+#[derive(Clone)]
+pub struct Segment {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handle: Arc<Handle>,
+    id: SegmentId,
+    key: SegmentKey,
+    memory: Arc<Memory>,
+}
+
+impl Segment {
+    pub(crate) fn new(
+        handle: Arc<Handle>,
+        id: SegmentId,
+        key: SegmentKey,
+        memory: Arc<Memory>,
+    ) -> Self {
+        Segment { inner: Arc::new(Inner { handle, id, key, memory }) }
+    }
+
+    /// What peers need to reach it.
+    pub fn key(&self) -> SegmentKey {
+        self.inner.key
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.inner.memory.len() as u64
+    }
+
+    /// True if it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.inner.memory.is_empty()
+    }
+
+    /// A range of it, for an operation. Ranges are checked when the operation is posted.
+    pub fn slice(&self, range: Range<u64>) -> LocalSlice<'_> {
+        let length = range.end.saturating_sub(range.start);
+        LocalSlice { segment: self, offset: range.start, length }
+    }
+
+    /// Copies the bytes from `offset` on to `out`.
+    ///
+    /// # Errors
+    /// The range leaves the segment.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        let start = self.checked(offset, out.len() as u64)?;
+        self.inner.memory.bytes(start, out.len()).read(out);
+        Ok(())
+    }
+
+    /// Copies `data` into the segment, from `offset` on.
+    ///
+    /// # Errors
+    /// The range leaves the segment, or its memory can't be written.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let start = self.checked_writable(offset, data.len() as u64)?;
+        self.inner.memory.bytes(start, data.len()).write(data);
+        Ok(())
+    }
+
+    /// Fills a range piece by piece: `fill` is given the position of each piece in the segment,
+    /// and the piece.
+    ///
+    /// # Errors
+    /// As [`Segment::write_at`].
+    pub fn fill_with(
+        &self,
+        range: Range<u64>,
+        mut fill: impl FnMut(u64, &mut [u8]),
+    ) -> Result<(), Error> {
+        self.checked_writable(range.start, range.end.saturating_sub(range.start))?;
+        let mut scratch = [0; CHUNK];
+        for (position, length) in pieces(range) {
+            let piece = &mut scratch[..length];
+            fill(position, piece);
+            self.inner.memory.bytes(position as usize, length).write(piece);
+        }
+        Ok(())
+    }
+
+    /// True if the segment holds `data` at `offset`.
+    ///
+    /// # Errors
+    /// The range leaves the segment.
+    pub fn compare(&self, offset: u64, data: &[u8]) -> Result<bool, Error> {
+        let start = self.checked(offset, data.len() as u64)?;
+        Ok(self.inner.memory.bytes(start, data.len()).equals(data))
+    }
+
+    /// A 64-bit hash of a range, the same on every machine; for comparing, not for security.
+    ///
+    /// # Errors
+    /// The range leaves the segment.
+    pub fn hash(&self, range: Range<u64>) -> Result<u64, Error> {
+        let length = range.end.saturating_sub(range.start);
+        self.checked(range.start, length)?;
+        let mut hash = Hash::new(length);
+        let mut scratch = [0; CHUNK];
+        for (position, length) in pieces(range) {
+            let piece = &mut scratch[..length];
+            self.inner.memory.bytes(position as usize, length).read(piece);
+            hash.add(piece);
+        }
+        Ok(hash.0)
+    }
+
+    /// The address of the first byte in this process, for code that keeps its own peace with the
+    /// NIC.
+    ///
+    /// # Safety
+    /// The pointer is good while a handle to the segment exists. Whoever reads or writes through
+    /// it must know that no peer and no operation writes (or, when writing: touches) the same
+    /// bytes at the same time, or access them atomically.
+    pub unsafe fn as_ptr(&self) -> *mut u8 {
+        self.inner.memory.start().as_ptr()
+    }
+
+    /// Ends the registration and gives the memory back, once no operation needs it any more.
+    /// Peers are refused from now on. Blocks until then.
+    ///
+    /// # Errors
+    /// [`Error::Shared`]: other handles to the segment exist; drop them first. The segment is then
+    /// still there, held by them.
+    pub fn into_memory(self) -> Result<Memory, Error> {
+        let mut inner = Arc::try_unwrap(self.inner).map_err(|_| Error::Shared)?;
+        let placeholder = Arc::new(Memory::from_vec(Vec::new()));
+        let memory = std::mem::replace(&mut inner.memory, placeholder);
+        let handle = inner.handle.clone();
+        // Deregisters.
+        drop(inner);
+        let mut memory = Some(memory);
+        handle.shared.wait_for("release of the segment", None, |_core| {
+            // The core's table holds the other reference.
+            match Arc::try_unwrap(memory.take()?) {
+                Ok(memory) => Some(memory),
+                Err(shared) => {
+                    memory = Some(shared);
+                    None
+                }
+            }
+        })
+    }
+
+    pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.inner.handle, handle)
+    }
+
+    fn checked(&self, offset: u64, length: u64) -> Result<usize, Error> {
+        let fits = offset.checked_add(length).is_some_and(|end| end <= self.len());
+        if fits {
+            return Ok(offset as usize);
+        }
+        Err(Error::OutOfBounds { offset, length, segment: self.len() })
+    }
+
+    fn checked_writable(&self, offset: u64, length: u64) -> Result<usize, Error> {
+        if !self.inner.memory.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.checked(offset, length)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.handle.shared.with(|core| core.deregister(self.id));
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("id", &self.inner.id.index())
+            .field("length", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A range of a local segment: the local side of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalSlice<'a> {
+    segment: &'a Segment,
+    offset: u64,
+    length: u64,
+}
+
+impl LocalSlice<'_> {
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// True for no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The range as the engine names it, if it is a range of a segment of `handle`'s context.
+    /// `written`: the operation writes to it.
+    pub(crate) fn range(&self, handle: &Arc<Handle>, written: bool) -> Result<LocalRange, Error> {
+        if !self.segment.belongs_to(handle) {
+            return Err(Error::Foreign { what: "segment" });
+        }
+        self.segment.checked(self.offset, self.length)?;
+        if written && !self.segment.inner.memory.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        let length =
+            u32::try_from(self.length).map_err(|_| Error::TooLong { length: self.length })?;
+        Ok(LocalRange { segment: self.segment.inner.id, offset: self.offset, length })
+    }
+}
+
+impl<'a> From<&'a Segment> for LocalSlice<'a> {
+    /// All of it.
+    fn from(segment: &'a Segment) -> Self {
+        LocalSlice { segment, offset: 0, length: segment.len() }
+    }
+}
+
+impl<'a> From<(&'a Segment, Range<u64>)> for LocalSlice<'a> {
+    fn from((segment, range): (&'a Segment, Range<u64>)) -> Self {
+        segment.slice(range)
+    }
+}
+
+/// The pieces of a range: position and length of each.
+fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, usize)> {
+    let end = range.end;
+    range.step_by(CHUNK).map(move |start| (start, (end - start).min(CHUNK as u64) as usize))
+}
+
+/// Multiply and fold, eight bytes at a time.
+struct Hash(u64);
+
+impl Hash {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    fn new(length: u64) -> Self {
+        Hash(length ^ Self::FACTOR)
+    }
+
+    /// All pieces but the last have a length that is a multiple of eight.
+    fn add(&mut self, piece: &[u8]) {
+        let mut words = piece.chunks_exact(8);
+        for word in &mut words {
+            self.mix(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+        if !words.remainder().is_empty() {
+            let mut last = [0; 8];
+            last[..words.remainder().len()].copy_from_slice(words.remainder());
+            self.mix(u64::from_le_bytes(last));
+        }
+    }
+
+    fn mix(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word) * u128::from(Self::FACTOR);
+        self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(23);
+    }
+}

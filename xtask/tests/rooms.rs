@@ -1,0 +1,86 @@
+//! The rooms of the design and the only imports allowed between them.
+
+use std::process::Command;
+
+/// Who may import whom, directly. Rooms that do not exist yet stand here too, so that the day they
+/// come the arrows are already drawn.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("fairway-wire", &[]),
+    ("fairway-policy", &["fairway-wire"]),
+    ("fairway-engine", &["fairway-wire", "fairway-policy"]),
+    ("fairway-ring", &[]),
+    ("fairway-port", &["fairway-wire"]),
+    ("fairway-softnic", &["fairway-engine", "fairway-port", "fairway-ring"]),
+    ("fairway-fabric", &["fairway-engine"]),
+    ("fairway-nicmodel", &["fairway-engine", "fairway-fabric"]),
+    ("fairway-cli", &["fairway-softnic", "fairway-fabric"]),
+    ("fairway-collectives", &["fairway-softnic", "fairway-fabric"]),
+    ("fairway-verbs", &["fairway-softnic"]),
+    ("fairway-rvma", &["fairway-softnic"]),
+    ("fairway-urma", &["fairway-softnic"]),
+    ("fairway-nccl", &["fairway-softnic"]),
+];
+
+/// Rooms whose code may use nothing but the standard `core` and `alloc`.
+const WITHOUT_DEPENDENCIES: &[&str] = &["fairway-wire", "fairway-policy", "fairway-engine"];
+
+fn packages() -> Vec<serde_json::Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .output()
+        .expect("cargo metadata runs");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    metadata["packages"].as_array().expect("a list of packages").clone()
+}
+
+fn imports(package: &serde_json::Value) -> Vec<(String, bool)> {
+    let dependencies = package["dependencies"].as_array().expect("a list of dependencies");
+    dependencies
+        .iter()
+        .map(|entry| {
+            let name = entry["name"].as_str().expect("a name").to_owned();
+            (name, entry["kind"].as_str() == Some("dev"))
+        })
+        .collect()
+}
+
+#[test]
+fn only_the_arrows_of_the_design_are_drawn() {
+    let mut seen = 0;
+    for package in packages() {
+        let name = package["name"].as_str().expect("a name");
+        // Development tasks stand outside the house.
+        if name == "xtask" {
+            continue;
+        }
+        let (_, allowed) = ARROWS
+            .iter()
+            .find(|(room, _)| *room == name)
+            .unwrap_or_else(|| panic!("{name} is no room of the design: draw its arrows here"));
+        seen += 1;
+        for (import, dev) in imports(&package) {
+            let ours = import.starts_with("fairway-");
+            assert!(
+                !ours || allowed.contains(&import.as_str()),
+                "{name} imports {import}: the design draws no such arrow"
+            );
+            assert!(
+                ours || dev || !WITHOUT_DEPENDENCIES.contains(&name),
+                "{name} depends on {import}: the core rooms depend on nothing"
+            );
+        }
+    }
+    assert!(seen >= 8, "only {seen} rooms found");
+}
+
+#[test]
+fn the_core_rooms_are_no_std_and_without_unsafe() {
+    for room in ["wire", "policy", "engine"] {
+        let path = format!("{}/../crates/{room}/src/lib.rs", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect("the room has a lib.rs");
+        for attribute in ["#![no_std]", "#![forbid(unsafe_code)]"] {
+            assert!(text.contains(attribute), "{room} lacks {attribute}");
+        }
+    }
+}
