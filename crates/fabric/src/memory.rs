@@ -1,0 +1,169 @@
+//! The bytes behind the segments of all NICs, and what they ought to be.
+//!
+//! Every segment starts with random bytes that are known twice: once as memory, which NICs write,
+//! and once as a mirror, which only the model writes. What differs without a reason was touched
+//! without one.
+
+use crate::random::Random;
+use fairway_engine::{LocalRange, SegmentId};
+
+/// One registered piece of memory. Its place in [`Memory`] is its key, never reused.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) node: usize,
+    pub(crate) bytes: Vec<u8>,
+    /// What `bytes` ought to be, except in `unsettled`.
+    pub(crate) mirror: Vec<u8>,
+    /// Ranges whose content nothing promises: of operations that ended in error half way.
+    pub(crate) unsettled: Vec<(usize, usize)>,
+    /// Room from here on has not been given to any operation.
+    pub(crate) used: usize,
+    /// The engine has said that the memory may be freed, or the node has crashed.
+    pub(crate) released: bool,
+}
+
+/// All memory of all nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) pieces: Vec<Piece>,
+    /// By node and index of the segment: the key of what is registered there now.
+    keys: Vec<Vec<usize>>,
+}
+
+const NOTHING: usize = usize::MAX;
+/// What freed memory is filled with, so that a read of it is seen.
+const FREED: u8 = 0xDD;
+
+impl Memory {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Memory { pieces: Vec::new(), keys: vec![Vec::new(); nodes] }
+    }
+
+    /// Memory of `length` random bytes for `segment` of `node`; gives its key.
+    pub(crate) fn add(
+        &mut self,
+        node: usize,
+        segment: SegmentId,
+        length: usize,
+        random: &mut Random,
+    ) -> usize {
+        let mut bytes = vec![0; length];
+        random.fill(&mut bytes);
+        let piece = Piece {
+            node,
+            mirror: bytes.clone(),
+            bytes,
+            unsettled: Vec::new(),
+            used: 0,
+            released: false,
+        };
+        self.pieces.push(piece);
+        let key = self.pieces.len() - 1;
+        let keys = &mut self.keys[node];
+        if keys.len() <= segment.index() {
+            keys.resize(segment.index() + 1, NOTHING);
+        }
+        keys[segment.index()] = key;
+        key
+    }
+
+    pub(crate) fn key(&self, node: usize, segment: SegmentId) -> Option<usize> {
+        self.keys[node].get(segment.index()).copied().filter(|&key| key != NOTHING)
+    }
+
+    /// The memory may be freed: nobody may touch it from now on.
+    pub(crate) fn release(&mut self, key: usize) {
+        let piece = &mut self.pieces[key];
+        piece.released = true;
+        piece.bytes.fill(FREED);
+    }
+
+    /// The node is gone, and its memory with it.
+    pub(crate) fn forget_node(&mut self, node: usize) {
+        for piece in self.pieces.iter_mut().filter(|piece| piece.node == node) {
+            piece.released = true;
+        }
+        self.keys[node].clear();
+    }
+
+    /// The bytes a NIC names.
+    ///
+    /// # Errors
+    /// If it names what it must not.
+    pub(crate) fn named(&mut self, node: usize, range: &LocalRange) -> Result<&mut [u8], String> {
+        let Some(key) = self.key(node, range.segment) else {
+            return Err(format!("node {node} names an unknown segment: {range:?}"));
+        };
+        let piece = &mut self.pieces[key];
+        if piece.released {
+            return Err(format!("node {node} names freed memory: {range:?}"));
+        }
+        let start = range.offset as usize;
+        let length = piece.bytes.len();
+        piece.bytes.get_mut(start..start + range.length as usize).ok_or_else(|| {
+            format!("node {node} names bytes outside its segment of {length}: {range:?}")
+        })
+    }
+
+    /// A range that no other operation uses, after a gap that nobody may touch.
+    pub(crate) fn reserve(&mut self, key: usize, length: usize, gap: usize) -> Option<usize> {
+        let piece = &mut self.pieces[key];
+        let start = piece.used + gap;
+        if start + length > piece.bytes.len() {
+            return None;
+        }
+        piece.used = start + length;
+        Some(start)
+    }
+
+    pub(crate) fn mirror(&self, key: usize, start: usize, length: usize) -> &[u8] {
+        &self.pieces[key].mirror[start..start + length]
+    }
+
+    /// From now on `to` ought to hold what `from` does.
+    pub(crate) fn expect_copy(&mut self, from: (usize, usize), to: (usize, usize), length: usize) {
+        let source = self.pieces[from.0].mirror[from.1..from.1 + length].to_vec();
+        self.pieces[to.0].mirror[to.1..to.1 + length].copy_from_slice(&source);
+    }
+
+    /// Nothing is promised of this range any more.
+    pub(crate) fn unsettle(&mut self, key: usize, start: usize, length: usize) {
+        self.pieces[key].unsettled.push((start, length));
+    }
+
+    /// The first byte of a range that is not what it ought to be.
+    pub(crate) fn difference(&self, key: usize, start: usize, length: usize) -> Option<usize> {
+        let piece = &self.pieces[key];
+        if piece.released {
+            return None;
+        }
+        let (bytes, mirror) =
+            (&piece.bytes[start..start + length], &piece.mirror[start..start + length]);
+        if bytes == mirror {
+            return None;
+        }
+        bytes.iter().zip(mirror).position(|(byte, ought)| byte != ought).map(|at| start + at)
+    }
+
+    /// Compares everything.
+    ///
+    /// # Errors
+    /// The first byte that differs.
+    pub(crate) fn compare_all(&mut self) -> Result<(), String> {
+        for key in 0..self.pieces.len() {
+            let piece = &mut self.pieces[key];
+            for (start, length) in std::mem::take(&mut piece.unsettled) {
+                let range = start..start + length;
+                piece.mirror[range.clone()].copy_from_slice(&piece.bytes[range]);
+            }
+            if let Some(at) = self.difference(key, 0, self.pieces[key].bytes.len()) {
+                let piece = &self.pieces[key];
+                return Err(format!(
+                    "memory {key} of node {} holds {:#04x} at {at}, and ought to hold {:#04x}",
+                    piece.node, piece.bytes[at], piece.mirror[at]
+                ));
+            }
+        }
+        Ok(())
+    }
+}
