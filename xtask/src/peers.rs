@@ -1,8 +1,9 @@
 //! Raw peers: what this machine and this link can do without us.
 //!
-//! Each measurement runs two processes, pinned to a core each: one that listens and one that drives.
-//! They are this same program, started with [`SUBCOMMAND`], and use nothing but sockets, so that what
-//! they reach is what Fairway is compared with. They check no data: they show what is possible.
+//! Each measurement runs two processes, pinned to a core each: one that listens and one that
+//! drives. They are this same program, started with [`SUBCOMMAND`], and use nothing but sockets, so
+//! that what they reach is what Fairway is compared with. They check no data: they show what is
+//! possible.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr};

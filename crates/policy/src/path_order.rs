@@ -37,13 +37,15 @@ impl LossDetector for PathOrder {
         Self::NAME
     }
 
-    fn is_lost(&self, evidence: &Evidence) -> bool {
+    fn is_lost(&mut self, evidence: &Evidence) -> bool {
         let Evidence { path_distance, age, smoothed_rtt, .. } = *evidence;
         self.tolerance.is_exceeded(path_distance, age, smoothed_rtt)
     }
 
     fn on_reordering(&mut self, path_distance: u32, _psn_distance: u32, was_declared_lost: bool) {
-        self.tolerance.learn(path_distance, was_declared_lost);
+        if path_distance > 0 {
+            self.tolerance.learn(path_distance, was_declared_lost);
+        }
     }
 }
 

@@ -22,7 +22,11 @@ impl LossDetector for ReceiverDistance {
         Self::NAME
     }
 
-    fn is_lost(&self, evidence: &Evidence) -> bool {
+    fn looks_across_paths(&self) -> bool {
+        true
+    }
+
+    fn is_lost(&mut self, evidence: &Evidence) -> bool {
         evidence.beyond_tolerance
     }
 

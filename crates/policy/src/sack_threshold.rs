@@ -37,7 +37,11 @@ impl LossDetector for SackThreshold {
         Self::NAME
     }
 
-    fn is_lost(&self, evidence: &Evidence) -> bool {
+    fn looks_across_paths(&self) -> bool {
+        true
+    }
+
+    fn is_lost(&mut self, evidence: &Evidence) -> bool {
         let Evidence { psn_distance, age, smoothed_rtt, .. } = *evidence;
         self.tolerance.is_exceeded(psn_distance, age, smoothed_rtt)
     }

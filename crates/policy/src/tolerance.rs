@@ -9,8 +9,6 @@
 //! that was passed at all and is `patience` smoothed round trips old is lost as well (the idea of
 //! RACK, RFC 8985). `patience` starts at 2 and learns in the same way, up to 8.
 
-use core::cell::Cell;
-
 use fairway_wire::Duration;
 
 /// The tolerance to start with, in packets.
@@ -25,66 +23,64 @@ const PATIENCE_MAX: u32 = 8;
 const LOSSES_TO_FORGET: u32 = 32;
 
 /// How much reordering is to be expected.
-///
-/// The cells are there because a detector is asked through a shared reference, and being asked
-/// is the only thing that happens to one when no reordering does.
 #[derive(Clone, Debug)]
 pub(crate) struct Tolerance {
-    packets: Cell<u32>,
-    patience: Cell<u32>,
-    losses_in_row: Cell<u32>,
+    packets: u32,
+    patience: u32,
+    losses_in_row: u32,
 }
 
 impl Tolerance {
     pub(crate) fn new() -> Self {
-        Tolerance {
-            packets: Cell::new(TOLERANCE_MIN),
-            patience: Cell::new(PATIENCE_MIN),
-            losses_in_row: Cell::new(0),
-        }
+        Tolerance { packets: TOLERANCE_MIN, patience: PATIENCE_MIN, losses_in_row: 0 }
     }
 
     /// The present tolerance in packets.
     #[cfg(test)]
     pub(crate) fn packets(&self) -> u32 {
-        self.packets.get()
+        self.packets
     }
 
     /// Is a packet lost that `distance` others have passed?
-    pub(crate) fn is_exceeded(&self, distance: u32, age: Duration, smoothed_rtt: Duration) -> bool {
+    pub(crate) fn is_exceeded(
+        &mut self,
+        distance: u32,
+        age: Duration,
+        smoothed_rtt: Duration,
+    ) -> bool {
         if distance == 0 {
             return false;
         }
-        let overdue = smoothed_rtt > Duration::ZERO
-            && age >= smoothed_rtt.times(u64::from(self.patience.get()));
-        let lost = overdue || distance >= self.packets.get();
+        let overdue =
+            smoothed_rtt > Duration::ZERO && age >= smoothed_rtt.times(u64::from(self.patience));
+        let lost = overdue || distance >= self.packets;
         if lost {
             self.count_loss();
         }
         lost
     }
 
-    fn count_loss(&self) {
-        let losses = self.losses_in_row.get() + 1;
+    fn count_loss(&mut self) {
+        let losses = self.losses_in_row + 1;
         if losses < LOSSES_TO_FORGET {
-            self.losses_in_row.set(losses);
+            self.losses_in_row = losses;
             return;
         }
-        self.losses_in_row.set(0);
+        self.losses_in_row = 0;
         let forget = |learned: u32, least: u32| learned - (learned - least).div_ceil(4);
-        self.packets.set(forget(self.packets.get(), TOLERANCE_MIN));
-        self.patience.set(forget(self.patience.get(), PATIENCE_MIN));
+        self.packets = forget(self.packets, TOLERANCE_MIN);
+        self.patience = forget(self.patience, PATIENCE_MIN);
     }
 
     /// A packet turned up after `distance` others; `was_declared_lost` if that was too late.
     pub(crate) fn learn(&mut self, distance: u32, was_declared_lost: bool) {
-        self.losses_in_row.set(0);
-        let packets = self.packets.get();
+        self.losses_in_row = 0;
+        let packets = self.packets;
         if was_declared_lost && distance < packets {
             // It was not the distance that condemned it, so it was its age.
-            self.patience.set((self.patience.get() + 1).min(PATIENCE_MAX));
+            self.patience = (self.patience + 1).min(PATIENCE_MAX);
         }
-        self.packets.set(packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX));
+        self.packets = packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX);
     }
 }
 

@@ -142,10 +142,15 @@ pub struct Evidence {
 pub trait LossDetector: Send {
     /// The name under which it is chosen.
     fn name(&self) -> &'static str;
-    /// Is the packet lost?
-    fn is_lost(&self, evidence: &Evidence) -> bool;
-    /// A packet arrived although it had been passed by packets of its own path: it was late by
-    /// `path_distance` packets of the path and `psn_distance` packets of the channel. If
+    /// Does it judge packets that nothing on their own path has overtaken, too? Then the engine
+    /// asks about the oldest packet of every path, not only of those on which news came.
+    fn looks_across_paths(&self) -> bool {
+        false
+    }
+    /// Is the packet lost? A detector may take `true` as one loss that it has found.
+    fn is_lost(&mut self, evidence: &Evidence) -> bool;
+    /// A packet arrived although others had passed it: it was late by `path_distance` packets of
+    /// its path (zero if none of them had) and `psn_distance` packets of the channel. If
     /// `was_declared_lost`, it was resent for nothing.
     fn on_reordering(&mut self, path_distance: u32, psn_distance: u32, was_declared_lost: bool);
 }

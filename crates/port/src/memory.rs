@@ -72,8 +72,8 @@ impl RawSliceMut {
     /// The bytes must be writable, and not be borrowed as Rust references, for as long as a
     /// [`crate::Scatter`] plan holds them (until it is restarted or dropped) and an
     /// [`crate::Arrival`] that was received with that plan lives: the kernel writes there, and
-    /// [`crate::Arrival::rescue`] reads back what it wrote. If another thread writes them meanwhile,
-    /// what is read back is any mixture of both.
+    /// [`crate::Arrival::rescue`] reads back what it wrote. If another thread writes them
+    /// meanwhile, what is read back is any mixture of both.
     pub const unsafe fn new(ptr: *mut u8, len: usize) -> Self {
         RawSliceMut { ptr, len }
     }

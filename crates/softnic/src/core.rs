@@ -29,7 +29,7 @@ use crate::setup::Identity;
 use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
-pub(crate) use interests::{Interests, What};
+pub(crate) use interests::{Interests, Wake, What};
 pub(crate) use memories::Memories;
 
 /// Events kept for an application that does not ask for them; the oldest go first.

@@ -256,7 +256,7 @@ impl Channel {
             self.views[number].in_flight -= 1;
             self.tp.flight -= u32::from(sent.bytes);
         }
-        self.learn_from(&sent, gain.now);
+        self.learn_from(psn, &sent, gain.now);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths[number / 64] |= 1 << (number % 64);
@@ -268,24 +268,30 @@ impl Channel {
     }
 
     /// What the arrival of a packet proves of those sent before it on its path.
-    fn learn_from(&mut self, sent: &Sent, now: Instant) {
+    fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant) {
         let path = &mut self.paths[usize::from(sent.path)];
         path.timeouts = 0;
+        let psn_late = self.highest_acknowledged.distance_from(psn).max(0) as u32;
+        if psn_late == 0 {
+            self.highest_acknowledged = psn;
+        }
         let round_trip = self.views[usize::from(sent.path)].smoothed_rtt;
         let too_soon = now.since(sent.sent_at) < round_trip.divided_by(2);
         if sent.is(RESENT) && !sent.is(LOST) && too_soon {
             // It was the first copy that arrived: late, and resent for nothing. The second copy
             // is still under way and proves nothing of its path.
             let distance = path.sequence.wrapping_sub(path.acknowledged);
-            self.policy.loss.on_reordering(distance, distance, true);
+            self.policy.loss.on_reordering(distance, psn_late, true);
             return;
         }
         let ahead = sent.path_sequence.wrapping_sub(path.acknowledged) as i32;
         if ahead > 0 {
             path.acknowledged = sent.path_sequence;
-        } else {
-            let late = ahead.unsigned_abs();
-            self.policy.loss.on_reordering(late, late, sent.is(LOST));
+        }
+        let path_late = ahead.min(0).unsigned_abs();
+        let across = psn_late > 0 && !sent.is(RESENT) && self.policy.loss.looks_across_paths();
+        if path_late > 0 || across {
+            self.policy.loss.on_reordering(path_late, psn_late, sent.is(LOST));
         }
         let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
         self.newest_acknowledged = Some(newest.max(sent.sent_at));

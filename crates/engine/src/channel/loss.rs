@@ -8,7 +8,7 @@ use fairway_policy::{Evidence, LossSample};
 use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
 
 impl Channel {
-    /// Asks the detector about the oldest packets of each path on which news came.
+    /// Asks the detector about the oldest packets of each path on which news came, or of all.
     ///
     /// Only an explicit report counts: a packet outside the map's range is unknown, not missing.
     pub(crate) fn detect_losses(
@@ -18,6 +18,12 @@ impl Channel {
         ack: &Ack,
         touched: [u64; 4],
     ) {
+        if self.policy.loss.looks_across_paths() {
+            for path in 0..self.paths.len() {
+                self.detect_on_path(shared, now, ack, path as u8);
+            }
+            return;
+        }
         for (word, &bits) in touched.iter().enumerate() {
             let mut bits = bits;
             while bits != 0 {
@@ -39,12 +45,13 @@ impl Channel {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             let overtaken =
                 self.paths[usize::from(path)].acknowledged.wrapping_sub(sent.path_sequence) as i32;
-            if overtaken <= 0 || !self.is_reported_missing(psn, &ack.sack) {
+            let passed = overtaken > 0 || self.policy.loss.looks_across_paths();
+            if !passed || !self.is_reported_missing(psn, &ack.sack) {
                 break;
             }
             let psn_distance = ack.sack.highest.distance_from(psn).max(0) as u32;
             let evidence = Evidence {
-                path_distance: overtaken as u32,
+                path_distance: overtaken.max(0) as u32,
                 psn_distance,
                 beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
                     && psn_distance > shared.profile.reorder_tolerance,

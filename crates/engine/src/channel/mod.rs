@@ -162,6 +162,8 @@ pub(crate) struct Channel {
     pub(crate) round_trip: RoundTrip,
     /// When the packet that was acknowledged last, by time of sending, had been sent.
     pub(crate) newest_acknowledged: Option<Instant>,
+    /// The highest PSN that was acknowledged.
+    pub(crate) highest_acknowledged: Psn,
     /// Time-outs since the last acknowledgement of anything new.
     pub(crate) backoff: u32,
     pub(crate) window_limited: bool,
@@ -227,6 +229,7 @@ impl Channel {
             policy: config.policy,
             round_trip: RoundTrip::default(),
             newest_acknowledged: None,
+            highest_acknowledged: config.first_psn.minus(1),
             backoff: 0,
             window_limited: false,
             paced_until: now,

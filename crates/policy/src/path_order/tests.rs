@@ -7,7 +7,7 @@ fn passed_by(path_distance: u32, psn_distance: u32) -> Evidence {
 
 #[test]
 fn only_its_own_path_counts() {
-    let detector = PathOrder::new();
+    let mut detector = PathOrder::new();
     assert!(!detector.is_lost(&passed_by(0, 10_000)));
     assert!(!detector.is_lost(&passed_by(2, 10_000)));
     assert!(detector.is_lost(&passed_by(3, 3)));

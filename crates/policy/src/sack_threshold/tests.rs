@@ -7,7 +7,7 @@ fn passed_by(psn_distance: u32) -> Evidence {
 
 #[test]
 fn three_ahead_is_lost() {
-    let detector = SackThreshold::new();
+    let mut detector = SackThreshold::new();
     assert!(!detector.is_lost(&passed_by(2)));
     assert!(detector.is_lost(&passed_by(3)));
 }

@@ -5,7 +5,7 @@ const YOUNG: Duration = Duration::from_us(50);
 
 #[test]
 fn it_starts_at_three() {
-    let tolerance = Tolerance::new();
+    let mut tolerance = Tolerance::new();
     assert!(!tolerance.is_exceeded(0, YOUNG, RTT));
     assert!(!tolerance.is_exceeded(2, YOUNG, RTT));
     assert!(tolerance.is_exceeded(3, YOUNG, RTT));

@@ -65,9 +65,9 @@ impl ModelCounters {
     }
 }
 
-/// One packet in so many is held back when reordering is asked for: two in every train of 16, so that
-/// hardly any arrives as it was sent. Each costs a copy, which is the emulator's cost and not that of
-/// what is tested; hence not more.
+/// One packet in so many is held back when reordering is asked for: two in every train of 16, so
+/// that hardly any arrives as it was sent. Each costs a copy, which is the emulator's cost and not
+/// that of what is tested; hence not more.
 const HELD_ONE_IN: u64 = 8;
 
 impl PathModel {

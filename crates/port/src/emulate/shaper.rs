@@ -265,8 +265,8 @@ impl Lane {
     }
 
     /// Lets those go that enough others have passed; when something is due because of it. One that
-    /// may wait longer does so if it would cost a call of its own: `to_come` packets of the train at
-    /// hand, of `full_len` bytes, still want to join the train that goes out.
+    /// may wait longer does so if it would cost a call of its own: `to_come` packets of the train
+    /// at hand, of `full_len` bytes, still want to join the train that goes out.
     fn let_go(&mut self, now_ns: u64, to_come: usize, full_len: usize, exit: &mut Exit<'_>) -> u64 {
         let mut due = u64::MAX;
         let mut index = 0;
@@ -321,8 +321,9 @@ impl Store {
     }
 }
 
-/// The way out, for the time of one call. Nothing may be left in the train when the call ends, because
-/// the payload it names is only valid during the call: so errors are kept until [`Exit::finish`].
+/// The way out, for the time of one call. Nothing may be left in the train when the call ends,
+/// because the payload it names is only valid during the call: so errors are kept until
+/// [`Exit::finish`].
 struct Exit<'a> {
     port: &'a mut UdpPort,
     store: &'a mut Store,
@@ -330,8 +331,8 @@ struct Exit<'a> {
 }
 
 impl Exit<'_> {
-    /// Adds a packet, after sending the train so far if it can't take this one. `parcel` is where the
-    /// packet's bytes are, if they are ours; it is released when they are sent.
+    /// Adds a packet, after sending the train so far if it can't take this one. `parcel` is where
+    /// the packet's bytes are, if they are ours; it is released when they are sent.
     fn push(&mut self, route: Route, packet: (&[u8], RawSlice), parcel: Option<u32>) {
         let (header, payload) = packet;
         let len = header.len() + payload.len();

@@ -148,8 +148,8 @@ impl Settings {
     }
 }
 
-const SETTINGS: &str = "delay=, jitter=, loss=, reorder=, dup=, rate=, queue=, ecn= with a value, or \
-                        blackhole@START..END";
+const SETTINGS: &str = "delay=, jitter=, loss=, reorder=, dup=, rate=, queue=, ecn= with a value \
+                        or blackhole@START..END";
 const TIME: &str = "a time such as 50us, 1.5ms or 2s";
 const FRACTION: &str = "a fraction from 0 to 1 such as 0.01, or a percentage such as 1%";
 const POSITIONS: &str = "a number of packets from 0 to 65535";

@@ -42,7 +42,7 @@ impl fmt::Display for PacketTooLong {
         let PacketTooLong { packet_bytes, overhead_bytes, mtu_bytes } = self;
         write!(
             f,
-            "a packet of {packet_bytes} bytes and {overhead_bytes} bytes of IP and UDP headers does \
+            "a packet of {packet_bytes} bytes and {overhead_bytes} bytes of IP and UDP headers do \
              not fit the link's MTU of {mtu_bytes} bytes: use smaller packets or raise the MTU"
         )
     }

@@ -1,0 +1,67 @@
+//! Completions as futures.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use fairway_engine::Completion;
+
+use crate::core::{Wake, What};
+use crate::shared::Shared;
+
+/// The next completion of a Jetty; see [`crate::Jetty::next`].
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Next<'a> {
+    shared: &'a Shared,
+    jetty: usize,
+    /// The number of our interest, if we left one.
+    interest: Option<u64>,
+}
+
+impl<'a> Next<'a> {
+    pub(crate) fn new(shared: &'a Shared, jetty: usize) -> Self {
+        Next { shared, jetty, interest: None }
+    }
+}
+
+impl Future for Next<'_> {
+    type Output = Completion;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Completion> {
+        let (jetty, left) = (self.jetty, self.interest.take());
+        let waker = task.waker();
+        let completion = self.shared.with(|core| {
+            if let Some(number) = left {
+                core.interests.remove(number);
+            }
+            core.turn();
+            core.take_completion(jetty).ok_or_else(|| {
+                core.interests.add(What::Completion(jetty), Wake::Task(waker.clone()))
+            })
+        });
+        match completion {
+            Ok(completion) => Poll::Ready(completion),
+            Err(number) => {
+                self.interest = Some(number);
+                // Nobody of ours polls while the task sleeps.
+                self.shared.demand_background();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Next<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.interest {
+            self.shared.with(|core| core.interests.remove(number));
+        }
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("jetty", &self.jetty).finish_non_exhaustive()
+    }
+}

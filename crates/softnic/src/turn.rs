@@ -1,0 +1,260 @@
+//! One turn of the NIC: what has arrived goes to the engine, what the engine wants goes out, and
+//! whoever sleeps for what came of it is woken.
+
+mod plan;
+mod receive;
+mod transmit;
+
+use std::sync::atomic::Ordering;
+
+use fairway_engine::Event;
+use fairway_engine::wire::{Duration, Instant, Setup};
+use fairway_port::{Address, Datapath, ReceiveBuffer, Scatter, Train, Waiter};
+
+use crate::clock;
+use crate::core::{Core, Notice, What};
+
+pub(crate) use receive::Heard;
+
+/// A full socket is tried again after this long.
+const RETRY_AFTER: Duration = Duration::from_us(50);
+
+/// While nothing is known to wait, every so many turns all sockets are looked at, and not only the
+/// one that had something last: an empty look costs a system call.
+const TURNS_PER_LOOK: u32 = 4;
+
+/// The sockets, and what is needed to use them without allocating.
+pub(crate) struct Io {
+    pub(crate) datapath: Box<dyn Datapath>,
+    buffer: ReceiveBuffer,
+    scatter: Scatter,
+    sockets: Vec<plan::SocketPlan>,
+    /// Packets of the arrival at hand.
+    heard: Vec<Option<Heard>>,
+    /// Set-up messages of this turn: the socket, the sender, the message.
+    setups: Vec<(usize, Address, Setup)>,
+    /// Watches all sockets, to ask which have something without waiting.
+    look: Option<Waiter>,
+    ready: Vec<usize>,
+    /// Sockets that have, or may have, something to receive: a bit each.
+    waiting: u32,
+    /// The socket that had something last.
+    hot: usize,
+    turns_until_look: u32,
+    /// The run of packets being put together, and where it goes.
+    train: Train,
+    bound_for: Option<Bound>,
+    /// A run that a full socket did not take.
+    blocked: Train,
+    blocked_for: Option<Bound>,
+    retry_at: Instant,
+    /// There was more to do than a turn may.
+    unfinished: bool,
+}
+
+/// Where a run of packets goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    path: usize,
+    socket: usize,
+    to: Address,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turned {
+    /// Packets received.
+    pub(crate) received: usize,
+    /// There is more to do at once.
+    pub(crate) unfinished: bool,
+}
+
+impl Io {
+    pub(crate) fn new(datapath: Box<dyn Datapath>) -> Self {
+        let port = datapath.port();
+        let count = port.socket_count();
+        let (train, blocked) = (port.new_train(), port.new_train());
+        // Without a waiter every socket is tried: slower, and as good.
+        let look = if count > 1 { port.waiter().ok() } else { None };
+        Io {
+            buffer: ReceiveBuffer::new(),
+            scatter: Scatter::new(),
+            sockets: (0..count).map(|_| plan::SocketPlan::default()).collect(),
+            heard: Vec::with_capacity(fairway_port::SEGMENTS_MAX + 1),
+            setups: Vec::with_capacity(64),
+            look,
+            ready: Vec::with_capacity(count),
+            waiting: all(count),
+            hot: 0,
+            turns_until_look: 0,
+            train,
+            bound_for: None,
+            blocked,
+            blocked_for: None,
+            retry_at: Instant::ZERO,
+            unfinished: false,
+            datapath,
+        }
+    }
+
+    /// True if no packet waits to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.bound_for.is_none() && self.blocked_for.is_none()
+    }
+
+    /// When to try a full socket again, if one is.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        self.blocked_for.map(|_| self.retry_at)
+    }
+
+    /// Somebody who slept on the sockets saw that these have something.
+    pub(crate) fn mark_ready(&mut self, sockets: &[usize]) {
+        for socket in sockets {
+            self.waiting |= 1 << socket;
+        }
+    }
+
+    /// Decides which sockets to try in this turn.
+    fn choose_sockets(&mut self) {
+        if self.waiting != 0 {
+            return;
+        }
+        if self.turns_until_look > 0 {
+            self.turns_until_look -= 1;
+            self.waiting = 1 << self.hot;
+            return;
+        }
+        self.turns_until_look = TURNS_PER_LOOK - 1;
+        match &self.look {
+            None => self.waiting = all(self.sockets.len()),
+            Some(look) => match look.ready_now(&mut self.ready) {
+                Ok(_) => {
+                    for socket in &self.ready {
+                        self.waiting |= 1 << socket;
+                    }
+                }
+                Err(_) => self.waiting = all(self.sockets.len()),
+            },
+        }
+    }
+}
+
+fn all(sockets: usize) -> u32 {
+    debug_assert!((1..32).contains(&sockets));
+    (1 << sockets) - 1
+}
+
+impl Core {
+    /// Runs one turn.
+    pub(crate) fn turn(&mut self) -> Turned {
+        if self.has_vanished() {
+            return Turned::default();
+        }
+        self.counters.turns += 1;
+        let mut now = clock::now();
+        self.io.unfinished = false;
+        self.release_due(now);
+        let received = self.receive(now);
+        if received > 0 {
+            now = clock::now();
+            self.handle_setups(now);
+        }
+        if is_due(self.nic.poll_timeout(), now) {
+            self.nic.handle_timeout(now);
+        }
+        if is_due(self.connecting.poll_timeout(), now) {
+            self.speak(now);
+        }
+        self.transmit(now);
+        self.hear_events();
+        self.memories.bury(self.io.is_idle());
+        if received > 0 && self.has_dying_jetties() {
+            self.reap_jetties();
+        }
+        Turned { received, unfinished: self.io.unfinished || self.io.waiting != 0 }
+    }
+
+    /// Finds out who is to be woken.
+    pub(crate) fn settle_interests(&mut self) {
+        if self.interests.is_empty() {
+            return;
+        }
+        let mut interests = std::mem::take(&mut self.interests);
+        interests.settle(|what| match what {
+            What::Completion(jetty) => self.has_completion(jetty),
+            What::Anything => true,
+        });
+        self.interests = interests;
+    }
+
+    /// Takes the engine's events.
+    pub(crate) fn hear_events(&mut self) {
+        while let Some(event) = self.nic.poll_event() {
+            match event {
+                Event::PeerDead { channel } => self.end_peer(channel, Notice::PeerDead),
+                Event::PeerClosed { channel } => self.end_peer(channel, Notice::PeerClosed),
+                Event::Closed { channel } => {
+                    if let Some(channel) = self.channels.get_mut(channel) {
+                        channel.end();
+                    }
+                }
+                Event::SegmentReleased { segment } => self.memories.release(segment),
+                Event::PathDown { channel, path } => {
+                    if let Some(peer) = self.peer_state(channel) {
+                        self.notice(Notice::PathDown(peer, path));
+                    }
+                }
+                Event::PathUp { channel, path } => {
+                    if let Some(peer) = self.peer_state(channel) {
+                        self.notice(Notice::PathUp(peer, path));
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_peer(
+        &mut self,
+        channel: fairway_engine::ChannelId,
+        notice: fn(std::sync::Arc<crate::peer::PeerState>) -> Notice,
+    ) {
+        let Some(channel) = self.channels.get_mut(channel) else { return };
+        let was_alive = channel.peer.alive.load(Ordering::Acquire);
+        channel.end();
+        let peer = channel.peer.clone();
+        // After a close of our own nobody wants to be told.
+        if was_alive {
+            self.notice(notice(peer));
+        }
+    }
+
+    fn handle_setups(&mut self, now: Instant) {
+        let mut setups = std::mem::take(&mut self.io.setups);
+        for (socket, from, setup) in setups.drain(..) {
+            self.handle_setup(now, socket, &from, &setup);
+        }
+        self.io.setups = setups;
+    }
+
+    /// Lets an emulated network let go of what it has held long enough.
+    fn release_due(&mut self, now: Instant) {
+        if let Err(error) = self.io.datapath.release_due(ns(now)) {
+            self.trouble(&error);
+        }
+    }
+
+    /// Counts an error of the sockets: to the protocol it is a lost packet.
+    fn trouble(&mut self, error: &std::io::Error) {
+        self.counters.io_errors += 1;
+        self.last_error = Some(error.to_string());
+    }
+}
+
+fn is_due(deadline: Option<Instant>, now: Instant) -> bool {
+    deadline.is_some_and(|deadline| now.is_at_or_after(deadline))
+}
+
+/// The engine's time as the port counts it.
+fn ns(now: Instant) -> u64 {
+    now.as_ps() / 1000
+}

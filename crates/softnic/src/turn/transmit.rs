@@ -1,0 +1,130 @@
+//! Sending: packets of one path become one run, and a run one system call.
+
+use fairway_engine::wire::{Instant, MAX_HEADER, Setup, encode, encode_setup};
+use fairway_port::{Address, DoesNotFit, RawSlice, Sent};
+
+use super::{Bound, RETRY_AFTER, ns};
+use crate::core::Core;
+
+/// Most packets sent in one turn, so that what arrives meanwhile is not left lying.
+const BUDGET: usize = 256;
+
+impl Core {
+    /// Sends what the engine wants to send.
+    pub(crate) fn transmit(&mut self, now: Instant) {
+        if self.has_vanished() || !self.retry_blocked(now) {
+            return;
+        }
+        for _ in 0..BUDGET {
+            let Some(transmit) = self.nic.poll_transmit(now) else {
+                self.flush(now);
+                return;
+            };
+            let ends = self.channels.get(transmit.channel);
+            let ends = ends.and_then(|channel| channel.path(transmit.route.path));
+            let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
+                // A channel that ended in this very turn. To the protocol it is a lost packet.
+                self.counters.unsendable += 1;
+                continue;
+            };
+            let bound = Bound {
+                path: usize::from(transmit.route.path),
+                socket: ends.socket,
+                to: ends.remote,
+            };
+            let mut header = [0; MAX_HEADER];
+            let length =
+                encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
+            if !self.append(now, bound, &header[..length], payload) {
+                return;
+            }
+        }
+        self.io.unfinished = true;
+        self.flush(now);
+    }
+
+    /// Sends a set-up message.
+    pub(crate) fn send_setup(
+        &mut self,
+        now: Instant,
+        socket: usize,
+        to: &Address,
+        setup: &Setup,
+    ) {
+        // If a socket is full the message is lost; it is asked for, or said, again.
+        if self.has_vanished() || !self.retry_blocked(now) {
+            return;
+        }
+        let mut message = [0; MAX_HEADER];
+        let length = encode_setup(setup, &mut message);
+        let bound = Bound { path: 0, socket, to: *to };
+        if self.append(now, bound, &message[..length], RawSlice::EMPTY) {
+            self.flush(now);
+        }
+    }
+
+    /// Adds a packet to the run. False if a socket is full: the packet is kept, but no further
+    /// ones may be added.
+    fn append(&mut self, now: Instant, bound: Bound, header: &[u8], payload: RawSlice) -> bool {
+        let mut may_go_on = true;
+        if self.io.bound_for.is_some_and(|other| other != bound) {
+            may_go_on = self.flush(now);
+        }
+        for _ in 0..2 {
+            match self.io.train.push(header, payload) {
+                Ok(()) => {
+                    self.io.bound_for = Some(bound);
+                    return may_go_on;
+                }
+                Err(DoesNotFit::Bytes) if self.io.train.is_empty() => break,
+                Err(_) => may_go_on &= self.flush(now),
+            }
+        }
+        self.counters.unsendable += 1;
+        may_go_on
+    }
+
+    /// Sends the run. False if the socket is full: the run is then set aside.
+    fn flush(&mut self, now: Instant) -> bool {
+        let Some(bound) = self.io.bound_for.take() else { return true };
+        let io = &mut self.io;
+        let sent = io.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &io.train);
+        match sent {
+            Ok(Sent::All) => io.train.clear(),
+            Ok(Sent::Blocked { sent }) => {
+                io.train.skip(sent);
+                std::mem::swap(&mut io.train, &mut io.blocked);
+                io.blocked_for = Some(bound);
+                io.retry_at = now + RETRY_AFTER;
+                return false;
+            }
+            Err(error) => {
+                io.train.clear();
+                self.trouble(&error);
+            }
+        }
+        true
+    }
+
+    /// Tries again to send what a full socket did not take. False if it is still full.
+    fn retry_blocked(&mut self, now: Instant) -> bool {
+        let Some(bound) = self.io.blocked_for else { return true };
+        if now.is_before(self.io.retry_at) {
+            return false;
+        }
+        let io = &mut self.io;
+        let sent = io.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &io.blocked);
+        match sent {
+            Ok(Sent::All) => {}
+            Ok(Sent::Blocked { sent }) => {
+                io.blocked.skip(sent);
+                io.retry_at = now + RETRY_AFTER;
+                return false;
+            }
+            Err(error) => self.trouble(&error),
+        }
+        self.io.blocked.clear();
+        self.io.blocked_for = None;
+        true
+    }
+}
