@@ -1,2 +1,5 @@
-//! cli
-fn main() {}
+//! The `fairway` tool.
+
+fn main() -> std::process::ExitCode {
+    fairway_cli::main()
+}

@@ -59,7 +59,10 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 
 /// Writes `value` in the largest unit that divides it.
 fn write_in(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let fits = |unit: &&(&str, u64)| value % unit.1 == 0 && (value > 0 || unit.1 == 1);
+    let fits = |unit: &&(&str, u64)| {
+        let rest = value % unit.1;
+        rest == 0 && (value > 0 || unit.1 == 1)
+    };
     let (name, unit) = units.iter().rev().find(fits).unwrap_or(&units[0]);
     write!(f, "{}{name}", value / unit)
 }
@@ -95,8 +98,9 @@ impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = WHOLE / 100;
         write!(f, "{}", self.0 / percent)?;
-        if self.0 % percent != 0 {
-            let decimals = format!("{:07}", self.0 % percent);
+        let rest = self.0 % percent;
+        if rest != 0 {
+            let decimals = format!("{rest:07}");
             write!(f, ".{}", decimals.trim_end_matches('0'))?;
         }
         f.write_str("%")

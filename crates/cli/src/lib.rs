@@ -1,0 +1,68 @@
+//! The `fairway` tool, as a library: the program itself is one call of [`main`].
+//!
+//! **What it is.** `perf` measures the transport in the shape that perftest's users know, `serve`
+//! and `copy` move files by remote WRITE, `emulate` makes a network worse, and `info` says what
+//! there is. [`command`] describes all of it, for the manual pages and the shells' completions.
+//!
+//! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary).
+//!
+//! **Invariants.** What the tool prints as measured was moved, and compared at its target unless
+//! the user said otherwise. Everything the other side sends is parsed by total parsers. A name that
+//! a client sends never reaches a file outside the directory served.
+//!
+//! **How to test:** `cargo test -p fairway-cli` (runs the real program over loopback).
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+mod args;
+mod codec;
+mod copy;
+mod emulate;
+mod failure;
+mod info;
+mod mailbox;
+mod net;
+mod perf;
+mod process;
+mod quantity;
+
+use args::{Arguments, Command};
+pub use failure::Failure;
+
+/// Describes the whole command line.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs the tool with this process's arguments. Exit status: 0 fine, 1 failure (of a verification
+/// as well), 2 usage.
+pub fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("fairway: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Perf(options) => perf::run(&options),
+        Command::Serve(options) => copy::serve(&options),
+        Command::Copy(options) => copy::copy(&options),
+        Command::Info(options) => info::run(&options),
+        Command::Emulate(options) => emulate::run(&options),
+        Command::Completions { shell } => {
+            let mut out = Vec::new();
+            clap_complete::generate(shell, &mut command_for_shells(), "fairway", &mut out);
+            process::print(&String::from_utf8_lossy(&out))
+        }
+    }
+}
+
+fn command_for_shells() -> clap::Command {
+    command().bin_name("fairway")
+}

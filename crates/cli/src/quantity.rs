@@ -1,0 +1,106 @@
+//! Sizes and times as people write them.
+
+use std::time::Duration;
+
+const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+
+/// Bytes, from `64`, `64K`, `8M` or `1G` (powers of 1024); `KiB` and `KB` mean the same as `K`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        format!("'{text}' is no size: write bytes as 64, or with K, M or G (powers of 1024) as 64K")
+    };
+    let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
+    let unit = bare.chars().last().and_then(|last| {
+        UNITS.iter().find(|(letter, _)| last.to_ascii_uppercase() == *letter)
+    });
+    let (digits, shift) = match unit {
+        Some((_, shift)) => (&bare[..bare.len() - 1], *shift),
+        None => (bare, 0),
+    };
+    let number = plain(digits).ok_or_else(wrong)?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+/// Sizes that double from the first to the last, from `2..8M`; a single size is one row.
+pub(crate) fn sizes(text: &str) -> Result<(u64, u64), String> {
+    let (first, last) = match text.split_once("..") {
+        Some((first, last)) => (size(first)?, size(last)?),
+        None => (size(text)?, size(text)?),
+    };
+    if first == 0 || first > last {
+        return Err(format!(
+            "'{text}' is no range of sizes: write the smaller, above zero, first, as in 2..8M"
+        ));
+    }
+    Ok((first, last))
+}
+
+/// A time, from `5s`, `200ms`, `50us` or `2m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no time: write it with its unit, as 5s, 200ms or 50us");
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+    let (digits, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
+}
+
+/// Bytes in the largest unit that divides them.
+pub(crate) fn show_size(bytes: u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, shift)| bytes > 0 && bytes % (1 << shift) == 0);
+    match unit {
+        Some((letter, shift)) => format!("{}{letter}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+/// Digits and nothing else.
+fn plain(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        for (text, bytes) in
+            [("64", 64), ("64K", 65_536), ("64k", 65_536), ("8MiB", 8 << 20), ("1G", 1 << 30)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "K", "-1", "1.5K", "64Q", "99999999999T", "+4"] {
+            assert!(size(text).is_err_and(|error| error.contains("64K")), "{text}");
+        }
+        assert_eq!(show_size(65_536), "64K");
+        assert_eq!(show_size(1000), "1000");
+        assert_eq!(show_size(0), "0");
+    }
+
+    #[test]
+    fn ranges_go_up() {
+        assert_eq!(sizes("2..8M"), Ok((2, 8 << 20)));
+        assert_eq!(sizes("64"), Ok((64, 64)));
+        for text in ["8..2", "0..2", "..", "2..x"] {
+            assert!(sizes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));
+        for text in ["5", "s", "", "5 s", "5h", "..s"] {
+            assert!(duration(text).is_err_and(|error| error.contains("200ms")), "{text}");
+        }
+    }
+}
