@@ -1,2 +1,45 @@
-//! Development tasks.
-fn main() {}
+//! Development tasks: what `make` calls for everything that is larger than a line.
+
+use std::process::ExitCode;
+
+mod bench;
+mod demo;
+mod man;
+mod peers;
+mod programs;
+
+const USAGE: &str = "usage: xtask TASK
+  demo                       copy a 256 MiB file by remote WRITE, and print a short table
+  bench [--repeats N] [--duration MS] [--place loopback|veth]
+                             measure against raw peers; Markdown to stdout, JSON to target/bench.json
+  man                        write the manual pages to man/
+  storm [--seeds A..B]       run the storm over a range of seeds
+  canaries                   plant each known bug and demand that the storm finds it";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = match args.split_first() {
+        Some((task, rest)) => (task.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    let result = match task {
+        peers::SUBCOMMAND => {
+            peers::peer_main(rest);
+            Ok(())
+        }
+        "demo" => demo::run(),
+        "bench" => bench::run(rest),
+        "man" => man::write(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {task}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

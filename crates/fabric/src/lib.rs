@@ -1,1 +1,31 @@
-//! fabric
+//! The deterministic world: whole NICs on a simulated network, and the storm.
+//!
+//! **What it is.** Nodes with real byte memories, each a [`fairway_engine::Nic`] and an
+//! application, joined by links that lose, repeat, delay and damage packets. Time is virtual, and
+//! everything is drawn from a seed. [`storm::run`] is the randomized whole-system test that carries
+//! most of the project's testing.
+//!
+//! **May import:** `engine` (and through it `wire` and `policy`).
+//!
+//! **Invariants.** The protocol is the engine's: nothing of it is written again here. The same
+//! seed gives the same events, bit for bit, on every machine. No clock, no threads, no files, no
+//! sockets.
+//!
+//! **How to test:** `cargo test -p fairway-fabric`; with the feature `canary`, bugs are planted
+//! and have to be caught. `cargo run --release -p xtask -- storm --seeds 0..10000` for more seeds.
+#![forbid(unsafe_code)]
+
+mod adversary;
+mod hostile;
+mod memory;
+mod oracles;
+mod plan;
+mod random;
+pub mod storm;
+mod trace;
+mod workload;
+mod world;
+
+pub use adversary::{Adversary, Fault, Outage, Weather};
+pub use random::Random;
+pub use trace::Trace;

@@ -20,6 +20,8 @@ pub(crate) struct Piece {
     pub(crate) used: usize,
     /// The engine has said that the memory may be freed, or the node has crashed.
     pub(crate) released: bool,
+    /// Peers are refused from now on.
+    pub(crate) deregistered: bool,
 }
 
 /// All memory of all nodes.
@@ -56,6 +58,7 @@ impl Memory {
             unsettled: Vec::new(),
             used: 0,
             released: false,
+            deregistered: false,
         };
         self.pieces.push(piece);
         let key = self.pieces.len() - 1;

@@ -61,7 +61,8 @@ impl Doorbell {
                 return false;
             }
             let rung = (seen & !SLEEPER).wrapping_add(ONE_RING);
-            match self.word.compare_exchange_weak(seen, rung, Ordering::Release, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(seen, rung, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => break,
                 Err(now) => seen = now,
             }

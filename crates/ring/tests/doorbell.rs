@@ -55,9 +55,8 @@ fn two_threads_hand_a_number_to_and_fro() {
 
 #[test]
 fn roles_follow_the_table() {
-    let table: Vec<_> = (0..8)
-        .map(|bits| next_role(bits & 4 != 0, bits & 2 != 0, bits & 1 != 0))
-        .collect();
+    let table: Vec<_> =
+        (0..8).map(|bits| next_role(bits & 4 != 0, bits & 2 != 0, bits & 1 != 0)).collect();
     use Role::{Driving, Parked, Watching};
     assert_eq!(table, [Driving, Watching, Driving, Driving, Parked, Parked, Parked, Parked]);
 }

@@ -96,10 +96,8 @@ impl Core {
             .map_err(|error| Error::io(format!("find a route to {server}"), error))?;
         let now = clock::now();
         let (nonce, first_psn) = (clock::random()?, Psn::new(clock::random()? as u32));
-        let channel = self
-            .nic
-            .reserve_channel()
-            .map_err(|error| Error::setup(error, "channel", None))?;
+        let channel =
+            self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
         let question = Question {
             server,
             tpn: channel.tpn(),
@@ -177,9 +175,7 @@ impl Core {
             Reaction::Ignore => return,
             Reaction::Answer(answer) => answer,
             Reaction::Open(opening) => match self.open_as_server(now, &opening) {
-                Ok((tpn, psn)) => {
-                    self.connecting.listener.opened(now, &opening, tpn, psn)
-                }
+                Ok((tpn, psn)) => self.connecting.listener.opened(now, &opening, tpn, psn),
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
@@ -228,10 +224,9 @@ impl Core {
             Outcome::Refused(reject) => {
                 Err(Error::Refused { peer: server, reason: refusal(&reject) })
             }
-            Outcome::TimedOut => Err(Error::Timeout {
-                awaited: "answer to the connection request",
-                waited: timeout,
-            }),
+            Outcome::TimedOut => {
+                Err(Error::Timeout { awaited: "answer to the connection request", waited: timeout })
+            }
         };
         if result.is_err() {
             self.nic.release_channel(id);

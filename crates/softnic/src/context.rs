@@ -63,8 +63,7 @@ impl Context {
         address: u64,
     ) -> Result<Segment, Error> {
         let memory = Arc::new(memory);
-        let (id, key) =
-            self.handle.shared.with(|core| core.register(&memory, rights, address))?;
+        let (id, key) = self.handle.shared.with(|core| core.register(&memory, rights, address))?;
         Ok(Segment::new(self.handle.clone(), id, key, memory))
     }
 
@@ -86,9 +85,10 @@ impl Context {
         let attempt = shared.with(|core| core.start_attempt(server, timeout))?;
         // The attempt has the deadline; the wait only adds a margin for its last turn.
         let patience = timeout.saturating_add(Duration::from_secs(1));
-        let ended = shared.wait_for("answer to the connection request", Some(patience), |core| {
-            core.take_attempt(attempt)
-        });
+        let ended =
+            shared.wait_for("answer to the connection request", Some(patience), None, |core| {
+                core.take_attempt(attempt)
+            });
         let state = match ended {
             Ok(result) => result?,
             Err(error) => {
@@ -112,7 +112,7 @@ impl Context {
     pub fn wait_event(&self, timeout: Duration) -> Result<Event, Error> {
         let shared = &self.handle.shared;
         let notice =
-            shared.wait_for("event", Some(timeout), |core| core.notices.pop_front())?;
+            shared.wait_for("event", Some(timeout), None, |core| core.notices.pop_front())?;
         Ok(self.event(notice))
     }
 
@@ -140,9 +140,10 @@ impl Context {
     /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), Error> {
         self.handle.shared.with(|core| core.close_all());
-        let closed = self.handle.shared.wait_for("farewell of all peers", Some(timeout), |core| {
-            core.is_silent().then_some(())
-        });
+        let closed =
+            self.handle.shared.wait_for("farewell of all peers", Some(timeout), None, |core| {
+                core.is_silent().then_some(())
+            });
         self.handle.stop();
         closed
     }

@@ -44,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) connecting: Connecting,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
+    /// Counts whatever somebody might sleep for.
+    pub(crate) changes: u64,
     pub(crate) counters: NicCounters,
     pub(crate) last_error: Option<String>,
     pub(crate) policy: PolicySpec,
@@ -98,6 +100,7 @@ impl Core {
             connecting: Connecting::new(identity)?,
             notices: VecDeque::new(),
             interests: Interests::default(),
+            changes: 0,
             counters: NicCounters::default(),
             last_error: None,
             policy,
@@ -199,7 +202,8 @@ impl Core {
         }
     }
 
-    /// Removes dropped Jetties whose operations have ended.
+    /// Removes dropped Jetties whose operations have ended. Their receives let go of segments, so
+    /// events are heard at once: before a segment's number can be used again.
     pub(crate) fn reap_jetties(&mut self) {
         let nic = &mut self.nic;
         self.dying.retain(|jetty| {
@@ -213,6 +217,7 @@ impl Core {
                 }
             }
         });
+        self.hear_events();
     }
 
     pub(crate) fn has_dying_jetties(&self) -> bool {
@@ -297,8 +302,10 @@ impl Core {
         if !record.peer.alive.swap(false, Ordering::AcqRel) {
             return Err(SetupError::Missing);
         }
-        record.is_closing = true;
         self.nic.close_channel(now, channel)?;
+        if let Some(record) = self.channels.get_mut(channel) {
+            record.is_closing = true;
+        }
         self.transmit(now);
         self.hear_events();
         Ok(())
@@ -308,6 +315,7 @@ impl Core {
         if self.state == State::Running {
             self.state = State::ShutDown;
         }
+        self.changes += 1;
         self.connecting.abandon_all(&mut self.nic);
         for state in self.peer_states() {
             // Alive, so it is there to be closed.
@@ -316,6 +324,7 @@ impl Core {
     }
 
     pub(crate) fn vanish(&mut self) {
+        self.changes += 1;
         self.state = State::Vanished;
     }
 

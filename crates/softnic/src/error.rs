@@ -158,7 +158,10 @@ impl fmt::Display for Error {
                 write!(f, "no more {name}: drop some, or raise Limits::{name}")
             }
             Error::Number { name, value } => {
-                write!(f, "{name} {value} is taken or too large: choose another or let it be chosen")
+                write!(
+                    f,
+                    "{name} {value} is taken or too large: choose another or let it be chosen"
+                )
             }
             Error::OutOfBounds { offset, length, segment } => write!(
                 f,

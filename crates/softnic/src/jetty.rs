@@ -8,6 +8,7 @@ use fairway_engine::wire::JettyId;
 use fairway_engine::{Completion, ReceiveRequest, Work, WorkRequest};
 
 use crate::batch::{Batch, jetty_id, request};
+use crate::core::What;
 use crate::error::Error;
 use crate::key::RemoteSlice;
 use crate::next::Next;
@@ -162,11 +163,7 @@ impl Jetty {
     ///
     /// # Errors
     /// As [`Jetty::write`]; or the memory can't be written.
-    pub fn post_receive<'a>(
-        &self,
-        local: impl Into<LocalSlice<'a>>,
-        id: u64,
-    ) -> Result<(), Error> {
+    pub fn post_receive<'a>(&self, local: impl Into<LocalSlice<'a>>, id: u64) -> Result<(), Error> {
         let local = local.into().range(&self.handle, true)?;
         let request = ReceiveRequest { id, local };
         self.handle.shared.with(|core| core.post_receive(self.id, &request))
@@ -205,9 +202,10 @@ impl Jetty {
     /// # Errors
     /// [`Error::Timeout`].
     pub fn wait(&self, timeout: Duration) -> Result<Completion, Error> {
-        self.handle.shared.wait_for("completion", Some(timeout), |core| {
-            core.take_completion(self.index)
-        })
+        let what = Some(What::Completion(self.index));
+        self.handle
+            .shared
+            .wait_for("completion", Some(timeout), what, |core| core.take_completion(self.index))
     }
 
     /// The next completion, as a future for whatever executor. The background thread drives the
@@ -223,13 +221,7 @@ impl Jetty {
         Some(Peer { handle: self.handle.clone(), state })
     }
 
-    fn post(
-        &self,
-        peer: &Peer,
-        local: LocalSlice<'_>,
-        work: Work,
-        id: u64,
-    ) -> Result<(), Error> {
+    fn post(&self, peer: &Peer, local: LocalSlice<'_>, work: Work, id: u64) -> Result<(), Error> {
         let request = request(&self.handle, peer, local, work, id)?;
         let requests = std::slice::from_ref(&request);
         match self.handle.shared.with(|core| core.post(self.id, requests)) {

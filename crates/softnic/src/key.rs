@@ -40,12 +40,7 @@ impl SegmentKey {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-        SegmentKey {
-            token_id: word(0),
-            token_value: word(4),
-            address: long(8),
-            length: long(16),
-        }
+        SegmentKey { token_id: word(0), token_value: word(4), address: long(8), length: long(16) }
     }
 
     /// The place `offset` bytes into the segment. It is the owner of the segment who checks it.

@@ -76,7 +76,8 @@ impl Memory {
             value: length.to_string(),
             remedy: "map a file that fits the address space",
         })?;
-        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let protection =
+            if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         map(length, protection, libc::MAP_SHARED, file.as_raw_fd())
     }
 
@@ -172,8 +173,7 @@ fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, 
         return Ok(Memory { start, length, writable, backing: Backing::Empty });
     }
     // SAFETY: the kernel chooses the address, so nothing existing is replaced.
-    let start =
-        unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
     match NonNull::new(start.cast::<u8>()) {
         Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => {
             Ok(Memory { start, length, writable, backing: Backing::Mapped })

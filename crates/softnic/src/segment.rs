@@ -155,7 +155,7 @@ impl Segment {
         // Deregisters.
         drop(inner);
         let mut memory = Some(memory);
-        handle.shared.wait_for("release of the segment", None, |_core| {
+        handle.shared.wait_for("release of the segment", None, None, |_core| {
             // The core's table holds the other reference.
             match Arc::try_unwrap(memory.take()?) {
                 Ok(memory) => Some(memory),

@@ -19,14 +19,20 @@ pub(crate) use receive::Heard;
 /// A full socket is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_us(50);
 
-/// While nothing is known to wait, every so many turns all sockets are looked at, and not only the
-/// one that had something last: an empty look costs a system call.
+/// While nothing is known to wait, the socket that had something last is tried, and only every so
+/// many turns all sockets are looked at, which costs a system call more.
 const TURNS_PER_LOOK: u32 = 4;
+/// That is for as long as it pays: what arrives at the same socket again counts this much, ...
+const HOT_GAIN: u32 = 1;
+/// ... up to this much, and what does not takes this much away.
+const HOT_MAX: u32 = 16;
+const HOT_LOSS: u32 = 4;
 
 /// The sockets, and what is needed to use them without allocating.
 pub(crate) struct Io {
     pub(crate) datapath: Box<dyn Datapath>,
-    buffer: ReceiveBuffer,
+    /// Lent to the arrival at hand; otherwise there.
+    buffer: Option<ReceiveBuffer>,
     scatter: Scatter,
     sockets: Vec<plan::SocketPlan>,
     /// Packets of the arrival at hand.
@@ -40,6 +46,8 @@ pub(crate) struct Io {
     waiting: u32,
     /// The socket that had something last.
     hot: usize,
+    /// How well it foretells the next one; zero: not at all.
+    hot_worth: u32,
     turns_until_look: u32,
     /// The run of packets being put together, and where it goes.
     train: Train,
@@ -63,8 +71,6 @@ struct Bound {
 /// What a turn did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turned {
-    /// Packets received.
-    pub(crate) received: usize,
     /// There is more to do at once.
     pub(crate) unfinished: bool,
 }
@@ -77,7 +83,7 @@ impl Io {
         // Without a waiter every socket is tried: slower, and as good.
         let look = if count > 1 { port.waiter().ok() } else { None };
         Io {
-            buffer: ReceiveBuffer::new(),
+            buffer: Some(ReceiveBuffer::new()),
             scatter: Scatter::new(),
             sockets: (0..count).map(|_| plan::SocketPlan::default()).collect(),
             heard: Vec::with_capacity(fairway_port::SEGMENTS_MAX + 1),
@@ -86,6 +92,7 @@ impl Io {
             ready: Vec::with_capacity(count),
             waiting: all(count),
             hot: 0,
+            hot_worth: 0,
             turns_until_look: 0,
             train,
             bound_for: None,
@@ -114,12 +121,22 @@ impl Io {
         }
     }
 
+    /// Something has come to `socket`.
+    fn note_hot(&mut self, socket: usize) {
+        self.hot_worth = if socket == self.hot {
+            (self.hot_worth + HOT_GAIN).min(HOT_MAX)
+        } else {
+            self.hot_worth.saturating_sub(HOT_LOSS)
+        };
+        self.hot = socket;
+    }
+
     /// Decides which sockets to try in this turn.
     fn choose_sockets(&mut self) {
         if self.waiting != 0 {
             return;
         }
-        if self.turns_until_look > 0 {
+        if self.turns_until_look > 0 && self.hot_worth > 0 {
             self.turns_until_look -= 1;
             self.waiting = 1 << self.hot;
             return;
@@ -156,22 +173,25 @@ impl Core {
         self.release_due(now);
         let received = self.receive(now);
         if received > 0 {
+            self.changes += 1;
             now = clock::now();
             self.handle_setups(now);
         }
         if is_due(self.nic.poll_timeout(), now) {
+            self.changes += 1;
             self.nic.handle_timeout(now);
         }
         if is_due(self.connecting.poll_timeout(), now) {
+            self.changes += 1;
             self.speak(now);
         }
         self.transmit(now);
         self.hear_events();
-        self.memories.bury(self.io.is_idle());
         if received > 0 && self.has_dying_jetties() {
             self.reap_jetties();
         }
-        Turned { received, unfinished: self.io.unfinished || self.io.waiting != 0 }
+        self.memories.bury(self.io.is_idle());
+        Turned { unfinished: self.io.unfinished || self.io.waiting != 0 }
     }
 
     /// Finds out who is to be woken.
@@ -182,7 +202,7 @@ impl Core {
         let mut interests = std::mem::take(&mut self.interests);
         interests.settle(|what| match what {
             What::Completion(jetty) => self.has_completion(jetty),
-            What::Anything => true,
+            What::Change(seen) => self.changes != seen,
         });
         self.interests = interests;
     }
@@ -190,6 +210,7 @@ impl Core {
     /// Takes the engine's events.
     pub(crate) fn hear_events(&mut self) {
         while let Some(event) = self.nic.poll_event() {
+            self.changes += 1;
             match event {
                 Event::PeerDead { channel } => self.end_peer(channel, Notice::PeerDead),
                 Event::PeerClosed { channel } => self.end_peer(channel, Notice::PeerClosed),

@@ -1,6 +1,5 @@
 //! Connections by channel: where their packets go, and where they may come from.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -91,9 +90,4 @@ impl Channels {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Channel> {
         self.records.iter().flatten()
     }
-}
-
-/// An address without what differs between packets of one peer.
-pub(crate) fn plain(address: &Address) -> SocketAddr {
-    (*address).into()
 }

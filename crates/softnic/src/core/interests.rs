@@ -25,14 +25,16 @@ struct Interest {
 pub(crate) enum What {
     /// A completion of the Jetty at this index.
     Completion(usize),
-    /// Anything at all: it looks itself.
-    Anything,
+    /// Any change after this many; it looks itself what it was.
+    Change(u64),
 }
 
 /// How to wake a sleeper.
 #[derive(Clone)]
 pub(crate) enum Wake {
     Thread(Arc<Doorbell>),
+    /// The thread that sleeps on the sockets.
+    Leader(fairway_port::Doorbell),
     Task(Waker),
 }
 
@@ -42,6 +44,7 @@ impl Wake {
             Wake::Thread(bell) => {
                 bell.ring();
             }
+            Wake::Leader(bell) => bell.ring(),
             Wake::Task(waker) => waker.wake(),
         }
     }
@@ -61,6 +64,11 @@ impl Interests {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Wakes everybody.
+    pub(crate) fn rouse(&mut self) {
+        self.settle(|_| true);
     }
 
     /// Whom to wake now, for reasons only `happened` knows.

@@ -114,12 +114,7 @@ impl Attempt {
     }
 
     /// A set-up message came. False if it is none of this attempt's.
-    pub(crate) fn handle_message(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        setup: &Setup,
-    ) -> bool {
+    pub(crate) fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
         if from != self.server || setup.destination != self.source {
             return false;
         }

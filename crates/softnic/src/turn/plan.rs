@@ -28,12 +28,53 @@ const WEIGHT: u32 = 4;
 /// What is known about the arrivals at one socket.
 #[derive(Default)]
 pub(super) struct SocketPlan {
-    /// The last packet of the last arrival, if it was one of a bulk transfer.
+    /// The last packet of the last arrival, if another one may follow it.
     last: Option<Last>,
+    /// The latest full packet: what others will be like.
+    hint: Option<Last>,
     /// How often the next packet was the one after the last.
     in_order: u32,
     /// How often an arrival was worth a look first.
     bulk: u32,
+    /// Where runs end.
+    chunk: Chunk,
+}
+
+/// A sender changes paths between chunks, and the kernel may join chunks that came by the same path
+/// into one arrival. Chunks of a message begin at multiples of some number of packets: learned from
+/// where runs break off.
+#[derive(Default)]
+struct Chunk {
+    packets: u32,
+    /// How far that number is to be trusted; zero: not at all.
+    trust: u32,
+}
+
+impl Chunk {
+    const TRUST_MAX: u32 = 8;
+    const TRUST_MIN: u32 = 2;
+
+    /// A run broke off in front of packet `index` of its message.
+    fn broke_off(&mut self, index: u32) {
+        if self.packets > 1 && index % self.packets == 0 {
+            self.trust = (self.trust + 1).min(Self::TRUST_MAX);
+        } else if self.trust > 0 {
+            self.trust -= 1;
+        } else {
+            self.packets = greatest_common_divisor(self.packets, index);
+            if self.packets <= 1 {
+                self.packets = index;
+            }
+        }
+    }
+
+    /// Packets from `index` to the end of its chunk.
+    fn left(&self, index: u32) -> u32 {
+        if self.trust < Self::TRUST_MIN {
+            return u32::MAX;
+        }
+        self.packets - index % self.packets
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -53,22 +94,34 @@ pub(super) enum Method {
     Look,
 }
 
+/// What a look at a socket showed.
+pub(super) enum Looked {
+    /// Nothing waits.
+    Empty,
+    /// Something waits that is not worth planning for.
+    Unknown,
+    /// This packet waits.
+    Packet(Last),
+}
+
 /// Where the planned payloads go.
 #[derive(Default)]
 pub(super) struct Targets {
     pub(super) ranges: [LocalRange; PACKETS_MAX],
     pub(super) count: usize,
     pub(super) header_len: usize,
+    /// No more than this many.
+    pub(super) limit: u32,
 }
 
 impl SocketPlan {
     pub(super) fn method(&self) -> Method {
-        match self.last {
-            None if self.bulk > ONE / 2 => Method::Look,
-            None => Method::Plain,
-            Some(_) if self.in_order > ONE / 4 * 3 => Method::Guess,
-            Some(_) if self.bulk > ONE / 2 => Method::Look,
-            Some(_) => Method::Plain,
+        if self.last.is_some() && self.in_order > ONE / 4 * 3 {
+            Method::Guess
+        } else if self.bulk > ONE / 2 {
+            Method::Look
+        } else {
+            Method::Plain
         }
     }
 
@@ -82,11 +135,33 @@ impl SocketPlan {
         let follows = self.last.is_some_and(|before| is_next(&before, &first));
         average(&mut self.in_order, follows);
         average(&mut self.bulk, bytes >= LOOK_MIN);
+        self.hint = Some(first);
         self.last = last.filter(large);
     }
 
     pub(super) fn last(&self) -> Option<Last> {
         self.last
+    }
+
+    /// Takes in two packets of an arrival that follow one another: message and index of each.
+    pub(super) fn observe_run(&mut self, one: Option<(u32, u32)>, two: Option<(u32, u32)>) {
+        let (Some((message, index)), Some(next)) = (one, two) else { return };
+        if next != (message, index.wrapping_add(1)) {
+            self.chunk.broke_off(index.wrapping_add(1));
+        }
+    }
+
+    /// How many packets, from the one `ahead` packets after `known` on, are likely to come in one
+    /// run.
+    pub(super) fn run_limit(&self, known: &Last, ahead: u32) -> u32 {
+        match known.received.packet {
+            Packet::Data(data) => self.chunk.left(data.index.wrapping_add(ahead)),
+            _ => u32::MAX,
+        }
+    }
+
+    pub(super) fn hint(&self) -> Option<Last> {
+        self.hint
     }
 }
 
@@ -95,25 +170,27 @@ pub(super) fn look(
     datapath: &mut dyn Datapath,
     socket: usize,
     channels: &Channels,
-    before: Option<Last>,
-) -> std::io::Result<Option<Last>> {
+    hint: Option<Last>,
+) -> std::io::Result<Looked> {
     let mut bytes = [0; MAX_HEADER];
-    let Some((length, from)) = datapath.peek(socket, &mut bytes)? else { return Ok(None) };
-    Ok(recognise(&bytes[..length.min(MAX_HEADER)], &from, socket, channels, before))
+    let Some((length, from)) = datapath.peek(socket, &mut bytes)? else {
+        return Ok(Looked::Empty);
+    };
+    let header = &bytes[..length.min(MAX_HEADER)];
+    let known = hint.and_then(|hint| recognise(header, (&from, socket), channels, &hint));
+    Ok(known.map_or(Looked::Unknown, Looked::Packet))
 }
 
 /// The header does not say how long the payload behind it is, but its check covers the length: so
 /// try what is likely. Full packets are the only ones worth planning for.
 fn recognise(
     header: &[u8],
-    from: &Address,
-    socket: usize,
+    (from, socket): (&Address, usize),
     channels: &Channels,
-    before: Option<Last>,
+    hint: &Last,
 ) -> Option<Last> {
-    let payload = before.map_or(0, |last| last.received.payload);
-    let header_len = before.map_or(0, |last| last.header_len);
-    let likely = [header_len, 48, 68, 56, 64, 80];
+    let payload = hint.received.payload;
+    let likely = [hint.header_len, 48, 68, 56, 64, 80];
     for header_len in likely {
         let datagram = header_len + payload as usize;
         let Ok(Decoded::Packet { route, packet, header_len: actual }) = decode(header, datagram)
@@ -144,7 +221,7 @@ pub(super) fn draw(
         return false;
     }
     scatter.restart(known.header_len, payload as usize);
-    for ahead in ahead..ahead + PACKETS_MAX as u32 {
+    for ahead in ahead..ahead + targets.limit.min(PACKETS_MAX as u32) {
         let Some(range) = nic.locate(&known.received, ahead) else { break };
         let Some(room) = memories.scatter(&range) else { break };
         if range.length > payload || range.length == 0 || !scatter.push(room) {
@@ -167,6 +244,13 @@ fn is_next(before: &Last, now: &Last) -> bool {
         && one.message == two.message
         && two.psn == one.psn.next()
         && two.index == one.index.wrapping_add(1)
+}
+
+fn greatest_common_divisor(mut one: u32, mut two: u32) -> u32 {
+    while two != 0 {
+        (one, two) = (two, one % two);
+    }
+    one
 }
 
 fn average(value: &mut u32, happened: bool) {

@@ -5,11 +5,34 @@ use fairway_engine::{LocalRange, Received, Verdict};
 use fairway_port::{Address, Arrival};
 
 use super::Io;
-use super::plan::{self, Last, Method, Targets};
+use super::plan::{self, Last, Looked, Method, Targets};
 use crate::core::{Channels, Core};
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
 const BUDGET: usize = 256;
+
+/// Arrivals up to this many bytes are somebody's question or answer, and not part of a flood.
+const SMALL: usize = 1024;
+
+/// What one receive call brought.
+struct Took {
+    packets: usize,
+    bytes: usize,
+}
+
+impl Took {
+    const NOTHING: Took = Took { packets: 0, bytes: 0 };
+}
+
+/// How the next receive call is to be made.
+enum Prepared {
+    /// Not at all: the socket is empty.
+    Nothing,
+    /// Without a plan.
+    Plain,
+    /// With the plan that was drawn.
+    Planned,
+}
 
 /// A packet of the arrival at hand.
 #[derive(Clone, Copy)]
@@ -28,77 +51,77 @@ impl Core {
             let hot = self.io.waiting & 1 << self.io.hot;
             let socket =
                 if hot != 0 { self.io.hot } else { self.io.waiting.trailing_zeros() as usize };
-            let count = self.receive_from(now, socket);
-            packets += count;
-            if count == 0 {
+            let took = self.receive_from(now, socket);
+            packets += took.packets;
+            if took.packets == 0 {
                 self.io.waiting &= !(1 << socket);
-            } else {
-                self.io.hot = socket;
-                // A lone packet is answered before the socket is tried again.
-                if count == 1 {
-                    break;
-                }
+                continue;
+            }
+            self.io.note_hot(socket);
+            // A lone small packet is answered before anything else is looked for.
+            if took.packets == 1 && took.bytes < SMALL {
+                self.io.waiting &= !(1 << socket);
+                break;
             }
         }
         packets
     }
 
-    /// One receive call on `socket`; how many packets it brought.
-    fn receive_from(&mut self, now: Instant, socket: usize) -> usize {
+    /// One receive call on `socket`.
+    fn receive_from(&mut self, now: Instant, socket: usize) -> Took {
         let mut targets = Targets::default();
         let planned = match self.prepare(socket, &mut targets) {
-            Ok(planned) => planned,
+            Ok(Prepared::Nothing) => return Took::NOTHING,
+            Ok(Prepared::Plain) => false,
+            Ok(Prepared::Planned) => true,
             Err(error) => {
                 self.trouble(&error);
-                return 0;
+                return Took::NOTHING;
             }
         };
         let Io { datapath, buffer, scatter, .. } = &mut self.io;
         let plan = planned.then_some(&*scatter);
-        // The buffer is lent to the arrival, so it is taken out for as long.
-        let mut buffer = std::mem::take(buffer);
-        let count = match datapath.receive(socket, &mut buffer, plan) {
+        let mut buffer = buffer.take().unwrap_or_default();
+        let took = match datapath.receive(socket, &mut buffer, plan) {
             Ok(Some(mut arrival)) => {
-                if !planned {
-                    targets.count = 0;
-                }
                 self.handle_arrival(now, socket, &mut arrival, &targets);
-                arrival.segments()
+                Took { packets: arrival.segments(), bytes: arrival.len() }
             }
-            Ok(None) => 0,
+            Ok(None) => Took::NOTHING,
             Err(error) => {
                 self.trouble(&error);
-                0
+                Took::NOTHING
             }
         };
-        self.io.buffer = buffer;
-        count
+        self.io.buffer = Some(buffer);
+        took
     }
 
     /// Draws a plan for the next receive call on `socket`, if it is worth it.
-    fn prepare(&mut self, socket: usize, targets: &mut Targets) -> std::io::Result<bool> {
+    fn prepare(&mut self, socket: usize, targets: &mut Targets) -> std::io::Result<Prepared> {
         let state = &self.io.sockets[socket];
-        let last = state.last();
         let (known, ahead) = match state.method() {
-            Method::Plain => return Ok(false),
-            Method::Guess => (last, 1),
+            Method::Plain => return Ok(Prepared::Plain),
+            Method::Guess => (state.last(), 1),
             Method::Look => {
-                let datapath = &mut *self.io.datapath;
-                (plan::look(datapath, socket, &self.channels, last)?, 0)
+                match plan::look(&mut *self.io.datapath, socket, &self.channels, state.hint())? {
+                    Looked::Empty => return Ok(Prepared::Nothing),
+                    Looked::Unknown => return Ok(Prepared::Plain),
+                    Looked::Packet(packet) => (Some(packet), 0),
+                }
             }
         };
-        let Some(known) = known else { return Ok(false) };
+        let Some(known) = known else { return Ok(Prepared::Plain) };
+        targets.limit = state.run_limit(&known, ahead);
         let canvas = (&mut self.io.scatter, targets);
-        let planned = plan::draw(&known, ahead, &self.nic, &self.memories, canvas);
-        if planned {
-            let counter = if ahead == 0 {
-                &mut self.counters.plans_peeked
-            } else {
-                &mut self.counters.plans_guessed
-            };
-            *counter += 1;
+        if !plan::draw(&known, ahead, &self.nic, &self.memories, canvas) {
+            return Ok(Prepared::Plain);
         }
-        Ok(planned)
+        match ahead {
+            0 => self.counters.plans_peeked += 1,
+            _ => self.counters.plans_guessed += 1,
+        }
+        Ok(Prepared::Planned)
     }
 
     fn handle_arrival(
@@ -126,7 +149,11 @@ impl Core {
         };
         let first = heard.first().and_then(as_last);
         let last = heard.last().and_then(as_last);
-        self.io.sockets[socket].observe(first, last, arrival.len());
+        let state = &mut self.io.sockets[socket];
+        state.observe(first, last, arrival.len());
+        for (one, two) in heard.iter().zip(heard.iter().skip(1)) {
+            state.observe_run(one.as_ref().and_then(index_of), two.as_ref().and_then(index_of));
+        }
         for (index, packet) in heard.iter().enumerate() {
             if let Some(packet) = packet {
                 self.handle_heard(now, packet, arrival, index, targets);
@@ -210,12 +237,21 @@ impl Core {
         let payload = &arrival.segment(index)[heard.header_len..];
         // A target the engine names is registered memory: it checked. Its bounds are checked once
         // more here, because a mistake must not become a write to somewhere else.
-        let room = self.memories.target(&target).filter(|_| target.length as usize == payload.len());
+        let room =
+            self.memories.target(&target).filter(|_| target.length as usize == payload.len());
         let room = room.expect("the engine places payload into registered memory");
         room.write(payload);
         self.counters.placed_copied += 1;
         self.counters.bytes_copied += u64::from(target.length);
         self.nic.handle_placed(now, placement.token, 0);
+    }
+}
+
+/// Which packet of which message it is.
+fn index_of(heard: &Heard) -> Option<(u32, u32)> {
+    match heard.received.packet {
+        Packet::Data(data) => Some((data.message.value(), data.index)),
+        _ => None,
     }
 }
 

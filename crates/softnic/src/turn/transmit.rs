@@ -33,8 +33,7 @@ impl Core {
                 to: ends.remote,
             };
             let mut header = [0; MAX_HEADER];
-            let length =
-                encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
+            let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
             if !self.append(now, bound, &header[..length], payload) {
                 return;
             }
@@ -44,13 +43,7 @@ impl Core {
     }
 
     /// Sends a set-up message.
-    pub(crate) fn send_setup(
-        &mut self,
-        now: Instant,
-        socket: usize,
-        to: &Address,
-        setup: &Setup,
-    ) {
+    pub(crate) fn send_setup(&mut self, now: Instant, socket: usize, to: &Address, setup: &Setup) {
         // If a socket is full the message is lost; it is asked for, or said, again.
         if self.has_vanished() || !self.retry_blocked(now) {
             return;

@@ -1,0 +1,291 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use fairway_softnic::Spec;
+
+use crate::net::{self, NetOptions};
+use crate::quantity;
+
+/// Moves memory between machines over ordinary UDP: no RDMA NIC, no root, no daemon
+#[derive(Debug, Parser)]
+#[command(
+    name = "fairway",
+    version,
+    propagate_version = true,
+    after_help = "Examples:\n  \
+        fairway perf write                                   # both sides, on this machine\n  \
+        fairway serve --dir /srv/in &\n  \
+        fairway copy big.img localhost/big.img               # verified end to end\n\n\
+        Exit status: 0 fine, 1 failure (of a verification as well), 2 usage."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure bandwidth or latency of WRITE, WRITE_IMM, READ or SEND
+    #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
+    Perf(Box<PerfOptions>),
+    /// Receive files into a directory, by remote WRITE into their memory-mapped pages
+    #[command(
+        after_help = "Example:\n  fairway serve --dir /srv/in --bind 0.0.0.0\n\n\
+            Whoever reaches the port may put files there: serve trusted networks only."
+    )]
+    Serve(ServeOptions),
+    /// Copy a file to a server, and verify it
+    #[command(
+        after_help = "Example:\n  fairway copy --paths 16 big.img storage1/backups/big.img\n\n\
+            Both sides hash the file; it appears under its name only if the hashes agree.\n\
+            The file must not be shortened while it is being copied."
+    )]
+    Copy(CopyOptions),
+    /// Show the version, the datapaths found, the limits, and the size of all state
+    #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
+    Info(InfoOptions),
+    /// Relay UDP between programs over paths as bad as asked for
+    #[command(
+        after_help = "Example, in front of `fairway serve --dir in --bind 127.0.0.1`:\n  \
+            fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803 --spec delay=50us,loss=1%\n  \
+            fairway copy big.img 127.0.0.2/big.img\n\n\
+            A Fairway server tells its port numbers to its clients, so the relay listens on the same\n\
+            numbers, at another address."
+    )]
+    Emulate(EmulateOptions),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  fairway completions bash > ~/.local/share/bash-completion/completions/fairway"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const PERF_EXAMPLES: &str = "Examples:
+  fairway perf write --size 64K --paths 16             # both sides, on this machine
+  fairway perf --server                                # on one machine, and on the other:
+  fairway perf read --sizes 2..8M --connect host1
+  fairway perf send --latency --size 64 --json
+  fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray";
+
+const PERF_NOTES: &str = "Examples:
+  fairway perf write --size 64K --paths 16             # both sides, on this machine
+  fairway perf --server                                # on one machine, and on the other:
+  fairway perf read --sizes 2..8M --connect host1
+  fairway perf send --latency --size 64 --json
+  fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
+
+What is verified, and when:
+  Every slot of memory holds a pattern of its own. One word in every packet names slot and
+  generation, so that a packet that went astray or is old news is told from the right one.
+  write      The target compares whole slots while the run goes on (as many as cost it 2 % of the
+             time), and every slot, byte for byte, at the end.
+  write-imm  As write. At each notification the target also checks that it comes exactly once and
+             in its slot's order, that the word in every packet of the slot is as new as the
+             notification says, and one block (of at most 4096 bytes) byte for byte.
+  send       The target checks that each message comes exactly once, the word in every packet of it,
+             and one block byte for byte; the last messages wholly. (Messages of less than 8 bytes
+             can't name themselves: their bytes and their number are checked.)
+  read       The initiator spoils the words before, checks them after, and one block byte for byte;
+             the last reads wholly.
+  \"verified\" counts the bytes compared. A mismatch ends the program with status 1.
+
+Latency:
+  Both sides poll. The time is that from posting to completion: of a WRITE or SEND until it has been
+  placed and acknowledged, of a READ until the data is here. With --ping-pong (send only) it is half
+  the time until the answer of the peer's application is here, as perftest has it.";
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operation {
+    /// One-sided write
+    Write,
+    /// Write, and notify the target's application
+    WriteImm,
+    /// One-sided read
+    Read,
+    /// Two-sided message
+    Send,
+}
+
+impl Operation {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Write => "write",
+            Operation::WriteImm => "write-imm",
+            Operation::Read => "read",
+            Operation::Send => "send",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PerfOptions {
+    /// The operation (a server serves all of them)
+    #[arg(required_unless_present = "server", value_name = "write|write-imm|read|send")]
+    pub(crate) operation: Option<Operation>,
+
+    /// Be the target: wait for clients and serve them, one after the other
+    #[arg(long, conflicts_with_all = ["connect", "operation"])]
+    pub(crate) server: bool,
+
+    /// Measure against the server there; without this and --server, both sides run here
+    #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
+    pub(crate) connect: Option<String>,
+
+    /// Bytes per operation [default: 64K, latency: 64]
+    #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
+    pub(crate) size: Option<u64>,
+
+    /// One row for each power of two, as 2..8M
+    #[arg(long, value_name = "FIRST..LAST", value_parser = quantity::sizes)]
+    pub(crate) sizes: Option<(u64, u64)>,
+
+    /// How long to measure, per row
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "2s",
+          conflicts_with = "iters")]
+    pub(crate) duration: Duration,
+
+    /// How many operations to measure, per row, instead
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) iters: Option<u64>,
+
+    /// Operations in flight [default: 128, or fewer so that they are at most 64M together]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub(crate) depth: Option<u32>,
+
+    /// Memory to run through on each side [default: depth times size]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub(crate) buffer: Option<u64>,
+
+    /// Measure one operation at a time, and show times
+    #[arg(long)]
+    pub(crate) latency: bool,
+
+    /// With --latency: half the time to the peer's application and back (send only)
+    #[arg(long, requires = "latency")]
+    pub(crate) ping_pong: bool,
+
+    /// Compare nothing
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+
+    /// Print one JSON object per row
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Cores for this side, or, when both sides run here, for both [default: the first two, when
+    /// both sides run here and there are two], or `none`
+    #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
+    pub(crate) pin: Option<net::Pins>,
+
+    #[command(flatten)]
+    pub(crate) net: NetOptions,
+
+    /// Damage one byte, so that the verification can be seen to fail
+    #[arg(long, hide = true)]
+    pub(crate) corrupt_for_test: bool,
+
+    /// End when the process of this number, the parent, does
+    #[arg(long, hide = true, value_name = "PID")]
+    pub(crate) parent: Option<u32>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeOptions {
+    /// Where files go; no name leads out of it
+    #[arg(long, value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    /// A client that is silent for so long is dead, and its file is dropped
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "3s")]
+    pub(crate) peer_dead: Duration,
+
+    #[command(flatten)]
+    pub(crate) net: NetOptions,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CopyOptions {
+    /// The file to copy
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) source: PathBuf,
+
+    /// The server, and the name the file gets in its directory
+    #[arg(value_name = "HOST[:PORT]/NAME")]
+    pub(crate) target: String,
+
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Print the result as a JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) net: NetOptions,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InfoOptions {
+    /// The size in bytes of every state record and pool
+    #[arg(long)]
+    pub(crate) state: bool,
+
+    /// With --state: for so many Jetties
+    #[arg(long, value_name = "N", default_value = "1024",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) jetties: u64,
+
+    /// With --state: for so many remote hosts
+    #[arg(long, value_name = "M", default_value = "1024",
+          value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub(crate) hosts: u64,
+
+    /// With --state: for so many paths to each
+    #[arg(long, value_name = "P", default_value = "16",
+          value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub(crate) paths: u64,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EmulateOptions {
+    /// Where to listen; without ports: on the target's port numbers
+    #[arg(long, value_name = "ADDRESS[:PORTS]", value_parser = net::ports)]
+    pub(crate) listen: net::PortRange,
+
+    /// Where to relay to, port by port: PORTS is a number, or a range as 4800-4803
+    #[arg(long, value_name = "ADDRESS:PORTS", value_parser = net::ports)]
+    pub(crate) to: net::PortRange,
+
+    /// What each path does, as delay=50us,loss=1% or 1:loss=5%;2:blackhole@2s..3s
+    #[arg(long, default_value = "", value_parser = net::spec)]
+    pub(crate) spec: Spec,
+
+    /// Seed of its decisions
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// End after this time instead of at Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub(crate) duration: Option<Duration>,
+
+    /// Most pairs of client and port at a time
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) flows: usize,
+
+    /// Print the counters as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,39 @@
+//! `fairway serve` and `fairway copy`: a file, moved by remote WRITE into the server's mapped pages.
+//!
+//! The server makes a temporary file of the final length beside the final name, maps it, and gives
+//! the client the key to it. The client WRITEs. Then the server takes the key back, both sides hash
+//! what their file holds, and if the client agrees the server makes the file durable and gives it
+//! its name. Whatever goes wrong before that leaves nothing behind.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use xxhash_rust::xxh3::Xxh3;
+
+mod client;
+mod incoming;
+mod message;
+mod server;
+
+pub(crate) use client::copy;
+pub(crate) use server::serve;
+
+/// What is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// The 128-bit XXH3 of the first `length` bytes of a file, as any reader of it sees them.
+fn hash(file: &File, length: u64) -> std::io::Result<[u8; 16]> {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut hasher = Xxh3::new();
+    let mut at = 0;
+    while at < length {
+        let want = (length - at).min(READ_BYTES as u64) as usize;
+        let got = file.read_at(&mut buffer[..want], at)?;
+        if got == 0 {
+            return Err(std::io::Error::other("the file has become shorter"));
+        }
+        hasher.update(&buffer[..got]);
+        at += got as u64;
+    }
+    Ok(hasher.digest128().to_be_bytes())
+}

@@ -1,0 +1,243 @@
+//! The sending side of a file copy.
+
+use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fairway_softnic::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::hash;
+use super::message::{JETTY, MESSAGE_BYTES, Message};
+use crate::args::CopyOptions;
+use crate::failure::Failure;
+use crate::mailbox::Mailbox;
+use crate::net::SERVE_PORT;
+use crate::process;
+
+/// Bytes of one WRITE …
+const WRITE_BYTES: u64 = 1 << 20;
+/// … and how many are outstanding.
+const DEPTH: u64 = 16;
+/// How long the server may take to make room, to hash, or to make the file durable.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Nothing was acknowledged for so long: the server has gone.
+const SILENCE: Duration = Duration::from_secs(20);
+/// How often an interruption is looked for.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Runs `fairway copy`.
+pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
+    let (server, name) = target(&options.target)?;
+    let source = Source::open(&options.source)?;
+    process::catch_signals();
+    let (context, peer) = options.net.connect(server, SERVE_PORT)?;
+    let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
+    let client = Client { context, peer, mailbox };
+    let result = client.copy(&source, name, options);
+    if result.is_err() {
+        // The server forgets the file at once instead of when it misses us.
+        let _ = client.tell(&Message::Abort);
+    }
+    let _ = client.context.shutdown(Duration::from_secs(1));
+    let times = result?;
+    let gbps = |seconds: f64| 8.0 * source.size as f64 / seconds.max(1e-9) / 1e9;
+    let (moved, stored) = (times.moved.as_secs_f64(), times.stored.as_secs_f64());
+    if options.json {
+        let row = json!({
+            "bytes": source.size,
+            "seconds": moved,
+            "gbps": gbps(moved),
+            "seconds_stored": stored,
+            "paths": client.peer.paths(),
+            "packets_resent": client.context.counters().engine.data_resent,
+            "hash": times.hash,
+            "verified": true,
+        });
+        return process::print(&format!("{row}\n"));
+    }
+    process::print(&format!(
+        "{} bytes in {moved:.3} s, {:.2} Gb/s over {} paths; verified (XXH3 {}) and stored after \
+         {stored:.3} s\n",
+        source.size,
+        gbps(moved),
+        client.peer.paths(),
+        times.hash,
+    ))
+}
+
+/// The server, and the name there.
+fn target(text: &str) -> Result<(&str, &str), Failure> {
+    match text.split_once('/') {
+        Some((server, name)) if !server.is_empty() && !name.is_empty() => Ok((server, name)),
+        _ => Err(Failure::usage(format!(
+            "'{text}' names no file on a server: write HOST[:PORT]/NAME, as storage1/big.img"
+        ))),
+    }
+}
+
+struct Source {
+    file: File,
+    size: u64,
+    mode: u32,
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let failed = |error: std::io::Error| Failure::io(format!("read '{shown}'"), &error);
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(Failure::failed(format!(
+                "'{shown}' is a directory: copy its files one by one, or an archive of it (tar)"
+            )));
+        }
+        let kind = metadata.file_type();
+        if kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device() {
+            return Err(Failure::failed(format!(
+                "'{shown}' is no ordinary file: save what it holds to one first"
+            )));
+        }
+        let file = File::open(path).map_err(failed)?;
+        let mode = metadata.permissions().mode() & 0o777;
+        Ok(Source { size: file.metadata().map_err(failed)?.len(), file, mode })
+    }
+}
+
+/// How long it took, from the first WRITE, and what both sides hold.
+struct Times {
+    moved: Duration,
+    stored: Duration,
+    hash: String,
+}
+
+struct Client {
+    context: Context,
+    peer: Peer,
+    mailbox: Mailbox,
+}
+
+impl Client {
+    fn copy(&self, source: &Source, name: &str, options: &CopyOptions) -> Result<Times, Failure> {
+        let name = name.as_bytes().to_vec();
+        let (size, mode, overwrite) = (source.size, source.mode, options.overwrite);
+        let reply = self.ask(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
+        let Message::Opened { key } = reply else { return Err(refused(reply)) };
+        let start = Instant::now();
+        if size > 0 {
+            let memory = Memory::map_file(&source.file, false)?;
+            if memory.len() as u64 != size {
+                return Err(changed());
+            }
+            let segment = self.context.register(memory, Rights::NONE)?;
+            self.write(&segment, key, options)?;
+        }
+        let moved = start.elapsed();
+        self.tell(&Message::Done)?;
+        // Both sides hash at the same time.
+        let hash = hash(&source.file, size)
+            .map_err(|error| Failure::io("read the source once more", &error))?;
+        let reply = self.answer("hash of the copy")?;
+        let Message::Hash(theirs) = reply else { return Err(refused(reply)) };
+        if theirs != hash {
+            return Err(changed());
+        }
+        let reply = self.ask(&Message::Commit, "word that the file is stored")?;
+        let Message::Stored = reply else { return Err(refused(reply)) };
+        let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Times { moved, stored: start.elapsed(), hash })
+    }
+
+    /// Writes the whole file, several pieces at a time.
+    fn write(
+        &self,
+        segment: &Segment,
+        key: SegmentKey,
+        options: &CopyOptions,
+    ) -> Result<(), Failure> {
+        let jetty = self
+            .context
+            .create_jetty(JettyOptions { number: None, depth: 2 * DEPTH as u32 })?;
+        let bar = progress(segment.len(), options.json);
+        let (mut posted, mut done, mut in_flight) = (0, 0, 0);
+        let (mut completions, mut last) = (Vec::new(), Instant::now());
+        while done < segment.len() {
+            while in_flight < DEPTH && posted < segment.len() {
+                let end = (posted + WRITE_BYTES).min(segment.len());
+                let local = segment.slice(posted..end);
+                jetty.write(&self.peer, local, key.at(posted), end - posted)?;
+                in_flight += 1;
+                posted = end;
+            }
+            if jetty.poll(&mut completions) == 0 {
+                completions.extend(jetty.wait(STEP).ok());
+            }
+            for completion in completions.drain(..) {
+                if completion.status != Status::Success {
+                    return Err(self.lost(completion.status));
+                }
+                in_flight -= 1;
+                done += completion.id;
+                last = Instant::now();
+            }
+            bar.set_position(done);
+            if process::stopping() {
+                return Err(Failure::failed("interrupted: nothing is left on the server"));
+            }
+            if last.elapsed() > SILENCE {
+                return Err(self.lost(Status::PeerDead));
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn lost(&self, status: Status) -> Failure {
+        Failure::failed(format!(
+            "writing to {} ended with {status:?}: look what became of the server, and copy again; \
+             nothing is left there under that name",
+            self.peer.address()
+        ))
+    }
+
+    fn tell(&self, message: &Message) -> Result<(), Failure> {
+        self.mailbox.send(&self.peer, JETTY, &message.encode())
+    }
+
+    fn answer(&self, awaited: &str) -> Result<Message, Failure> {
+        let bytes = self.mailbox.answer(&self.peer, awaited, PATIENCE)?;
+        Message::decode(&bytes).map_err(Failure::failed)
+    }
+
+    fn ask(&self, message: &Message, awaited: &str) -> Result<Message, Failure> {
+        self.tell(message)?;
+        self.answer(awaited)
+    }
+}
+
+fn refused(message: Message) -> Failure {
+    match message {
+        Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
+        _ => Failure::failed("the server sent what makes no sense now: run the same release on both"),
+    }
+}
+
+fn changed() -> Failure {
+    Failure::failed(
+        "verification failed: the copy differs from the source. If the source was not changed \
+         meanwhile, memory or transport are broken: report it. Nothing was stored",
+    )
+}
+
+/// A bar on standard error, if that is a terminal.
+fn progress(bytes: u64, hidden: bool) -> ProgressBar {
+    if hidden {
+        return ProgressBar::hidden();
+    }
+    let template = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(bytes).with_style(style)
+}

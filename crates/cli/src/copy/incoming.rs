@@ -1,0 +1,239 @@
+//! Files that are arriving: names that stay within the directory served, and temporary files that
+//! never outlive a failure.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::message::NAME_BYTES;
+use crate::quantity::show_size;
+
+/// Tells the temporary files of this process apart.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// A directory that files arrive in.
+pub(super) struct Directory(OwnedFd);
+
+/// A file that is arriving. Removed when dropped, unless it was kept.
+pub(super) struct Incoming {
+    /// The directory it is in: the one served, or one below.
+    parent: OwnedFd,
+    temporary: CString,
+    name: CString,
+    /// The name as the client wrote it.
+    pub(super) shown: String,
+    pub(super) file: File,
+    pub(super) size: u64,
+    mode: u32,
+    overwrite: bool,
+    kept: bool,
+}
+
+impl Directory {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        open_at(libc::AT_FDCWD, &name, libc::O_DIRECTORY | libc::O_RDONLY, 0).map(Directory)
+    }
+
+    /// Makes a temporary file of this size, to become `name`. The error says what is wrong with
+    /// which value, and what to do.
+    pub(super) fn create(
+        &self,
+        name: &[u8],
+        size: u64,
+        mode: u32,
+        overwrite: bool,
+    ) -> Result<Incoming, String> {
+        let shown = OsStr::from_bytes(name).to_string_lossy().into_owned();
+        let parts = parts(name).map_err(|wrong| format!("the name '{shown}' {wrong}"))?;
+        let (parent, name) = self.walk(parts, &shown)?;
+        refuse_existing(&parent, &name, &shown, overwrite)?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!(".fairway-{}-{number}.part", std::process::id());
+        let temporary = CString::new(temporary).map_err(|error| error.to_string())?;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let file = open_at(parent.as_raw_fd(), &temporary, flags, 0o600)
+            .map_err(|error| format!("could not create a file for '{shown}': {error}"))?;
+        let (file, kept) = (File::from(file), false);
+        let incoming =
+            Incoming { parent, temporary, name, shown, file, size, mode, overwrite, kept };
+        // From here on dropping it removes the file.
+        incoming.make_room()?;
+        Ok(incoming)
+    }
+
+    /// Goes down to the directory of the last part, without following any link: what can't lead
+    /// elsewhere can't lead out.
+    fn walk(&self, mut parts: Vec<CString>, shown: &str) -> Result<(OwnedFd, CString), String> {
+        let name = parts.pop().ok_or("the name is empty")?;
+        let mut at = self.0.try_clone().map_err(|error| error.to_string())?;
+        for part in parts {
+            let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_RDONLY;
+            at = open_at(at.as_raw_fd(), &part, flags, 0).map_err(|error| {
+                format!(
+                    "'{}' in the name '{shown}' is no directory on the server ({error}): make it \
+                     first; links are not followed",
+                    part.to_string_lossy()
+                )
+            })?;
+        }
+        Ok((at, name))
+    }
+}
+
+impl Incoming {
+    /// Takes the room on the disk now, so that no page written later lacks it.
+    fn make_room(&self) -> Result<(), String> {
+        if self.size == 0 {
+            return Ok(());
+        }
+        let length = libc::off_t::try_from(self.size)
+            .map_err(|_| format!("{} bytes are more than a file can have", self.size))?;
+        // SAFETY: the descriptor is open.
+        match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, length) } {
+            0 => Ok(()),
+            code => Err(format!(
+                "no room for {} for '{}' on the server: {}",
+                show_size(self.size),
+                self.shown,
+                io::Error::from_raw_os_error(code)
+            )),
+        }
+    }
+
+    /// Makes it durable and gives it its name.
+    pub(super) fn keep(mut self) -> Result<(), String> {
+        let failed = |error: io::Error| format!("could not store '{}': {error}", self.shown);
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::fchmod(self.file.as_raw_fd(), self.mode & 0o777) } != 0 {
+            return Err(failed(io::Error::last_os_error()));
+        }
+        self.file.sync_all().map_err(failed)?;
+        let renamed = self.rename();
+        if renamed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+            return Err(exists(&self.shown));
+        }
+        renamed.map_err(failed)?;
+        self.kept = true;
+        // SAFETY: the descriptor is open. A directory that can't be synced is no reason to say
+        // that the file is not there.
+        unsafe { libc::fsync(self.parent.as_raw_fd()) };
+        Ok(())
+    }
+
+    fn rename(&self) -> io::Result<()> {
+        let directory = self.parent.as_raw_fd();
+        let (from, to) = (self.temporary.as_ptr(), self.name.as_ptr());
+        if self.overwrite {
+            // SAFETY: an open descriptor and two strings that end.
+            return result(unsafe { libc::renameat(directory, from, directory, to) });
+        }
+        // SAFETY: as above.
+        let renamed = result(unsafe {
+            libc::renameat2(directory, from, directory, to, libc::RENAME_NOREPLACE)
+        });
+        match renamed {
+            // Not every file system can do that; a link does not replace anything either.
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) =>
+            {
+                // SAFETY: as above.
+                result(unsafe { libc::linkat(directory, from, directory, to, 0) })?;
+                // SAFETY: as above.
+                result(unsafe { libc::unlinkat(directory, from, 0) })
+            }
+            other => other,
+        }
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.kept {
+            // SAFETY: an open descriptor and a string that ends. What can't be removed is left.
+            unsafe { libc::unlinkat(self.parent.as_raw_fd(), self.temporary.as_ptr(), 0) };
+        }
+    }
+}
+
+/// The parts of a name, if it is one that stays within the directory.
+fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
+    const REMEDY: &str = "is no file's name: write it relative to the directory served, as a/b.img";
+    if name.is_empty() {
+        return Err("is empty: write HOST/NAME");
+    }
+    if name.len() > NAME_BYTES {
+        return Err("is too long: use at most 4096 bytes");
+    }
+    if name.starts_with(b"/") {
+        return Err("is absolute: write it relative to the directory served");
+    }
+    let parts = name.split(|byte| *byte == b'/').map(|part| match part {
+        b".." => Err("leads upwards: write it relative to the directory served, without '..'"),
+        b"" | b"." => Err(REMEDY),
+        _ => CString::new(part).map_err(|_| "has a NUL byte in it: leave it out"),
+    });
+    parts.collect()
+}
+
+/// Refuses early what could not be stored at the end.
+fn refuse_existing(
+    parent: &OwnedFd,
+    name: &CString,
+    shown: &str,
+    overwrite: bool,
+) -> Result<(), String> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: an open descriptor, a string that ends, and room for the answer.
+    let found = unsafe {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        libc::fstatat(parent.as_raw_fd(), name.as_ptr(), status.as_mut_ptr(), flags)
+    };
+    if found != 0 {
+        return Ok(());
+    }
+    // SAFETY: the call succeeded and has filled it.
+    let kind = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
+    if kind == libc::S_IFDIR {
+        return Err(format!("'{shown}' is a directory on the server: add the file's name to it"));
+    }
+    if overwrite { Ok(()) } else { Err(exists(shown)) }
+}
+
+fn exists(shown: &str) -> String {
+    format!("'{shown}' exists on the server: choose another name, or replace it with --overwrite")
+}
+
+fn open_at(directory: RawFd, name: &CString, flags: i32, mode: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a string that ends; the descriptor is open or AT_FDCWD.
+    let file = unsafe { libc::openat(directory, name.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+}
+
+fn result(code: i32) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_are_refused() {
+        for name in ["", "/a", "..", "../a", "a/../b", "a/..", "a//b", "a/", ".", "./a", "a\0b"] {
+            assert!(parts(name.as_bytes()).is_err(), "{name:?}");
+        }
+        for name in ["a", "a/b", "..a", "a..", ".a", "a b"] {
+            assert!(parts(name.as_bytes()).is_ok(), "{name:?}");
+        }
+        assert!(parts(&[b'a'; NAME_BYTES + 1]).is_err());
+    }
+}

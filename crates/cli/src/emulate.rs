@@ -1,0 +1,108 @@
+//! `fairway emulate`: a relay whose paths are as bad as asked for.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fairway_softnic::port::{Relay, RelayConfig, RelayCounters};
+use serde_json::json;
+
+use crate::args::EmulateOptions;
+use crate::failure::Failure;
+use crate::process;
+
+/// A client that was silent for so long gives its place to another, if there is none left.
+const IDLE_AFTER: Duration = Duration::from_secs(60);
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// Runs the command.
+pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
+    let routes = routes(options)?;
+    process::catch_signals();
+    let mut relay = Relay::bind(RelayConfig {
+        routes: routes.clone(),
+        spec: options.spec.clone(),
+        seed: options.seed,
+        flows_max: options.flows.max(1),
+        idle_after: IDLE_AFTER,
+        buffer_bytes: BUFFER_BYTES,
+    })
+    .map_err(|error| Failure::io(format!("listen on {}", options.listen.address), &error))?;
+    let listening: Vec<SocketAddr> = relay.local_addrs().to_vec();
+    for (listen, (_, to)) in listening.iter().zip(&routes) {
+        process::print(&format!("fairway emulate: listening on {listen}, relaying to {to}\n"))?;
+    }
+    let run = |relay: &mut Relay, stop: &AtomicBool| {
+        relay.run(stop).map_err(|error| Failure::io("relay", &error))
+    };
+    match options.duration {
+        None => run(&mut relay, process::stop_flag())?,
+        Some(duration) => {
+            // The flag is the same, so that Ctrl-C works as well.
+            let doorbell = relay.doorbell();
+            std::thread::spawn(move || {
+                std::thread::sleep(duration);
+                process::stop_flag().store(true, Ordering::Release);
+                doorbell.ring();
+            });
+            run(&mut relay, process::stop_flag())?;
+        }
+    }
+    report(&relay.counters(), options.json)
+}
+
+/// Which port leads where.
+fn routes(options: &EmulateOptions) -> Result<Vec<(SocketAddr, SocketAddr)>, Failure> {
+    let Some((first, last)) = options.to.ports else {
+        return Err(Failure::usage(format!(
+            "--to {} has no port: write the server's, as {}:4800-4803",
+            options.to.address, options.to.address
+        )));
+    };
+    let (listen_first, listen_last) = options.listen.ports.unwrap_or((first, last));
+    if listen_last - listen_first != last - first && listen_first != 0 {
+        return Err(Failure::usage(format!(
+            "--listen has {} ports and --to has {}: give as many, or only the address to --listen",
+            u32::from(listen_last - listen_first) + 1,
+            u32::from(last - first) + 1
+        )));
+    }
+    let (listen, to) = (options.listen.address, options.to.address);
+    if listen.is_ipv4() != to.is_ipv4() {
+        return Err(Failure::usage(format!(
+            "--listen {listen} and --to {to} are of different families: use one family"
+        )));
+    }
+    let pair = |index: u16| {
+        // Port 0 stays 0: any.
+        let own = if listen_first == 0 { 0 } else { listen_first + index };
+        (SocketAddr::new(listen, own), SocketAddr::new(to, first + index))
+    };
+    Ok((0..=last - first).map(pair).collect())
+}
+
+fn report(counters: &RelayCounters, as_json: bool) -> Result<(), Failure> {
+    let paths = &counters.paths.model;
+    let numbers = [
+        ("forward", counters.forward),
+        ("backward", counters.backward),
+        ("offered", paths.offered),
+        ("lost", paths.lost),
+        ("blackholed", paths.blackholed),
+        ("overflowed", paths.overflowed),
+        ("duplicated", paths.duplicated),
+        ("marked", paths.marked),
+        ("displaced", paths.displaced),
+        ("strays", counters.strays),
+        ("turned_away", counters.turned_away),
+        ("refused", counters.refused + counters.paths.refused),
+    ];
+    if as_json {
+        let object: serde_json::Map<_, _> =
+            numbers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        return process::print(&format!("{}\n", serde_json::Value::from(object)));
+    }
+    let lines: Vec<String> =
+        numbers.iter().map(|(name, value)| format!("  {name:<12} {value:>12}\n")).collect();
+    process::print(&format!("packets:\n{}", lines.concat()))
+}

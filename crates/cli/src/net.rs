@@ -1,0 +1,245 @@
+//! What all commands that use the network have in common: addresses, paths, policy, emulation.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use fairway_softnic::policy::PolicySpec;
+use fairway_softnic::{Builder, Context, Peer, Spec};
+
+use crate::failure::Failure;
+
+/// Where `fairway serve` is found if nobody says otherwise.
+pub(crate) const SERVE_PORT: u16 = 4800;
+/// Where `fairway perf --server` is.
+pub(crate) const PERF_PORT: u16 = 4820;
+/// How long to wait for a server's answer.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Settings of this side's sockets and of the transport over them.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct NetOptions {
+    /// Local address, and maybe the first port [default: any]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = listen)]
+    pub(crate) bind: Option<Listen>,
+
+    /// Paths to spread over, 1 to 256; the smaller wish of both sides counts
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) paths: u32,
+
+    /// Sockets, 1 to 16, on consecutive ports
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) sockets: u32,
+
+    /// Congestion control, path choice and loss detection, as cc=swift,path=spray
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    pub(crate) policy: Option<PolicySpec>,
+
+    /// Payload bytes per packet [default: 4096, or what the link has room for]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=32_768))]
+    pub(crate) mtu: Option<u32>,
+
+    /// Do this to what this side sends, as delay=50us,loss=1%,reorder=64
+    #[arg(long, value_name = "SPEC", value_parser = spec)]
+    pub(crate) emulate: Option<Spec>,
+
+    /// Seed of the emulation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// An address and, maybe, a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listen {
+    pub(crate) address: IpAddr,
+    pub(crate) port: Option<u16>,
+}
+
+/// An address and consecutive ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortRange {
+    pub(crate) address: IpAddr,
+    /// First and last.
+    pub(crate) ports: Option<(u16, u16)>,
+}
+
+/// Which cores to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pins {
+    /// Whatever the scheduler likes.
+    Free,
+    /// This one; and this one for the other side, if it is started here.
+    Cores(usize, Option<usize>),
+}
+
+impl NetOptions {
+    /// A builder with these settings; servers pass their port, clients 0 and the server's address.
+    pub(crate) fn builder(&self, port: u16, towards: Option<IpAddr>) -> Builder {
+        let anywhere = match towards {
+            Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        };
+        let listen = self.bind.unwrap_or(Listen { address: anywhere, port: None });
+        let mut builder = Context::builder()
+            .bind(listen.address)
+            .port(listen.port.unwrap_or(port))
+            .sockets(self.sockets as usize)
+            .paths(self.paths);
+        if let Some(policy) = self.policy {
+            builder = builder.policy(policy);
+        }
+        if let Some(mtu) = self.mtu {
+            builder = builder.mtu(mtu as usize);
+        }
+        if let Some(spec) = &self.emulate {
+            builder = builder.emulate(spec.clone(), self.seed);
+        }
+        builder
+    }
+
+    /// A client's context, and its connection to `host`.
+    pub(crate) fn connect(&self, host: &str, port: u16) -> Result<(Context, Peer), Failure> {
+        let server = resolve(host, port, self.bind.map(|listen| listen.address))?;
+        let context = self.builder(0, Some(server.ip())).build()?;
+        let peer = context.connect(server, CONNECT_TIMEOUT)?;
+        Ok((context, peer))
+    }
+}
+
+/// The first address of `HOST[:PORT]` of the family of `bind`, if that is given.
+pub(crate) fn resolve(
+    text: &str,
+    default_port: u16,
+    bind: Option<IpAddr>,
+) -> Result<SocketAddr, Failure> {
+    let wrong = || {
+        Failure::usage(format!(
+            "'{text}' is no server: write HOST, HOST:PORT, or [IPV6]:PORT, as storage1:4800"
+        ))
+    };
+    let (host, port) = if let Ok(address) = text.parse::<IpAddr>() {
+        (address.to_string(), default_port)
+    } else if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
+        let port = match rest.strip_prefix(':') {
+            Some(port) => port.parse().map_err(|_| wrong())?,
+            None if rest.is_empty() => default_port,
+            None => return Err(wrong()),
+        };
+        (host.to_owned(), port)
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (host.to_owned(), port.parse().map_err(|_| wrong())?),
+            None => (text.to_owned(), default_port),
+        }
+    };
+    if host.is_empty() || port == 0 {
+        return Err(wrong());
+    }
+    let found = (host.as_str(), port)
+        .to_socket_addrs()
+        .map_err(|error| Failure::io(format!("find the host '{host}'"), &error))?;
+    let fits = |address: &SocketAddr| bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
+    // IPv4 first: a name such as localhost has both, and servers bind to IPv4 by default.
+    let mut found: Vec<SocketAddr> = found.filter(fits).collect();
+    found.sort_by_key(SocketAddr::is_ipv6);
+    found.first().copied().ok_or_else(|| {
+        Failure::failed(format!("'{host}' has no address of the family of --bind: leave --bind out"))
+    })
+}
+
+/// `ADDRESS` or `ADDRESS:PORT`.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    if let Ok(address) = bare(text).parse() {
+        return Ok(Listen { address, port: None });
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) => Ok(Listen { address: address.ip(), port: Some(address.port()) }),
+        Err(_) => Err(format!(
+            "'{text}' is no local address: write 0.0.0.0, 192.0.2.1:4800 or [::]:4800"
+        )),
+    }
+}
+
+/// `ADDRESS`, `ADDRESS:PORT` or `ADDRESS:FIRST-LAST`.
+pub(crate) fn ports(text: &str) -> Result<PortRange, String> {
+    let wrong = || {
+        format!("'{text}' is no address with ports: write 127.0.0.1:4800 or 127.0.0.1:4800-4803")
+    };
+    if let Ok(address) = bare(text).parse() {
+        return Ok(PortRange { address, ports: None });
+    }
+    let (address, ports) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    let first: u16 = first.parse().map_err(|_| wrong())?;
+    let last: u16 = last.parse().map_err(|_| wrong())?;
+    if first > last || last - first >= 64 {
+        return Err(wrong());
+    }
+    let address = bare(address).parse().map_err(|_| wrong())?;
+    Ok(PortRange { address, ports: Some((first, last)) })
+}
+
+/// A description of paths.
+pub(crate) fn spec(text: &str) -> Result<Spec, String> {
+    Spec::from_str(text).map_err(|error| error.to_string())
+}
+
+/// `none`, `CORE` or `CORE,CORE`.
+pub(crate) fn pins(text: &str) -> Result<Pins, String> {
+    let wrong = || format!("'{text}' names no cores: write 0, or 0,1 for both sides, or none");
+    if text == "none" {
+        return Ok(Pins::Free);
+    }
+    let (own, other) = match text.split_once(',') {
+        Some((own, other)) => (own, Some(other.parse().map_err(|_| wrong())?)),
+        None => (text, None),
+    };
+    Ok(Pins::Cores(own.parse().map_err(|_| wrong())?, other))
+}
+
+fn policy(text: &str) -> Result<PolicySpec, String> {
+    PolicySpec::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Without the brackets that an IPv6 address may have.
+fn bare(text: &str) -> &str {
+    text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_resolved() {
+        let at = |text| resolve(text, 7, None).map(|address| address.to_string()).ok();
+        assert_eq!(at("127.0.0.1").as_deref(), Some("127.0.0.1:7"));
+        assert_eq!(at("127.0.0.1:9").as_deref(), Some("127.0.0.1:9"));
+        assert_eq!(at("[::1]:9").as_deref(), Some("[::1]:9"));
+        assert_eq!(at("::1").as_deref(), Some("[::1]:7"));
+        assert_eq!(at("[::1]").as_deref(), Some("[::1]:7"));
+        for text in ["", ":9", "127.0.0.1:x", "127.0.0.1:99999", "[::1", "[::1]9", "127.0.0.1:0"] {
+            assert_eq!(at(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_and_pins_are_read() {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let range = |ports| Ok(PortRange { address, ports });
+        assert_eq!(ports("127.0.0.1"), range(None));
+        assert_eq!(ports("127.0.0.1:5"), range(Some((5, 5))));
+        assert_eq!(ports("127.0.0.1:5-8"), range(Some((5, 8))));
+        assert!(ports("127.0.0.1:8-5").is_err() && ports("x:1").is_err());
+        assert_eq!(listen("127.0.0.1:5"), Ok(Listen { address, port: Some(5) }));
+        assert!(listen("localhost").is_err());
+        assert_eq!(pins("none"), Ok(Pins::Free));
+        assert_eq!(pins("1,0"), Ok(Pins::Cores(1, Some(0))));
+        assert!(pins("a").is_err() && pins("1,").is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! Many operations in flight: how much gets through.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use fairway_softnic::{CompletionKind, Notify};
+
+use super::initiator::{Measured, Session};
+use super::slots::Payload;
+use crate::args::{Operation, PerfOptions};
+use crate::failure::Failure;
+
+/// The part of the duration that is spent before measuring …
+const WARM_UP_PART: u32 = 10;
+/// … and the most that is.
+const WARM_UP_MAX: Duration = Duration::from_millis(300);
+/// Between the target's checks lies at least so much more time than they take …
+const CHECK_SHARE: u32 = 50;
+/// … and at least this.
+const CHECK_PAUSE: Duration = Duration::from_millis(2);
+/// Nothing completed for so long: something is wrong.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How a run is going.
+struct Flow {
+    /// Slots at rest, the longest rested first.
+    free: VecDeque<u32>,
+    /// Prepared, but not yet posted.
+    ready: VecDeque<Payload>,
+    in_flight: u32,
+    posted: u64,
+    done: u64,
+    /// When the target's next check may be asked for; `None` while one is under way.
+    check_at: Option<Instant>,
+    /// The slot kept at rest for the check under way.
+    checked: Option<u32>,
+}
+
+/// Runs the operations of a session.
+pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Measured, Failure> {
+    let start = Instant::now();
+    let warm_up = match options.iters {
+        Some(_) => Duration::ZERO,
+        None => (options.duration / WARM_UP_PART).min(WARM_UP_MAX),
+    };
+    let mut flow = Flow {
+        free: (0..session.run.slots).collect(),
+        ready: VecDeque::new(),
+        in_flight: 0,
+        posted: 0,
+        done: 0,
+        check_at: checks(session).then_some(start),
+        checked: None,
+    };
+    let mut measured_from = (start, 0);
+    let (mut last, mut completions) = (start, Vec::new());
+    let mut warm = warm_up.is_zero();
+    loop {
+        let now = Instant::now();
+        if !warm && now - start >= warm_up {
+            (warm, measured_from) = (true, (now, flow.done));
+        }
+        let over = match options.iters {
+            Some(iters) => flow.posted >= iters,
+            None => now - start >= warm_up + options.duration,
+        };
+        if !over {
+            let room = options.iters.map_or(u64::MAX, |iters| iters - flow.posted);
+            flow.post(session, room)?;
+        } else if flow.in_flight == 0 {
+            break;
+        }
+        if session.jetty.poll(&mut completions) > 0 {
+            last = now;
+            for completion in completions.drain(..) {
+                session.succeeded(&completion)?;
+                if completion.kind != CompletionKind::Receive {
+                    flow.completed(session, completion.id as u32, now)?;
+                }
+            }
+        } else if now - last > PATIENCE {
+            return Err(Failure::failed(format!(
+                "nothing was completed for {PATIENCE:?}: look what became of the server"
+            )));
+        }
+        flow.poll_check(session)?;
+    }
+    let (from, before) = measured_from;
+    let seconds = from.elapsed().as_secs_f64();
+    flow.settle(session)?;
+    Ok(Measured { iterations: flow.done - before, seconds, latency: None })
+}
+
+/// True if the target can be asked to compare slots meanwhile.
+fn checks(session: &Session<'_>) -> bool {
+    let one_sided = matches!(session.run.operation, Operation::Write | Operation::WriteImm);
+    // A single slot has to keep moving.
+    session.run.verify && one_sided && session.run.slots > 1
+}
+
+impl Flow {
+    /// Posts whatever has room, in one go.
+    fn post(&mut self, session: &mut Session<'_>, room: u64) -> Result<(), Failure> {
+        let room = room.min(u64::from(session.run.depth - self.in_flight)) as usize;
+        while self.ready.len() < room {
+            let Some(slot) = self.free.pop_front() else { break };
+            self.ready.push_back(session.prepare(slot)?);
+        }
+        let count = self.ready.len().min(room);
+        if count == 0 {
+            return Ok(());
+        }
+        let posted = post(session, self.ready.iter().take(count))?;
+        self.ready.drain(..posted);
+        self.in_flight += posted as u32;
+        self.posted += posted as u64;
+        Ok(())
+    }
+
+    fn completed(
+        &mut self,
+        session: &mut Session<'_>,
+        slot: u32,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        self.done += 1;
+        self.in_flight -= 1;
+        if session.run.operation == Operation::Read && session.run.verify {
+            session.compare_read(slot)?;
+        }
+        if self.check_at.is_some_and(|due| now >= due) {
+            session.ask_check(slot)?;
+            (self.check_at, self.checked) = (None, Some(slot));
+        } else {
+            self.free.push_back(slot);
+        }
+        Ok(())
+    }
+
+    /// Lets the slot go that the target has compared.
+    fn poll_check(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        if self.checked.is_none() {
+            return Ok(());
+        }
+        if let Some(spent) = session.poll_check()? {
+            self.free.extend(self.checked.take());
+            self.check_at = Some(Instant::now() + CHECK_PAUSE.max(spent * CHECK_SHARE));
+        }
+        Ok(())
+    }
+
+    /// After the run: waits for the check under way, and takes back what was not posted.
+    fn settle(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.checked.is_some() {
+            self.poll_check(session)?;
+            if Instant::now() > deadline {
+                return Err(Failure::failed("the target did not answer: look what became of it"));
+            }
+        }
+        for payload in self.ready.drain(..) {
+            session.uses[payload.slot as usize] -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// Posts operations; how many were taken.
+fn post<'p>(
+    session: &Session<'_>,
+    payloads: impl Iterator<Item = &'p Payload>,
+) -> Result<usize, Failure> {
+    let Session { link, run, slots, jetty, key, target, .. } = session;
+    let peer = &link.peer;
+    let posted = jetty.batch(|batch| {
+        for payload in payloads {
+            let local = slots.slice(payload.slot);
+            let remote = key.at(slots.offset(payload.slot));
+            let id = u64::from(payload.slot);
+            match run.operation {
+                Operation::Write => batch.write(peer, local, remote, id)?,
+                Operation::WriteImm => {
+                    let immediate = id << 32 | u64::from(payload.generation);
+                    let notify = Notify { jetty: *target, immediate };
+                    batch.write_immediate(peer, local, remote, notify, id)?;
+                }
+                Operation::Read => batch.read(peer, local, remote, id)?,
+                Operation::Send => batch.send(peer, *target, local, id)?,
+            }
+        }
+        Ok(())
+    });
+    Ok(posted?)
+}
+
+/// Posts one operation.
+pub(super) fn post_one(session: &Session<'_>, payload: Payload) -> Result<(), Failure> {
+    match post(session, std::iter::once(&payload))? {
+        1 => Ok(()),
+        _ => Err(Failure::failed("an operation was not taken: report it")),
+    }
+}

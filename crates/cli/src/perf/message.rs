@@ -1,0 +1,273 @@
+//! What the two sides of a measurement say to each other.
+//!
+//! Each row of a measurement is one session: `Run` and `Ready`, the operations, any number of
+//! `Check` and `Checked`, then `Finish` and `Verdict`. Every message begins with [`PROTOCOL`], the
+//! version and its kind; fields are big-endian.
+
+use fairway_softnic::SegmentKey;
+
+use super::slots::{Mismatch, Payload, Tally};
+use crate::args::Operation;
+use crate::codec::{Reader, Writer};
+
+/// The Jetty of a server that takes these messages.
+pub(crate) const JETTY: u32 = 1000;
+/// The longest message: a `Finish` of [`SLOTS_MAX`] generations.
+pub(crate) const MESSAGE_BYTES: u64 = 64 * 1024 + 64;
+/// Most slots of an initiator.
+pub(crate) const SLOTS_MAX: u32 = 16 * 1024;
+
+const PROTOCOL: [u8; 4] = *b"FwPf";
+const VERSION: u8 = 1;
+
+/// What a client asks a server to take part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) operation: Operation,
+    /// Bytes per operation.
+    pub(crate) size: u64,
+    pub(crate) slots: u32,
+    pub(crate) depth: u32,
+    pub(crate) seed: u64,
+    /// Bytes from stamp to stamp.
+    pub(crate) block: u32,
+    pub(crate) verify: bool,
+    /// The server's application answers every message.
+    pub(crate) ping_pong: bool,
+}
+
+/// What a server has counted during a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Packets {
+    pub(crate) sent: u64,
+    pub(crate) resent: u64,
+    pub(crate) duplicate: u64,
+    pub(crate) acks: u64,
+}
+
+/// A message of either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Client: let us begin.
+    Run(Run),
+    /// Server: the memory, and the Jetty that takes the operations.
+    Ready { key: SegmentKey, jetty: u32 },
+    /// Client: this slot is at rest; compare it.
+    Check(Payload),
+    /// Server: what it found, and how long that took.
+    Checked { tally: Tally, spent_ns: u64 },
+    /// Client: that was all. The generation that every slot has now; zero: never used.
+    Finish(Vec<u32>),
+    /// Server: what it found, and counted.
+    Verdict { tally: Tally, messages: u64, packets: Packets },
+    /// Server: no, for this reason.
+    Refusal(String),
+}
+
+impl Message {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let start = |kind| Writer::message(PROTOCOL, VERSION, kind);
+        match self {
+            Message::Run(run) => {
+                let mut out = start(1);
+                out.u8(run.operation as u8);
+                out.u8(u8::from(run.verify) | u8::from(run.ping_pong) << 1);
+                out.u64(run.size);
+                [run.slots, run.depth, run.block].iter().for_each(|value| out.u32(*value));
+                out.u64(run.seed);
+                out.finish()
+            }
+            Message::Ready { key, jetty } => {
+                let mut out = start(2);
+                out.bytes(&key.to_bytes());
+                out.u32(*jetty);
+                out.finish()
+            }
+            Message::Check(payload) => {
+                let mut out = start(3);
+                out.u32(payload.slot);
+                out.u32(payload.generation);
+                out.finish()
+            }
+            Message::Checked { tally, spent_ns } => {
+                let mut out = start(4);
+                put_tally(&mut out, tally);
+                out.u64(*spent_ns);
+                out.finish()
+            }
+            Message::Finish(generations) => {
+                let mut out = start(5);
+                generations.iter().for_each(|generation| out.u32(*generation));
+                out.finish()
+            }
+            Message::Verdict { tally, messages, packets } => {
+                let mut out = start(6);
+                put_tally(&mut out, tally);
+                let Packets { sent, resent, duplicate, acks } = *packets;
+                [*messages, sent, resent, duplicate, acks].iter().for_each(|value| out.u64(*value));
+                out.finish()
+            }
+            Message::Refusal(reason) => {
+                let mut out = start(7);
+                out.bytes(reason.as_bytes());
+                out.finish()
+            }
+        }
+    }
+
+    /// The message in `bytes`, or why there is none.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Message, String> {
+        let (version, kind, fields) = Reader::message(PROTOCOL, bytes)
+            .ok_or("the other side does not speak fairway perf: check the address and the port")?;
+        if version != VERSION {
+            return Err(format!(
+                "the other side speaks version {version} of fairway perf and this side {VERSION}: \
+                 run the same release on both"
+            ));
+        }
+        Self::fields(kind, fields)
+            .ok_or_else(|| format!("a message of kind {kind} makes no sense: run the same release"))
+    }
+
+    fn fields(kind: u8, mut fields: Reader<'_>) -> Option<Message> {
+        let message = match kind {
+            1 => Message::Run(take_run(&mut fields)?),
+            2 => Message::Ready {
+                key: SegmentKey::from_bytes(&fields.array()?),
+                jetty: fields.u32()?,
+            },
+            3 => Message::Check(Payload { slot: fields.u32()?, generation: fields.u32()? }),
+            4 => Message::Checked { tally: take_tally(&mut fields)?, spent_ns: fields.u64()? },
+            5 => {
+                let mut generations = Vec::new();
+                while let Some(generation) = fields.u32() {
+                    generations.push(generation);
+                }
+                Message::Finish(generations)
+            }
+            6 => Message::Verdict {
+                tally: take_tally(&mut fields)?,
+                messages: fields.u64()?,
+                packets: Packets {
+                    sent: fields.u64()?,
+                    resent: fields.u64()?,
+                    duplicate: fields.u64()?,
+                    acks: fields.u64()?,
+                },
+            },
+            7 => Message::Refusal(String::from_utf8_lossy(fields.rest()).into_owned()),
+            _ => return None,
+        };
+        fields.end(message)
+    }
+}
+
+fn take_run(fields: &mut Reader<'_>) -> Option<Run> {
+    let operations =
+        [Operation::Write, Operation::WriteImm, Operation::Read, Operation::Send];
+    let operation = *operations.get(usize::from(fields.u8()?))?;
+    let flags = fields.u8()?;
+    Some(Run {
+        operation,
+        verify: flags & 1 != 0,
+        ping_pong: flags & 2 != 0,
+        size: fields.u64()?,
+        slots: fields.u32()?,
+        depth: fields.u32()?,
+        block: fields.u32()?,
+        seed: fields.u64()?,
+    })
+}
+
+fn put_tally(out: &mut Writer, tally: &Tally) {
+    [tally.verified, tally.mismatches, tally.misplaced].iter().for_each(|value| out.u64(*value));
+    let Some(Mismatch { payload, offset, expected, found }) = tally.first else {
+        return out.u8(0);
+    };
+    out.u8(1);
+    out.u32(payload.slot);
+    out.u32(payload.generation);
+    out.u64(offset);
+    out.u8(expected);
+    out.u8(found);
+}
+
+fn take_tally(fields: &mut Reader<'_>) -> Option<Tally> {
+    let mut tally = Tally {
+        verified: fields.u64()?,
+        mismatches: fields.u64()?,
+        misplaced: fields.u64()?,
+        first: None,
+    };
+    if fields.u8()? != 0 {
+        tally.first = Some(Mismatch {
+            payload: Payload { slot: fields.u32()?, generation: fields.u32()? },
+            offset: fields.u64()?,
+            expected: fields.u8()?,
+            found: fields.u8()?,
+        });
+    }
+    Some(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Vec<Message> {
+        let payload = Payload { slot: 3, generation: 9 };
+        let first = Some(Mismatch { payload, offset: 77, expected: 1, found: 2 });
+        let tally = Tally { verified: 5, mismatches: 4, first, misplaced: 2 };
+        let key = SegmentKey { token_id: 1, token_value: 2, address: 3, length: 4 };
+        let run = Run {
+            operation: Operation::Send,
+            size: 65_536,
+            slots: 128,
+            depth: 64,
+            seed: 7,
+            block: 4096,
+            verify: true,
+            ping_pong: true,
+        };
+        let packets = Packets { sent: 1, resent: 2, duplicate: 3, acks: 4 };
+        vec![
+            Message::Run(run),
+            Message::Run(Run { operation: Operation::Write, verify: false, ..run }),
+            Message::Ready { key, jetty: 8 },
+            Message::Check(payload),
+            Message::Checked { tally, spent_ns: 6 },
+            Message::Checked { tally: Tally::default(), spent_ns: 6 },
+            Message::Finish(vec![]),
+            Message::Finish(vec![1, 2, 3]),
+            Message::Verdict { tally, messages: 8, packets },
+            Message::Refusal("no".into()),
+        ]
+    }
+
+    #[test]
+    fn every_message_survives() {
+        for message in messages() {
+            assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_an_error() {
+        for message in messages() {
+            let bytes = message.encode();
+            for end in 0..bytes.len() {
+                // Text and lists have no fixed end.
+                let open = matches!(message, Message::Refusal(_) | Message::Finish(_));
+                assert!(open || Message::decode(&bytes[..end]).is_err(), "{message:?} {end}");
+            }
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 0xff;
+                let _ = Message::decode(&damaged);
+            }
+        }
+        let mut other = messages()[0].encode();
+        other[4] = 9;
+        assert!(Message::decode(&other).is_err_and(|error| error.contains("version 9")));
+    }
+}

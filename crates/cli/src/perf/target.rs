@@ -1,0 +1,342 @@
+//! The side that waits: it owns the memory that is written or read, and takes messages.
+
+use std::time::{Duration, Instant};
+
+use fairway_softnic::{
+    Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Rights, Status,
+};
+
+use super::message::{JETTY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
+use super::packets;
+use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
+use crate::args::{Operation, PerfOptions};
+use crate::failure::Failure;
+use crate::mailbox::{Mail, Mailbox};
+use crate::net::PERF_PORT;
+use crate::process;
+use crate::quantity::show_size;
+
+/// Most memory for one session.
+const MEMORY_MAX: u64 = 8 << 30;
+/// Most memory for receives beyond what the initiator can have in flight.
+const SPARE_BYTES: u64 = 64 << 20;
+/// How often an idle server looks whether it is to end.
+const IDLE_STEP: Duration = Duration::from_millis(100);
+/// Turns between two looks at the mailbox while messages come in.
+const MAIL_EVERY: u32 = 64;
+/// Tells our answers' completions from receives'.
+const ANSWER: u64 = 1 << 32;
+
+/// Serves clients, one session after the other, until the process is asked to end.
+pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
+    process::catch_signals();
+    let context = options.net.builder(PERF_PORT, None).build()?;
+    let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
+    let addresses = context.local_addrs();
+    let first = addresses.first().map_or_else(String::new, ToString::to_string);
+    process::print(&format!("fairway perf: {} sockets, listening on {first}\n", addresses.len()))?;
+    while !process::stopping() {
+        let _ = context.poll_events();
+        let Some(mail) = mailbox.wait(IDLE_STEP)? else { continue };
+        let Some(peer) = mail.peer.clone() else { continue };
+        let answer = |message: Message| mailbox.send(&peer, mail.sender, &message.encode());
+        match Message::decode(&mail.bytes) {
+            // A client that goes in the middle of its session is the client's affair.
+            Ok(Message::Run(run)) => {
+                let session = Session::open(&context, &mailbox, peer.clone(), mail.sender, run);
+                if let Err(failure) = session.and_then(Session::run) {
+                    eprintln!("fairway perf: {}: {failure}", peer.address());
+                    let _ = answer(Message::Refusal(failure.to_string()));
+                }
+            }
+            Ok(_) => drop(answer(Message::Refusal("no measurement is going on".into()))),
+            Err(error) => drop(answer(Message::Refusal(error))),
+        }
+    }
+    // Those who are still there are told; whether they answer does not matter any more.
+    let _ = context.shutdown(Duration::from_millis(200));
+    Ok(())
+}
+
+/// One row of a measurement.
+struct Session<'a> {
+    context: &'a Context,
+    mailbox: &'a Mailbox,
+    peer: Peer,
+    /// The client's Jetty for messages of ours.
+    reply_to: u32,
+    run: Run,
+    slots: Slots,
+    jetty: Jetty,
+    /// For each slot of the initiator, the generation whose message comes next.
+    next: Vec<u32>,
+    /// What each receive buffer held last.
+    held: Vec<Option<Payload>>,
+    messages: u64,
+    tally: Tally,
+    /// What had been counted before.
+    before: Packets,
+}
+
+impl<'a> Session<'a> {
+    fn open(
+        context: &'a Context,
+        mailbox: &'a Mailbox,
+        peer: Peer,
+        reply_to: u32,
+        run: Run,
+    ) -> Result<Self, Failure> {
+        let places = check(&run)?;
+        let pattern =
+            Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged: false };
+        let rights = match run.operation {
+            Operation::Write | Operation::WriteImm => Rights::WRITE,
+            Operation::Read => Rights::READ,
+            Operation::Send => Rights::NONE,
+        };
+        let slots = Slots::new(context, pattern, places, rights)?;
+        let receives = receives(&run, places);
+        let jetty =
+            context.create_jetty(JettyOptions { number: None, depth: 2 * receives.max(64) })?;
+        if run.operation == Operation::Read {
+            for slot in 0..places {
+                slots.fill(slot, Payload { slot, generation: 0 })?;
+            }
+        }
+        let session = Session {
+            next: vec![0; run.slots as usize],
+            held: vec![None; receives as usize],
+            before: packets(context),
+            messages: 0,
+            tally: Tally::default(),
+            context,
+            mailbox,
+            peer,
+            reply_to,
+            run,
+            slots,
+            jetty,
+        };
+        for number in 0..receives {
+            session.offer(number)?;
+        }
+        let ready =
+            Message::Ready { key: session.slots.segment.key(), jetty: session.jetty.number() };
+        session.answer(&ready)?;
+        Ok(session)
+    }
+
+    /// Takes part until the client has finished.
+    fn run(mut self) -> Result<(), Failure> {
+        let mut completions = Vec::new();
+        let mut turn: u32 = 0;
+        let passive = self.held.is_empty();
+        loop {
+            if !passive {
+                self.jetty.poll(&mut completions);
+                for completion in completions.drain(..) {
+                    self.arrived(&completion)?;
+                }
+            }
+            turn = turn.wrapping_add(1);
+            if !passive && turn % MAIL_EVERY != 0 {
+                continue;
+            }
+            if let Some(mail) = self.mailbox.poll()? {
+                if self.handle(&mail)? {
+                    return Ok(());
+                }
+            }
+            if turn % 4096 == 0 && (!self.peer.is_alive() || process::stopping()) {
+                return Err(Failure::failed("the client has gone before the end"));
+            }
+        }
+    }
+
+    /// A message of some client; true if the session is over.
+    fn handle(&mut self, mail: &Mail) -> Result<bool, Failure> {
+        if mail.peer.as_ref() != Some(&self.peer) {
+            let busy = Message::Refusal("a measurement with another client is going on".into());
+            if let Some(peer) = &mail.peer {
+                self.mailbox.send(peer, mail.sender, &busy.encode())?;
+            }
+            return Ok(false);
+        }
+        match Message::decode(&mail.bytes).map_err(Failure::failed)? {
+            Message::Check(payload) => {
+                let start = Instant::now();
+                let mut tally = Tally::default();
+                if payload.slot < self.slots.count && self.run.operation != Operation::Send {
+                    self.slots.check(payload.slot, payload, &mut tally)?;
+                }
+                let spent_ns = start.elapsed().as_nanos() as u64;
+                self.answer(&Message::Checked { tally, spent_ns })?;
+                Ok(false)
+            }
+            Message::Finish(generations) => {
+                self.finish(&generations)?;
+                Ok(true)
+            }
+            _ => Err(Failure::failed("the client sent what makes no sense now")),
+        }
+    }
+
+    /// A message of the measurement, or the end of an answer to one.
+    fn arrived(&mut self, completion: &Completion) -> Result<(), Failure> {
+        if completion.status != Status::Success {
+            return Err(Failure::failed(format!("a receive ended with {:?}", completion.status)));
+        }
+        if completion.kind == CompletionKind::Send {
+            return self.offer((completion.id & !ANSWER) as u32);
+        }
+        let buffer = completion.id as u32;
+        if self.run.ping_pong {
+            let target = completion.remote_jetty.value();
+            let id = completion.id | ANSWER;
+            self.jetty.send(&self.peer, target, self.slots.slice(buffer), id)?;
+        }
+        self.messages += 1;
+        if self.run.verify {
+            self.verify(completion, buffer)?;
+        }
+        if self.run.ping_pong { Ok(()) } else { self.offer(buffer) }
+    }
+
+    fn verify(&mut self, completion: &Completion, buffer: u32) -> Result<(), Failure> {
+        let anonymous = Payload { slot: 0, generation: 0 };
+        let (place, payload) = match self.run.operation {
+            Operation::WriteImm => {
+                let immediate = completion.immediate.unwrap_or_default();
+                let payload =
+                    Payload { slot: (immediate >> 32) as u32, generation: immediate as u32 };
+                (payload.slot, payload)
+            }
+            _ if self.run.size < NAMED_BYTES => (buffer, anonymous),
+            _ => (buffer, self.slots.named(buffer)?),
+        };
+        let named = self.run.operation == Operation::WriteImm || self.run.size >= NAMED_BYTES;
+        if named {
+            // Messages of one slot come one after the other, each once.
+            match self.next.get_mut(payload.slot as usize) {
+                Some(next) if *next == payload.generation => *next = next.wrapping_add(1),
+                _ => {
+                    self.tally.misplaced += 1;
+                    return Ok(());
+                }
+            }
+        }
+        if u64::from(completion.bytes) != self.run.size {
+            self.tally.misplaced += 1;
+        }
+        let tally = &mut self.tally;
+        if self.run.operation == Operation::WriteImm {
+            // The initiator may write the slot's next generation meanwhile: the body is the same.
+            self.slots.check_stamps(place, payload, true, tally)?;
+            self.slots.check_body(place, payload, self.messages, tally)?;
+            return Ok(());
+        }
+        self.slots.check_stamps(place, payload, false, tally)?;
+        self.slots.check_block(place, payload, self.messages, tally)?;
+        self.held[buffer as usize] = Some(payload);
+        Ok(())
+    }
+
+    /// The client is done: compares everything that is there, and says what was found.
+    fn finish(&mut self, generations: &[u32]) -> Result<(), Failure> {
+        let mut completions = Vec::new();
+        while self.jetty.poll(&mut completions) > 0 {
+            for completion in completions.drain(..) {
+                self.arrived(&completion)?;
+            }
+        }
+        if self.run.verify {
+            self.compare_all(generations)?;
+        }
+        let now = packets(self.context);
+        let packets = Packets {
+            sent: now.sent - self.before.sent,
+            resent: now.resent - self.before.resent,
+            duplicate: now.duplicate - self.before.duplicate,
+            acks: now.acks - self.before.acks,
+        };
+        self.answer(&Message::Verdict { tally: self.tally, messages: self.messages, packets })
+    }
+
+    fn compare_all(&mut self, generations: &[u32]) -> Result<(), Failure> {
+        if generations.len() != self.run.slots as usize {
+            return Err(Failure::failed("the client counts other slots than it asked for"));
+        }
+        for (slot, &uses) in (0..).zip(generations).filter(|(_, uses)| **uses > 0) {
+            let last = Payload { slot, generation: uses - 1 };
+            match self.run.operation {
+                Operation::Write => self.slots.check(slot, last, &mut self.tally)?,
+                Operation::WriteImm => {
+                    self.slots.check(slot, last, &mut self.tally)?;
+                    self.tally.misplaced += u64::from(self.next[slot as usize] != uses);
+                }
+                Operation::Send if self.run.size >= NAMED_BYTES => {
+                    self.tally.misplaced += u64::from(self.next[slot as usize] != uses);
+                }
+                Operation::Send | Operation::Read => {}
+            }
+        }
+        if self.run.operation == Operation::Send {
+            for (buffer, payload) in (0..).zip(&self.held) {
+                if let Some(payload) = payload {
+                    self.slots.check(buffer, *payload, &mut self.tally)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&self, number: u32) -> Result<(), Failure> {
+        let local = match self.run.operation {
+            Operation::Send => self.slots.slice(number),
+            _ => self.slots.segment.slice(0..0),
+        };
+        Ok(self.jetty.post_receive(local, u64::from(number))?)
+    }
+
+    fn answer(&self, message: &Message) -> Result<(), Failure> {
+        self.mailbox.send(&self.peer, self.reply_to, &message.encode())
+    }
+}
+
+/// Refuses what can't be; how many places the target's memory has.
+fn check(run: &Run) -> Result<u32, Failure> {
+    let wrong = |what: String| Err(Failure::failed(what));
+    if run.size == 0 || run.slots == 0 || run.depth == 0 || run.depth > run.slots {
+        return wrong("the client asks for no operations: give it a size and a depth".into());
+    }
+    if run.slots > SLOTS_MAX || run.block < 8 || run.block > 4096 || run.block % 8 != 0 {
+        return wrong(format!("the client asks for {} slots: use fewer", run.slots));
+    }
+    // Messages of a burst may all be here before the application has looked at the first.
+    let places = match run.operation {
+        Operation::Send if !run.ping_pong => {
+            let spare = SPARE_BYTES / Slots::stride(run.size).max(1);
+            run.depth + spare.clamp(16, 4096).min(4 * u64::from(run.depth) + 16) as u32
+        }
+        Operation::Send => 64,
+        _ => run.slots,
+    };
+    match Slots::stride(run.size).checked_mul(u64::from(places)) {
+        Some(bytes) if bytes <= MEMORY_MAX => Ok(places),
+        _ => wrong(format!(
+            "{} slots of {} are more than the {} a session may have: use less depth or size",
+            places,
+            show_size(run.size),
+            show_size(MEMORY_MAX)
+        )),
+    }
+}
+
+/// How many receives are posted.
+fn receives(run: &Run, places: u32) -> u32 {
+    match run.operation {
+        Operation::Write | Operation::Read => 0,
+        Operation::WriteImm => (5 * run.depth).clamp(64, 16_384),
+        Operation::Send => places,
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs the real program.
+#![allow(dead_code)] // Every test program uses a part of it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long anything may take that takes no time.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How a run ended.
+pub struct Ended {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    /// Expects success.
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self
+    }
+
+    /// Expects this exit status, and each of these words in the message.
+    pub fn fails(self, code: i32, words: &[&str]) -> Self {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        for word in words {
+            assert!(self.err.contains(word), "no '{word}' in: {}", self.err);
+        }
+        self
+    }
+}
+
+pub fn fairway(arguments: &[&str]) -> Ended {
+    let output = Command::new(env!("CARGO_BIN_EXE_fairway"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    Ended {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// A program that runs on. Killed when dropped.
+pub struct Running {
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fairway"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (sender, lines) = channel();
+        let outputs: [Option<Box<dyn Read + Send>>; 2] = [
+            child.stdout.take().map(|output| Box::new(output) as _),
+            child.stderr.take().map(|output| Box::new(output) as _),
+        ];
+        for output in outputs.into_iter().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Running { child, lines }
+    }
+
+    /// The next line with this word in it, whichever output it comes on.
+    pub fn line(&self, word: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(DEADLINE);
+            let line = line.unwrap_or_else(|_| panic!("no line with '{word}' came"));
+            if line.contains(word) {
+                return line;
+            }
+        }
+    }
+
+    /// The address after "listening on".
+    pub fn address(&self) -> String {
+        let line = self.line("listening on ");
+        let (_, rest) = line.split_once("listening on ").expect("it is in the line");
+        rest.split([',', ' ']).next().expect("a word").to_owned()
+    }
+
+    /// Asks it to end; how it ended.
+    pub fn end(&mut self) -> i32 {
+        let number = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &number]).status().expect("kill runs");
+        assert!(asked.success());
+        self.child.wait().expect("it ends").code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory of its own for each test. Removed when dropped.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fairway-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(path.join("in")).expect("a directory");
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("text").to_owned()
+    }
+
+    /// A file of bytes that differ from place to place.
+    pub fn file(&self, name: &str, length: usize) -> Vec<u8> {
+        let mut state = length as u64;
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        std::fs::write(self.path(name), &bytes).expect("write");
+        bytes
+    }
+
+    /// What is in the directory served, temporary files included.
+    pub fn served(&self) -> Vec<String> {
+        names(&self.path("in"))
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,189 @@
+//! `fairway serve`, `copy` and `emulate`.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+
+use common::{Running, Scratch, fairway};
+
+fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
+    let directory = scratch.text("in");
+    let mut arguments = vec!["serve", "--dir", &directory, "--bind", "127.0.0.1:0"];
+    arguments.extend(more);
+    let server = Running::start(&arguments);
+    let address = server.address();
+    (server, address)
+}
+
+#[test]
+fn files_arrive_whole_with_their_permissions() {
+    let scratch = Scratch::new();
+    let (mut server, address) = serve(&scratch, &[]);
+    std::fs::create_dir(scratch.path("in/below")).expect("a directory");
+    for (length, name) in [(0, "empty"), (1, "one"), (3_000_001, "below/large")] {
+        let bytes = scratch.file("source", length);
+        let mode = std::fs::Permissions::from_mode(0o640);
+        std::fs::set_permissions(scratch.path("source"), mode).expect("permissions");
+        let target = format!("{address}/{name}");
+        let ended = fairway(&["copy", &scratch.text("source"), &target]).ok();
+        assert!(ended.out.contains("verified"), "{}", ended.out);
+        let arrived = scratch.path("in").join(name);
+        assert_eq!(std::fs::read(&arrived).expect("it is there"), bytes, "{name}");
+        let mode = std::fs::metadata(&arrived).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o640);
+    }
+    assert_eq!(scratch.served(), ["below", "empty", "one"]);
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn several_clients_copy_at_once() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &[]);
+    let clients: Vec<_> = (0..3)
+        .map(|number| {
+            let name = format!("file{number}");
+            let bytes = scratch.file(&name, 2_000_000 + number);
+            let target = format!("{address}/{name}");
+            let client = Running::start(&["copy", &scratch.text(&name), &target, "--json"]);
+            (client, name, bytes)
+        })
+        .collect();
+    for (client, name, bytes) in clients {
+        let row: serde_json::Value =
+            serde_json::from_str(&client.line("verified")).expect("JSON");
+        assert_eq!(row["bytes"].as_u64(), Some(bytes.len() as u64));
+        let arrived = std::fs::read(scratch.path("in").join(name)).expect("it is there");
+        assert!(arrived == bytes);
+    }
+}
+
+#[test]
+fn names_that_leave_the_directory_are_refused() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &[]);
+    scratch.file("source", 100);
+    std::fs::create_dir(scratch.path("outside")).expect("a directory");
+    std::os::unix::fs::symlink(scratch.path("outside"), scratch.path("in/link")).expect("a link");
+    std::os::unix::fs::symlink(scratch.path("outside/new"), scratch.path("in/file"))
+        .expect("a link");
+    let copy = |name: &str, more: &[&str]| {
+        let (source, target) = (scratch.text("source"), format!("{address}/{name}"));
+        let mut arguments = vec!["copy", &source, &target];
+        arguments.extend(more);
+        fairway(&arguments)
+    };
+    for (name, word) in [
+        ("../escape", "upwards"),
+        ("a/../../escape", "upwards"),
+        ("..", "upwards"),
+        ("/etc/escape", "absolute"),
+        ("link/escape", "links are not followed"),
+        ("./escape", "no file's name"),
+        ("link", "exists"),
+        ("missing/escape", "make it first"),
+    ] {
+        copy(name, &[]).fails(1, &["refuses", word]);
+    }
+    // A link is replaced, never written through.
+    copy("file", &["--overwrite"]).ok();
+    assert!(scratch.path("in/file").symlink_metadata().expect("it is there").is_file());
+    assert_eq!(std::fs::read_dir(scratch.path("outside")).expect("a directory").count(), 0);
+    assert_eq!(scratch.served(), ["file", "link"]);
+}
+
+#[test]
+fn an_existing_file_is_only_replaced_when_asked_for() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &[]);
+    std::fs::write(scratch.path("in/name"), "old").expect("write");
+    let bytes = scratch.file("source", 5000);
+    let (source, target) = (scratch.text("source"), format!("{address}/name"));
+    fairway(&["copy", &source, &target]).fails(1, &["'name' exists", "--overwrite"]);
+    assert_eq!(std::fs::read(scratch.path("in/name")).expect("it is there"), b"old");
+    fairway(&["copy", "--overwrite", &source, &target]).ok();
+    assert_eq!(std::fs::read(scratch.path("in/name")).expect("it is there"), bytes);
+    std::fs::create_dir(scratch.path("in/directory")).expect("a directory");
+    let target = format!("{address}/directory");
+    fairway(&["copy", "--overwrite", &source, &target]).fails(1, &["is a directory"]);
+}
+
+#[test]
+fn sources_that_are_no_files_are_refused() {
+    let scratch = Scratch::new();
+    fairway(&["copy", &scratch.text("in"), "127.0.0.1/x"]).fails(1, &["directory", "tar"]);
+    fairway(&["copy", &scratch.text("nothing"), "127.0.0.1/x"]).fails(1, &["nothing"]);
+    fairway(&["copy", "/dev/null", "127.0.0.1/x"]).fails(1, &["no ordinary file"]);
+    for target in ["127.0.0.1", "127.0.0.1/", "/name"] {
+        fairway(&["copy", &scratch.text("in"), target]).fails(2, &[target, "write HOST"]);
+    }
+    fairway(&["serve", "--dir", &scratch.text("nothing")]).fails(1, &["nothing"]);
+}
+
+#[test]
+fn a_killed_client_leaves_nothing() {
+    let scratch = Scratch::new();
+    let (server, address) = serve(&scratch, &["--peer-dead", "500ms"]);
+    scratch.file("source", 8_000_000);
+    let target = format!("{address}/name");
+    // Slow enough to be killed on the way.
+    let client =
+        Running::start(&["copy", "--emulate", "rate=10M", &scratch.text("source"), &target]);
+    server.line("receiving 'name'");
+    assert_eq!(scratch.served().len(), 1);
+    assert!(scratch.served()[0].ends_with(".part"));
+    drop(client);
+    server.line("'name' dropped");
+    assert_eq!(scratch.served(), [""; 0]);
+}
+
+#[test]
+fn an_interrupted_client_and_an_ended_server_leave_nothing() {
+    let scratch = Scratch::new();
+    let (mut server, address) = serve(&scratch, &[]);
+    scratch.file("source", 8_000_000);
+    let (source, target) = (scratch.text("source"), format!("{address}/name"));
+    let arguments = ["copy", "--emulate", "rate=10M", &source, &target];
+    let mut client = Running::start(&arguments);
+    server.line("receiving 'name'");
+    assert_eq!(client.end(), 1);
+    client.line("interrupted");
+    // The same name can be copied to at once, while the first client's end is being noticed.
+    let client = Running::start(&arguments);
+    server.line("receiving 'name'");
+    assert_eq!(server.end(), 0);
+    assert_eq!(scratch.served(), [""; 0]);
+    client.line("look what became of the server");
+}
+
+#[test]
+fn a_copy_over_bad_paths_is_identical() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &["--emulate", "loss=1%"]);
+    let bytes = scratch.file("source", 5_000_000);
+    let spec = "loss=1%,dup=1%,reorder=16,delay=100us,jitter=50us";
+    let (source, target) = (scratch.text("source"), format!("{address}/name"));
+    fairway(&["copy", "--emulate", spec, &source, &target]).ok();
+    assert!(std::fs::read(scratch.path("in/name")).expect("it is there") == bytes);
+}
+
+#[test]
+fn a_copy_through_the_relay_is_identical() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &["--sockets", "1"]);
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    // A server tells its port to its clients, so the relay has the same at another address.
+    let mut relay = Running::start(&[
+        "emulate", "--listen", "127.0.0.2", "--to", &address, "--spec", "loss=1%,dup=1%", "--json",
+    ]);
+    assert_eq!(relay.address(), format!("127.0.0.2:{port}"));
+    let bytes = scratch.file("source", 2_000_000);
+    let (source, target) = (scratch.text("source"), format!("127.0.0.2:{port}/name"));
+    fairway(&["copy", "--bind", "127.0.0.1", &source, &target]).ok();
+    assert!(std::fs::read(scratch.path("in/name")).expect("it is there") == bytes);
+    assert_eq!(relay.end(), 0);
+    let counters: serde_json::Value =
+        serde_json::from_str(&relay.line("forward")).expect("JSON");
+    assert!(counters["forward"].as_u64() > Some(400), "{counters}");
+    assert!(counters["lost"].as_u64() > Some(0), "{counters}");
+}

@@ -1,0 +1,127 @@
+//! `fairway perf`, with both sides on this machine.
+
+mod common;
+
+use common::{Running, fairway};
+use serde_json::Value;
+
+const FIELDS: &[&str] = &[
+    "op",
+    "size",
+    "iterations",
+    "seconds",
+    "gbps",
+    "mops",
+    "paths",
+    "packets_sent",
+    "packets_resent",
+    "packets_duplicate",
+    "acks_sent",
+    "verified",
+];
+
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let mut all = vec!["perf"];
+    all.extend(arguments);
+    all.extend(["--json", "--pin", "none"]);
+    let ended = fairway(&all).ok();
+    ended.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn check(row: &Value, op: &str, size: u64, iterations: u64) {
+    for field in FIELDS {
+        assert!(!row[field].is_null(), "no {field} in {row}");
+    }
+    assert_eq!((row["op"].as_str(), row["size"].as_u64()), (Some(op), Some(size)), "{row}");
+    assert_eq!(row["iterations"].as_u64(), Some(iterations), "{row}");
+    assert!(row["gbps"].as_f64() > Some(0.0) && row["mops"].as_f64() > Some(0.0), "{row}");
+    assert!(row["packets_sent"].as_u64() >= Some(iterations * size.div_ceil(32_768)), "{row}");
+    // Every slot is compared at least.
+    assert!(row["verified"].as_u64() >= Some(size), "{row}");
+}
+
+#[test]
+fn every_operation_is_measured_and_verified() {
+    for op in ["write", "write-imm", "read", "send"] {
+        for size in [2, 64, 20_000] {
+            let text = size.to_string();
+            let rows = rows(&[op, "--size", &text, "--iters", "300", "--depth", "16"]);
+            assert_eq!(rows.len(), 1);
+            check(&rows[0], op, size, 300);
+            assert!(rows[0]["latency_us"].is_null());
+        }
+    }
+}
+
+#[test]
+fn latency_is_measured() {
+    let runs: &[&[&str]] =
+        &[&["write"], &["write-imm"], &["read"], &["send"], &["send", "--ping-pong"]];
+    for arguments in runs {
+        let mut all = arguments.to_vec();
+        all.extend(["--latency", "--iters", "100"]);
+        let rows = rows(&all);
+        check(&rows[0], arguments[0], 64, 100);
+        let times = &rows[0]["latency_us"];
+        let time = |name: &str| times[name].as_f64().expect("a time");
+        assert!(time("min") > 0.0 && time("min") <= time("p50"), "{times}");
+        assert!(time("p50") <= time("p99") && time("p99") <= time("p999"), "{times}");
+        assert!(time("p999") <= time("max") && time("avg") <= time("max"), "{times}");
+    }
+}
+
+#[test]
+fn a_range_of_sizes_has_a_row_each() {
+    let rows = rows(&["write", "--sizes", "16K..64K", "--iters", "20", "--paths", "3"]);
+    let sizes: Vec<_> = rows.iter().map(|row| row["size"].as_u64()).collect();
+    assert_eq!(sizes, [Some(16_384), Some(32_768), Some(65_536)]);
+    assert!(rows.iter().all(|row| row["paths"] == 3));
+}
+
+#[test]
+fn a_damaged_byte_is_found() {
+    for op in ["write", "write-imm", "read", "send"] {
+        for size in ["4", "64", "20000"] {
+            let ended = fairway(&[
+                "perf", op, "--size", size, "--iters", "200", "--depth", "8", "--pin", "none",
+                "--corrupt-for-test",
+            ]);
+            ended.fails(1, &["verification failed", op, "slot 0", "should be"]);
+        }
+    }
+}
+
+#[test]
+fn bad_paths_do_not_hurt_the_data() {
+    let spec = "loss=1%,dup=1%,reorder=16";
+    let rows = rows(&["write", "--size", "256K", "--iters", "100", "--emulate", spec]);
+    check(&rows[0], "write", 262_144, 100);
+    assert!(rows[0]["packets_resent"].as_u64() > Some(0), "{}", rows[0]);
+}
+
+#[test]
+fn without_verification_nothing_is_compared() {
+    let rows = rows(&["send", "--iters", "50", "--no-verify"]);
+    assert_eq!(rows[0]["verified"], 0);
+}
+
+#[test]
+fn a_server_serves_one_client_after_the_other_and_ends_when_asked() {
+    let mut server = Running::start(&["perf", "--server", "--bind", "127.0.0.1:0"]);
+    let address = server.address();
+    for op in ["write", "read"] {
+        let ended =
+            fairway(&["perf", op, "--connect", &address, "--iters", "50", "--size", "64"]).ok();
+        assert!(ended.out.contains("#bytes"), "{}", ended.out);
+    }
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn nobody_there_is_told_with_the_remedy() {
+    // A port that was free a moment ago.
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = socket.local_addr().expect("an address").to_string();
+    let ended = fairway(&["perf", "write", "--connect", &address]);
+    ended.fails(1, &["no answer", "check the peer"]);
+}

@@ -1,0 +1,106 @@
+//! Help, usage errors, completions and `fairway info`.
+
+mod common;
+
+use common::fairway;
+use serde_json::Value;
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let top = fairway(&["--help"]).ok().out;
+    assert!(top.contains("Examples:") && top.contains("Exit status"), "{top}");
+    for command in ["perf", "serve", "copy", "info", "emulate", "completions"] {
+        assert!(top.contains(command));
+        for flag in ["-h", "--help"] {
+            let help = fairway(&[command, flag]).ok().out;
+            let example = format!("  fairway {command} ");
+            assert!(help.contains("Example") && help.contains(&example), "{command}: {help}");
+        }
+    }
+    assert!(fairway(&["perf", "--help"]).ok().out.contains("What is verified, and when"));
+}
+
+#[test]
+fn wrong_usage_says_what_and_what_to_do() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["perf"], &["<write|write-imm|read|send>"]),
+        (&["perf", "fetch"], &["fetch", "write-imm"]),
+        (&["perf", "write", "--size", "64Q"], &["64Q", "64K"]),
+        (&["perf", "write", "--size", "0"], &["0 bytes", "choose"]),
+        (&["perf", "write", "--size", "2G"], &["2147483648 bytes", "1G"]),
+        (&["perf", "write", "--sizes", "8..2"], &["8..2", "2..8M"]),
+        (&["perf", "write", "--duration", "5"], &["'5'", "5s"]),
+        (&["perf", "write", "--iters", "0"], &["0"]),
+        (&["perf", "write", "--paths", "257"], &["257", "1..=256"]),
+        (&["perf", "write", "--policy", "bogus"], &["bogus", "swift"]),
+        (&["perf", "write", "--emulate", "loss=2"], &["'2'", "1%"]),
+        (&["perf", "write", "--pin", "x"], &["'x'", "none"]),
+        (&["perf", "write", "--pin", "999"], &["999", "choose from"]),
+        (&["perf", "write", "--ping-pong", "--latency"], &["--ping-pong", "send"]),
+        (&["perf", "write", "--server"], &["--server"]),
+        (&["perf", "write", "--latency", "--iters", "9000000"], &["9000000", "--duration"]),
+        (&["perf", "write", "--connect", "127.0.0.1:x"], &["127.0.0.1:x", "HOST:PORT"]),
+        (&["serve"], &["--dir"]),
+        (&["serve", "--dir", ".", "--bind", "here"], &["here", "0.0.0.0"]),
+        (&["copy", "x"], &["HOST[:PORT]/NAME"]),
+        (&["emulate", "--listen", "127.0.0.2", "--to", "127.0.0.1"], &["no port"]),
+        (&["emulate", "--listen", "127.0.0.2:1-2", "--to", "127.0.0.1:5"], &["2 ports", "1"]),
+        (&["emulate", "--listen", "::1", "--to", "127.0.0.1:5"], &["families"]),
+        (&["info", "--state", "--hosts", "0"], &["0"]),
+        (&["completions", "csh"], &["csh", "bash"]),
+        (&["launch"], &["launch"]),
+    ];
+    for (arguments, words) in cases {
+        fairway(arguments).fails(2, words);
+    }
+}
+
+#[test]
+fn completions_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = fairway(&["completions", shell]).ok().out;
+        assert!(script.contains("write-imm") && script.contains("emulate"), "{shell}");
+    }
+}
+
+#[test]
+fn info_says_what_is_there() {
+    let ended = fairway(&["info"]).ok();
+    assert!(ended.out.contains(env!("CARGO_PKG_VERSION")) && ended.out.contains("udp"));
+    let value: Value = serde_json::from_str(&fairway(&["info", "--json"]).ok().out).expect("JSON");
+    assert_eq!(value["limits"]["paths"], 256);
+    assert_eq!(value["datapaths"][0]["name"], "udp");
+}
+
+#[test]
+fn state_is_counted_from_the_live_types() {
+    let state = |jetties: &str, hosts: &str| -> Value {
+        let arguments = ["info", "--state", "--jetties", jetties, "--hosts", hosts, "--json"];
+        serde_json::from_str(&fairway(&arguments).ok().out).expect("JSON")
+    };
+    let (small, large) = (state("1", "1"), state("1024", "1024"));
+    let record = |value: &Value, name: &str| -> (u64, u64) {
+        let records = value["records"].as_array().expect("records");
+        let record = records.iter().find(|record| record["name"] == name);
+        let record = record.unwrap_or_else(|| panic!("no {name}"));
+        (record["bytes"].as_u64().expect("bytes"), record["count"].as_u64().expect("count"))
+    };
+    // The design's sizes.
+    assert_eq!(record(&large, "Jetty"), (20, 1024));
+    assert_eq!(record(&large, "TP channel, hot"), (56, 1024));
+    assert_eq!(record(&large, "segment").0, 32);
+    assert_eq!(record(&large, "path").1, 1024 * 16);
+    let sum = |value: &Value| -> u64 {
+        let records = value["records"].as_array().expect("records");
+        records.iter().map(|record| record["total"].as_u64().expect("a total")).sum()
+    };
+    for value in [&small, &large] {
+        assert_eq!(value["total_bytes"].as_u64(), Some(sum(value)));
+    }
+    // It grows as the sum of Jetties and hosts, not as their product.
+    let owned = |value: &Value| value["owned_bytes"].as_u64().expect("bytes");
+    assert_eq!(owned(&large), 1024 * owned(&small));
+    assert_eq!(large["model_queue_pairs_total"].as_u64(), Some(512 * 1024 * 1024));
+    let text = fairway(&["info", "--state"]).ok().out;
+    assert!(text.contains("a model and no measurement") && text.contains("TP channel"), "{text}");
+}

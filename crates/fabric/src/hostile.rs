@@ -1,0 +1,201 @@
+//! Packets that no honest peer sends: noise, strangers, the past, and a peer gone mad in ways that
+//! must be without any effect.
+
+use crate::adversary::Fault;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::workload::Workload;
+use crate::world::World;
+use fairway_engine::wire::{
+    self, Access, Ack, AckFlags, Close, Cna, Data, JettyId, MAX_HEADER, Msn, Nak, Operation,
+    Packet, Psn, Refusal, Route, Sack, TokenId, Tpn, Void,
+};
+
+/// Sends one of them to somebody.
+pub(crate) fn send(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Random) {
+    let node = random.below(world.nodes.len() as u64) as usize;
+    match random.below(4) {
+        0 => {
+            let mut bytes = vec![0; random.below(200) as usize];
+            random.fill(&mut bytes);
+            world.adversary.count(Fault::RandomBytes);
+            world.inject(node, bytes);
+        }
+        1 => {
+            if let Some((to, bytes)) = world.remembered() {
+                world.adversary.count(Fault::Replay);
+                world.inject(to, bytes);
+            }
+        }
+        2 => stranger(world, node, random),
+        _ => forged(world, workload, plan, random),
+    }
+}
+
+/// All fields are random, but for those that lead the packet to an open channel.
+fn stranger(world: &mut World, node: usize, random: &mut Random) {
+    let Some(nic) = &world.nodes[node].nic else { return };
+    let own = nic.address();
+    let open: Vec<_> = world.nodes[node].channels.iter().flatten().collect();
+    let Some(note) = open.get(random.below(open.len().max(1) as u64) as usize) else { return };
+    let source = Cna::new(random.number() as u32);
+    let known = world
+        .nodes
+        .iter()
+        .any(|node| node.nic.as_ref().is_some_and(|nic| nic.address() == source));
+    if known {
+        return;
+    }
+    let route = Route {
+        source,
+        destination: if random.chance(800) { own } else { Cna::new(random.number() as u32) },
+        source_tpn: Tpn::new(random.number() as u32),
+        destination_tpn: if random.chance(800) {
+            note.id.tpn()
+        } else {
+            Tpn::new(random.number() as u32)
+        },
+        path: random.number() as u8,
+    };
+    let packet = any_packet(random);
+    world.adversary.count(Fault::Stranger);
+    inject(world, node, &route, &packet, random.below(100) as usize);
+}
+
+/// From a peer, and always to be ignored: what it says cannot be.
+fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Random) {
+    let index = random.below(plan.links.len() as u64) as usize;
+    let side = random.below(2) as usize;
+    let link = &plan.links[index];
+    let (node, peer) = (link.nodes[side], link.nodes[1 - side]);
+    let ends = workload.connections[index].ends;
+    let (Some(own), Some(theirs)) = (ends[side], ends[1 - side]) else { return };
+    let (Some(here), Some(there)) = (&world.nodes[node].nic, &world.nodes[peer].nic) else {
+        return;
+    };
+    let mut route = Route {
+        source: there.address(),
+        destination: here.address(),
+        source_tpn: theirs.tpn(),
+        destination_tpn: own.tpn(),
+        path: 0,
+    };
+    // What the peer has last sent shows where its sequence numbers are.
+    let Some(last) = world.last_psn(node, own) else { return };
+    let far = last.plus(100_000);
+    let packet = match random.below(6) {
+        0 if link.paths < 256 => {
+            route.path = random.range(u64::from(link.paths), 255) as u8;
+            any_packet(random)
+        }
+        1 => Packet::Data(Data { psn: far, ..any_data(random) }),
+        2 => {
+            let mut ack = any_ack(random);
+            ack.cumulative = Psn::new(random.number() as u32);
+            // Its own numbers are known to nobody here: only what is far ahead is surely wrong.
+            let Some(own_last) = world.last_psn(peer, theirs) else { return };
+            ack.cumulative = own_last.plus(100_000);
+            ack.flags = AckFlags::none();
+            Packet::Ack(ack)
+        }
+        3 => {
+            let Some(own_last) = world.last_psn(peer, theirs) else { return };
+            let (message, reason) = (Msn::new(0), Refusal::Access);
+            Packet::Nak(Nak { psn: own_last.plus(100_000), message, reason, retry_after_us: 1 })
+        }
+        4 => Packet::Data(Data {
+            psn: last.plus(random.below(20) as u32),
+            index: 0,
+            last: true,
+            operation: Operation::Learned,
+            ..any_data(random)
+        }),
+        _ => Packet::Data(Data {
+            psn: last.plus(random.below(20) as u32),
+            index: 1 + random.below(5) as u32,
+            operation: Operation::Read { access: any_access(random) },
+            ..any_data(random)
+        }),
+    };
+    world.adversary.count(Fault::Forged);
+    inject(world, node, &route, &packet, 0);
+}
+
+fn inject(world: &mut World, node: usize, route: &Route, packet: &Packet, payload: usize) {
+    let carries = match packet {
+        Packet::Data(data) => !matches!(data.operation, Operation::Read { .. }),
+        _ => false,
+    };
+    let payload = if carries { payload } else { 0 };
+    let mut bytes = vec![0; MAX_HEADER];
+    let header = wire::encode(route, packet, payload, &mut bytes);
+    bytes.truncate(header);
+    bytes.resize(header + payload, 0xEE);
+    world.inject(node, bytes);
+}
+
+fn any_access(random: &mut Random) -> Access {
+    Access {
+        address: random.number(),
+        length: random.below(10_000) as u32,
+        token_id: TokenId::new(random.below(8) as u32),
+        token_value: random.number() as u32,
+    }
+}
+
+fn any_data(random: &mut Random) -> Data {
+    let access = any_access(random);
+    let target = JettyId::new(random.below(4) as u32);
+    let (length, immediate) = (random.below(5000) as u32, random.number());
+    Data {
+        psn: Psn::new(random.number() as u32),
+        message: Msn::new(random.number() as u32),
+        index: random.below(300) as u32,
+        jetty: JettyId::new(random.below(4) as u32),
+        transaction: random.number() as u16,
+        slot: random.number() as u8,
+        ack_request: random.chance(500),
+        retry: random.chance(500),
+        last: random.chance(500),
+        operation: match random.below(7) {
+            0 => Operation::Write { access },
+            1 => Operation::WriteImmediate { access, target, immediate },
+            2 => Operation::Send { target, length },
+            3 => Operation::SendImmediate { target, length, immediate },
+            4 => Operation::Learned,
+            5 => Operation::Read { access },
+            _ => Operation::ReadResponse,
+        },
+    }
+}
+
+fn any_ack(random: &mut Random) -> Ack {
+    Ack {
+        cumulative: Psn::new(random.number() as u32),
+        echo: Psn::new(random.number() as u32),
+        learned: Msn::new(random.number() as u32),
+        echo_delay: random.number() as u16,
+        window: random.number() as u16,
+        marks: random.number() as u8,
+        duplicates: random.number() as u8,
+        hint: random.number() as u8,
+        flags: AckFlags::from_bits(random.number() as u8),
+        sack: Sack {
+            base: Psn::new(random.number() as u32),
+            highest: Psn::new(random.number() as u32),
+            bitmap: std::array::from_fn(|_| random.number() as u32),
+        },
+    }
+}
+
+fn any_packet(random: &mut Random) -> Packet {
+    let psn = Psn::new(random.number() as u32);
+    let message = Msn::new(random.number() as u32);
+    match random.below(6) {
+        0 => Packet::Ack(any_ack(random)),
+        1 => Packet::Nak(Nak { psn, message, reason: Refusal::Access, retry_after_us: 0 }),
+        2 => Packet::Void(Void { psn, message, ack_request: true }),
+        3 => Packet::Close(Close { answer: random.chance(500) }),
+        _ => Packet::Data(any_data(random)),
+    }
+}

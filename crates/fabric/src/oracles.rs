@@ -1,0 +1,526 @@
+//! What must be true, checked whenever a NIC says anything to its application.
+//!
+//! The model knows of every operation where its bytes come from, where they belong, and which ways
+//! of ending it may have. Each operation has a target range of its own, so the order in which
+//! operations arrive never matters to the memory.
+
+use crate::world::World;
+use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::{ChannelId, Completion, CompletionKind, Event, Profile, Status};
+use std::collections::BTreeMap;
+
+/// A range of a piece of memory: its key, and where in it.
+pub(crate) type Place = (usize, usize);
+
+/// A node in one of its lives.
+pub(crate) type Life = (usize, u32);
+
+/// A set of [`Status`]es.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Statuses(u16);
+
+impl Statuses {
+    pub(crate) fn of(statuses: &[Status]) -> Self {
+        Statuses(statuses.iter().fold(0, |set, status| set | 1 << *status as u8))
+    }
+    pub(crate) fn with(self, status: Status) -> Self {
+        Statuses(self.0 | 1 << status as u8)
+    }
+    fn has(self, status: Status) -> bool {
+        self.0 & 1 << status as u8 != 0
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Write,
+    WriteImmediate,
+    Read,
+    Send,
+    SendImmediate,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Pending,
+    Done(Status),
+    /// Its node crashed before it was done.
+    Lost,
+}
+
+/// An operation that was posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(crate) life: Life,
+    pub(crate) target_life: Life,
+    pub(crate) channel: ChannelId,
+    pub(crate) jetty: JettyId,
+    pub(crate) target_jetty: JettyId,
+    pub(crate) kind: Kind,
+    pub(crate) local: Place,
+    /// Where its bytes belong (or, of a read, come from); none for sends, and for operations that
+    /// name nothing that exists.
+    pub(crate) remote: Option<Place>,
+    pub(crate) length: u32,
+    pub(crate) signaled: bool,
+    /// How it may end if the channel lives.
+    pub(crate) allowed: Statuses,
+    pub(crate) state: State,
+    /// Of a notified write: its receive has completed.
+    pub(crate) noticed: bool,
+}
+
+/// A posted receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receive {
+    pub(crate) life: Life,
+    pub(crate) jetty: JettyId,
+    pub(crate) buffer: Place,
+    pub(crate) length: u32,
+    pub(crate) state: State,
+}
+
+/// Sends that nobody could tell apart: same way, same content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SendKey {
+    target: Life,
+    target_jetty: u32,
+    source_jetty: u32,
+    length: u32,
+    immediate: Option<u64>,
+    content: u64,
+    /// Last, so that all sources of the same content are neighbours.
+    source: Life,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sends {
+    posted: u32,
+    delivered: u32,
+    succeeded: u32,
+    /// Refused for good: never to be delivered.
+    refused: u32,
+}
+
+/// The id of a receive has this bit; that of an operation does not.
+const RECEIVE: u64 = 1 << 63;
+
+/// Everything the oracles know.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) receives: Vec<Receive>,
+    sends: BTreeMap<SendKey, Sends>,
+    /// Channels that have ended, and how their operations do.
+    ended: BTreeMap<(Life, ChannelId), Status>,
+    /// Jetties that were destroyed at least once.
+    destroyed: BTreeMap<(usize, JettyId), ()>,
+    /// Nodes on which a channel has ended: receives may have been taken and given back.
+    flushed: BTreeMap<usize, ()>,
+    pub(crate) statuses: [u64; 10],
+    pub(crate) pending: u64,
+}
+
+impl Model {
+    pub(crate) fn operation_id(&self) -> u64 {
+        self.operations.len() as u64
+    }
+
+    pub(crate) fn receive_id(&self) -> u64 {
+        self.receives.len() as u64 | RECEIVE
+    }
+
+    /// The receive that a completion ends, if it is of one.
+    pub(crate) fn receive_of(&self, completion: &Completion) -> Option<Receive> {
+        let is_receive = completion.id & RECEIVE != 0;
+        is_receive.then(|| self.receives[(completion.id & !RECEIVE) as usize])
+    }
+
+    /// An operation was posted under [`Self::operation_id`].
+    pub(crate) fn posted(&mut self, world: &World, operation: Operation, immediate: u64) {
+        if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
+            let key = send_key(world, &operation, immediate);
+            self.sends.entry(key).or_default().posted += 1;
+        }
+        self.pending += u64::from(operation.signaled);
+        self.operations.push(operation);
+    }
+
+    /// The application will close the channel: what is pending on it is flushed.
+    pub(crate) fn closes(&mut self, life: Life, channel: ChannelId) {
+        self.ended.insert((life, channel), Status::Flushed);
+        self.flushed.insert(life.0, ());
+    }
+
+    /// A Jetty is gone, and the receives posted to it: gives their buffers.
+    pub(crate) fn destroys(&mut self, world: &mut World, node: usize, jetty: JettyId) -> Vec<Place> {
+        self.destroyed.insert((node, jetty), ());
+        let mut buffers = Vec::new();
+        for receive in &mut self.receives {
+            let here = receive.life.0 == node && receive.jetty == jetty;
+            if here && receive.state == State::Pending {
+                receive.state = State::Lost;
+                buffers.push(receive.buffer);
+                if self.flushed.contains_key(&node) {
+                    let (key, at) = receive.buffer;
+                    world.memory.unsettle(key, at, receive.length as usize);
+                }
+            }
+        }
+        buffers
+    }
+
+    /// The node has lost everything.
+    pub(crate) fn crashes(&mut self, world: &mut World, node: usize) {
+        for operation in &mut self.operations {
+            if operation.life.0 != node || operation.state != State::Pending {
+                continue;
+            }
+            operation.state = State::Lost;
+            self.pending -= u64::from(operation.signaled);
+            if let (Some((key, at)), true) = (operation.remote, operation.kind != Kind::Read) {
+                world.memory.unsettle(key, at, operation.length as usize);
+            }
+        }
+        for receive in &mut self.receives {
+            if receive.life.0 == node && receive.state == State::Pending {
+                receive.state = State::Lost;
+            }
+        }
+    }
+
+    /// Checks an event; gives the channel if it has ended.
+    pub(crate) fn event(
+        &mut self,
+        world: &World,
+        node: usize,
+        event: &Event,
+        profile: &Profile,
+    ) -> Result<Option<ChannelId>, String> {
+        let life = (node, world.nodes[node].incarnation);
+        let (channel, status) = match event {
+            Event::PeerDead { channel } => (*channel, Status::PeerDead),
+            Event::PeerClosed { channel } => (*channel, Status::PeerClosed),
+            Event::Closed { channel } => return Ok(Some(*channel)),
+            _ => return Ok(None),
+        };
+        let note = world.nodes[node].channels[channel.index()].as_ref();
+        let Some(note) = note.filter(|note| note.id == channel) else {
+            return Err(format!("{event:?} of a channel that was never opened"));
+        };
+        let silence = world.now.since(note.heard);
+        if status == Status::PeerDead && silence < profile.peer_dead {
+            return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()));
+        }
+        if self.ended.insert((life, channel), status).is_some() {
+            return Err(format!("node {node}: channel {channel:?} ended twice: {event:?}"));
+        }
+        self.flushed.insert(node, ());
+        Ok(Some(channel))
+    }
+
+    /// Checks a completion.
+    pub(crate) fn completion(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        completion: &Completion,
+    ) -> Result<(), String> {
+        let outcome = if completion.id & RECEIVE != 0 {
+            self.received(world, node, completion)
+        } else {
+            self.completed(world, node, completion)
+        };
+        outcome.map_err(|why| format!("node {node}: {why}: {completion:?}"))
+    }
+
+    fn completed(&mut self, world: &mut World, node: usize, done: &Completion) -> Result<(), String> {
+        let life = (node, world.nodes[node].incarnation);
+        let Some(operation) = self.operations.get(done.id as usize).copied() else {
+            return Err(String::from("completion of what was never posted"));
+        };
+        if operation.state != State::Pending {
+            return Err(format!("a second completion of {operation:?}"));
+        }
+        let kind = match operation.kind {
+            Kind::Write | Kind::WriteImmediate => CompletionKind::Write,
+            Kind::Read => CompletionKind::Read,
+            Kind::Send | Kind::SendImmediate => CompletionKind::Send,
+        };
+        let bytes = if done.status == Status::Success { operation.length } else { 0 };
+        let same = (operation.life, operation.jetty, operation.channel, kind, bytes, None);
+        if same != (life, done.jetty, done.channel, done.kind, done.bytes, done.immediate) {
+            return Err(format!("the completion does not fit {operation:?}"));
+        }
+        if done.status == Status::Success && !operation.signaled {
+            return Err(String::from("a completion of an unsignaled success"));
+        }
+        self.statuses[done.status as usize] += 1;
+        self.operations[done.id as usize].state = State::Done(done.status);
+        self.pending -= u64::from(operation.signaled);
+        if done.status == Status::Success {
+            return self.succeeded(world, done.id as usize);
+        }
+        self.failed(world, done.id as usize, done.status)
+    }
+
+    /// Checks that what an operation promised has happened.
+    fn succeeded(&mut self, world: &mut World, id: usize) -> Result<(), String> {
+        let operation = self.operations[id];
+        if !operation.allowed.has(Status::Success) {
+            return Err(format!("success of what had to fail: {operation:?}"));
+        }
+        let length = operation.length as usize;
+        match (operation.kind, operation.remote) {
+            (Kind::Read, Some(remote)) => {
+                world.memory.expect_copy(remote, operation.local, length);
+                compare(world, operation.local, length, "what was read")
+            }
+            (Kind::Write | Kind::WriteImmediate, Some(remote)) => {
+                world.memory.expect_copy(operation.local, remote, length);
+                if operation.kind == Kind::WriteImmediate && !operation.noticed {
+                    return Err(String::from("done before its receive completed"));
+                }
+                compare(world, remote, length, "what was written")
+            }
+            (Kind::Send | Kind::SendImmediate, _) => {
+                let key = send_key(world, &operation, id as u64);
+                let sends = self.sends.entry(key).or_default();
+                sends.succeeded += 1;
+                if sends.succeeded > sends.delivered {
+                    return Err(format!("done before it was delivered: {sends:?}"));
+                }
+                Ok(())
+            }
+            (_, None) => Err(String::from("success of an operation on nothing")),
+        }
+    }
+
+    fn failed(
+        &mut self,
+        world: &mut World,
+        id: usize,
+        status: Status,
+    ) -> Result<(), String> {
+        let operation = self.operations[id];
+        let (life, target) = (operation.life, operation.target_life.0);
+        let withdrawn = operation.remote.is_some_and(|(key, _)| {
+            world.memory.pieces[key].deregistered || world.memory.pieces[key].released
+        });
+        let ended = self.ended.get(&(life, operation.channel)) == Some(&status);
+        let destroyed = self.destroyed.contains_key(&(target, operation.target_jetty));
+        let fine = operation.allowed.has(status)
+            || ended
+            || (status == Status::RemoteAccess && withdrawn)
+            || (status == Status::RemoteNoJetty && destroyed);
+        if !fine {
+            return Err(format!("must not end like this: {operation:?}"));
+        }
+        let half_way = ended || withdrawn;
+        let length = operation.length as usize;
+        match (operation.kind, operation.remote) {
+            (Kind::Send | Kind::SendImmediate, _) if !half_way => {
+                let key = send_key(world, &operation, id as u64);
+                let sends = self.sends.entry(key).or_default();
+                sends.refused += 1;
+                if sends.delivered + sends.refused > sends.posted {
+                    return Err(format!("refused, and yet delivered: {sends:?}"));
+                }
+            }
+            (Kind::Read, _) if half_way => {
+                world.memory.unsettle(operation.local.0, operation.local.1, length);
+            }
+            (Kind::Write | Kind::WriteImmediate, Some((key, at))) if half_way => {
+                world.memory.unsettle(key, at, length);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, world: &mut World, node: usize, done: &Completion) -> Result<(), String> {
+        let life = (node, world.nodes[node].incarnation);
+        let id = (done.id & !RECEIVE) as usize;
+        let Some(receive) = self.receives.get(id).copied() else {
+            return Err(String::from("completion of a receive that was never posted"));
+        };
+        if receive.state != State::Pending {
+            return Err(format!("a second completion of {receive:?}"));
+        }
+        if (receive.life, receive.jetty, Status::Success) != (life, done.jetty, done.status) {
+            return Err(format!("the completion does not fit {receive:?}"));
+        }
+        self.receives[id].state = State::Done(Status::Success);
+        let whole = (receive.buffer, receive.length as usize);
+        if done.kind == CompletionKind::ReceiveWrite {
+            self.noticed(world, life, done)?;
+        } else {
+            self.delivered(world, life, done, &receive)?;
+        }
+        if self.flushed.contains_key(&node) {
+            // It may have been taken for a send that never came to its end.
+            world.memory.unsettle(whole.0.0, whole.0.1, whole.1);
+            return Ok(());
+        }
+        compare(world, whole.0, whole.1, "the receive buffer")
+    }
+
+    fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), String> {
+        let id = done.immediate.unwrap_or(u64::MAX) as usize;
+        let Some(operation) = self.operations.get_mut(id) else {
+            return Err(String::from("immediate data nobody sent"));
+        };
+        let fits = operation.kind == Kind::WriteImmediate
+            && operation.target_life == life
+            && operation.target_jetty == done.jetty
+            && operation.jetty == done.remote_jetty
+            && operation.length == done.bytes;
+        if !fits || operation.noticed {
+            return Err(format!("a notice that is not due: {operation:?}"));
+        }
+        operation.noticed = true;
+        let operation = *operation;
+        let Some(remote) = operation.remote else {
+            return Err(String::from("a notice of a write into nothing"));
+        };
+        let length = operation.length as usize;
+        world.memory.expect_copy(operation.local, remote, length);
+        compare(world, remote, length, "what a notified write wrote")
+    }
+
+    fn delivered(
+        &mut self,
+        world: &mut World,
+        life: Life,
+        done: &Completion,
+        receive: &Receive,
+    ) -> Result<(), String> {
+        let (key, at) = receive.buffer;
+        let length = done.bytes as usize;
+        let piece = &mut world.memory.pieces[key];
+        let content = content_hash(&piece.bytes[at..at + length]);
+        // That the content was sent is checked by its hash; the mirror follows the memory.
+        let (bytes, mirror) = (&piece.bytes, &mut piece.mirror);
+        mirror[at..at + length].copy_from_slice(&bytes[at..at + length]);
+        let first = SendKey {
+            target: life,
+            target_jetty: done.jetty.value(),
+            source: (0, 0),
+            source_jetty: done.remote_jetty.value(),
+            length: done.bytes,
+            immediate: done.immediate,
+            content,
+        };
+        let last = SendKey { source: (usize::MAX, u32::MAX), ..first };
+        let peer = world.nodes[life.0].channels[done.channel.index()].as_ref().map(|note| note.peer);
+        let found = self
+            .sends
+            .range_mut(first..=last)
+            .filter(|(key, _)| Some(key.source.0) == peer)
+            .find(|(_, sends)| sends.delivered + sends.refused < sends.posted);
+        match found {
+            Some((_, sends)) => {
+                sends.delivered += 1;
+                Ok(())
+            }
+            None => Err(String::from("delivered what was never sent, or more than once")),
+        }
+    }
+
+    /// Everything is over: what was not reported has succeeded.
+    pub(crate) fn finish(&mut self, world: &mut World) -> Result<(), String> {
+        for id in 0..self.operations.len() {
+            let operation = self.operations[id];
+            if operation.state != State::Pending {
+                continue;
+            }
+            if operation.signaled {
+                return Err(format!("operation {id} never completed: {operation:?}"));
+            }
+            self.operations[id].state = State::Done(Status::Success);
+            self.succeeded(world, id)
+                .map_err(|why| format!("unsignaled operation {id}: {why}: {operation:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// A posted receive may have been taken for a send that never came to its end, if a channel
+    /// of its node has ended.
+    pub(crate) fn unsettle_receives(&self, world: &mut World) {
+        for receive in &self.receives {
+            if receive.state == State::Pending && self.flushed.contains_key(&receive.life.0) {
+                let (key, at) = receive.buffer;
+                world.memory.unsettle(key, at, receive.length as usize);
+            }
+        }
+    }
+
+    /// Every channel that is open must have been heard from, or be given up in time.
+    pub(crate) fn check_silence(
+        &self,
+        world: &World,
+        life: Life,
+        channel: ChannelId,
+        profile: &Profile,
+        awake_since: Instant,
+    ) -> Result<(), String> {
+        let (node, _) = life;
+        let Some(note) = &world.nodes[node].channels[channel.index()] else { return Ok(()) };
+        let silence = world.now.since(note.heard.max(awake_since));
+        let most = profile.peer_dead.saturating_add(profile.keep_alive);
+        if note.id == channel && !self.ended.contains_key(&(life, channel)) && silence > most {
+            return Err(format!(
+                "node {node} has not given up {channel:?} after {} us of silence",
+                silence.as_us()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Is anything unfinished that needs the memory?
+    pub(crate) fn uses(&self, key: usize) -> bool {
+        let operation = |operation: &Operation| {
+            operation.state == State::Pending && operation.signaled && operation.local.0 == key
+        };
+        let receive =
+            |receive: &Receive| receive.state == State::Pending && receive.buffer.0 == key;
+        self.operations.iter().any(operation) || self.receives.iter().any(receive)
+    }
+}
+
+fn compare(world: &World, place: Place, length: usize, what: &str) -> Result<(), String> {
+    match world.memory.difference(place.0, place.1, length) {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "{what} is wrong from byte {} of {length} on (memory {}, {at}: {:#04x} for {:#04x})",
+            at - place.1,
+            place.0,
+            world.memory.pieces[place.0].bytes[at],
+            world.memory.pieces[place.0].mirror[at]
+        )),
+    }
+}
+
+fn send_key(world: &World, operation: &Operation, id: u64) -> SendKey {
+    let (key, at) = operation.local;
+    let content = world.memory.mirror(key, at, operation.length as usize);
+    SendKey {
+        target: operation.target_life,
+        target_jetty: operation.target_jetty.value(),
+        source: operation.life,
+        source_jetty: operation.jetty.value(),
+        length: operation.length,
+        immediate: (operation.kind == Kind::SendImmediate).then_some(id),
+        content: content_hash(content),
+    }
+}
+
+fn content_hash(bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(0xCBF2_9CE4_8422_2325, |hash: u64, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+    })
+}

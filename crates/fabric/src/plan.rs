@@ -1,0 +1,301 @@
+//! What a seed draws before anything happens.
+
+use crate::adversary::{Outage, Weather};
+use crate::random::Random;
+use crate::world::Knobs;
+use fairway_engine::policy::{
+    CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters,
+};
+use fairway_engine::wire::{Duration, Instant};
+use fairway_engine::{Limits, Profile};
+
+/// Two nodes that talk, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) nodes: [usize; 2],
+    pub(crate) mtu: u32,
+    pub(crate) paths: u32,
+    pub(crate) policies: [PolicySpec; 2],
+}
+
+/// Something that befalls a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mishap {
+    Pause { node: usize, at: Instant, span: Duration },
+    Crash { node: usize, at: Instant, span: Duration },
+}
+
+/// Everything that is decided in advance.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) limits: Vec<Limits>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) knobs: Knobs,
+    pub(crate) weather: Weather,
+    pub(crate) outages: Vec<Outage>,
+    pub(crate) mishaps: Vec<Mishap>,
+    /// How long things go wrong.
+    pub(crate) span: Duration,
+    pub(crate) operations: u64,
+    pub(crate) bytes_max: u64,
+    pub(crate) packets_max: u64,
+    pub(crate) jetties: u32,
+    /// Chances in thousandths.
+    pub(crate) wrong: u32,
+    pub(crate) unsignaled: u32,
+    pub(crate) lazy_receives: u32,
+    pub(crate) deregister: u32,
+    pub(crate) close: u32,
+    pub(crate) destroy: u32,
+    pub(crate) hostile: u32,
+    pub(crate) tick: Duration,
+}
+
+impl Plan {
+    pub(crate) fn draw(seed: u64) -> Plan {
+        let mut random = Random::fork(seed, 1);
+        let nodes = random.pick(&[2, 2, 2, 2, 3, 3, 4, 5, 8]);
+        let links = draw_links(&mut random, nodes);
+        let span = Duration::from_us(random.pick(&[500, 2_000, 5_000, 20_000]));
+        let same = random.chance(500);
+        let mut limits: Vec<Limits> = (0..nodes).map(|_| draw_limits(&mut random, nodes)).collect();
+        let mut profiles: Vec<Profile> = (0..nodes).map(|_| draw_profile(&mut random)).collect();
+        if same {
+            limits = vec![limits[0]; nodes];
+            profiles = vec![profiles[0]; nodes];
+        }
+        let weather = draw_weather(&mut Random::fork(seed, 2));
+        let mut random = Random::fork(seed, 3);
+        let random = &mut random;
+        Plan {
+            knobs: draw_knobs(random),
+            outages: draw_outages(random, &links, span),
+            mishaps: draw_mishaps(random, nodes, span, &profiles),
+            weather,
+            span,
+            operations: random.magnitude(300),
+            bytes_max: random.pick(&[2_000, 16_000, 16_000, 64_000, 120_000]),
+            packets_max: random.pick(&[1, 4, 30, 300]),
+            jetties: random.range(1, 4) as u32,
+            wrong: sometimes(random, 400, &[20, 100, 300]),
+            unsignaled: sometimes(random, 500, &[100, 500]),
+            lazy_receives: sometimes(random, 500, &[300, 800]),
+            deregister: sometimes(random, 250, &[5, 50]),
+            close: sometimes(random, 200, &[5, 30]),
+            destroy: sometimes(random, 250, &[10, 100]),
+            hostile: sometimes(random, 300, &[20, 300]),
+            tick: Duration::from_ps(span.as_ps() / random.range(10, 100)),
+            limits,
+            profiles,
+            links,
+        }
+    }
+}
+
+/// One of `values` in `permille` of the cases, otherwise 0.
+fn sometimes(random: &mut Random, permille: u32, values: &[u32]) -> u32 {
+    let value = random.pick(values);
+    if random.chance(permille) { value } else { 0 }
+}
+
+fn draw_links(random: &mut Random, nodes: usize) -> Vec<Link> {
+    let mut links = Vec::new();
+    for a in 0..nodes {
+        for b in a + 1..nodes {
+            // A chain at least, so that everybody has somebody to talk to.
+            if b == a + 1 || random.chance(300) {
+                links.push(draw_link(random, a, b));
+            }
+        }
+    }
+    // Sometimes two channels between the same nodes.
+    if random.chance(200) {
+        links.push(draw_link(random, 0, 1));
+    }
+    links
+}
+
+fn draw_link(random: &mut Random, a: usize, b: usize) -> Link {
+    let mtu = match random.below(6) {
+        0 => random.range(1, 64),
+        1 => random.range(1, 4096),
+        2 => 4096,
+        3 => 1,
+        _ => random.pick(&[256, 1000, 1024, 1423]),
+    };
+    let paths = match random.below(4) {
+        0 => 1,
+        1 => random.range(2, 4),
+        2 => random.pick(&[8, 16, 64, 65]),
+        _ => random.magnitude(256),
+    };
+    Link {
+        nodes: [a, b],
+        mtu: mtu as u32,
+        paths: paths as u32,
+        policies: [draw_policies(random), draw_policies(random)],
+    }
+}
+
+fn draw_policies(random: &mut Random) -> PolicySpec {
+    let congestion = if random.chance(400) {
+        CongestionSpec::Fixed { window_bytes: random.magnitude(1 << 21) }
+    } else {
+        let mut swift = SwiftParameters::default();
+        if random.chance(300) {
+            swift.target = Duration::from_us(random.range(1, 500));
+            swift.min_bytes = random.magnitude(100_000);
+            swift.max_bytes = swift.min_bytes + random.magnitude(1_000_000);
+            swift.initial_bytes = random.magnitude(swift.max_bytes);
+            swift.tolerated_loss_permille = random.below(100);
+        }
+        CongestionSpec::Swift(swift)
+    };
+    PolicySpec {
+        congestion,
+        path: random.pick(&[PathSpec::Spray, PathSpec::PowerOfTwo]),
+        loss: random.pick(&[
+            LossSpec::PathOrder,
+            LossSpec::SackThreshold,
+            LossSpec::ReceiverDistance,
+        ]),
+    }
+}
+
+/// The fewest records of each pool with which the engine promises to make progress.
+fn draw_limits(random: &mut Random, nodes: usize) -> Limits {
+    let channels = 96;
+    let open = nodes as u64 + 2;
+    let window = random.pick(&[128, 128, 256, 512, 1024, 4096]);
+    let message_slots = random.pick(&[1, 1, 2, 3, 8, 64]);
+    let read_slots = random.pick(&[1, 1, 2, 4, 16]);
+    let arrivals = open * (u64::from(message_slots) + 2);
+    let mut limits = Limits {
+        channels,
+        jetties: 16,
+        segments: 256,
+        completion_queues: 16,
+        completions: 16_384,
+        messages: 1024,
+        receives: 1024,
+        arrivals: 1024,
+        window_packets: window,
+        send_blocks: 1024,
+        bitmap_blocks: 2048,
+        message_slots,
+        read_slots,
+        paths: 256,
+        withheld: 256,
+    };
+    if random.chance(150) {
+        limits.send_blocks = (open + random.below(8)) as u32;
+    }
+    if random.chance(150) {
+        limits.bitmap_blocks = (2 * open + random.below(8)) as u32;
+    }
+    if random.chance(150) {
+        limits.arrivals = (arrivals + random.below(4)) as u32;
+    }
+    if random.chance(150) {
+        limits.withheld = random.range(1, 8) as u32;
+    }
+    if random.chance(150) {
+        limits.messages = (open * 4 * u64::from(read_slots) + random.range(4, 40)) as u32;
+    }
+    limits
+}
+
+fn draw_profile(random: &mut Random) -> Profile {
+    let timeout_min = Duration::from_us(random.pick(&[100, 300, 1_000, 2_000]));
+    let keep_alive = Duration::from_us(random.pick(&[1_000, 5_000, 20_000]));
+    Profile {
+        timeout_min,
+        timeout_max: timeout_min.times(random.pick(&[4, 16, 64])),
+        timeout_initial: timeout_min.times(random.range(1, 4)),
+        acknowledge_delay: Duration::from_us(random.pick(&[1, 10, 50])),
+        acknowledge_every: random.pick(&[1, 2, 16, 64]),
+        reorder_tolerance: random.pick(&[1, 8, 64, 200]),
+        not_ready_delay: Duration::from_us(random.pick(&[1, 20, 200])),
+        not_ready_retries: random.pick(&[7, 7, 7, 0, 1, 6]),
+        keep_alive,
+        peer_dead: keep_alive.times(random.range(4, 12)),
+        small_message_bytes: random.pick(&[0, 512, 8192]),
+        path_timeouts: random.range(1, 4) as u32,
+        path_probe: Duration::from_us(random.pick(&[200, 1_000, 5_000])),
+    }
+}
+
+fn draw_knobs(random: &mut Random) -> Knobs {
+    Knobs {
+        burst: random.pick(&[1, 4, 16, 64]),
+        byte_time: Duration::from_ps(random.pick(&[20, 80, 800])),
+        turn_delay: Duration::from_ns(u64::from(sometimes(random, 300, &[200, 5_000]))),
+        late_placement: sometimes(random, 400, &[100, 1000]),
+        placement_delay: Duration::from_ns(random.pick(&[100, 5_000, 100_000])),
+        scatter: sometimes(random, 400, &[200, 1000]),
+        scatter_ahead: random.pick(&[1, 4, 16]),
+        inbox: random.pick(&[8, 100, 2000]),
+        audit_every: random.pick(&[1, 16, 64]),
+    }
+}
+
+fn draw_weather(random: &mut Random) -> Weather {
+    let mut sometimes = |permille, values: &[u32]| sometimes(random, permille, values);
+    Weather {
+        loss: sometimes(500, &[1, 10, 50, 200]),
+        duplicate: sometimes(350, &[10, 100, 300]),
+        late_duplicate: sometimes(250, &[10, 100]),
+        late: Duration::from_us(u64::from(sometimes(1000, &[500, 5_000, 30_000]))),
+        delay: sometimes(400, &[10, 200, 900]),
+        delay_by: Duration::from_us(u64::from(sometimes(1000, &[1, 20, 200, 2_000]))),
+        heavy_tail: sometimes(300, &[10, 100]),
+        corrupt: sometimes(250, &[5, 50]),
+        mark: sometimes(250, &[20, 300]),
+        latency: Duration::from_ns(u64::from(sometimes(1000, &[500, 2_000, 20_000, 100_000]))),
+        latency_spread: Duration::from_ns(u64::from(sometimes(500, &[100, 2_000, 50_000]))),
+    }
+}
+
+fn draw_outages(random: &mut Random, links: &[Link], span: Duration) -> Vec<Outage> {
+    let mut outages = Vec::new();
+    let count = if random.chance(350) { random.range(1, 4) } else { 0 };
+    for _ in 0..count {
+        let link = &links[random.below(links.len() as u64) as usize];
+        let begin = Instant::from_ps(random.below(span.as_ps()));
+        let end = begin + Duration::from_ps(random.below(span.as_ps()) + 1);
+        let turned = random.chance(500);
+        let [a, b] = link.nodes;
+        let (from, to) = if turned { (b, a) } else { (a, b) };
+        let path = random.chance(600).then(|| random.below(u64::from(link.paths)) as u8);
+        outages.push(Outage { from, to, path, begin, end });
+        if random.chance(500) {
+            outages.push(Outage { from: to, to: from, path, begin, end });
+        }
+    }
+    outages
+}
+
+fn draw_mishaps(
+    random: &mut Random,
+    nodes: usize,
+    span: Duration,
+    profiles: &[Profile],
+) -> Vec<Mishap> {
+    let mut mishaps = Vec::new();
+    let pauses = if random.chance(250) { random.range(1, 3) } else { 0 };
+    for _ in 0..pauses {
+        let node = random.below(nodes as u64) as usize;
+        let at = Instant::from_ps(random.below(span.as_ps()) + 1);
+        let short = random.chance(700);
+        let most = if short { span } else { profiles[node].peer_dead.times(2) };
+        mishaps.push(Mishap::Pause { node, at, span: Duration::from_ps(random.below(most.as_ps())) });
+    }
+    let crashes = if random.chance(200) { random.range(1, 2) } else { 0 };
+    for _ in 0..crashes {
+        let node = random.below(nodes as u64) as usize;
+        let at = Instant::from_ps(random.below(span.as_ps()) + 1);
+        mishaps.push(Mishap::Crash { node, at, span: Duration::from_ps(random.below(span.as_ps())) });
+    }
+    mishaps
+}

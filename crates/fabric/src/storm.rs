@@ -1,0 +1,584 @@
+//! The storm: whole NICs, whole applications and a hostile network, all drawn from one seed.
+//!
+//! Phase one is about safety: everything goes wrong that the seed has drawn, and nothing wrong may
+//! come out. Then everything is healed, and phase two demands liveness: all that is pending
+//! finishes within [`patience`] of virtual time. At last everything is closed, and every record
+//! has to be back in its pool.
+
+use crate::adversary::{Adversary, Fault};
+use crate::hostile;
+use crate::oracles::{Model, State};
+use crate::plan::{Mishap, Plan};
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::workload::{Connection, Workload};
+use crate::world::{Output, World};
+use fairway_engine::policy::CongestionSpec;
+use fairway_engine::wire::{Duration, Instant};
+use fairway_engine::{Canary, Completion, DropReason, Event, Status};
+use std::fmt;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What is asked of a run beside its seed.
+#[derive(Default)]
+pub struct Options {
+    /// Where to write every event to, in lines.
+    pub trace: Option<Box<dyn Write>>,
+    /// A bug to plant into every NIC. Needs the feature `canary`.
+    pub canary: Option<Canary>,
+}
+
+/// What happened in a run in which nothing was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Stands for every event: two runs of one seed have the same.
+    pub hash: u64,
+    /// Operations posted.
+    pub operations: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Of those, data packets.
+    pub data_packets: u64,
+    /// Data packets that were sent again.
+    pub resent: u64,
+    /// How often each fault happened (index: `Fault as usize`).
+    pub faults: [u64; Fault::COUNT],
+    /// How often packets were ignored, by reason (index: `DropReason as usize`).
+    pub drops: [u64; DropReason::COUNT],
+    /// How operations ended (index: `Status as usize`).
+    pub statuses: [u64; STATUSES.len()],
+    /// Virtual time between the healing and the end of all operations.
+    pub healing: Duration,
+}
+
+/// Every way in which an operation can end.
+pub const STATUSES: [Status; 10] = [
+    Status::Success,
+    Status::RemoteAccess,
+    Status::RemoteRights,
+    Status::RemoteNoJetty,
+    Status::RemoteLength,
+    Status::RemoteOperation,
+    Status::ReceiverNotReady,
+    Status::PeerDead,
+    Status::PeerClosed,
+    Status::Flushed,
+];
+
+/// Something was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Virtual time in nanoseconds.
+    pub at_ns: u64,
+    /// What an oracle, or the engine itself, complained of.
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "storm seed {}: at {} ns: {}", self.seed, self.at_ns, self.message)?;
+        write!(f, "replay: cargo run --release -p xtask -- storm --seed {} --trace", self.seed)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs the storm of one seed.
+///
+/// # Errors
+/// What was wrong, and when.
+pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
+    let plan = Plan::draw(seed);
+    let mut storm = Storm::new(seed, plan, options);
+    // The engine asserts what it believes; here that is one more oracle.
+    let outcome = catch_unwind(AssertUnwindSafe(|| storm.rage()));
+    let message = match outcome {
+        Ok(Ok(report)) => return Ok(report),
+        Ok(Err(message)) => message,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            format!("panic: {}", text.unwrap_or("without a message"))
+        }
+    };
+    let at_ns = storm.world.now.as_ps() / 1000;
+    storm.world.trace.line(storm.world.now, 0, || format!("FAILURE: {message}"));
+    Err(Failure { seed, at_ns, message })
+}
+
+/// What a timer of the storm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alarm {
+    /// The application of a node takes its turn.
+    Tick(usize),
+    /// A connection is to be opened.
+    Open(usize),
+    /// A mishap of the plan begins.
+    Mishap(usize),
+    /// A crashed node starts again.
+    Restart(usize),
+    /// A hostile packet arrives.
+    Hostile,
+}
+
+struct Storm {
+    plan: Plan,
+    world: World,
+    workload: Workload,
+    model: Model,
+    random: Random,
+    seed: u64,
+    canary: Option<Canary>,
+    alarms: Vec<Alarm>,
+    resent: u64,
+}
+
+/// Virtual time between attempts to open a connection.
+const OPEN_AGAIN: Duration = Duration::from_us(300);
+
+/// Virtual time within which everything pending finishes after the healing.
+///
+/// A sender that has backed off furthest waits for its longest time-out; a channel whose peer is
+/// gone, for the peer to be declared dead. The factors leave room for a few rounds of each. What is
+/// left to be sent takes its time on the wire, or, where windows or slots are small, as many
+/// round trips as there are windows.
+fn patience(plan: &Plan) -> Duration {
+    let longest = plan.profiles.iter().map(|profile| {
+        let timeouts = profile.timeout_max.times(12);
+        let silence = profile.peer_dead.saturating_add(profile.keep_alive).times(3);
+        timeouts.saturating_add(silence).saturating_add(profile.path_probe.times(4))
+    });
+    let wire = plan.knobs.byte_time.times(plan.operations * (plan.bytes_max + 10_000));
+    let (knobs, weather) = (&plan.knobs, &plan.weather);
+    let one_way = weather.latency.saturating_add(weather.latency_spread);
+    let round_trip = one_way.saturating_add(knobs.turn_delay).times(2);
+    let round_trip = round_trip.saturating_add(knobs.placement_delay);
+    longest
+        .fold(Duration::from_ms(60), Duration::max)
+        .saturating_add(wire)
+        .saturating_add(plan.weather.late)
+        .saturating_add(round_trip.times(rounds(plan)))
+}
+
+/// Round trips that everything takes if each channel sends a window at a time.
+fn rounds(plan: &Plan) -> u64 {
+    let least = plan.links.iter().map(|link| {
+        let packets = (plan.bytes_max / u64::from(link.mtu)).min(plan.packets_max) + 1;
+        let window = link.policies.iter().map(|policies| match policies.congestion {
+            CongestionSpec::Fixed { window_bytes } => window_bytes,
+            CongestionSpec::Swift(swift) => swift.min_bytes,
+        });
+        let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
+        // Two round trips per operation for slots that have to be waited for.
+        plan.operations * (packets / window.max(1) + 2)
+    });
+    least.max().unwrap_or_default()
+}
+
+impl Storm {
+    fn new(seed: u64, plan: Plan, options: Options) -> Self {
+        let adversary = Adversary::new(seed, plan.weather, plan.outages.clone());
+        let trace = Trace::new(options.trace);
+        let world = World::new(plan.limits.len(), plan.knobs, adversary, trace, seed);
+        Storm {
+            workload: Workload::new(seed, &plan),
+            world,
+            model: Model::default(),
+            random: Random::fork(seed, 5),
+            seed,
+            canary: options.canary,
+            plan,
+            alarms: Vec::new(),
+            resent: 0,
+        }
+    }
+
+    fn rage(&mut self) -> Result<Report, String> {
+        self.begin();
+        let end = self.world.now + self.plan.span;
+        while self.world.now.is_before(end) {
+            self.step()?;
+        }
+        let healed = self.heal();
+        let bound = healed + patience(&self.plan);
+        while !self.is_quiet() {
+            self.step()?;
+            if bound.is_before(self.world.now) {
+                return Err(self.stall(healed));
+            }
+        }
+        let healing = self.world.now.since(healed);
+        // What is late in the network must find nothing left to spoil.
+        self.run_for(self.plan.weather.late.saturating_add(Duration::from_ms(1)))?;
+        self.model.finish(&mut self.world)?;
+        self.audit()?;
+        self.model.unsettle_receives(&mut self.world);
+        self.world.memory.compare_all()?;
+        self.tear_down()?;
+        self.world.memory.compare_all()?;
+        self.check_packets()?;
+        Ok(self.report(healing))
+    }
+
+    fn begin(&mut self) {
+        for node in 0..self.plan.limits.len() {
+            self.start(node);
+            self.alarm_after(Duration::ZERO, Alarm::Tick(node));
+        }
+        for index in 0..self.plan.links.len() {
+            self.alarm_after(Duration::ZERO, Alarm::Open(index));
+        }
+        for index in 0..self.plan.mishaps.len() {
+            let (Mishap::Pause { at, .. } | Mishap::Crash { at, .. }) = self.plan.mishaps[index];
+            self.alarm_after(at.since(Instant::ZERO), Alarm::Mishap(index));
+        }
+        if self.plan.hostile > 0 {
+            self.alarm_after(Duration::ZERO, Alarm::Hostile);
+        }
+    }
+
+    fn start(&mut self, node: usize) {
+        let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
+        self.world.start(node, limits, profile, self.canary);
+        self.workload.settle_in(&mut self.world, &self.plan, node);
+    }
+
+    fn alarm_after(&mut self, span: Duration, alarm: Alarm) {
+        self.alarms.push(alarm);
+        let code = self.alarms.len() as u64 - 1;
+        self.world.timer(self.world.now + span, code);
+    }
+
+    /// Lets one thing happen, and checks what came of it.
+    fn step(&mut self) -> Result<(), String> {
+        if let Some(code) = self.world.step()? {
+            let alarm = self.alarms[code as usize];
+            self.ring(alarm)?;
+        }
+        for node in 0..self.world.nodes.len() {
+            if !self.world.nodes[node].outputs.is_empty() {
+                self.listen(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_for(&mut self, span: Duration) -> Result<(), String> {
+        let end = self.world.now + span;
+        while self.world.now.is_before(end) {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn ring(&mut self, alarm: Alarm) -> Result<(), String> {
+        match alarm {
+            Alarm::Tick(node) => self.tick(node),
+            Alarm::Open(index) => {
+                let wanted = self.workload.connections[index].reopening
+                    || self.workload.connections[index].ends == [None; 2];
+                let healed = self.world.adversary.is_healed();
+                if wanted && !healed && !self.workload.open(&mut self.world, &self.plan, index) {
+                    self.alarm_after(OPEN_AGAIN, Alarm::Open(index));
+                }
+                Ok(())
+            }
+            Alarm::Mishap(index) => self.befall(self.plan.mishaps[index]),
+            Alarm::Restart(node) => {
+                self.start(node);
+                Ok(())
+            }
+            Alarm::Hostile => {
+                if self.world.adversary.is_healed() {
+                    return Ok(());
+                }
+                hostile::send(&mut self.world, &self.workload, &self.plan, &mut self.random);
+                let mean = 2 * self.plan.span.as_ps() / u64::from(self.plan.hostile);
+                let after = Duration::from_ps(self.random.below(mean) + 1);
+                self.alarm_after(after, Alarm::Hostile);
+                Ok(())
+            }
+        }
+    }
+
+    fn tick(&mut self, node: usize) -> Result<(), String> {
+        let awake = self.world.nodes[node].nic.is_some() && !self.world.is_paused(node);
+        if awake {
+            self.check_silence(node)?;
+        } else {
+            self.workload.applications[node].awake_since = self.world.now;
+        }
+        self.workload.tick(&mut self.world, &mut self.model, &self.plan, node)?;
+        let after = Duration::from_ps(self.random.below(2 * self.plan.tick.as_ps()) + 1_000);
+        self.alarm_after(after, Alarm::Tick(node));
+        Ok(())
+    }
+
+    fn check_silence(&self, node: usize) -> Result<(), String> {
+        let life = (node, self.world.nodes[node].incarnation);
+        let since = self.workload.applications[node].awake_since + self.plan.tick.times(2);
+        for (connection, link) in self.workload.connections.iter().zip(&self.plan.links) {
+            let Some(side) = link.nodes.iter().position(|&end| end == node) else { continue };
+            if let Some(channel) = connection.ends[side] {
+                let profile = &self.plan.profiles[node];
+                self.model.check_silence(&self.world, life, channel, profile, since)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn befall(&mut self, mishap: Mishap) -> Result<(), String> {
+        match mishap {
+            Mishap::Pause { node, span, .. } => {
+                if self.world.nodes[node].nic.is_some() && !self.world.is_paused(node) {
+                    self.world.pause(node, self.world.now + span);
+                }
+            }
+            Mishap::Crash { node, span, .. } => {
+                if self.world.nodes[node].nic.is_none() {
+                    return Ok(());
+                }
+                self.count_resent(node);
+                self.model.crashes(&mut self.world, node);
+                self.world.crash(node);
+                for (connection, link) in
+                    self.workload.connections.iter_mut().zip(&self.plan.links)
+                {
+                    if let Some(side) = link.nodes.iter().position(|&end| end == node) {
+                        connection.ends[side] = None;
+                    }
+                }
+                self.alarm_after(span, Alarm::Restart(node));
+            }
+        }
+        Ok(())
+    }
+
+    fn count_resent(&mut self, node: usize) {
+        if let Some(nic) = self.world.nic(node) {
+            self.resent += nic.counters().data_resent;
+        }
+    }
+
+    /// Takes what a NIC says to its application: how channels ended first, so that it is known
+    /// when their operations end.
+    fn listen(&mut self, node: usize) -> Result<(), String> {
+        let outputs = std::mem::take(&mut self.world.nodes[node].outputs);
+        let mut released = Vec::new();
+        for output in &outputs {
+            let Output::Event(event) = output else { continue };
+            self.world.trace.line(self.world.now, node, || format!("! {event:?}"));
+            if let Event::SegmentReleased { segment } = event {
+                released.push(*segment);
+            }
+            let profile = &self.plan.profiles[node];
+            if let Some(channel) = self.model.event(&self.world, node, event, profile)? {
+                self.channel_ended(node, channel);
+            }
+        }
+        for output in &outputs {
+            let Output::Completion(completion) = output else { continue };
+            self.complete(node, completion)?;
+        }
+        for segment in released {
+            let leaving = &mut self.workload.applications[node].leaving;
+            let Some(at) = leaving.iter().position(|known| known.id == segment) else {
+                return Err(format!("node {node}: {segment:?} was released without being asked"));
+            };
+            let segment = leaving.remove(at);
+            if self.model.uses(segment.key) {
+                return Err(format!("node {node}: {segment:?} was released while it is used"));
+            }
+            self.world.memory.release(segment.key);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
+        self.world.trace.line(self.world.now, node, || format!("! {completion:?}"));
+        self.world.trace.stir(completion.id ^ u64::from(completion.bytes) << 32);
+        self.model.completion(&mut self.world, node, completion)?;
+        if let Some(receive) = self.model.receive_of(completion) {
+            self.workload.receive_done(&receive);
+        }
+        Ok(())
+    }
+
+    fn channel_ended(&mut self, node: usize, channel: fairway_engine::ChannelId) {
+        let links = self.plan.links.iter();
+        let found = links.zip(&mut self.workload.connections).enumerate().find_map(
+            |(index, (link, connection))| {
+                let side = (0..2).find(|&side| {
+                    link.nodes[side] == node && connection.ends[side] == Some(channel)
+                })?;
+                connection.ends[side] = None;
+                Some((index, *connection))
+            },
+        );
+        if let Some((index, Connection { ends: [None, None], reopening: false })) = found {
+            self.workload.connections[index].reopening = true;
+            self.alarm_after(OPEN_AGAIN, Alarm::Open(index));
+        }
+    }
+
+    fn heal(&mut self) -> Instant {
+        self.world.adversary.heal();
+        self.world.trace.line(self.world.now, 0, || String::from("everything is healed"));
+        self.world.now
+    }
+
+    /// Nothing is pending anywhere.
+    fn is_quiet(&mut self) -> bool {
+        if self.model.pending > 0 {
+            return false;
+        }
+        let paused = |node: usize| self.world.is_paused(node) || self.world.nodes[node].nic.is_none();
+        if (0..self.world.nodes.len()).any(paused) {
+            return false;
+        }
+        self.world.nodes.iter().all(|node| {
+            node.nic.as_ref().is_none_or(|nic| nic.messages_free() == nic.limits().messages)
+        })
+    }
+
+    fn stall(&self, healed: Instant) -> String {
+        let waited = self.world.now.since(healed).as_us();
+        let pending = self
+            .model
+            .operations
+            .iter()
+            .enumerate()
+            .filter(|(_, operation)| operation.state == State::Pending && operation.signaled);
+        let mut text = format!(
+            "stall: {} operations are unfinished {waited} us after everything was healed",
+            self.model.pending
+        );
+        for (id, operation) in pending.take(3) {
+            text += &format!("\n  {id}: {operation:?}");
+        }
+        for (number, node) in self.world.nodes.iter().enumerate() {
+            if let Some(nic) = &node.nic {
+                text += &format!("\n  node {number}: {:?} {:?}", nic.usage(), nic.counters());
+            }
+        }
+        text
+    }
+
+    fn audit(&mut self) -> Result<(), String> {
+        for node in 0..self.world.nodes.len() {
+            let Some(nic) = self.world.nic(node) else { continue };
+            nic.audit();
+            let usage = nic.usage();
+            let posted: u32 =
+                self.workload.applications[node].jetties.iter().map(|jetty| jetty.posted).sum();
+            let leaving = self.workload.applications[node].leaving.len();
+            if usage.receives != posted {
+                return Err(format!("node {node}: {posted} receives are posted, but {usage:?}"));
+            }
+            if usage.messages != 0 {
+                return Err(format!("node {node}: nothing is pending, but {usage:?} ({leaving})"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes, destroys and deregisters everything, and demands every record back.
+    fn tear_down(&mut self) -> Result<(), String> {
+        for index in 0..self.plan.links.len() {
+            let sides: &[usize] = self.random.pick(&[&[0], &[1], &[0, 1]]);
+            for &side in sides {
+                self.workload.close(&mut self.world, &mut self.model, &self.plan, (index, side))?;
+            }
+        }
+        let bound = self.world.now + self.closing_time();
+        while self.channels_left() > 0 {
+            self.step()?;
+            if bound.is_before(self.world.now) {
+                return Err(format!("{} channels are left after closing", self.channels_left()));
+            }
+        }
+        for node in 0..self.world.nodes.len() {
+            self.strip(node)?;
+        }
+        Ok(())
+    }
+
+    /// Longer than a closing side asks and a closed one lingers; a side that was closed while its
+    /// peer could not hear it takes as long as a death.
+    fn closing_time(&self) -> Duration {
+        let silence = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(2));
+        silence.fold(Duration::ZERO, Duration::max).saturating_add(Duration::from_secs(1))
+    }
+
+    fn channels_left(&self) -> u32 {
+        let nics = self.world.nodes.iter().filter_map(|node| node.nic.as_ref());
+        nics.map(|nic| nic.usage().channels).sum()
+    }
+
+    fn strip(&mut self, node: usize) -> Result<(), String> {
+        for number in 0..self.plan.jetties {
+            self.workload.destroy(&mut self.world, &mut self.model, node, number)?;
+        }
+        self.world.look(node);
+        self.listen(node)?;
+        let segments = std::mem::take(&mut self.workload.applications[node].segments);
+        for segment in segments {
+            if !self.world.deregister(node, segment.id)? {
+                return Err(format!("node {node}: {segment:?} is still used at the end"));
+            }
+        }
+        let queues = std::mem::take(&mut self.world.nodes[node].queues);
+        let Some(nic) = self.world.nic(node) else { return Ok(()) };
+        let usage = nic.usage();
+        if usage != fairway_engine::Usage::default() {
+            return Err(format!("node {node}: everything is closed, but {usage:?}"));
+        }
+        for queue in queues {
+            nic.destroy_completion_queue(queue).map_err(|error| format!("{queue:?}: {error:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// Resending is bounded by what gave a reason to.
+    fn check_packets(&mut self) -> Result<(), String> {
+        let mut c = (0,0,0,0,0,0,0); let mut lost = 0u64;
+        for node in 0..self.world.nodes.len() {
+            let n = self.world.nic(node).unwrap().counters();
+            c.0 += n.data_sent; c.1 += n.data_resent; c.2 += n.acks_sent; c.3 += n.naks_sent; c.4+=n.voids_sent; c.5 += n.timeouts; c.6 += n.drops.iter().sum::<u64>(); lost += c.6 - n.drops[2]; 
+        }
+        let f: u64 = [0,1,2,3,4,5,7,8,9,10,11].iter().map(|i| self.world.adversary.faults[*i]).sum();
+        for i in [0,4,5,7,8,10] { lost += self.world.adversary.faults[i]; }
+        let spurious = (c.1 + c.4).saturating_sub(lost);
+        println!("STAT {spurious} {:.3} {} faults {f} sent {} resent {} acks {} naks {} voids {} timeouts {} drops {} late {} us {}", spurious as f64 / (c.0 as f64 + 10.0), self.seed, c.0,c.1,c.2,c.3,c.4,c.5,c.6, self.world.adversary.faults[Fault::LatePlacement as usize], self.world.now.as_ps()/1000000);
+        Ok(())
+    }
+
+    fn report(&mut self, healing: Duration) -> Report {
+        let mut drops = [0; DropReason::COUNT];
+        for node in 0..self.world.nodes.len() {
+            self.count_resent(node);
+            let node = &self.world.nodes[node];
+            let now = node.nic.as_ref().map(|nic| nic.counters().drops).unwrap_or_default();
+            for (sum, (old, new)) in drops.iter_mut().zip(node.drops.iter().zip(now)) {
+                *sum += old + new;
+            }
+        }
+        Report {
+            seed: self.seed,
+            hash: self.world.trace.hash(),
+            operations: self.model.operations.len() as u64,
+            packets: self.world.tally.packets,
+            data_packets: self.world.tally.data_packets,
+            resent: self.resent,
+            faults: self.world.adversary.faults,
+            drops,
+            statuses: self.model.statuses,
+            healing,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What happened, in lines a person can read, and as one number that two runs can compare.
+
+use fairway_engine::wire::{Ack, AckFlags, Data, Instant, Operation, Packet, Route};
+use std::fmt;
+use std::io::Write;
+
+/// Where the lines go, if anywhere; and the hash of everything.
+pub struct Trace {
+    sink: Option<Box<dyn Write>>,
+    hash: u64,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trace({:#018x})", self.hash)
+    }
+}
+
+impl Trace {
+    /// Writes to `sink`; with `None` only the hash is kept.
+    pub fn new(sink: Option<Box<dyn Write>>) -> Self {
+        Trace { sink, hash: 0xCBF2_9CE4_8422_2325 }
+    }
+
+    /// One number that stands for everything that has happened.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Stirs `number` into the hash.
+    pub(crate) fn stir(&mut self, number: u64) {
+        self.hash = (self.hash ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+    }
+
+    /// Writes a line, if somebody reads it.
+    pub(crate) fn line(&mut self, now: Instant, node: usize, text: impl FnOnce() -> String) {
+        self.stir(now.as_ps() ^ (node as u64) << 56);
+        if let Some(sink) = &mut self.sink {
+            let ns = now.as_ps() / 1000;
+            // A trace that cannot be written must not change what is traced.
+            let _ = writeln!(sink, "{:>9}.{:03} us  node {node}  {}", ns / 1000, ns % 1000, text());
+        }
+    }
+}
+
+/// A packet in one line.
+pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
+    let what = match packet {
+        Packet::Data(data) => data_summary(data, payload),
+        Packet::Ack(ack) => ack_summary(ack),
+        Packet::Nak(nak) => {
+            format!("NAK psn {} msg {} {:?}", nak.psn.value(), nak.message.value(), nak.reason)
+        }
+        Packet::Void(void) => format!("VOID psn {}", void.psn.value()),
+        Packet::Close(close) => format!("CLOSE{}", if close.answer { " answer" } else { "" }),
+    };
+    format!(
+        "{:06x}/{:x} > {:06x}/{:x} path {}: {what}",
+        route.source.value(),
+        route.source_tpn.value(),
+        route.destination.value(),
+        route.destination_tpn.value(),
+        route.path
+    )
+}
+
+fn data_summary(data: &Data, payload: u32) -> String {
+    let operation = match data.operation {
+        Operation::Write { access } => format!("WRITE {} bytes", { access.length }),
+        Operation::WriteImmediate { access, .. } => format!("WRITE_IMM {} bytes", { access.length }),
+        Operation::Send { length, target } => format!("SEND {length} bytes to {}", target.value()),
+        Operation::SendImmediate { length, target, .. } => {
+            format!("SEND_IMM {length} bytes to {}", target.value())
+        }
+        Operation::Learned => String::from("LEARNED"),
+        Operation::Read { access } => format!("READ {} bytes", { access.length }),
+        Operation::ReadResponse => String::from("RESPONSE"),
+    };
+    let flags = [(data.ack_request, " ask"), (data.retry, " retry"), (data.last, " last")];
+    let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+    format!(
+        "psn {} msg {}[{}] slot {} {operation} +{payload}{flags}",
+        data.psn.value(),
+        data.message.value(),
+        data.index,
+        data.slot
+    )
+}
+
+fn ack_summary(ack: &Ack) -> String {
+    let mut text = format!("ACK {} window {}", ack.cumulative.value(), ack.window);
+    if ack.flags.contains(AckFlags::ECHO) {
+        text += &format!(" echo {}", ack.echo.value());
+    }
+    if ack.flags.contains(AckFlags::LEARNED) {
+        text += &format!(" learned {}", ack.learned.value());
+    }
+    if ack.flags.contains(AckFlags::SELECTIVE) {
+        let map: Vec<String> = ack.sack.bitmap.iter().map(|word| format!("{word:x}")).collect();
+        text += &format!(
+            " sack {}..{} [{}]",
+            ack.sack.base.value(),
+            ack.sack.highest.value(),
+            map.join(",")
+        );
+    }
+    if ack.flags.contains(AckFlags::REQUEST) {
+        text += " probe";
+    }
+    text
+}

@@ -1,0 +1,622 @@
+//! NICs with real memories on a simulated network, under one virtual clock.
+//!
+//! Every packet is encoded, carried as bytes with its payload behind it, and decoded on arrival.
+//! Whatever contradicts the engine's contract ends the run: [`World::step`] gives the error.
+//!
+//! What the world owes the engine as its caller: a placement that is still under way when its
+//! channel ends, or when its memory is deregistered, is dropped or finished *before* anybody is
+//! told, as a NIC waits for its DMA. [`World::deregister`] does that.
+
+use crate::adversary::{Adversary, Delivery, Fault};
+use crate::memory::Memory;
+use crate::random::Random;
+use crate::trace::{Trace, summary};
+use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route};
+use fairway_engine::{
+    Canary, ChannelId, Completion, CompletionQueueId, DropReason, Event, Limits, LocalRange, Nic,
+    PlacementToken, Profile, Received, SegmentId, Transmit, Verdict,
+};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+
+/// What a world is like apart from its weather.
+#[derive(Clone, Copy, Debug)]
+pub struct Knobs {
+    /// Packets a NIC sends at most before its inputs are looked at again.
+    pub burst: u32,
+    /// Time a byte takes on a node's wire.
+    pub byte_time: Duration,
+    /// A NIC's outputs wait up to this long after an input, so that several inputs come first.
+    pub turn_delay: Duration,
+    /// Payloads, in thousandths, that are put in place late.
+    pub late_placement: u32,
+    /// How late at most.
+    pub placement_delay: Duration,
+    /// Data packets, in thousandths, before which the kernel scatters junk where it guesses.
+    pub scatter: u32,
+    /// How many packets ahead it guesses.
+    pub scatter_ahead: u32,
+    /// Packets that wait at a node that is paused; more are lost.
+    pub inbox: usize,
+    /// The engine's own accounts are checked after every so many packets.
+    pub audit_every: u64,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Knobs {
+            burst: 16,
+            byte_time: Duration::from_ps(80),
+            turn_delay: Duration::ZERO,
+            late_placement: 0,
+            placement_delay: Duration::ZERO,
+            scatter: 0,
+            scatter_ahead: 4,
+            inbox: 1024,
+            audit_every: 64,
+        }
+    }
+}
+
+/// What came out of a NIC for its application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Output {
+    Completion(Completion),
+    Event(Event),
+}
+
+/// What happens next, somewhere.
+#[derive(Debug)]
+enum Happening {
+    Arrive { node: usize, delivery: Delivery },
+    Turn { node: usize },
+    Place { node: usize, incarnation: u32, id: u64 },
+    Resume { node: usize },
+    /// The application asked for it.
+    Timer(u64),
+}
+
+#[derive(Debug)]
+struct Queued {
+    at: Instant,
+    sequence: u64,
+    what: Happening,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Queued {}
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // A world ends long before its clock wraps.
+        (self.at.as_ps(), self.sequence).cmp(&(other.at.as_ps(), other.sequence))
+    }
+}
+
+/// A payload that has not been put in place yet.
+#[derive(Debug)]
+struct Late {
+    id: u64,
+    target: LocalRange,
+    token: PlacementToken,
+    channel: ChannelId,
+    payload: Vec<u8>,
+}
+
+/// What a node remembers of one of its channels.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelNote {
+    pub(crate) id: ChannelId,
+    pub(crate) peer: usize,
+    /// When a packet of the channel was last accepted as such.
+    pub(crate) heard: Instant,
+    last_data: Option<Received>,
+    /// Sequence numbers whose packet, or a void in its place, was taken.
+    taken: BTreeSet<u32>,
+}
+
+/// One host: a NIC, and what surrounds it.
+pub(crate) struct Node {
+    pub(crate) nic: Option<Nic>,
+    pub(crate) incarnation: u32,
+    pub(crate) queues: Vec<CompletionQueueId>,
+    pub(crate) channels: Vec<Option<ChannelNote>>,
+    pub(crate) outputs: VecDeque<Output>,
+    /// Counters of earlier incarnations.
+    pub(crate) drops: [u64; DropReason::COUNT],
+    paused: bool,
+    inbox: VecDeque<Delivery>,
+    late: Vec<Late>,
+    turn_at: Option<Instant>,
+    wire_free: Instant,
+}
+
+/// What the world has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) steps: u64,
+    pub(crate) packets: u64,
+    pub(crate) data_packets: u64,
+    pub(crate) delivered: u64,
+}
+
+/// The world. The application on top asks it to [`step`](World::step) and looks at the outputs.
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) memory: Memory,
+    pub(crate) adversary: Adversary,
+    pub(crate) trace: Trace,
+    pub(crate) random: Random,
+    pub(crate) tally: Tally,
+    pub(crate) knobs: Knobs,
+    queue: BinaryHeap<Reverse<Queued>>,
+    sequence: u64,
+    /// Packets of the past, to be replayed: where to, and their bytes.
+    history: Vec<(usize, Vec<u8>)>,
+    /// Turns in a row in which the clock has not moved.
+    spins: u32,
+    spun_at: Instant,
+}
+
+/// More turns than this at one instant, and a NIC is asking for its own past.
+const SPINS_MAX: u32 = 100_000;
+/// Packets of the past that are kept.
+const HISTORY: usize = 64;
+
+impl World {
+    pub(crate) fn new(nodes: usize, knobs: Knobs, adversary: Adversary, trace: Trace, seed: u64) -> Self {
+        World {
+            now: Instant::from_ns(1),
+            nodes: (0..nodes).map(|_| Node::absent()).collect(),
+            memory: Memory::new(nodes),
+            adversary,
+            trace,
+            random: Random::fork(seed, 0x0077_6F72),
+            tally: Tally::default(),
+            knobs,
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            history: Vec::new(),
+            spins: 0,
+            spun_at: Instant::ZERO,
+        }
+    }
+
+    /// Starts a NIC at `node`, under a new address.
+    pub(crate) fn start(&mut self, node: usize, limits: &Limits, profile: &Profile, canary: Option<Canary>) {
+        let cna = Cna::new(self.random.number() as u32);
+        let mut nic = Nic::new(cna, limits, profile, self.random.number());
+        nic.plant(canary);
+        let incarnation = self.nodes[node].incarnation + 1;
+        let old = std::mem::replace(&mut self.nodes[node], Node::absent());
+        self.nodes[node] = Node {
+            nic: Some(nic),
+            incarnation,
+            channels: vec![None; limits.channels as usize],
+            drops: old.drops,
+            wire_free: self.now,
+            ..Node::absent()
+        };
+        self.trace.line(self.now, node, || format!("starts as {:06x}", cna.value()));
+    }
+
+    /// The node loses everything.
+    pub(crate) fn crash(&mut self, node: usize) {
+        self.adversary.count(Fault::Crash);
+        self.trace.line(self.now, node, || String::from("crashes"));
+        let gone = &mut self.nodes[node];
+        if let Some(nic) = gone.nic.take() {
+            for (sum, drops) in gone.drops.iter_mut().zip(nic.counters().drops) {
+                *sum += drops;
+            }
+        }
+        *gone = Node { incarnation: gone.incarnation, drops: gone.drops, ..Node::absent() };
+        self.memory.forget_node(node);
+    }
+
+    /// The node does nothing until `until`.
+    pub(crate) fn pause(&mut self, node: usize, until: Instant) {
+        self.adversary.count(Fault::Pause);
+        self.trace.line(self.now, node, || String::from("pauses"));
+        self.nodes[node].paused = true;
+        self.push(until, Happening::Resume { node });
+    }
+
+    pub(crate) fn is_paused(&self, node: usize) -> bool {
+        self.nodes[node].paused
+    }
+
+    pub(crate) fn nic(&mut self, node: usize) -> Option<&mut Nic> {
+        self.nodes[node].nic.as_mut()
+    }
+
+    /// Has `code` handed back by [`Self::step`] at `at`.
+    pub(crate) fn timer(&mut self, at: Instant, code: u64) {
+        self.push(at, Happening::Timer(code));
+    }
+
+    /// Tells the world where the packets of a channel go.
+    pub(crate) fn connect(&mut self, node: usize, channel: ChannelId, peer: usize) {
+        let note = ChannelNote { id: channel, peer, heard: self.now, last_data: None, taken: BTreeSet::new() };
+        self.nodes[node].channels[channel.index()] = Some(note);
+    }
+
+    /// Deregisters a segment, after finishing what is being placed in it.
+    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, String> {
+        while let Some(at) =
+            self.nodes[node].late.iter().position(|late| late.target.segment == segment)
+        {
+            let late = self.nodes[node].late.remove(at);
+            self.place(node, late)?;
+        }
+        let Some(nic) = self.nic(node) else { return Err(String::from("no NIC")) };
+        let released = nic.deregister(segment).map_err(|error| format!("deregister: {error:?}"))?;
+        self.collect(node);
+        Ok(released)
+    }
+
+    /// The application has given a NIC something to do.
+    pub(crate) fn nudge(&mut self, node: usize) {
+        let delay = self.random.below(self.knobs.turn_delay.as_ps() + 1);
+        self.schedule_turn(node, self.now + Duration::from_ps(delay));
+    }
+
+    /// Lets the next thing happen. Gives the code of a timer if it was one.
+    pub(crate) fn step(&mut self) -> Result<Option<u64>, String> {
+        let Some(Reverse(next)) = self.queue.pop() else {
+            return Err(String::from("nothing is left to happen"));
+        };
+        self.now = next.at;
+        self.tally.steps += 1;
+        match next.what {
+            Happening::Arrive { node, delivery } => self.arrive(node, delivery)?,
+            Happening::Turn { node } => self.turn(node, next.at)?,
+            Happening::Place { node, incarnation, id } => self.late(node, incarnation, id)?,
+            Happening::Resume { node } => self.resume(node)?,
+            Happening::Timer(code) => return Ok(Some(code)),
+        }
+        Ok(None)
+    }
+
+    /// Sends bytes that no NIC of ours has sent.
+    pub(crate) fn inject(&mut self, node: usize, bytes: Vec<u8>) {
+        let after = Duration::ZERO;
+        let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false };
+        self.push(self.now, Happening::Arrive { node, delivery });
+    }
+
+    /// The sequence number of the data packet that last arrived on a channel.
+    pub(crate) fn last_psn(&self, node: usize, channel: ChannelId) -> Option<Psn> {
+        let note = self.nodes[node].channels[channel.index()].as_ref()?;
+        match note.last_data?.packet {
+            Packet::Data(data) if note.id == channel => Some(data.psn),
+            _ => None,
+        }
+    }
+
+    /// A packet that arrived somewhere in the past.
+    pub(crate) fn remembered(&mut self) -> Option<(usize, Vec<u8>)> {
+        if self.history.is_empty() {
+            return None;
+        }
+        let at = self.random.below(self.history.len() as u64) as usize;
+        Some(self.history[at].clone())
+    }
+
+    // ---- inside ----
+
+    fn push(&mut self, at: Instant, what: Happening) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Queued { at, sequence: self.sequence, what }));
+    }
+
+    fn schedule_turn(&mut self, node: usize, at: Instant) {
+        let earlier = self.nodes[node].turn_at.is_none_or(|due| at.is_before(due));
+        if earlier {
+            self.nodes[node].turn_at = Some(at);
+            self.push(at, Happening::Turn { node });
+        }
+    }
+
+    fn arrive(&mut self, node: usize, delivery: Delivery) -> Result<(), String> {
+        if self.nodes[node].nic.is_none() {
+            return Ok(());
+        }
+        if self.nodes[node].paused {
+            if self.nodes[node].inbox.len() >= self.knobs.inbox {
+                self.adversary.count(Fault::PauseOverflow);
+            } else {
+                self.nodes[node].inbox.push_back(delivery);
+            }
+            return Ok(());
+        }
+        self.take_in(node, delivery)?;
+        self.nudge(node);
+        Ok(())
+    }
+
+    fn take_in(&mut self, node: usize, delivery: Delivery) -> Result<(), String> {
+        let bytes = &delivery.bytes;
+        let prefix = &bytes[..bytes.len().min(MAX_HEADER)];
+        let decoded = wire::decode(prefix, bytes.len());
+        let Ok(Decoded::Packet { route, packet, header_len }) = decoded else {
+            self.trace.line(self.now, node, || format!("hears noise: {decoded:?}"));
+            return Ok(());
+        };
+        if delivery.damaged {
+            return Err(format!("node {node} took a damaged header for {packet:?}"));
+        }
+        let payload = (bytes.len() - header_len) as u32;
+        let received = Received { route, packet, payload, ecn: delivery.ecn };
+        self.scatter(node, &received)?;
+        let now = self.now;
+        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+        let verdict = nic.handle_packet(now, &received);
+        self.tally.delivered += 1;
+        self.trace.stir(u64::from(payload) << 32 | u64::from(header_len as u32));
+        self.trace.line(now, node, || {
+            format!("< {} : {verdict:?}", summary(&route, &packet, payload))
+        });
+        self.note(node, &received, &verdict)?;
+        if self.tally.delivered.is_multiple_of(self.knobs.audit_every)
+            && let Some(nic) = self.nic(node)
+        {
+            nic.audit();
+        }
+        self.collect(node);
+        if let Verdict::Place(placement) = verdict {
+            if placement.target.length != payload {
+                return Err(format!("{payload} bytes came, to be placed as {placement:?}"));
+            }
+            let late = Late {
+                id: self.tally.delivered,
+                target: placement.target,
+                token: placement.token,
+                channel: self.channel_of(node, &route),
+                payload: bytes[header_len..].to_vec(),
+            };
+            self.place_sometime(node, late)?;
+        }
+        if self.random.chance(10) {
+            self.remember(node, delivery.bytes);
+        }
+        Ok(())
+    }
+
+    fn channel_of(&self, node: usize, route: &Route) -> ChannelId {
+        let index = (route.destination_tpn.value() & 0xFFFF) as usize;
+        // Only a packet of an open channel is ever to be placed.
+        self.nodes[node].channels[index].as_ref().expect("a channel the world was told of").id
+    }
+
+    fn place_sometime(&mut self, node: usize, late: Late) -> Result<(), String> {
+        if !self.random.chance(self.knobs.late_placement) {
+            return self.place(node, late);
+        }
+        self.adversary.count(Fault::LatePlacement);
+        let by = Duration::from_ps(self.random.below(self.knobs.placement_delay.as_ps() + 1));
+        let (id, incarnation) = (late.id, self.nodes[node].incarnation);
+        self.nodes[node].late.push(late);
+        self.push(self.now + by, Happening::Place { node, incarnation, id });
+        Ok(())
+    }
+
+    fn late(&mut self, node: usize, incarnation: u32, id: u64) -> Result<(), String> {
+        if self.nodes[node].incarnation != incarnation {
+            return Ok(());
+        }
+        if let Some(at) = self.nodes[node].late.iter().position(|late| late.id == id) {
+            let late = self.nodes[node].late.remove(at);
+            self.place(node, late)?;
+            self.nudge(node);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, node: usize, late: Late) -> Result<(), String> {
+        let now = self.now;
+        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+        if nic.is_open(late.channel) {
+            let bytes = self.memory.named(node, &late.target)?;
+            bytes.copy_from_slice(&late.payload);
+            let target = late.target;
+            self.trace.line(now, node, || format!("  placed {target:?}"));
+        }
+        nic.handle_placed(now, late.token, 0);
+        self.collect(node);
+        Ok(())
+    }
+
+    /// Remembers what the kernel and the oracles want to know of a packet.
+    fn note(&mut self, node: usize, received: &Received, verdict: &Verdict) -> Result<(), String> {
+        use DropReason::{BadPath, Duplicate, NoChannel, StaleIncarnation};
+        if matches!(verdict, Verdict::Drop(NoChannel | StaleIncarnation | BadPath)) {
+            return Ok(());
+        }
+        let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
+        let Some(Some(note)) = self.nodes[node].channels.get_mut(index) else { return Ok(()) };
+        note.heard = self.now;
+        let (psn, is_void) = match received.packet {
+            Packet::Data(data) => (data.psn.value(), false),
+            Packet::Void(void) => (void.psn.value(), true),
+            _ => return Ok(()),
+        };
+        if !is_void {
+            note.last_data = Some(*received);
+        }
+        match verdict {
+            Verdict::Drop(Duplicate) if !note.taken.contains(&psn) => {
+                Err(format!("node {node} calls {received:?} a duplicate, which it has never taken"))
+            }
+            Verdict::Drop(_) => Ok(()),
+            // A void may also confirm that its sender knows of a refusal.
+            _ if note.taken.insert(psn) || is_void => Ok(()),
+            _ => Err(format!("node {node} takes {received:?} a second time")),
+        }
+    }
+
+    /// Payload lands where the kernel guesses that the next packets belong, before anybody has
+    /// looked at a header.
+    fn scatter(&mut self, node: usize, received: &Received) -> Result<(), String> {
+        if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.knobs.scatter) {
+            return Ok(());
+        }
+        let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
+        let note = self.nodes[node].channels.get(index).and_then(Option::as_ref);
+        let Some(last) = note.and_then(|note| note.last_data) else { return Ok(()) };
+        for ahead in 1..=self.random.range(1, u64::from(self.knobs.scatter_ahead)) as u32 {
+            let Some(nic) = &self.nodes[node].nic else { break };
+            let Some(target) = nic.locate(&last, ahead) else { continue };
+            let bytes = self.memory.named(node, &target)?;
+            self.random.fill(bytes);
+            self.adversary.count(Fault::Scatter);
+            self.trace.line(self.now, node, || format!("  junk over {target:?}"));
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, node: usize, bytes: Vec<u8>) {
+        if self.history.len() < HISTORY {
+            self.history.push((node, bytes));
+        } else {
+            let at = self.random.below(HISTORY as u64) as usize;
+            self.history[at] = (node, bytes);
+        }
+    }
+
+    fn resume(&mut self, node: usize) -> Result<(), String> {
+        if !std::mem::take(&mut self.nodes[node].paused) {
+            return Ok(());
+        }
+        self.trace.line(self.now, node, || String::from("resumes"));
+        while let Some(delivery) = self.nodes[node].inbox.pop_front() {
+            self.take_in(node, delivery)?;
+        }
+        self.nudge(node);
+        Ok(())
+    }
+
+    fn turn(&mut self, node: usize, at: Instant) -> Result<(), String> {
+        let here = &mut self.nodes[node];
+        if here.turn_at != Some(at) {
+            return Ok(());
+        }
+        here.turn_at = None;
+        let now = self.now;
+        let Some(nic) = here.nic.as_mut().filter(|_| !here.paused) else { return Ok(()) };
+        if nic.poll_timeout().is_some_and(|due| now.is_at_or_after(due)) {
+            nic.handle_timeout(now);
+        }
+        self.collect(node);
+        self.transmit(node)?;
+        self.collect(node);
+        if self.spun_at == now {
+            self.spins += 1;
+        } else {
+            (self.spins, self.spun_at) = (0, now);
+        }
+        if self.spins > SPINS_MAX {
+            return Err(format!("node {node} asks to be woken at a time that has passed"));
+        }
+        let due = self.nic(node).and_then(|nic| nic.poll_timeout());
+        if let Some(due) = due {
+            self.schedule_turn(node, due.max(now));
+        }
+        Ok(())
+    }
+
+    /// Sends a burst, if the wire is free.
+    fn transmit(&mut self, node: usize) -> Result<(), String> {
+        let now = self.now;
+        if !now.is_before(self.nodes[node].wire_free) {
+            for _ in 0..self.knobs.burst {
+                let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+                let Some(transmit) = nic.poll_transmit(now) else { return Ok(()) };
+                self.send(node, &transmit)?;
+            }
+        }
+        let at = self.nodes[node].wire_free.max(now + Duration::from_ps(1));
+        self.schedule_turn(node, at);
+        Ok(())
+    }
+
+    fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), String> {
+        let length = transmit.gather.length;
+        let mut bytes = vec![0; MAX_HEADER];
+        let header =
+            wire::encode(&transmit.route, &transmit.packet, length as usize, &mut bytes);
+        bytes.truncate(header);
+        if length > 0 {
+            bytes.extend_from_slice(self.memory.named(node, &transmit.gather)?);
+        }
+        let now = self.now;
+        let note = self.nodes[node].channels[transmit.channel.index()]
+            .as_ref()
+            .filter(|note| note.id == transmit.channel);
+        let Some(peer) = note.map(|note| note.peer) else {
+            return Err(format!("node {node} sends on a channel nobody opened: {transmit:?}"));
+        };
+        self.trace.line(now, node, || {
+            format!("> {}", summary(&transmit.route, &transmit.packet, length))
+        });
+        self.tally.packets += 1;
+        self.tally.data_packets += u64::from(matches!(transmit.packet, Packet::Data(_)));
+        // 42 bytes of Ethernet, IP and UDP that are not ours to encode.
+        let time = self.knobs.byte_time.times(bytes.len() as u64 + 42);
+        let here = &mut self.nodes[node];
+        here.wire_free = here.wire_free.max(now) + time;
+        let leaves = here.wire_free;
+        let way = (node, peer, transmit.route.path);
+        for delivery in self.adversary.fate(now, way, bytes, header) {
+            let at = leaves + delivery.after;
+            self.push(at, Happening::Arrive { node: peer, delivery });
+        }
+        Ok(())
+    }
+
+    /// Takes out what the NIC has for its application.
+    fn collect(&mut self, node: usize) {
+        let here = &mut self.nodes[node];
+        let Some(nic) = here.nic.as_mut() else { return };
+        while let Some(event) = nic.poll_event() {
+            here.outputs.push_back(Output::Event(event));
+        }
+        for &queue in &here.queues {
+            while let Some(completion) = nic.poll_completion(queue) {
+                here.outputs.push_back(Output::Completion(completion));
+            }
+        }
+    }
+
+    /// Takes out what the NIC has for its application, after a command.
+    pub(crate) fn look(&mut self, node: usize) {
+        self.collect(node);
+    }
+}
+
+impl Node {
+    fn absent() -> Self {
+        Node {
+            nic: None,
+            incarnation: 0,
+            queues: Vec::new(),
+            channels: Vec::new(),
+            outputs: VecDeque::new(),
+            drops: [0; DropReason::COUNT],
+            paused: false,
+            inbox: VecDeque::new(),
+            late: Vec::new(),
+            turn_at: None,
+            wire_free: Instant::ZERO,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Who runs the turns: the progress baton at work.
+//!
+//! | who | when | how it waits between turns |
+//! |---|---|---|
+//! | a thread that polls | in [`crate::Jetty::poll`] and its like | it does not |
+//! | a thread that waits | in [`crate::Jetty::wait`] and its like, if no other does | briefly not, then asleep on the sockets: it *leads* |
+//! | further threads that wait | while another leads | asleep until the leader's turns bring what they wait for: they *follow* |
+//! | the background thread | when nobody polled for a while, and nobody leads | asleep on the sockets |
+//!
+//! The background thread's own states, and what takes it from one to another, are
+//! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a
+//! doorbell: with a coarse timer when they poll, because nobody says when he stops polling, and
+//! without one when somebody leads, because a leader rings when he resigns.
+//!
+//! Whoever sleeps on the sockets notes until when. Whoever leaves the NIC with a turn due before
+//! that rings him, so timers fire on time in every state.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairway_engine::wire::{self, Instant};
+use fairway_ring::{Doorbell, Role};
+
+use crate::clock;
+use crate::core::{Core, Wake, What};
+use crate::error::Error;
+use crate::shared::{Asleep, Shared, Sleeper};
+
+/// How long the background thread leaves those alone who poll, before it looks again.
+const WATCH: Duration = Duration::from_micros(500);
+
+/// How long a thread that waits polls before it sleeps. Sleeping and waking cost about as much.
+const SPIN: wire::Duration = wire::Duration::from_us(20);
+
+/// A follower looks for itself this often, in case its leader resigned and nobody took over.
+const FOLLOW: Duration = Duration::from_millis(50);
+
+/// The life of the background thread.
+pub(crate) fn run_background(shared: &Shared) {
+    let mut polls_seen = 0;
+    let mut ready = Vec::with_capacity(64);
+    while !shared.stopping.load(Ordering::Acquire) {
+        let ticket = shared.bell.listen();
+        match shared.baton.decide(&mut polls_seen) {
+            Role::Driving => drive_in_background(shared, &mut ready),
+            Role::Watching => {
+                shared.bell.wait(ticket, Some(WATCH));
+            }
+            Role::Parked => {
+                if !shared.stopping.load(Ordering::Acquire) {
+                    shared.bell.wait(ticket, None);
+                }
+            }
+        }
+    }
+}
+
+/// Turns until there is nothing to do, then one sleep on the sockets.
+fn drive_in_background(shared: &Shared, ready: &mut Vec<usize>) {
+    let mut locked = shared.lock();
+    let turned = locked.core.turn();
+    locked.core.counters.background_turns += 1;
+    if turned.unfinished {
+        shared.unlock(locked);
+        shared.make_way();
+        return;
+    }
+    let until = locked.core.deadline();
+    locked.asleep[Sleeper::Background as usize] = Some(Asleep(until));
+    shared.unlock(locked);
+    // A failing wait is like one that was interrupted: the next turn looks at every socket.
+    let woken = shared.background.wait(span_until(until), ready);
+    let mut locked = shared.lock();
+    locked.asleep[Sleeper::Background as usize] = None;
+    if woken.is_ok() {
+        locked.core.io.mark_ready(ready);
+    }
+}
+
+impl Shared {
+    /// A turn on behalf of a thread that polls.
+    pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
+        self.baton.touch();
+        let result = self.with(|core| {
+            core.turn();
+            take(core)
+        });
+        self.make_way();
+        result
+    }
+
+    /// Asks the background thread to drive.
+    pub(crate) fn demand_background(&self) {
+        if self.has_thread && self.baton.demand() {
+            self.bell.ring();
+        }
+    }
+
+    /// Runs turns, or sleeps while others do, until `take` gives something. `what`, if given, tells
+    /// those others when that may be the case.
+    pub(crate) fn wait_for<R>(
+        &self,
+        awaited: &'static str,
+        timeout: Option<Duration>,
+        what: Option<What>,
+        mut take: impl FnMut(&mut Core) -> Option<R>,
+    ) -> Result<R, Error> {
+        let start = clock::now();
+        let deadline = timeout.map(|timeout| start + clock::from_std(timeout));
+        loop {
+            if let Some(result) = self.poll(&mut take) {
+                return Ok(result);
+            }
+            let now = clock::now();
+            let late = |deadline: Instant| now.is_at_or_after(deadline);
+            if deadline.is_some_and(late) {
+                let waited = timeout.unwrap_or_default();
+                return Err(Error::Timeout { awaited, waited });
+            }
+            if now.since(start) < SPIN {
+                std::hint::spin_loop();
+                continue;
+            }
+            let found = if self.baton.try_lead() {
+                self.lead(deadline, what, &mut take)
+            } else {
+                self.follow(deadline, what, &mut take)
+            };
+            if let Some(result) = found {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Drives asleep until `take` gives something or the time is up.
+    fn lead<R>(
+        &self,
+        deadline: Option<Instant>,
+        what: Option<What>,
+        take: &mut impl FnMut(&mut Core) -> Option<R>,
+    ) -> Option<R> {
+        let mut locked = self.lock();
+        let found = loop {
+            let turned = locked.core.turn();
+            if let Some(found) = take(&mut locked.core) {
+                break Some(found);
+            }
+            let now = clock::now();
+            if deadline.is_some_and(|deadline| now.is_at_or_after(deadline)) {
+                break None;
+            }
+            if turned.unfinished {
+                self.unlock(locked);
+                self.make_way();
+                locked = self.lock();
+                continue;
+            }
+            let until = earlier(locked.core.deadline(), deadline);
+            locked.asleep[Sleeper::Leader as usize] = Some(Asleep(until));
+            // A thread that polls may take from the sockets what this one waits for.
+            let changed = What::Change(locked.core.changes);
+            let wake = Wake::Leader(self.leader.doorbell());
+            let interest = locked.core.interests.add(what.unwrap_or(changed), wake);
+            let mut ready = std::mem::take(&mut locked.ready);
+            self.unlock(locked);
+            // As in the background: a failing wait means a look at every socket.
+            let woken = self.leader.wait(span_until(until), &mut ready);
+            locked = self.lock();
+            locked.core.interests.remove(interest);
+            locked.asleep[Sleeper::Leader as usize] = None;
+            if woken.is_ok() {
+                locked.core.io.mark_ready(&ready);
+            }
+            locked.ready = ready;
+        };
+        let others_wait = !locked.core.interests.is_empty();
+        if others_wait && !self.has_thread {
+            // One of them has to lead.
+            locked.core.interests.rouse();
+        }
+        self.unlock(locked);
+        if self.baton.resign() {
+            self.bell.ring();
+        }
+        if others_wait {
+            self.demand_background();
+        }
+        found
+    }
+
+    /// Sleeps while somebody else leads, until he has brought what `take` takes, or has resigned,
+    /// or the time is up.
+    fn follow<R>(
+        &self,
+        deadline: Option<Instant>,
+        what: Option<What>,
+        take: &mut impl FnMut(&mut Core) -> Option<R>,
+    ) -> Option<R> {
+        let bell = Arc::new(Doorbell::new());
+        let ticket = bell.listen();
+        let wake = Wake::Thread(bell.clone());
+        let mut locked = self.lock();
+        if let Some(found) = take(&mut locked.core) {
+            self.unlock(locked);
+            return Some(found);
+        }
+        let what = what.unwrap_or(What::Change(locked.core.changes));
+        let number = locked.core.interests.add(what, wake);
+        self.unlock(locked);
+        let span = deadline.and_then(|deadline| span_until(Some(deadline)));
+        bell.wait(ticket, Some(span.map_or(FOLLOW, |span| span.min(FOLLOW))));
+        self.with(|core| {
+            core.interests.remove(number);
+            take(core)
+        })
+    }
+}
+
+fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(two).reduce(Instant::min)
+}
+
+/// How long until then; `None` for ever.
+fn span_until(until: Option<Instant>) -> Option<Duration> {
+    until.map(|until| clock::to_std(until.since(clock::now())))
+}

@@ -1,0 +1,179 @@
+//! Datagrams that nobody asked for.
+
+mod common;
+
+use std::net::UdpSocket;
+
+use common::{PATIENCE, Pair, builder, bytes, content};
+use fairway_softnic::wire::{
+    Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, Setup, SetupMessage, Tpn,
+    decode, encode, encode_setup,
+};
+use fairway_softnic::{Context, wire};
+
+/// Waits until the context has counted something.
+fn until(context: &Context, counted: impl Fn(&fairway_softnic::Counters) -> bool) {
+    let start = std::time::Instant::now();
+    while !counted(&context.counters()) {
+        context.poll();
+        assert!(start.elapsed() < PATIENCE, "never counted: {:?}", context.counters());
+    }
+}
+
+#[test]
+fn noise_is_counted_and_does_no_harm() {
+    let pair = Pair::new();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = pair.server.context.local_addrs()[1];
+    for length in 0..300 {
+        stranger.send_to(&bytes(length, length as u64), target).unwrap();
+    }
+    until(&pair.server.context, |counters| counters.nic.undecodable >= 300);
+    let local = pair.client.filled(1 << 20, 1);
+    let remote = pair.server.open_segment(1 << 20);
+    pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
+    pair.client.succeed();
+    assert_eq!(content(&remote), content(&local));
+}
+
+#[test]
+fn a_packet_from_the_wrong_address_is_dropped() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let remote = server.open_segment(100);
+    let key = remote.key();
+    // Everything in it is right but the address it comes from.
+    let route = Route {
+        source: Cna::new(server.peer.incarnation()),
+        destination: Cna::new(client.peer.incarnation()),
+        source_tpn: client.peer.channel().tpn(),
+        destination_tpn: server.peer.channel().tpn(),
+        path: 0,
+    };
+    let access = wire::Access {
+        address: 0,
+        length: 100,
+        token_id: wire::TokenId::new(key.token_id),
+        token_value: key.token_value,
+    };
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for psn in 0..100 {
+        let data = Data {
+            psn: Psn::new(psn * 160_000),
+            message: Msn::new(0),
+            index: 0,
+            jetty: JettyId::new(0),
+            transaction: 0,
+            slot: 0,
+            ack_request: true,
+            retry: false,
+            last: true,
+            operation: Operation::Write { access },
+        };
+        let mut datagram = [0xaa; MAX_HEADER + 100];
+        let header = encode(&route, &Packet::Data(data), 100, &mut datagram);
+        datagram[header..header + 100].fill(0xbb);
+        for address in server.context.local_addrs() {
+            stranger.send_to(&datagram[..header + 100], address).unwrap();
+        }
+    }
+    until(&server.context, |counters| counters.nic.wrong_source >= 400);
+    assert_eq!(content(&remote), [0; 100]);
+}
+
+/// A client that speaks the set-up by hand.
+struct ByHand {
+    socket: UdpSocket,
+    source: Cna,
+}
+
+impl ByHand {
+    fn new(server: std::net::SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        ByHand { socket, source: Cna::new(0x123456) }
+    }
+
+    fn say(&self, destination: Cna, message: SetupMessage) {
+        let mut datagram = [0; MAX_HEADER];
+        let setup = Setup { source: self.source, destination, message };
+        let length = encode_setup(&setup, &mut datagram);
+        self.socket.send(&datagram[..length]).unwrap();
+    }
+
+    fn hear(&self) -> Setup {
+        let mut datagram = [0; 2048];
+        let length = self.socket.recv(&mut datagram).unwrap();
+        match decode(&datagram[..length], length).unwrap() {
+            wire::Decoded::Setup(setup) => setup,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn hello(&self) -> wire::Hello {
+        wire::Hello {
+            versions: wire::Versions::new(1, 1).unwrap(),
+            nonce: 42,
+            client: wire::Endpoint {
+                tpn: Tpn::new(1),
+                initial_psn: Psn::new(0),
+                ports: wire::Ports::new(&[self.socket.local_addr().unwrap().port()]).unwrap(),
+            },
+            wish: wire::Parameters {
+                mtu_bytes: 1024,
+                paths: 4,
+                window_packets: 1024,
+                message_slots: 8,
+                read_slots: 8,
+                keep_alive_ms: 0,
+                capabilities: 0,
+            },
+        }
+    }
+}
+
+#[test]
+fn a_server_keeps_nothing_for_those_who_only_say_hello() {
+    let server = builder().build().unwrap();
+    let client = ByHand::new(server.local_addrs()[0]);
+    let hello = client.hello();
+    for nonce in 0..500 {
+        client.say(Cna::default(), SetupMessage::Hello(wire::Hello { nonce, ..hello }));
+        assert!(matches!(client.hear().message, SetupMessage::Welcome(_)));
+    }
+    assert!(server.peers().is_empty());
+    assert_eq!(server.counters().nic.connections, 0);
+}
+
+#[test]
+fn a_confirmation_counts_once() {
+    let server = builder().build().unwrap();
+    let client = ByHand::new(server.local_addrs()[0]);
+    let hello = client.hello();
+    client.say(Cna::default(), SetupMessage::Hello(hello));
+    let Setup { source, message: SetupMessage::Welcome(welcome), .. } = client.hear() else {
+        panic!("no WELCOME");
+    };
+    let confirm = wire::Confirm {
+        hello,
+        version: welcome.version,
+        cookie: welcome.cookie,
+        server_tpn: welcome.server.tpn,
+        agreed: welcome.offer,
+    };
+    let mut answers = Vec::new();
+    for _ in 0..5 {
+        client.say(source, SetupMessage::Confirm(confirm));
+        answers.push(client.hear());
+    }
+    assert!(matches!(answers[0].message, SetupMessage::Accept(_)));
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert_eq!(server.peers().len(), 1);
+    // The same from another address: the cookie is not its.
+    let thief = ByHand::new(server.local_addrs()[0]);
+    thief.say(source, SetupMessage::Confirm(confirm));
+    let SetupMessage::Reject(reject) = thief.hear().message else { panic!("no REJECT") };
+    assert_eq!(reject.reason, wire::RejectReason::StaleCookie);
+    assert_eq!(server.peers().len(), 1);
+}

@@ -1,0 +1,116 @@
+//! Runs the `fairway` tool that was built beside this program, and cleans up after it.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+/// Set by SIGINT and SIGTERM.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Lets SIGINT and SIGTERM end what goes on in an orderly way, so that nothing is left behind.
+pub fn catch_signals() {
+    extern "C" fn handle(_signal: libc::c_int) {
+        STOP.store(true, Ordering::Release);
+    }
+    let handler = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only touches an atomic.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
+
+/// Fails once the process was asked to end.
+pub fn check_signals() -> io::Result<()> {
+    if STOP.load(Ordering::Acquire) { Err(io::Error::other("interrupted")) } else { Ok(()) }
+}
+
+/// The tool, built in the same way as this program.
+pub fn fairway() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("fairway");
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(io::Error::other(
+        "the fairway tool is not built: run `cargo build --release -p fairway-cli` first",
+    ))
+}
+
+/// A command, in a network namespace if one is named.
+pub fn command(program: &Path, namespace: Option<&str>) -> Command {
+    match namespace {
+        None => Command::new(program),
+        Some(name) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", name]).arg(program);
+            command
+        }
+    }
+}
+
+/// A server. Ended, by its own number, when this value goes.
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: String,
+    /// Kept open, so that it can go on printing.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Starts it, and waits until it listens.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        let mut server =
+            Server { child, address: String::new(), _output: BufReader::new(output) };
+        let mut line = String::new();
+        server._output.read_line(&mut line)?;
+        let (_, address) = line
+            .trim()
+            .rsplit_once(' ')
+            .ok_or_else(|| io::Error::other("the server ended before it listened"))?;
+        server.address = address.to_owned();
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command to its end; what it printed as JSON.
+pub fn json(command: &mut Command) -> io::Result<Value> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    check_signals()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{command:?} ended with {}", output.status)));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| io::Error::other(format!("{command:?} printed no JSON: {error}")))
+}
+
+/// A directory of our own. Removed when dropped.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// Makes it.
+    pub fn new(name: &str) -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("fairway-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What can't be removed is left.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
