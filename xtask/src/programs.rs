@@ -64,8 +64,7 @@ impl Server {
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
-        let mut server =
-            Server { child, address: String::new(), _output: BufReader::new(output) };
+        let mut server = Server { child, address: String::new(), _output: BufReader::new(output) };
         let mut line = String::new();
         server._output.read_line(&mut line)?;
         let (_, address) = line

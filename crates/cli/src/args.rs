@@ -32,10 +32,8 @@ pub(crate) enum Command {
     #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
-    #[command(
-        after_help = "Example:\n  fairway serve --dir /srv/in --bind 0.0.0.0\n\n\
-            Whoever reaches the port may put files there: serve trusted networks only."
-    )]
+    #[command(after_help = "Example:\n  fairway serve --dir /srv/in --bind 0.0.0.0\n\n\
+            Whoever reaches the port may put files there: serve trusted networks only.")]
     Serve(ServeOptions),
     /// Copy a file to a server, and verify it
     #[command(
@@ -48,13 +46,11 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
     Info(InfoOptions),
     /// Relay UDP between programs over paths as bad as asked for
-    #[command(
-        after_help = "Example, in front of `fairway serve --dir in --bind 127.0.0.1`:\n  \
+    #[command(after_help = "Example, in front of `fairway serve --dir in --bind 127.0.0.1`:\n  \
             fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803 --spec delay=50us,loss=1%\n  \
             fairway copy big.img 127.0.0.2/big.img\n\n\
             A Fairway server tells its port numbers to its clients, so the relay listens on the same\n\
-            numbers, at another address."
-    )]
+            numbers, at another address.")]
     Emulate(EmulateOptions),
     /// Print a completion script for a shell
     #[command(

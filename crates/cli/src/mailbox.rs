@@ -79,8 +79,7 @@ impl Mailbox {
         })?;
         let start = slot * self.slot_bytes;
         self.outbox.write_at(start, bytes)?;
-        let posted =
-            self.jetty.send(peer, target, self.outbox.slice(start..start + length), slot);
+        let posted = self.jetty.send(peer, target, self.outbox.slice(start..start + length), slot);
         if posted.is_err() {
             self.state().free.push(slot);
         }

@@ -148,7 +148,9 @@ pub(crate) fn resolve(
     let mut found: Vec<SocketAddr> = found.filter(fits).collect();
     found.sort_by_key(SocketAddr::is_ipv6);
     found.first().copied().ok_or_else(|| {
-        Failure::failed(format!("'{host}' has no address of the family of --bind: leave --bind out"))
+        Failure::failed(format!(
+            "'{host}' has no address of the family of --bind: leave --bind out"
+        ))
     })
 }
 
@@ -159,9 +161,9 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
     match text.parse::<SocketAddr>() {
         Ok(address) => Ok(Listen { address: address.ip(), port: Some(address.port()) }),
-        Err(_) => Err(format!(
-            "'{text}' is no local address: write 0.0.0.0, 192.0.2.1:4800 or [::]:4800"
-        )),
+        Err(_) => {
+            Err(format!("'{text}' is no local address: write 0.0.0.0, 192.0.2.1:4800 or [::]:4800"))
+        }
     }
 }
 

@@ -10,9 +10,10 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         format!("'{text}' is no size: write bytes as 64, or with K, M or G (powers of 1024) as 64K")
     };
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
-    let unit = bare.chars().last().and_then(|last| {
-        UNITS.iter().find(|(letter, _)| last.to_ascii_uppercase() == *letter)
-    });
+    let unit = bare
+        .chars()
+        .last()
+        .and_then(|last| UNITS.iter().find(|(letter, _)| last.to_ascii_uppercase() == *letter));
     let (digits, shift) = match unit {
         Some((_, shift)) => (&bare[..bare.len() - 1], *shift),
         None => (bare, 0),

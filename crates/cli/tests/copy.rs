@@ -50,8 +50,7 @@ fn several_clients_copy_at_once() {
         })
         .collect();
     for (client, name, bytes) in clients {
-        let row: serde_json::Value =
-            serde_json::from_str(&client.line("verified")).expect("JSON");
+        let row: serde_json::Value = serde_json::from_str(&client.line("verified")).expect("JSON");
         assert_eq!(row["bytes"].as_u64(), Some(bytes.len() as u64));
         let arrived = std::fs::read(scratch.path("in").join(name)).expect("it is there");
         assert!(arrived == bytes);
@@ -174,7 +173,14 @@ fn a_copy_through_the_relay_is_identical() {
     let (_, port) = address.rsplit_once(':').expect("a port");
     // A server tells its port to its clients, so the relay has the same at another address.
     let mut relay = Running::start(&[
-        "emulate", "--listen", "127.0.0.2", "--to", &address, "--spec", "loss=1%,dup=1%", "--json",
+        "emulate",
+        "--listen",
+        "127.0.0.2",
+        "--to",
+        &address,
+        "--spec",
+        "loss=1%,dup=1%",
+        "--json",
     ]);
     assert_eq!(relay.address(), format!("127.0.0.2:{port}"));
     let bytes = scratch.file("source", 2_000_000);
@@ -182,8 +188,7 @@ fn a_copy_through_the_relay_is_identical() {
     fairway(&["copy", "--bind", "127.0.0.1", &source, &target]).ok();
     assert!(std::fs::read(scratch.path("in/name")).expect("it is there") == bytes);
     assert_eq!(relay.end(), 0);
-    let counters: serde_json::Value =
-        serde_json::from_str(&relay.line("forward")).expect("JSON");
+    let counters: serde_json::Value = serde_json::from_str(&relay.line("forward")).expect("JSON");
     assert!(counters["forward"].as_u64() > Some(400), "{counters}");
     assert!(counters["lost"].as_u64() > Some(0), "{counters}");
 }

@@ -83,7 +83,16 @@ fn a_damaged_byte_is_found() {
     for op in ["write", "write-imm", "read", "send"] {
         for size in ["4", "64", "20000"] {
             let ended = fairway(&[
-                "perf", op, "--size", size, "--iters", "200", "--depth", "8", "--pin", "none",
+                "perf",
+                op,
+                "--size",
+                size,
+                "--iters",
+                "200",
+                "--depth",
+                "8",
+                "--pin",
+                "none",
                 "--corrupt-for-test",
             ]);
             ended.fails(1, &["verification failed", op, "slot 0", "should be"]);

@@ -59,7 +59,7 @@ fn wrong_usage_says_what_and_what_to_do() {
 fn completions_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = fairway(&["completions", shell]).ok().out;
-        assert!(script.contains("write-imm") && script.contains("emulate"), "{shell}");
+        assert!(script.contains("ping-pong") && script.contains("emulate"), "{shell}");
     }
 }
 

@@ -3,6 +3,9 @@
 //! Each channel has an array of nodes, one per 16 PSNs. A node is empty, or names a block of the
 //! pool, or is marked full. A block that fills up is returned at once and its node marked, so that
 //! one loss costs two blocks and not a bandwidth-delay product.
+//!
+//! The node of the base is different: it holds its 16 bits itself. So the packet everybody waits
+//! for can always be recorded, however empty the pool is, and an idle channel holds no block.
 
 use crate::pool::Pool;
 use alloc::boxed::Box;
@@ -36,11 +39,16 @@ pub(crate) enum Unrecorded {
 
 impl ReceiveWindow {
     pub(crate) fn new(first: Psn, window: u32) -> Self {
-        ReceiveWindow {
-            base: first,
-            end: first,
-            nodes: alloc::vec![EMPTY; (window / BLOCK_PSNS) as usize].into_boxed_slice(),
-        }
+        let nodes = alloc::vec![EMPTY; (window / BLOCK_PSNS) as usize].into_boxed_slice();
+        let mut new = ReceiveWindow { base: first, end: first, nodes };
+        new.begin();
+        new
+    }
+
+    /// The node of the base starts out with the PSNs before the base as arrived.
+    fn begin(&mut self) {
+        let node = self.node(self.base);
+        self.nodes[node] = bit(self.base).wrapping_sub(1);
     }
 
     /// PSNs from `base` that can be tracked. One block less than the nodes could name, because a
@@ -70,10 +78,14 @@ impl ReceiveWindow {
             return Err(Unrecorded::BeyondWindow);
         }
         let node = self.node(psn);
+        if self.is_with_base(psn) {
+            let arrived = self.nodes[node] & bit(psn) != 0;
+            return if arrived { Err(Unrecorded::Arrived) } else { Ok(()) };
+        }
         match self.nodes[node] {
             FULL => Err(Unrecorded::Arrived),
             EMPTY => {
-                let block = pool.take(self.prefill(psn)).ok_or(Unrecorded::PoolExhausted)?;
+                let block = pool.take(0).ok_or(Unrecorded::PoolExhausted)?;
                 self.nodes[node] = block as u16;
                 Ok(())
             }
@@ -86,7 +98,7 @@ impl ReceiveWindow {
     pub(crate) fn withdraw(&mut self, psn: Psn, pool: &mut Pool<u16>) {
         let node = self.node(psn);
         let block = self.nodes[node];
-        if block != EMPTY && block != FULL && pool[u32::from(block)] == self.prefill(psn) {
+        if !self.is_with_base(psn) && block < FULL && pool[u32::from(block)] == 0 {
             pool.give_back(u32::from(block));
             self.nodes[node] = EMPTY;
         }
@@ -96,13 +108,18 @@ impl ReceiveWindow {
     #[inline]
     pub(crate) fn record(&mut self, psn: Psn, pool: &mut Pool<u16>) -> bool {
         let node = self.node(psn);
-        let block = u32::from(self.nodes[node]);
-        assert!(block < u32::from(FULL), "PSN recorded without being admitted");
-        pool[block] |= bit(psn);
-        let full = pool[block] == u16::MAX;
-        if full {
-            pool.give_back(block);
-            self.nodes[node] = FULL;
+        let mut full = false;
+        if self.is_with_base(psn) {
+            self.nodes[node] |= bit(psn);
+        } else {
+            let block = u32::from(self.nodes[node]);
+            assert!(block < u32::from(FULL), "PSN recorded without being admitted");
+            pool[block] |= bit(psn);
+            full = pool[block] == u16::MAX;
+            if full {
+                pool.give_back(block);
+                self.nodes[node] = FULL;
+            }
         }
         if psn.distance_from(self.end) >= 0 {
             self.end = psn.next();
@@ -121,7 +138,7 @@ impl ReceiveWindow {
         distance < self.capacity() as i32 && self.bits(psn, pool) & bit(psn) != 0
     }
 
-    /// The map of [`SACK_BITS`] PSNs from `from` (at or after the base).
+    /// The map of [`SACK_BITS`] PSNs from `from` on; those before the base have arrived.
     pub(crate) fn map(&self, from: Psn, pool: &Pool<u16>) -> [u32; (SACK_BITS / 32) as usize] {
         let mut words = [0; (SACK_BITS / 32) as usize];
         let mut at = 0;
@@ -144,32 +161,37 @@ impl ReceiveWindow {
 
     /// Returns every block.
     pub(crate) fn clear(&mut self, pool: &mut Pool<u16>) {
-        for node in &mut self.nodes {
-            if *node < FULL {
+        let base = self.node(self.base);
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            if at != base && *node < FULL {
                 pool.give_back(u32::from(*node));
             }
             *node = EMPTY;
         }
+        self.begin();
         self.end = self.base;
     }
 
+    /// Moves the base past all that has arrived; what its new node names moves into the node.
     fn advance(&mut self, pool: &mut Pool<u16>) {
         loop {
             let node = self.node(self.base);
             let inside = self.base.value() % BLOCK_PSNS;
-            match self.nodes[node] {
-                EMPTY => return self.settle(),
-                FULL => self.nodes[node] = EMPTY,
-                block => {
-                    let ones = (pool[u32::from(block)] >> inside).trailing_ones();
-                    if ones < BLOCK_PSNS - inside {
-                        self.base = self.base.plus(ones);
-                        return self.settle();
-                    }
-                    unreachable!("a full block keeps its block");
-                }
+            let ones = (self.nodes[node] >> inside).trailing_ones();
+            self.base = self.base.plus(ones);
+            if ones < BLOCK_PSNS - inside {
+                return self.settle();
             }
-            self.base = self.base.plus(BLOCK_PSNS - inside);
+            self.nodes[node] = EMPTY;
+            let next = self.node(self.base);
+            self.nodes[next] = match self.nodes[next] {
+                EMPTY => 0,
+                FULL => u16::MAX,
+                block => {
+                    pool.give_back(u32::from(block));
+                    pool[u32::from(block)]
+                }
+            };
         }
     }
 
@@ -186,19 +208,18 @@ impl ReceiveWindow {
 
     fn bits(&self, psn: Psn, pool: &Pool<u16>) -> u16 {
         match self.nodes[self.node(psn)] {
+            own if self.is_with_base(psn) => own,
+            // The nodes of what lies before the base are used for what is ahead by now.
+            _ if psn.is_before(self.base) => u16::MAX,
             EMPTY => 0,
             FULL => u16::MAX,
             block => pool[u32::from(block)],
         }
     }
 
-    /// What a new block for `psn` starts with: PSNs before the base have arrived.
-    fn prefill(&self, psn: Psn) -> u16 {
-        if psn.value() / BLOCK_PSNS == self.base.value() / BLOCK_PSNS {
-            bit(self.base).wrapping_sub(1)
-        } else {
-            0
-        }
+    /// Does `psn` share the base's 16? Then its bit is in the node itself.
+    fn is_with_base(&self, psn: Psn) -> bool {
+        psn.value() / BLOCK_PSNS == self.base.value() / BLOCK_PSNS
     }
 }
 

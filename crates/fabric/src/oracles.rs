@@ -91,7 +91,6 @@ struct SendKey {
     length: u32,
     immediate: Option<u64>,
     content: u64,
-    /// Last, so that all sources of the same content are neighbours.
     source: Life,
 }
 
@@ -117,7 +116,8 @@ pub(crate) struct Model {
     ended: BTreeMap<(Life, ChannelId), Status>,
     /// Jetties that were destroyed at least once.
     destroyed: BTreeMap<(usize, JettyId), ()>,
-    /// Nodes on which a channel has ended: receives may have been taken and given back.
+    /// Nodes of which a channel has ended, here or there: receives may have been taken for sends
+    /// that never came to their end.
     flushed: BTreeMap<usize, ()>,
     pub(crate) statuses: [u64; 10],
     pub(crate) pending: u64,
@@ -149,9 +149,16 @@ impl Model {
     }
 
     /// The application will close the channel: what is pending on it is flushed.
-    pub(crate) fn closes(&mut self, life: Life, channel: ChannelId) {
+    pub(crate) fn closes(&mut self, world: &World, life: Life, channel: ChannelId) {
         self.ended.insert((life, channel), Status::Flushed);
-        self.flushed.insert(life.0, ());
+        self.flush(world, life.0, channel);
+    }
+
+    fn flush(&mut self, world: &World, node: usize, channel: ChannelId) {
+        self.flushed.insert(node, ());
+        if let Some(note) = &world.nodes[node].channels[channel.index()] {
+            self.flushed.insert(note.peer, ());
+        }
     }
 
     /// A Jetty is gone, and the receives posted to it: gives their buffers.
@@ -174,6 +181,9 @@ impl Model {
 
     /// The node has lost everything.
     pub(crate) fn crashes(&mut self, world: &mut World, node: usize) {
+        for note in world.nodes[node].channels.iter().flatten() {
+            self.flushed.insert(note.peer, ());
+        }
         for operation in &mut self.operations {
             if operation.life.0 != node || operation.state != State::Pending {
                 continue;
@@ -217,7 +227,7 @@ impl Model {
         if self.ended.insert((life, channel), status).is_some() {
             return Err(format!("node {node}: channel {channel:?} ended twice: {event:?}"));
         }
-        self.flushed.insert(node, ());
+        self.flush(world, node, channel);
         Ok(Some(channel))
     }
 
@@ -404,28 +414,25 @@ impl Model {
         // That the content was sent is checked by its hash; the mirror follows the memory.
         let (bytes, mirror) = (&piece.bytes, &mut piece.mirror);
         mirror[at..at + length].copy_from_slice(&bytes[at..at + length]);
-        let first = SendKey {
+        let note = world.nodes[life.0].channels[done.channel.index()].as_ref();
+        let Some(note) = note.filter(|note| note.id == done.channel) else {
+            return Err(String::from("delivered by a channel that was never opened"));
+        };
+        let key = SendKey {
             target: life,
             target_jetty: done.jetty.value(),
-            source: (0, 0),
+            source: (note.peer, note.peer_incarnation),
             source_jetty: done.remote_jetty.value(),
             length: done.bytes,
             immediate: done.immediate,
             content,
         };
-        let last = SendKey { source: (usize::MAX, u32::MAX), ..first };
-        let peer = world.nodes[life.0].channels[done.channel.index()].as_ref().map(|note| note.peer);
-        let found = self
-            .sends
-            .range_mut(first..=last)
-            .filter(|(key, _)| Some(key.source.0) == peer)
-            .find(|(_, sends)| sends.delivered + sends.refused < sends.posted);
-        match found {
-            Some((_, sends)) => {
+        match self.sends.get_mut(&key) {
+            Some(sends) if sends.delivered + sends.refused < sends.posted => {
                 sends.delivered += 1;
                 Ok(())
             }
-            None => Err(String::from("delivered what was never sent, or more than once")),
+            sends => Err(format!("delivered what was never sent, or more than once: {sends:?}")),
         }
     }
 

@@ -68,14 +68,15 @@ impl Plan {
         let weather = draw_weather(&mut Random::fork(seed, 2));
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
+        let operations = random.magnitude(300);
         Plan {
-            knobs: draw_knobs(random),
+            knobs: draw_knobs(random, operations),
             outages: draw_outages(random, &links, span),
             mishaps: draw_mishaps(random, nodes, span, &profiles),
             weather,
             span,
-            operations: random.magnitude(300),
-            bytes_max: random.pick(&[2_000, 16_000, 16_000, 64_000, 120_000]),
+            operations,
+            bytes_max: if nodes > 4 { 8_000 } else { random.pick(&[2_000, 8_000, 16_000, 100_000]) },
             packets_max: random.pick(&[1, 4, 30, 300]),
             jetties: random.range(1, 4) as u32,
             wrong: sometimes(random, 400, &[20, 100, 300]),
@@ -192,13 +193,13 @@ fn draw_limits(random: &mut Random, nodes: usize) -> Limits {
         limits.send_blocks = (open + random.below(8)) as u32;
     }
     if random.chance(150) {
-        limits.bitmap_blocks = (2 * open + random.below(8)) as u32;
+        limits.bitmap_blocks = random.below(12) as u32;
     }
     if random.chance(150) {
         limits.arrivals = (arrivals + random.below(4)) as u32;
     }
     if random.chance(150) {
-        limits.withheld = random.range(1, 8) as u32;
+        limits.withheld = random.range(2, 40) as u32;
     }
     if random.chance(150) {
         limits.messages = (open * 4 * u64::from(read_slots) + random.range(4, 40)) as u32;
@@ -226,7 +227,7 @@ fn draw_profile(random: &mut Random) -> Profile {
     }
 }
 
-fn draw_knobs(random: &mut Random) -> Knobs {
+fn draw_knobs(random: &mut Random, operations: u64) -> Knobs {
     Knobs {
         burst: random.pick(&[1, 4, 16, 64]),
         byte_time: Duration::from_ps(random.pick(&[20, 80, 800])),
@@ -236,7 +237,8 @@ fn draw_knobs(random: &mut Random) -> Knobs {
         scatter: sometimes(random, 400, &[200, 1000]),
         scatter_ahead: random.pick(&[1, 4, 16]),
         inbox: random.pick(&[8, 100, 2000]),
-        audit_every: random.pick(&[1, 16, 64]),
+        // An audit walks all windows: after every packet only where there are few.
+        audit_every: if operations < 30 { 1 } else { 128 },
     }
 }
 

@@ -560,7 +560,7 @@ impl Workload {
         }
         nic.close_channel(now, channel).map_err(|error| format!("close: {error:?}"))?;
         world.trace.line(now, node, || format!("closes {channel:?}"));
-        model.closes(life, channel);
+        model.closes(world, life, channel);
         world.look(node);
         world.nudge(node);
         Ok(())

@@ -116,6 +116,8 @@ struct Late {
 pub(crate) struct ChannelNote {
     pub(crate) id: ChannelId,
     pub(crate) peer: usize,
+    /// Which of the peer's lives it leads to.
+    pub(crate) peer_incarnation: u32,
     /// When a packet of the channel was last accepted as such.
     pub(crate) heard: Instant,
     last_data: Option<Received>,
@@ -246,7 +248,14 @@ impl World {
 
     /// Tells the world where the packets of a channel go.
     pub(crate) fn connect(&mut self, node: usize, channel: ChannelId, peer: usize) {
-        let note = ChannelNote { id: channel, peer, heard: self.now, last_data: None, taken: BTreeSet::new() };
+        let note = ChannelNote {
+            id: channel,
+            peer,
+            peer_incarnation: self.nodes[peer].incarnation,
+            heard: self.now,
+            last_data: None,
+            taken: BTreeSet::new(),
+        };
         self.nodes[node].channels[channel.index()] = Some(note);
     }
 

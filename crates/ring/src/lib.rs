@@ -13,12 +13,14 @@
 //! after publishing wakes whoever listened before looking.
 //!
 //! **How to test:** `cargo test -p fairway-ring`, and every interleaving with
-//! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --test loom`.
+//! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --lib`.
 #![warn(unsafe_op_in_unsafe_fn)]
 
 mod baton;
 mod doorbell;
 mod futex;
+#[cfg(all(loom, test))]
+mod interleavings;
 mod spsc;
 mod sync;
 

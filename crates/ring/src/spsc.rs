@@ -90,7 +90,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
     /// # Safety
     /// `area` must point at `area_words(capacity)` or more words (`length` of them) that stay
     /// mapped and are accessed in no other way while an end of the ring exists.
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     pub unsafe fn create(
         area: NonNull<u64>,
         length: usize,
@@ -113,7 +113,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
     ///
     /// # Safety
     /// As [`Spsc::create`]; and there must be no other producer, in any process.
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     pub unsafe fn producer(
         area: NonNull<u64>,
         length: usize,
@@ -129,7 +129,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
     ///
     /// # Safety
     /// As [`Spsc::create`]; and there must be no other consumer, in any process.
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     pub unsafe fn consumer(
         area: NonNull<u64>,
         length: usize,
@@ -143,7 +143,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
 
     /// # Safety
     /// As [`Spsc::create`], but for the length, which is checked against what the area says.
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     unsafe fn attach(area: NonNull<u64>, length: usize) -> Result<Area, AreaError> {
         if length < WORD_SLOTS {
             return Err(AreaError::TooShort { needed: WORD_SLOTS, available: length });

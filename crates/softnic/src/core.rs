@@ -33,7 +33,7 @@ pub(crate) use interests::{Interests, Wake, What};
 pub(crate) use memories::Memories;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
-const NOTICES_MAX: usize = 4096;
+const NOTICES_MAX: usize = 1024;
 
 /// Everything a context is made of. One thread at a time has it.
 pub(crate) struct Core {
@@ -98,7 +98,7 @@ impl Core {
             channels: Channels::new(limits.channels),
             memories: Memories::default(),
             connecting: Connecting::new(identity)?,
-            notices: VecDeque::new(),
+            notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::default(),
             changes: 0,
             counters: NicCounters::default(),

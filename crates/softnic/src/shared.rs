@@ -8,7 +8,7 @@ use fairway_engine::wire::Instant;
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell};
 
-use crate::core::Core;
+use crate::core::{Core, Wake};
 use crate::error::Error;
 use crate::progress;
 
@@ -103,7 +103,12 @@ impl Shared {
         if late[Sleeper::Leader as usize] {
             self.leader.doorbell().ring();
         }
-        due.into_iter().for_each(crate::core::Wake::wake);
+        let more = due.last().is_some_and(Option::is_some);
+        due.into_iter().flatten().for_each(Wake::wake);
+        if more {
+            let locked = self.lock();
+            self.unlock(locked);
+        }
     }
 
     /// Lets somebody else have the lock, if anybody wants it.

@@ -158,7 +158,7 @@ fn batches_unsignaled_operations_and_polling() {
     assert_eq!(ids, (0..100).map(|i| i * 10 + 9).collect::<Vec<_>>());
     // Unsignaled ones may still be under way.
     let flush = pair.client.open_segment(1);
-    while !(content(&remote) == content(&local)) {
+    while content(&remote) != content(&local) {
         client.jetty.read(&client.peer, &flush, remote.key(), 0).unwrap();
         client.succeed();
     }

@@ -106,7 +106,7 @@ impl Source {
     }
 }
 
-/// How long it took, from the first WRITE, and what both sides hold.
+/// How long it took, from the first message, and what both sides hold.
 struct Times {
     moved: Duration,
     stored: Duration,
@@ -123,9 +123,10 @@ impl Client {
     fn copy(&self, source: &Source, name: &str, options: &CopyOptions) -> Result<Times, Failure> {
         let name = name.as_bytes().to_vec();
         let (size, mode, overwrite) = (source.size, source.mode, options.overwrite);
-        let reply = self.ask(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
-        let Message::Opened { key } = reply else { return Err(refused(reply)) };
         let start = Instant::now();
+        let reply =
+            self.ask(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
+        let Message::Opened { key } = reply else { return Err(refused(reply)) };
         if size > 0 {
             let memory = Memory::map_file(&source.file, false)?;
             if memory.len() as u64 != size {
@@ -157,9 +158,8 @@ impl Client {
         key: SegmentKey,
         options: &CopyOptions,
     ) -> Result<(), Failure> {
-        let jetty = self
-            .context
-            .create_jetty(JettyOptions { number: None, depth: 2 * DEPTH as u32 })?;
+        let jetty =
+            self.context.create_jetty(JettyOptions { number: None, depth: 2 * DEPTH as u32 })?;
         let bar = progress(segment.len(), options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
         let (mut completions, mut last) = (Vec::new(), Instant::now());
@@ -220,7 +220,9 @@ impl Client {
 fn refused(message: Message) -> Failure {
     match message {
         Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
-        _ => Failure::failed("the server sent what makes no sense now: run the same release on both"),
+        _ => {
+            Failure::failed("the server sent what makes no sense now: run the same release on both")
+        }
     }
 }
 

@@ -138,9 +138,7 @@ impl Incoming {
         });
         match renamed {
             // Not every file system can do that; a link does not replace anything either.
-            Err(error)
-                if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) =>
-            {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
                 // SAFETY: as above.
                 result(unsafe { libc::linkat(directory, from, directory, to, 0) })?;
                 // SAFETY: as above.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use fairway_softnic::{
-    Completion, Context, Jetty, JettyOptions, Peer, Rights, SegmentKey, Status,
-};
+use fairway_softnic::{Completion, Context, Jetty, JettyOptions, Peer, Rights, SegmentKey, Status};
 
 use super::message::{MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
 use super::report::Row;
@@ -219,7 +217,17 @@ impl<'a> Session<'a> {
             return Err(unexpected(&reply));
         };
         let uses = vec![0; run.slots as usize];
-        Ok(Session { link, run, slots, jetty, key, target, uses, tally: Tally::default(), reads: 0 })
+        Ok(Session {
+            link,
+            run,
+            slots,
+            jetty,
+            key,
+            target,
+            uses,
+            tally: Tally::default(),
+            reads: 0,
+        })
     }
 
     /// Makes a slot ready for its next operation, and says what it will carry.
@@ -319,6 +327,8 @@ fn ask(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure
 fn unexpected(message: &Message) -> Failure {
     match message {
         Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
-        _ => Failure::failed("the server sent what makes no sense now: run the same release on both"),
+        _ => {
+            Failure::failed("the server sent what makes no sense now: run the same release on both")
+        }
     }
 }

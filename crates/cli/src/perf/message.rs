@@ -163,8 +163,7 @@ impl Message {
 }
 
 fn take_run(fields: &mut Reader<'_>) -> Option<Run> {
-    let operations =
-        [Operation::Write, Operation::WriteImm, Operation::Read, Operation::Send];
+    let operations = [Operation::Write, Operation::WriteImm, Operation::Read, Operation::Send];
     let operation = *operations.get(usize::from(fields.u8()?))?;
     let flags = fields.u8()?;
     Some(Run {

@@ -76,7 +76,8 @@ impl Pattern {
     /// The stamp of a block.
     fn stamp(&self, payload: Payload, block: u64) -> u64 {
         let Payload { slot, generation } = payload;
-        let plain = u64::from(generation) | u64::from(slot & 0x3fff) << 32 | (block & 0x3_ffff) << 46;
+        let plain =
+            u64::from(generation) | u64::from(slot & 0x3fff) << 32 | (block & 0x3_ffff) << 46;
         let damage = self.damaged && slot == 0 && self.size <= NAMED_BYTES;
         plain ^ mix(self.seed) ^ u64::from(damage)
     }
@@ -265,11 +266,8 @@ impl Slots {
         // Small payloads come by the million, and clearing a whole block would cost more than them.
         let (mut small, mut large) = ([0; 64], None);
         let length = (range.end - range.start) as usize;
-        let scratch: &mut [u8] = if length <= small.len() {
-            &mut small
-        } else {
-            large.insert([0; BLOCK_MAX as usize])
-        };
+        let scratch: &mut [u8] =
+            if length <= small.len() { &mut small } else { large.insert([0; BLOCK_MAX as usize]) };
         let expected = &mut scratch[..length];
         self.pattern.expect(payload, range.start, expected);
         let start = self.offset(place) + range.start;

@@ -116,7 +116,14 @@ impl Channel {
             }
         }
         let mut bitmap = self.tp.receive.map(base, &shared.bitmap_blocks);
+        // What is being put in place is neither there nor missing: gaps are known only before it.
+        let mut highest = end.minus(1);
         for withheld in &self.withheld {
+            if matches!(withheld.why, Why::Placing { .. })
+                && withheld.psn.distance_from(highest) <= 0
+            {
+                highest = withheld.psn.minus(1);
+            }
             let bit = withheld.psn.distance_from(base);
             if (0..SACK_BITS as i32).contains(&bit)
                 && !shared.is_planted(Canary::AcknowledgeBeforePlacement)
@@ -128,7 +135,7 @@ impl Channel {
         if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
             ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
         }
-        ack.sack = Sack { base, highest: end.minus(1), bitmap };
+        ack.sack = Sack { base, highest, bitmap };
     }
 
     /// Takes in an acknowledgement.

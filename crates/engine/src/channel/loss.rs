@@ -2,7 +2,7 @@
 
 use super::{Channel, Timer};
 use crate::pool::NONE;
-use crate::send_window::{LOST, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
 use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
@@ -71,8 +71,8 @@ impl Channel {
 
     fn is_reported_missing(&self, psn: Psn, sack: &Sack) -> bool {
         let bit = psn.distance_from(sack.base);
-        psn == self.tp.oldest
-            || ((0..SACK_BITS as i32).contains(&bit) && psn.is_before(sack.highest))
+        psn.is_before(sack.highest)
+            && (psn == self.tp.oldest || (0..SACK_BITS as i32).contains(&bit))
     }
 
     /// Moves a packet from its path to the list of those to be resent.
@@ -122,6 +122,7 @@ impl Channel {
             }
         }
         if fired {
+            self.resend_oldest(shared);
             self.backoff += 1;
             shared.counters.timeouts += 1;
             self.mark_ready(shared);
@@ -129,6 +130,16 @@ impl Channel {
         let again = now + self.timeout(shared);
         let at = if fired { again } else { next.unwrap_or(again) };
         self.arm(shared, Timer::Retransmit, at);
+    }
+
+    /// Of all packets the one the peer waits for goes along with every time-out: a peer that is
+    /// short of records may be able to take no other.
+    fn resend_oldest(&mut self, shared: &mut Shared) {
+        let oldest = self.tp.oldest;
+        let sent = *self.send.record(oldest, &mut shared.send_blocks);
+        if !sent.is(LOST | ACKNOWLEDGED) {
+            self.declare_lost(shared, oldest, &sent);
+        }
     }
 
     /// Declares lost what is overdue on one path; gives the bytes.

@@ -44,7 +44,9 @@ impl Channel {
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
-        if self.withheld.len() == self.withheld.capacity() {
+        // The last place is kept for the packet everybody waits for.
+        let room = self.withheld.capacity() - self.withheld.len();
+        if room == 0 || (room == 1 && data.psn != self.tp.receive.base()) {
             self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(DropReason::Withheld);
         }
@@ -527,7 +529,11 @@ impl Channel {
         let (start, length, progress) = if data.operation == Operation::ReadResponse {
             let read = *self.reads.get(usize::from(data.slot))?;
             let message = (read != NONE).then(|| &shared.messages[read])?;
-            if message.transaction != data.transaction || message.outcome != Outcome::Open {
+            // Transactions are counted by Jetty: both have to agree.
+            if message.transaction != data.transaction
+                || message.jetty != data.jetty
+                || message.outcome != Outcome::Open
+            {
                 return None;
             }
             (message.local, message.local.length, message.answer)

@@ -5,6 +5,9 @@ use std::task::Waker;
 
 use fairway_ring::Doorbell;
 
+/// How many sleepers are woken at a time.
+const DUE_MAX: usize = 4;
+
 /// Sleepers, and what they sleep for.
 #[derive(Default)]
 pub(crate) struct Interests {
@@ -83,8 +86,9 @@ impl Interests {
         });
     }
 
-    /// Who is to be woken, when the lock has been released.
-    pub(crate) fn take_due(&mut self) -> Vec<Wake> {
-        std::mem::take(&mut self.due)
+    /// Some of those who are to be woken when the lock has been released; if there is one at the
+    /// last place, there may be more. (An array, because nothing is to be allocated here.)
+    pub(crate) fn take_due(&mut self) -> [Option<Wake>; DUE_MAX] {
+        std::array::from_fn(|_| self.due.pop())
     }
 }

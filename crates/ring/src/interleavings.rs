@@ -1,8 +1,7 @@
 //! Every interleaving of the lock-free code, within small bounds:
-//! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --test loom`.
-#![cfg(loom)]
+//! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --lib`.
 
-use fairway_ring::{Baton, Doorbell, Role, Spsc};
+use crate::{Baton, Doorbell, Role, Spsc};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;

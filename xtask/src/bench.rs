@@ -1,0 +1,166 @@
+//! Fairway beside raw peers, on the same interface, in the same minutes.
+//!
+//! The machine may be small and busy, so what counts are ratios within one run: every measurement is
+//! repeated, its repetitions take turns with those of its peers, and the table gives medians with
+//! their spread and the ratio of medians.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::programs::{catch_signals, check_signals};
+
+mod engine;
+mod machine;
+mod measure;
+mod place;
+mod table;
+
+use measure::Measurement;
+use place::Place;
+use table::{Budget, Line};
+
+/// What is compared with what, and what the design demands (DESIGN.md §12).
+const LINES: &[Line] = &[
+    Line {
+        what: "bulk WRITE, 1 MiB, Gb/s",
+        ours: Measurement::Write,
+        peer: Some(("raw UDP GSO/GRO blast, 4096-byte packets", Measurement::UdpBlast)),
+        budget: Budget::AtLeast(0.8),
+    },
+    Line {
+        what: "bulk WRITE, 1 MiB, Gb/s",
+        ours: Measurement::Write,
+        peer: Some(("one kernel TCP stream", Measurement::TcpStream)),
+        budget: Budget::AtLeast(1.25),
+    },
+    Line {
+        what: "bulk WRITE, 1 % loss on every path, Gb/s",
+        ours: Measurement::WriteLoss,
+        peer: Some(("the same without", Measurement::Write)),
+        budget: Budget::AtLeast(0.8),
+    },
+    Line {
+        what: "bulk WRITE, 64-packet reordering on every path, Gb/s",
+        ours: Measurement::WriteReorder,
+        peer: Some(("the same without", Measurement::Write)),
+        budget: Budget::AtLeast(0.8),
+    },
+    Line {
+        what: "WRITE of 64 B, typical, us",
+        ours: Measurement::WriteLatency,
+        peer: Some(("raw UDP ping-pong of 64 B", Measurement::UdpPing)),
+        budget: Budget::AtMost(1.15),
+    },
+    Line {
+        what: "READ of 64 B, typical, us",
+        ours: Measurement::ReadLatency,
+        peer: Some(("raw UDP ping-pong of 64 B", Measurement::UdpPing)),
+        budget: Budget::AtMost(1.15),
+    },
+    Line {
+        what: "WRITE of 64 B, many in flight, M/s",
+        ours: Measurement::SmallWrites,
+        peer: None,
+        budget: Budget::AtLeast(3.0),
+    },
+];
+
+/// What the user may choose.
+struct Options {
+    repeats: usize,
+    duration: Duration,
+    place: Option<String>,
+}
+
+/// Measures, and prints the table.
+pub fn run(args: &[String]) -> io::Result<()> {
+    let options = Options::parse(args)?;
+    catch_signals();
+    let machine = machine::describe();
+    println!("{}", machine::markdown(&machine));
+    let mut results = Vec::new();
+    for name in ["loopback", "veth"] {
+        if options.place.as_deref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let place = match Place::make(name) {
+            Ok(place) => place,
+            Err(error) => {
+                println!("\n{name}: left out: {error}");
+                continue;
+            }
+        };
+        let samples = measure_all(&place, &options)?;
+        println!("\n{}", table::markdown(place.name, LINES, &samples));
+        results.push(json!({ "place": place.name, "rows": table::json(LINES, &samples) }));
+    }
+    let engine = engine::packet_cost();
+    match &engine {
+        Ok(rows) => println!("\n{}", engine::markdown(rows)),
+        Err(error) => println!("\nengine, ns per packet: left out: {error}"),
+    }
+    let engine = engine.map_or(Value::Null, |rows| engine::json(&rows));
+    let value = json!({
+        "machine": machine,
+        "repeats": options.repeats,
+        "seconds": options.duration.as_secs_f64(),
+        "places": results,
+        "engine_ns_per_packet": engine,
+    });
+    let file = std::env::current_exe()?
+        .parent()
+        .and_then(|profile| profile.parent())
+        .map(|target| target.join("bench.json"))
+        .ok_or_else(|| io::Error::other("this program is not in a target directory"))?;
+    std::fs::write(&file, serde_json::to_vec_pretty(&value)?)?;
+    eprintln!("wrote {}", file.display());
+    Ok(())
+}
+
+/// All samples of all measurements of one place, taken in turns.
+fn measure_all(place: &Place, options: &Options) -> io::Result<table::Samples> {
+    let mut samples = table::Samples::new();
+    for repeat in 0..options.repeats {
+        for measurement in Measurement::ALL {
+            check_signals()?;
+            eprint!("\r{}: {} of {}: {measurement:<14?}", place.name, repeat + 1, options.repeats);
+            let sample = measurement.run(place, options.duration)?;
+            samples.entry(*measurement).or_default().push(sample);
+        }
+    }
+    eprint!("\r{:60}\r", "");
+    Ok(samples)
+}
+
+impl Options {
+    fn parse(args: &[String]) -> io::Result<Self> {
+        let mut options = Options { repeats: 5, duration: Duration::from_secs(1), place: None };
+        let mut args = args.iter();
+        while let Some(name) = args.next() {
+            let value = args.next().ok_or_else(|| wrong(name, "give it a value"))?;
+            let number = || value.parse::<u64>().ok().filter(|number| *number > 0);
+            match name.as_str() {
+                "--repeats" => {
+                    let repeats = number().ok_or_else(|| wrong(value, "give a number"))?;
+                    options.repeats = repeats as usize;
+                }
+                "--duration" => {
+                    let millis = number().ok_or_else(|| wrong(value, "give milliseconds"))?;
+                    options.duration = Duration::from_millis(millis);
+                }
+                "--place" if matches!(value.as_str(), "loopback" | "veth") => {
+                    options.place = Some(value.clone());
+                }
+                "--place" => return Err(wrong(value, "choose loopback or veth")),
+                _ => return Err(wrong(name, "use --repeats, --duration or --place")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn wrong(what: &str, remedy: &str) -> io::Error {
+    io::Error::other(format!("'{what}' is not understood: {remedy}"))
+}
