@@ -148,6 +148,8 @@ pub(crate) struct Tally {
     pub(crate) packets: u64,
     pub(crate) data_packets: u64,
     pub(crate) delivered: u64,
+    /// Packets that came to a node that was not there.
+    pub(crate) unheard: u64,
 }
 
 /// The world. The application on top asks it to [`step`](World::step) and looks at the outputs.
@@ -338,6 +340,7 @@ impl World {
 
     fn arrive(&mut self, node: usize, delivery: Delivery) -> Result<(), String> {
         if self.nodes[node].nic.is_none() {
+            self.tally.unheard += 1;
             return Ok(());
         }
         if self.nodes[node].paused {

@@ -71,3 +71,5 @@ pub use memory::Memory;
 pub use next::Next;
 pub use peer::{PathStats, Peer, PeerStats};
 pub use segment::{LocalSlice, Segment};
+/// The rooms below, for tools that look deeper than this API.
+pub use {fairway_engine as engine, fairway_port as port};

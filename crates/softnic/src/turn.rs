@@ -14,6 +14,8 @@ use fairway_port::{Address, Datapath, ReceiveBuffer, Scatter, Train, Waiter};
 use crate::clock;
 use crate::core::{Core, Notice, What};
 
+use receive::{BUDGET, Eagerness};
+
 pub(crate) use receive::Heard;
 
 /// A full socket is tried again after this long.
@@ -27,6 +29,9 @@ const HOT_GAIN: u32 = 1;
 /// ... up to this much, and what does not takes this much away.
 const HOT_MAX: u32 = 16;
 const HOT_LOSS: u32 = 4;
+
+/// Most packets taken in before timers fire: about as many as socket buffers hold.
+const CATCH_UP_BUDGET: usize = 16 * BUDGET;
 
 /// The sockets, and what is needed to use them without allocating.
 pub(crate) struct Io {
@@ -142,6 +147,11 @@ impl Io {
             return;
         }
         self.turns_until_look = TURNS_PER_LOOK - 1;
+        self.look_at_all();
+    }
+
+    /// Finds out which sockets have something to receive.
+    fn look_at_all(&mut self) {
         match &self.look {
             None => self.waiting = all(self.sockets.len()),
             Some(look) => match look.ready_now(&mut self.ready) {
@@ -171,7 +181,8 @@ impl Core {
         let mut now = clock::now();
         self.io.unfinished = false;
         self.release_due(now);
-        let received = self.receive(now);
+        self.io.choose_sockets();
+        let received = self.receive(now, BUDGET, Eagerness::AnswerFirst);
         if received > 0 {
             self.changes += 1;
             now = clock::now();
@@ -179,6 +190,8 @@ impl Core {
         }
         if is_due(self.nic.poll_timeout(), now) {
             self.changes += 1;
+            // What has come in time must not count as late because this thread was.
+            self.catch_up(now);
             self.nic.handle_timeout(now);
         }
         if is_due(self.connecting.poll_timeout(), now) {
@@ -246,6 +259,15 @@ impl Core {
         // After a close of our own nobody wants to be told.
         if was_alive {
             self.notice(notice(peer));
+        }
+    }
+
+    /// Takes in all that has arrived, within reason.
+    fn catch_up(&mut self, now: Instant) {
+        self.io.look_at_all();
+        if self.io.waiting != 0 {
+            self.receive(now, CATCH_UP_BUDGET, Eagerness::TakeAll);
+            self.handle_setups(now);
         }
     }
 

@@ -44,7 +44,8 @@ fn main() {
         let notify = Notify { jetty: server.jetty.number(), immediate: id };
         client.jetty.send_immediate(&client.peer, notify, local.slice(0..5000), id).unwrap();
         let posted = client.jetty.batch(|batch| {
-            (0..16).try_for_each(|_| batch.write(&client.peer, local.slice(0..64), remote.key(), id))
+            (0..16)
+                .try_for_each(|_| batch.write(&client.peer, local.slice(0..64), remote.key(), id))
         });
         assert_eq!(posted.unwrap(), 16);
         done.clear();

@@ -153,7 +153,7 @@ impl Channel {
         let idle = last && self.sending.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
         let message = shared.messages[index];
-        let ack_request = idle || full || self.chunk.left == 0;
+        let ack_request = (idle && wants_news(&message)) || full || self.chunk.left == 0;
         let operation = operation_of(&message);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
@@ -323,6 +323,16 @@ impl Channel {
             length: message.payload(index, self.mtu),
         };
         Transmit { channel: self.id, route: self.route(shared, path), packet, gather }
+    }
+}
+
+/// Is somebody waiting for this message to be acknowledged? A read is answered by its response, and
+/// nobody waits for the end of a short response: acknowledgements of those may wait for company.
+fn wants_news(message: &Message) -> bool {
+    match message.kind {
+        MessageKind::Read => false,
+        MessageKind::ReadResponse => message.is_multi(),
+        _ => true,
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Each listening port stands for a target. For every client that sends to it the relay opens a
 //! socket of its own towards the target, so that answers find their way back, as a router with
-//! address translation does.
+//! address translation does. Like the politer of those it keeps the client's port number where it
+//! can (at its own address), because Fairway's hosts tell each other their port numbers, and answer
+//! to those.
 
 use std::collections::HashMap;
 use std::io;
@@ -256,13 +258,21 @@ impl Relay {
         if let Some(&flow) = self.by_client.get(&(client, route)) {
             return Ok(Some(flow));
         }
-        let local = SocketAddr::new(unspecified(client.is_ipv6()), 0);
+        let any = SocketAddr::new(unspecified(client.is_ipv6()), 0);
+        let (listen, target) = self.config.routes[route];
+        let same = SocketAddr::new(listen.ip(), SocketAddr::from(client).port());
         let routes = self.config.routes.len();
         let flow = if self.flows.len() < self.config.flows_max {
-            self.port.add_socket(local)?;
+            // The number is taken if the client is on this machine and bound to every address.
+            if self.port.add_socket_towards(same, target).is_err() {
+                self.port.add_socket(any)?;
+            }
             self.flows.len()
         } else if let Some(idle) = self.most_idle(now_ns) {
-            self.port.replace_socket(routes + idle, local)?;
+            let index = routes + idle;
+            if self.port.replace_socket_towards(index, same, target).is_err() {
+                self.port.replace_socket(index, any)?;
+            }
             self.forget(idle);
             idle
         } else {

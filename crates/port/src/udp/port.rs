@@ -8,11 +8,12 @@ use fairway_wire::Ecn;
 
 use crate::limits::{SEGMENTS_MAX, SEGMENTS_MAX_OLD};
 use crate::memory::RawSlice;
+use crate::udp::address::Address;
 use crate::udp::control::{Control, ecn_bits};
 use crate::udp::counters::PortCounters;
 use crate::udp::send::SingleFile;
 use crate::udp::sys::{
-    bound_socket, empty_message, get, local_address, route_mtu, send_message, set,
+    bound_socket, empty_message, get, local_address, route_mtu, send_message, set, shared_socket,
 };
 use crate::udp::train::Train;
 use crate::udp::waiter::Waiter;
@@ -113,12 +114,44 @@ impl UdpPort {
         Ok(self.sockets.len() - 1)
     }
 
+    /// Opens one more socket, that hears nobody but `remote` and sends to nobody else. Such sockets
+    /// may share a local address. Its index.
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`].
+    pub fn add_socket_towards(
+        &mut self,
+        address: SocketAddr,
+        remote: SocketAddr,
+    ) -> io::Result<usize> {
+        let (socket, bound) = self.open_with(address, |address| shared_socket(address, remote))?;
+        self.sockets.push(socket);
+        self.addresses.push(bound);
+        Ok(self.sockets.len() - 1)
+    }
+
     /// Closes socket `index` and opens another one in its place.
     ///
     /// # Errors
     /// As [`UdpPort::bind`]; the old socket is then still there.
     pub fn replace_socket(&mut self, index: usize, address: SocketAddr) -> io::Result<()> {
         let (socket, bound) = self.open(address)?;
+        self.sockets[index] = socket;
+        self.addresses[index] = bound;
+        Ok(())
+    }
+
+    /// As [`UdpPort::replace_socket`], with one as of [`UdpPort::add_socket_towards`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`]; the old socket is then still there.
+    pub fn replace_socket_towards(
+        &mut self,
+        index: usize,
+        address: SocketAddr,
+        remote: SocketAddr,
+    ) -> io::Result<()> {
+        let (socket, bound) = self.open_with(address, |address| shared_socket(address, remote))?;
         self.sockets[index] = socket;
         self.addresses[index] = bound;
         Ok(())
@@ -185,7 +218,15 @@ impl UdpPort {
     }
 
     fn open(&mut self, address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
-        let socket = bound_socket(&address.into()).map_err(|error| {
+        self.open_with(address, bound_socket)
+    }
+
+    fn open_with(
+        &mut self,
+        address: SocketAddr,
+        open: impl FnOnce(&Address) -> io::Result<OwnedFd>,
+    ) -> io::Result<(OwnedFd, SocketAddr)> {
+        let socket = open(&address.into()).map_err(|error| {
             io::Error::new(error.kind(), format!("can't open a UDP socket on {address}: {error}"))
         })?;
         self.configure(&socket, address.is_ipv6())?;

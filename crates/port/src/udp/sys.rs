@@ -13,6 +13,30 @@ pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 /// A non-blocking UDP socket of the family of `address`, bound to it.
 pub(super) fn bound_socket(address: &Address) -> io::Result<OwnedFd> {
+    let socket = free_socket(address)?;
+    bind(&socket, address)?;
+    Ok(socket)
+}
+
+/// A non-blocking UDP socket between `address`, which others of this kind may share, and `remote`.
+pub(super) fn shared_socket(address: &Address, remote: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = free_socket(address)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    bind(&socket, address)?;
+    let remote = Address::from(remote);
+    // SAFETY: the address is valid for its length.
+    check(unsafe { libc::connect(socket.as_raw_fd(), remote.as_ptr(), remote.len()) })?;
+    Ok(socket)
+}
+
+fn bind(socket: &OwnedFd, address: &Address) -> io::Result<()> {
+    // SAFETY: the address is valid for its length.
+    check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.len()) })?;
+    Ok(())
+}
+
+/// A non-blocking UDP socket of the family of `address`.
+fn free_socket(address: &Address) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no memory is passed; a result that is not -1 is a descriptor we now own.
     let socket = unsafe {
@@ -22,8 +46,6 @@ pub(super) fn bound_socket(address: &Address) -> io::Result<OwnedFd> {
     if address.is_ipv6() {
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
     }
-    // SAFETY: the address is valid for its length.
-    check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.len()) })?;
     Ok(socket)
 }
 

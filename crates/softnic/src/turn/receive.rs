@@ -9,7 +9,16 @@ use super::plan::{self, Last, Looked, Method, Targets};
 use crate::core::{Channels, Core};
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
-const BUDGET: usize = 256;
+pub(super) const BUDGET: usize = 256;
+
+/// Whether a lone small packet is answered before anything else is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Eagerness {
+    /// It is: somebody waits for the answer.
+    AnswerFirst,
+    /// It is not.
+    TakeAll,
+}
 
 /// Arrivals up to this many bytes are somebody's question or answer, and not part of a flood.
 const SMALL: usize = 1024;
@@ -42,11 +51,11 @@ pub(crate) struct Heard {
 }
 
 impl Core {
-    /// Takes in what has arrived; how many packets that were.
-    pub(super) fn receive(&mut self, now: Instant) -> usize {
-        self.io.choose_sockets();
+    /// Takes in what has arrived at sockets that are marked, up to about `budget` packets; how many
+    /// that were.
+    pub(super) fn receive(&mut self, now: Instant, budget: usize, eagerness: Eagerness) -> usize {
         let mut packets = 0;
-        while self.io.waiting != 0 && packets < BUDGET {
+        while self.io.waiting != 0 && packets < budget {
             // The hot socket first, then the others by number.
             let hot = self.io.waiting & 1 << self.io.hot;
             let socket =
@@ -58,8 +67,8 @@ impl Core {
                 continue;
             }
             self.io.note_hot(socket);
-            // A lone small packet is answered before anything else is looked for.
-            if took.packets == 1 && took.bytes < SMALL {
+            let small = took.packets == 1 && took.bytes < SMALL;
+            if small && eagerness == Eagerness::AnswerFirst {
                 self.io.waiting &= !(1 << socket);
                 break;
             }
