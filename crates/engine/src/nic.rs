@@ -433,7 +433,8 @@ impl Nic {
         self.feed();
         loop {
             let index = match self.turn {
-                Some(index) if self.turn_left > 0 => index,
+                // A chunk is not broken up: it leaves as one run.
+                Some(index) if self.turn_left > 0 || self.is_mid_chunk(index) => index,
                 other => {
                     if let Some(index) = other {
                         self.pass_turn(index);
@@ -584,6 +585,13 @@ impl Nic {
         match &self.entries.get(id.index())?.state {
             EntryState::Open(channel) if channel.id == id => Some(channel),
             _ => None,
+        }
+    }
+
+    fn is_mid_chunk(&self, index: u32) -> bool {
+        match &self.entries[index as usize].state {
+            EntryState::Open(channel) => channel.chunk.left > 0,
+            _ => false,
         }
     }
 

@@ -148,6 +148,9 @@ const OPEN_AGAIN: Duration = Duration::from_us(300);
 /// How often a packet is resent for nothing on average, at most.
 const SPURIOUS: u64 = 8;
 
+/// Packets resent at a time-out, on average over all of a run's: one of each path.
+const PER_TIMEOUT: u64 = 32;
+
 /// Virtual time between turns of an application after the healing, on average.
 const TICK_HEALED: Duration = Duration::from_us(200);
 
@@ -573,8 +576,9 @@ impl Storm {
     }
 
     /// What is sent is bounded by what had to be: every copy that was lost excuses another one;
-    /// beyond that, a packet is resent for nothing [`SPURIOUS`] times on average. Acknowledgements
-    /// answer packets and probes, at most two to one.
+    /// beyond that, a packet is resent for nothing [`SPURIOUS`] times on average, and a few are at
+    /// every time-out of a peer that sleeps. Acknowledgements answer packets and probes, at most
+    /// two to one.
     fn check_packets(&mut self) -> Result<(), String> {
         let faults = &self.world.adversary.faults;
         let at_fault = [
@@ -595,10 +599,11 @@ impl Storm {
             lost += all - counters.dropped(DropReason::Duplicate);
             sum.data_sent += counters.data_sent;
             sum.data_resent += counters.data_resent + counters.voids_sent;
+            sum.timeouts += counters.timeouts;
             sum.acks_sent += counters.acks_sent;
             sum.probes_sent += counters.probes_sent;
         }
-        let most = lost + SPURIOUS * sum.data_sent + 200;
+        let most = lost + SPURIOUS * sum.data_sent + PER_TIMEOUT * sum.timeouts + 200;
         if sum.data_resent > most {
             let resent = sum.data_resent;
             return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}"));

@@ -7,6 +7,7 @@
 mod acknowledge;
 mod audit;
 mod close;
+mod locate;
 mod loss;
 mod paths;
 mod receive;
@@ -116,6 +117,10 @@ pub(crate) struct Chunk {
     pub(crate) left: u32,
     /// It consists of small messages, which keep to a path of their own.
     pub(crate) small: bool,
+    /// Whose packets it carries, and whether they leave the address out: a run of equal packets
+    /// leaves as one, so that is settled once for each message in a chunk.
+    pub(crate) owner: u32,
+    pub(crate) learned: bool,
 }
 
 /// Round trips of the channel as a whole.
@@ -156,8 +161,6 @@ pub(crate) struct Channel {
     pub(crate) usable_paths: u32,
     pub(crate) chunk: Chunk,
     pub(crate) small_path: u8,
-    /// Bytes the message in turn may still send before the next one's turn.
-    pub(crate) turn_left: u32,
     pub(crate) policy: PolicySet,
     pub(crate) round_trip: RoundTrip,
     /// When the packet that was acknowledged last, by time of sending, had been sent.
@@ -225,7 +228,6 @@ impl Channel {
             usable_paths: config.paths,
             chunk: Chunk::default(),
             small_path: (id.0 % config.paths) as u8,
-            turn_left: 0,
             policy: config.policy,
             round_trip: RoundTrip::default(),
             newest_acknowledged: None,

@@ -511,57 +511,6 @@ impl Channel {
             shared.return_receive(jetty, receive);
         }
     }
-
-    /// Where the payload of `data`, or of the packet `ahead` packets later in its message, would
-    /// go, if it is certain that it has not come yet. Changes nothing.
-    pub(crate) fn locate(
-        &self,
-        shared: &Shared,
-        received: &Received,
-        ahead: u32,
-    ) -> Option<LocalRange> {
-        let fairway_wire::Packet::Data(data) = received.packet else { return None };
-        let arrived = |psn| {
-            !shared.is_planted(Canary::GuessOverArrived)
-                && self.tp.receive.has_arrived(psn, &shared.bitmap_blocks)
-        };
-        let index = data.index.checked_add(ahead)?;
-        let (start, length, progress) = if data.operation == Operation::ReadResponse {
-            let read = *self.reads.get(usize::from(data.slot))?;
-            let message = (read != NONE).then(|| &shared.messages[read])?;
-            // Transactions are counted by Jetty: both have to agree.
-            if message.transaction != data.transaction
-                || message.jetty != data.jetty
-                || message.outcome != Outcome::Open
-            {
-                return None;
-            }
-            (message.local, message.local.length, message.answer)
-        } else {
-            let slot = *self.arrivals.get(usize::from(data.slot))?;
-            let arrival = (slot != NONE).then(|| &shared.arrivals[slot])?;
-            let into_segment =
-                matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
-            if arrival.message != data.message
-                || arrival.refused
-                || (into_segment
-                    && !shared.segments.is_current(arrival.segment, arrival.segment_generation))
-            {
-                return None;
-            }
-            let segment = SegmentId(arrival.segment);
-            let start = LocalRange { segment, offset: arrival.offset, length: 0 };
-            (start, arrival.length, arrival.progress)
-        };
-        let from = u64::from(index) * u64::from(self.mtu);
-        let left = u64::from(length).checked_sub(from).filter(|&left| left > 0)?;
-        let open = progress.is_open(index, arrived) || shared.is_planted(Canary::GuessOverArrived);
-        open.then(|| LocalRange {
-            segment: start.segment,
-            offset: start.offset + from,
-            length: left.min(u64::from(self.mtu)) as u32,
-        })
-    }
 }
 
 /// What is kept of a message none of whose packets may go anywhere.

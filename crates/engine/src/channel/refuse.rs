@@ -128,7 +128,6 @@ impl Channel {
         if message.place == MessagePlace::Sending {
             message.place = MessagePlace::Unlisted;
             self.sending.unlink(&mut shared.messages, index);
-            self.turn_left = 0;
         }
     }
 

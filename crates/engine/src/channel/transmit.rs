@@ -13,8 +13,8 @@ use fairway_wire::{Access, Close, Data, Duration, Instant, Operation, Packet, Ps
 const HEADER_BYTES: u32 = 80;
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
 const LEARNED_SAVES: u64 = 20;
-/// What a message may send before another one's turn, in bytes.
-const TURN_BYTES: u32 = 64 * 1024;
+/// A chunk of small messages, in bytes.
+const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
 impl Channel {
     /// The next packet that goes before data: close, refusals, acknowledgement, probes.
@@ -148,11 +148,16 @@ impl Channel {
             flags: 0,
             ..Sent::UNUSED
         };
-        let last = self.advance_message(shared, index, bytes);
+        let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         let idle = last && self.sending.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
-        let message = shared.messages[index];
+        let mut message = shared.messages[index];
+        if self.chunk.owner != index {
+            self.chunk.owner = index;
+            self.chunk.learned = message.learned;
+        }
+        message.learned = self.chunk.learned;
         let ack_request = (idle && wants_news(&message)) || full || self.chunk.left == 0;
         let operation = operation_of(&message);
         if operation == Operation::Learned {
@@ -178,7 +183,7 @@ impl Channel {
     }
 
     /// Counts packet `next_index` of the message as sent; true if it was the last.
-    fn advance_message(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
+    fn advance_message(&mut self, shared: &mut Shared, index: u32) -> bool {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
             message.number = self.tp.next_message;
@@ -187,15 +192,11 @@ impl Channel {
         message.next_index += 1;
         message.outstanding += 1;
         let last = message.next_index == message.packets;
-        if self.turn_left == 0 {
-            self.turn_left = TURN_BYTES;
-        }
-        self.turn_left = self.turn_left.saturating_sub(bytes);
         if last {
             message.place = MessagePlace::Unlisted;
             self.sending.unlink(&mut shared.messages, index);
-            self.turn_left = 0;
-        } else if self.turn_left == 0 && self.sending.head != self.sending.tail {
+        } else if self.chunk.left == 0 && self.sending.head != self.sending.tail {
+            // A chunk is a message's turn.
             self.sending.unlink(&mut shared.messages, index);
             self.sending.push_back(&mut shared.messages, index);
         }
@@ -215,9 +216,13 @@ impl Channel {
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if self.chunk.left == 0 || self.chunk.small != small || stale {
             let remaining = message.remaining(self.mtu) + u64::from(HEADER_BYTES);
-            let size =
-                if small { TURN_BYTES } else { self.policy.congestion.chunk_bytes(remaining) };
+            let size = if small {
+                SMALL_CHUNK_BYTES
+            } else {
+                self.policy.congestion.chunk_bytes(remaining)
+            };
             self.chunk.small = small;
+            self.chunk.owner = NONE;
             self.chunk.path = if small {
                 self.path_for_small(shared, now)
             } else {

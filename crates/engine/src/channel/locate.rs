@@ -1,0 +1,83 @@
+//! Where payload would go, before its packet has been taken in.
+
+use super::Channel;
+use crate::api::{LocalRange, Received, Rights, SegmentId};
+use crate::arrival::ArrivalKind;
+use crate::canary::Canary;
+use crate::message::{Outcome, Progress};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::{Data, Operation};
+
+/// Of a message: where it starts, its length, and which of its packets have come (`None`: none).
+type Whereabouts = (LocalRange, u32, Option<Progress>);
+
+impl Channel {
+    /// Whereabouts of the message of a WRITE or SEND packet, as far as they are certain.
+    fn locate_message(&self, shared: &Shared, data: &Data, ahead: u32) -> Option<Whereabouts> {
+        let multi = data.index > 0 || !data.last;
+        let slot = if multi { *self.arrivals.get(usize::from(data.slot))? } else { NONE };
+        if slot != NONE && shared.arrivals[slot].message == data.message {
+            let arrival = &shared.arrivals[slot];
+            let into_segment =
+                matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
+            let revoked = into_segment
+                && !shared.segments.is_current(arrival.segment, arrival.segment_generation);
+            let start = LocalRange {
+                segment: SegmentId(arrival.segment),
+                offset: arrival.offset,
+                length: 0,
+            };
+            let found = (start, arrival.length, Some(arrival.progress));
+            return (!arrival.refused && !revoked).then_some(found);
+        }
+        // Of a message that is not known nothing has come, unless all of it has: so it is open if
+        // this packet has not come. A message of one packet has no further ones.
+        let Operation::Write { access } = data.operation else { return None };
+        if self.tp.receive.has_arrived(data.psn, &shared.bitmap_blocks) || (!multi && ahead > 0) {
+            return None;
+        }
+        let (_, offset) = shared.segments.check(&access, Rights::WRITE).ok()?;
+        let segment = SegmentId(access.token_id.value());
+        Some((LocalRange { segment, offset, length: 0 }, access.length, None))
+    }
+
+    /// Where the payload of `data`, or of the packet `ahead` packets later in its message, would
+    /// go, if it is certain that it has not come yet. Changes nothing.
+    pub(crate) fn locate(
+        &self,
+        shared: &Shared,
+        received: &Received,
+        ahead: u32,
+    ) -> Option<LocalRange> {
+        let fairway_wire::Packet::Data(data) = received.packet else { return None };
+        let arrived = |psn| {
+            !shared.is_planted(Canary::GuessOverArrived)
+                && self.tp.receive.has_arrived(psn, &shared.bitmap_blocks)
+        };
+        let index = data.index.checked_add(ahead)?;
+        let (start, length, progress) = if data.operation == Operation::ReadResponse {
+            let read = *self.reads.get(usize::from(data.slot))?;
+            let message = (read != NONE).then(|| &shared.messages[read])?;
+            // Transactions are counted by Jetty: both have to agree.
+            if message.transaction != data.transaction
+                || message.jetty != data.jetty
+                || message.outcome != Outcome::Open
+            {
+                return None;
+            }
+            (message.local, message.local.length, Some(message.answer))
+        } else {
+            self.locate_message(shared, &data, ahead)?
+        };
+        let from = u64::from(index) * u64::from(self.mtu);
+        let left = u64::from(length).checked_sub(from).filter(|&left| left > 0)?;
+        let open = progress.is_none_or(|progress| progress.is_open(index, arrived))
+            || shared.is_planted(Canary::GuessOverArrived);
+        open.then(|| LocalRange {
+            segment: start.segment,
+            offset: start.offset + from,
+            length: left.min(u64::from(self.mtu)) as u32,
+        })
+    }
+}
