@@ -55,7 +55,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Bytes in the largest unit that divides them.
 pub(crate) fn show_size(bytes: u64) -> String {
-    let unit = UNITS.iter().rev().find(|(_, shift)| bytes > 0 && bytes % (1 << shift) == 0);
+    let unit = UNITS.iter().rev().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     match unit {
         Some((letter, shift)) => format!("{}{letter}", bytes >> shift),
         None => bytes.to_string(),

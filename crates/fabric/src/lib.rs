@@ -8,8 +8,8 @@
 //! **May import:** `engine` (and through it `wire` and `policy`).
 //!
 //! **Invariants.** The protocol is the engine's: nothing of it is written again here. The same
-//! seed gives the same events, bit for bit, on every machine. No clock, no threads, no files, no
-//! sockets.
+//! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no
+//! files and no sockets; [`sweep`] runs many worlds on several threads.
 //!
 //! **How to test:** `cargo test -p fairway-fabric`; with the feature `canary`, bugs are planted
 //! and have to be caught. `cargo run --release -p xtask -- storm --seeds 0..10000` for more seeds.
@@ -22,10 +22,12 @@ mod oracles;
 mod plan;
 mod random;
 pub mod storm;
+mod sweep;
 mod trace;
 mod workload;
 mod world;
 
 pub use adversary::{Adversary, Fault, Outage, Weather};
 pub use random::Random;
+pub use sweep::{sweep, threads};
 pub use trace::Trace;

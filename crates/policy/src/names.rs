@@ -329,7 +329,7 @@ fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 
 /// `value` in the largest of `units` that gives a whole number.
 fn write_quantity(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let fits = |(_, factor): &&(&str, u64)| value > 0 && value % factor == 0;
+    let fits = |(_, factor): &&(&str, u64)| value > 0 && value.is_multiple_of(*factor);
     let (unit, factor) = units.iter().find(fits).or(units.last()).unwrap_or(&("", 1));
     write!(f, "{}{unit}", value / factor)
 }

@@ -101,7 +101,7 @@ fn data(psn: u32, operation: Operation) -> Packet {
         jetty: JettyId::new(5),
         transaction: psn as u16,
         slot: 1,
-        ack_request: psn % 16 == 0,
+        ack_request: psn.is_multiple_of(16),
         retry: false,
         last: psn % 64 == 63,
         operation,

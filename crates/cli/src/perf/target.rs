@@ -139,15 +139,14 @@ impl<'a> Session<'a> {
                 }
             }
             turn = turn.wrapping_add(1);
-            if !passive && turn % MAIL_EVERY != 0 {
+            if !passive && !turn.is_multiple_of(MAIL_EVERY) {
                 continue;
             }
-            if let Some(mail) = self.mailbox.poll()? {
-                if self.handle(&mail)? {
+            if let Some(mail) = self.mailbox.poll()?
+                && self.handle(&mail)? {
                     return Ok(());
                 }
-            }
-            if turn % 4096 == 0 && (!self.peer.is_alive() || process::stopping()) {
+            if turn.is_multiple_of(4096) && (!self.peer.is_alive() || process::stopping()) {
                 return Err(Failure::failed("the client has gone before the end"));
             }
         }
@@ -309,7 +308,7 @@ fn check(run: &Run) -> Result<u32, Failure> {
     if run.size == 0 || run.slots == 0 || run.depth == 0 || run.depth > run.slots {
         return wrong("the client asks for no operations: give it a size and a depth".into());
     }
-    if run.slots > SLOTS_MAX || run.block < 8 || run.block > 4096 || run.block % 8 != 0 {
+    if run.slots > SLOTS_MAX || run.block < 8 || run.block > 4096 || !run.block.is_multiple_of(8) {
         return wrong(format!("the client asks for {} slots: use fewer", run.slots));
     }
     // Messages of a burst may all be here before the application has looked at the first.

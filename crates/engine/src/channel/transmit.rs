@@ -28,12 +28,11 @@ impl Channel {
         if self.state != ChannelState::Open {
             return None;
         }
-        if self.owed.naks > 0 {
-            if let Some(nak) = self.take_nak(shared) {
+        if self.owed.naks > 0
+            && let Some(nak) = self.take_nak(shared) {
                 let path = self.owed.path;
                 return Some(self.bare(shared, path, Packet::Nak(nak)));
             }
-        }
         if self.owed.due {
             let ack = self.take_ack(shared, now, false);
             let path = self.owed.path;

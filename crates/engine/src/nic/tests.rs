@@ -166,7 +166,7 @@ fn every_operation_completes_under_heavy_loss() {
         pair.post(6, Work::Read { remote }, 0);
         pair.post(7, Work::Write { remote }, 0);
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next() % 4 == 0);
+        pair.settle(|_, _| random.next().is_multiple_of(4));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let ids: Vec<u64> = done.iter().map(|completion| completion.id).collect();
@@ -207,7 +207,7 @@ fn refusals_say_why_and_nothing_is_placed() {
         pair.post(id as u64, *work, *length);
     }
     let mut random = Random::new(3);
-    pair.settle(|_, _| random.next() % 3 == 0);
+    pair.settle(|_, _| random.next().is_multiple_of(3));
     let mut done = pair.completions(0);
     done.sort_by_key(|completion| completion.id);
     assert_eq!(done.len(), cases.len());

@@ -45,7 +45,7 @@ fn run(seed: u64, window: u32, spread: u64, pool_blocks: u32) -> u64 {
             result => assert_eq!(result, expected, "seed {seed}, distance {distance}"),
         }
         if expected.is_ok() {
-            if random.next() % 8 == 0 {
+            if random.next().is_multiple_of(8) {
                 real.withdraw(psn, &mut pool);
                 continue;
             }

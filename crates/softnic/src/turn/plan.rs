@@ -56,7 +56,7 @@ impl Chunk {
 
     /// A run broke off in front of packet `index` of its message.
     fn broke_off(&mut self, index: u32) {
-        if self.packets > 1 && index % self.packets == 0 {
+        if self.packets > 1 && index.is_multiple_of(self.packets) {
             self.trust = (self.trust + 1).min(Self::TRUST_MAX);
         } else if self.trust > 0 {
             self.trust -= 1;

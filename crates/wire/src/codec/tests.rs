@@ -73,7 +73,7 @@ proptest! {
         let payload_len = payload_for(&packet, payload);
         let bytes = encoded(&route, &packet, payload_len);
         prop_assert_eq!(bytes.len(), header_len(&packet));
-        prop_assert!(bytes.len() % 4 == 0 && bytes.len() <= MAX_HEADER);
+        prop_assert!(bytes.len().is_multiple_of(4) && bytes.len() <= MAX_HEADER);
         let expected = Ok(Decoded::Packet { route, packet, header_len: bytes.len() });
         prop_assert_eq!(decode(&bytes, bytes.len() + payload_len), expected);
         // Payload bytes behind the headers make no difference.

@@ -1,0 +1,61 @@
+//! Many seeds on several threads: each world is single-threaded, and results come in the order of
+//! the seeds whatever the threads do.
+
+use crate::storm::{Failure, Options, Report, run};
+use fairway_engine::Canary;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+/// Seeds a thread takes at a time.
+const BATCH: u64 = 8;
+
+/// Runs the storm of every seed of a range and hands each outcome to `each`, in order. Stops early
+/// when `each` gives false.
+pub fn sweep(
+    seeds: Range<u64>,
+    threads: usize,
+    canary: Option<Canary>,
+    mut each: impl FnMut(Result<Report, Failure>) -> bool,
+) {
+    let next = AtomicU64::new(seeds.start);
+    let next = &next;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(1024);
+        for _ in 0..threads.max(1) {
+            let (sender, end) = (sender.clone(), seeds.end);
+            scope.spawn(move || {
+                loop {
+                    let first = next.fetch_add(BATCH, Ordering::Relaxed);
+                    if first >= end {
+                        return;
+                    }
+                    for seed in first..(first + BATCH).min(end) {
+                        let outcome = run(seed, Options { trace: None, canary });
+                        if sender.send((seed, outcome)).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut early = std::collections::BTreeMap::new();
+        let mut due = seeds.start;
+        for (seed, outcome) in receiver {
+            early.insert(seed, outcome);
+            while let Some(outcome) = early.remove(&due) {
+                due += 1;
+                if !each(outcome) {
+                    next.store(seeds.end, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// Threads to use if nobody says.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
