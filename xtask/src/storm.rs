@@ -1,17 +1,16 @@
-//! `storm`: the randomized whole-system test, for as many seeds as one likes.
+//! `storm` and `canaries`: the randomized whole-system test, for as many seeds as one likes.
 //!
 //! ```text
-//! storm --seeds A..B [--threads N]            run a range of seeds; stop at the first that fails
+//! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails
 //! storm --seed N [--trace] [--trace-file F]   run one seed, telling everything that happens
-//! storm canaries                              plant every bug there is; each has to be caught
+//! canaries                                    plant every bug there is; each has to be caught
 //! ```
 
-use fairway_engine::Canary;
+use fairway_fabric::engine::{Canary, DropReason};
 use fairway_fabric::storm::{self, Options, Report};
 use fairway_fabric::{Fault, sweep, threads};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::Range;
-use std::process::ExitCode;
 use std::time::Instant;
 
 /// What to do.
@@ -19,35 +18,29 @@ use std::time::Instant;
 enum Order {
     Range { seeds: Range<u64>, threads: usize },
     One { seed: u64, trace: bool, file: Option<String> },
-    Canaries,
 }
 
-const USAGE: &str = "usage: storm --seeds A..B [--threads N] | storm --seed N [--trace] \
-                     [--trace-file FILE] | storm canaries";
+const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] | storm --seed N [--trace] \
+                     [--trace-file FILE]";
+/// The seeds if none are given.
+const SEEDS: Range<u64> = 0..20_000;
 /// Seeds between two lines of progress.
 const PROGRESS: u64 = 5_000;
 /// Seeds a canary gets to be caught in.
 const CANARY_SEEDS: u64 = 1_000;
 
-/// Runs the command with the arguments that follow `storm`.
-pub fn command(arguments: &[String]) -> ExitCode {
-    let Some(order) = parse(arguments) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    };
-    let fine = match order {
+/// Runs `storm` with the arguments that follow it. The error of a failing seed ends with the
+/// command that replays it.
+pub fn run(arguments: &[String]) -> io::Result<()> {
+    match parse(arguments).ok_or_else(|| io::Error::other(USAGE))? {
         Order::Range { seeds, threads } => range(seeds, threads),
         Order::One { seed, trace, file } => one(seed, trace, file),
-        Order::Canaries => canaries(),
-    };
-    if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }
 
 fn parse(arguments: &[String]) -> Option<Order> {
-    if arguments == ["canaries"] {
-        return Some(Order::Canaries);
-    }
-    let (mut seeds, mut seed, mut count, mut trace, mut file) = (None, None, threads(), false, None);
+    let (mut seeds, mut seed, mut count, mut trace, mut file) =
+        (None, None, threads(), false, None);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -63,20 +56,20 @@ fn parse(arguments: &[String]) -> Option<Order> {
         }
     }
     match (seeds, seed) {
-        (Some(seeds), None) if !trace && file.is_none() => {
-            Some(Order::Range { seeds, threads: count })
+        (seeds, None) if !trace && file.is_none() => {
+            Some(Order::Range { seeds: seeds.unwrap_or(SEEDS), threads: count })
         }
         (None, Some(seed)) => Some(Order::One { seed, trace, file }),
         _ => None,
     }
 }
 
-fn range(seeds: Range<u64>, threads: usize) -> bool {
+fn range(seeds: Range<u64>, threads: usize) -> io::Result<()> {
     println!("storm seeds {}..{} on {threads} threads", seeds.start, seeds.end);
     let start = Instant::now();
     let mut sums: Option<Report> = None;
     let mut done = 0;
-    let mut fine = true;
+    let mut failed = None;
     sweep(seeds, threads, None, |outcome| match outcome {
         Ok(report) => {
             done += 1;
@@ -87,18 +80,18 @@ fn range(seeds: Range<u64>, threads: usize) -> bool {
             true
         }
         Err(failure) => {
-            println!("{failure}");
-            fine = false;
+            failed = Some(failure);
             false
         }
     });
-    if fine {
-        println!("{done} seeds passed in {:.1?}", start.elapsed());
-        if let Some(sums) = &sums {
-            summary(sums);
-        }
+    if let Some(failure) = failed {
+        return Err(io::Error::other(failure));
     }
-    fine
+    println!("{done} seeds passed in {:.1?}", start.elapsed());
+    if let Some(sums) = &sums {
+        summary(sums);
+    }
+    Ok(())
 }
 
 fn add(sums: &mut Option<Report>, report: Report) {
@@ -131,7 +124,7 @@ fn summary(report: &Report) {
     for (fault, count) in Fault::ALL.iter().zip(report.faults) {
         println!("  fault  {:<20} {count}", format!("{fault:?}"));
     }
-    for (reason, count) in fairway_engine::DropReason::ALL.iter().zip(report.drops) {
+    for (reason, count) in DropReason::ALL.iter().zip(report.drops) {
         println!("  drop   {:<20} {count}", format!("{reason:?}"));
     }
     for (status, count) in storm::STATUSES.iter().zip(report.statuses) {
@@ -139,56 +132,47 @@ fn summary(report: &Report) {
     }
 }
 
-fn one(seed: u64, trace: bool, file: Option<String>) -> bool {
+fn one(seed: u64, trace: bool, file: Option<String>) -> io::Result<()> {
     println!("storm seed {seed}");
-    let sink: Option<Box<dyn Write>> = match (file, trace) {
-        (Some(name), _) => match std::fs::File::create(&name) {
-            Ok(file) => Some(Box::new(BufWriter::new(file))),
-            Err(error) => {
-                eprintln!("cannot write the trace to {name}: {error}");
-                return false;
-            }
-        },
-        (None, true) => Some(Box::new(BufWriter::new(std::io::stdout()))),
-        (None, false) => None,
+    let sink: Option<Box<dyn Write>> = match file {
+        Some(name) => Some(Box::new(BufWriter::new(std::fs::File::create(name)?))),
+        None if trace => Some(Box::new(BufWriter::new(io::stdout()))),
+        None => None,
     };
-    match storm::run(seed, Options { trace: sink, canary: None }) {
-        Ok(report) => {
-            summary(&report);
-            true
-        }
-        Err(failure) => {
-            println!("{failure}");
-            false
-        }
-    }
+    let report =
+        storm::run(seed, Options { trace: sink, canary: None }).map_err(io::Error::other)?;
+    summary(&report);
+    Ok(())
 }
 
-fn canaries() -> bool {
-    let hook = std::panic::take_hook();
+/// Plants each bug in turn, and demands that some seed fails.
+pub fn canaries() -> io::Result<()> {
+    if !cfg!(feature = "canary") {
+        return Err(io::Error::other("build with `--features canary` to have bugs to plant"));
+    }
     // A canary may trip an assertion of the engine as well: that is a catch, not a crash.
+    let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let mut fine = true;
+    let mut free = Vec::new();
     for canary in Canary::ALL {
         let mut caught = None;
         sweep(0..CANARY_SEEDS, threads(), Some(canary), |outcome| {
             caught = outcome.err();
             caught.is_none()
         });
-        match caught {
-            Some(failure) => {
-                let first = failure.message.lines().next().unwrap_or_default();
-                let text: String = first.chars().take(100).collect();
-                println!("{canary:?}: caught by seed {}: {text}", failure.seed);
-            }
-            None => {
-                println!("{canary:?}: NOT CAUGHT in {CANARY_SEEDS} seeds");
-                fine = false;
-            }
-        }
+        let Some(failure) = caught else {
+            free.push(canary);
+            continue;
+        };
+        let first = failure.message.lines().next().unwrap_or_default();
+        let text: String = first.chars().take(100).collect();
+        println!("{canary:?}: caught by seed {}: {text}", failure.seed);
     }
     std::panic::set_hook(hook);
-    fine
+    match free.as_slice() {
+        [] => Ok(()),
+        free => Err(io::Error::other(format!("not caught by {CANARY_SEEDS} seeds: {free:?}"))),
+    }
 }
 
 #[cfg(test)]
@@ -201,7 +185,8 @@ mod tests {
             let words: Vec<String> = text.split_whitespace().map(String::from).collect();
             parse(&words)
         };
-        assert_eq!(parse("canaries"), Some(Order::Canaries));
+        let default = Order::Range { seeds: SEEDS, threads: threads() };
+        assert_eq!(parse(""), Some(default));
         assert_eq!(
             parse("--seeds 3..9 --threads 2"),
             Some(Order::Range { seeds: 3..9, threads: 2 })
@@ -211,7 +196,8 @@ mod tests {
             parse("--seed 7 --trace --trace-file f"),
             Some(Order::One { seed: 7, trace: true, file })
         );
-        for wrong in ["", "--seed", "--seeds 1", "--seed x", "--seeds 1..2 --trace", "other"] {
+        for wrong in ["--trace", "--seed", "--seeds 1", "--seed x", "--seeds 1..2 --trace", "other"]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

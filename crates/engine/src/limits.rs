@@ -17,6 +17,7 @@ pub struct Limits {
     /// Entries of all completion queues together.
     pub completions: u32,
     /// Messages being sent (operations in flight, and responses to reads), all channels together.
+    /// Operations leave `read_slots` per open channel, but at most half, to the responses.
     pub messages: u32,
     /// Posted receives, all Jetties together.
     pub receives: u32,

@@ -51,6 +51,7 @@ pub struct Nic {
     turn: Option<u32>,
     /// Bytes it may still send in this turn.
     turn_left: u32,
+    open_channels: u32,
 }
 
 /// What a channel may send before another one's turn, in bytes.
@@ -100,6 +101,7 @@ impl Nic {
             next_entry: 0,
             turn: None,
             turn_left: 0,
+            open_channels: 0,
         }
     }
 
@@ -266,6 +268,7 @@ impl Nic {
         let at = now + self.shared.profile.keep_alive;
         channel.arm(&mut self.shared, Timer::KeepAlive, at);
         self.entries[id.index()].state = EntryState::Open(channel);
+        self.open_channels += 1;
         Ok(())
     }
 
@@ -297,12 +300,13 @@ impl Nic {
             Some(false) => return Err(PostError::OutOfBounds),
             Some(true) => {}
         }
+        let kept = self.kept_for_answers();
         let (shared, channel) = self.open(request.channel).ok_or(PostError::NoChannel)?;
         if channel.state != ChannelState::Open {
             return Err(PostError::NoChannel);
         }
         let endpoint = *shared.ready_jetty(jetty).ok_or(PostError::NoJetty)?;
-        if shared.messages.is_exhausted() {
+        if shared.messages.capacity() - shared.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);
         }
         if !shared.queue(endpoint.send_queue).reserve() {
@@ -536,7 +540,8 @@ impl Nic {
 
     /// Room still free for operations, all channels together.
     pub fn messages_free(&self) -> u32 {
-        self.shared.messages.capacity() - self.shared.messages.in_use()
+        let free = self.shared.messages.capacity() - self.shared.messages.in_use();
+        free.saturating_sub(self.kept_for_answers())
     }
 
     /// Plants a bug. Does nothing unless the crate was built with the feature `canary`.
@@ -614,8 +619,18 @@ impl Nic {
         }
     }
 
+    /// Records that our own operations leave free, so that the reads of every peer can be
+    /// answered: two NICs full of reads would wait for each other for ever.
+    fn kept_for_answers(&self) -> u32 {
+        let wanted = self.open_channels.saturating_mul(self.shared.limits.read_slots);
+        wanted.min(self.shared.messages.capacity() / 2)
+    }
+
     fn free_entry(&mut self, index: usize) {
         let entry = &mut self.entries[index];
+        if matches!(entry.state, EntryState::Open(_)) {
+            self.open_channels -= 1;
+        }
         entry.state = EntryState::Free;
         entry.generation = entry.generation.checked_add(1).unwrap_or(1);
         let index = index as u32;

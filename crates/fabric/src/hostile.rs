@@ -39,10 +39,8 @@ fn stranger(world: &mut World, node: usize, random: &mut Random) {
     let open: Vec<_> = world.nodes[node].channels.iter().flatten().collect();
     let Some(note) = open.get(random.below(open.len().max(1) as u64) as usize) else { return };
     let source = Cna::new(random.number() as u32);
-    let known = world
-        .nodes
-        .iter()
-        .any(|node| node.nic.as_ref().is_some_and(|nic| nic.address() == source));
+    let known =
+        world.nodes.iter().any(|node| node.nic.as_ref().is_some_and(|nic| nic.address() == source));
     if known {
         return;
     }

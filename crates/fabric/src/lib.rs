@@ -16,8 +16,11 @@
 #![forbid(unsafe_code)]
 
 mod adversary;
+mod application;
+mod bounds;
 mod hostile;
 mod memory;
+mod node;
 mod oracles;
 mod plan;
 mod random;
@@ -26,6 +29,8 @@ mod sweep;
 mod trace;
 mod workload;
 mod world;
+
+pub use fairway_engine as engine;
 
 pub use adversary::{Adversary, Fault, Outage, Weather};
 pub use random::Random;

@@ -162,7 +162,12 @@ impl Model {
     }
 
     /// A Jetty is gone, and the receives posted to it: gives their buffers.
-    pub(crate) fn destroys(&mut self, world: &mut World, node: usize, jetty: JettyId) -> Vec<Place> {
+    pub(crate) fn destroys(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        jetty: JettyId,
+    ) -> Vec<Place> {
         self.destroyed.insert((node, jetty), ());
         let mut buffers = Vec::new();
         for receive in &mut self.receives {
@@ -246,7 +251,12 @@ impl Model {
         outcome.map_err(|why| format!("node {node}: {why}: {completion:?}"))
     }
 
-    fn completed(&mut self, world: &mut World, node: usize, done: &Completion) -> Result<(), String> {
+    fn completed(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        done: &Completion,
+    ) -> Result<(), String> {
         let life = (node, world.nodes[node].incarnation);
         let Some(operation) = self.operations.get(done.id as usize).copied() else {
             return Err(String::from("completion of what was never posted"));
@@ -308,12 +318,7 @@ impl Model {
         }
     }
 
-    fn failed(
-        &mut self,
-        world: &mut World,
-        id: usize,
-        status: Status,
-    ) -> Result<(), String> {
+    fn failed(&mut self, world: &mut World, id: usize, status: Status) -> Result<(), String> {
         let operation = self.operations[id];
         let (life, target) = (operation.life, operation.target_life.0);
         let withdrawn = operation.remote.is_some_and(|(key, _)| {
@@ -350,7 +355,12 @@ impl Model {
         Ok(())
     }
 
-    fn received(&mut self, world: &mut World, node: usize, done: &Completion) -> Result<(), String> {
+    fn received(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        done: &Completion,
+    ) -> Result<(), String> {
         let life = (node, world.nodes[node].incarnation);
         let id = (done.id & !RECEIVE) as usize;
         let Some(receive) = self.receives.get(id).copied() else {

@@ -1,11 +1,9 @@
 //! What a seed draws before anything happens.
 
 use crate::adversary::{Outage, Weather};
+use crate::node::Knobs;
 use crate::random::Random;
-use crate::world::Knobs;
-use fairway_engine::policy::{
-    CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters,
-};
+use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{Limits, Profile};
 
@@ -58,13 +56,15 @@ impl Plan {
         let nodes = random.pick(&[2, 2, 2, 2, 3, 3, 4, 5, 8]);
         let links = draw_links(&mut random, nodes);
         let span = Duration::from_us(random.pick(&[500, 2_000, 5_000, 20_000]));
-        let same = random.chance(500);
-        let mut limits: Vec<Limits> = (0..nodes).map(|_| draw_limits(&mut random, nodes)).collect();
-        let mut profiles: Vec<Profile> = (0..nodes).map(|_| draw_profile(&mut random)).collect();
-        if same {
-            limits = vec![limits[0]; nodes];
-            profiles = vec![profiles[0]; nodes];
-        }
+        // What a node needs to make progress depends on how many channels it has.
+        let busy = |node: usize| links.iter().filter(|link| link.nodes.contains(&node)).count();
+        let most = (0..nodes).map(busy).max().unwrap_or(1);
+        let (limits, profiles) = if random.chance(500) {
+            (vec![draw_limits(&mut random, most); nodes], vec![draw_profile(&mut random); nodes])
+        } else {
+            let limits = (0..nodes).map(|node| draw_limits(&mut random, busy(node))).collect();
+            (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
+        };
         let weather = draw_weather(&mut Random::fork(seed, 2));
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
@@ -76,7 +76,11 @@ impl Plan {
             weather,
             span,
             operations,
-            bytes_max: if nodes > 4 { 8_000 } else { random.pick(&[2_000, 8_000, 16_000, 100_000]) },
+            bytes_max: if nodes > 4 {
+                8_000
+            } else {
+                random.pick(&[2_000, 8_000, 16_000, 100_000])
+            },
             packets_max: random.pick(&[1, 4, 30, 300]),
             jetties: random.range(1, 4) as u32,
             wrong: sometimes(random, 400, &[20, 100, 300]),
@@ -165,13 +169,13 @@ fn draw_policies(random: &mut Random) -> PolicySpec {
 }
 
 /// The fewest records of each pool with which the engine promises to make progress.
-fn draw_limits(random: &mut Random, nodes: usize) -> Limits {
+fn draw_limits(random: &mut Random, open: usize) -> Limits {
     let channels = 96;
-    let open = nodes as u64 + 2;
+    let open = open as u64;
     let window = random.pick(&[128, 128, 256, 512, 1024, 4096]);
     let message_slots = random.pick(&[1, 1, 2, 3, 8, 64]);
     let read_slots = random.pick(&[1, 1, 2, 4, 16]);
-    let arrivals = open * (u64::from(message_slots) + 2);
+    let arrivals = open * u64::from(message_slots) + 1;
     let mut limits = Limits {
         channels,
         jetties: 16,
@@ -195,14 +199,14 @@ fn draw_limits(random: &mut Random, nodes: usize) -> Limits {
     if random.chance(150) {
         limits.bitmap_blocks = random.below(12) as u32;
     }
-    if random.chance(150) {
-        limits.arrivals = (arrivals + random.below(4)) as u32;
+    if random.chance(250) {
+        limits.arrivals = (arrivals + random.below(3)) as u32;
     }
     if random.chance(150) {
         limits.withheld = random.range(2, 40) as u32;
     }
     if random.chance(150) {
-        limits.messages = (open * 4 * u64::from(read_slots) + random.range(4, 40)) as u32;
+        limits.messages = (2 * open * u64::from(read_slots) + random.below(20)) as u32;
     }
     limits
 }
@@ -291,13 +295,21 @@ fn draw_mishaps(
         let at = Instant::from_ps(random.below(span.as_ps()) + 1);
         let short = random.chance(700);
         let most = if short { span } else { profiles[node].peer_dead.times(2) };
-        mishaps.push(Mishap::Pause { node, at, span: Duration::from_ps(random.below(most.as_ps())) });
+        mishaps.push(Mishap::Pause {
+            node,
+            at,
+            span: Duration::from_ps(random.below(most.as_ps())),
+        });
     }
     let crashes = if random.chance(200) { random.range(1, 2) } else { 0 };
     for _ in 0..crashes {
         let node = random.below(nodes as u64) as usize;
         let at = Instant::from_ps(random.below(span.as_ps()) + 1);
-        mishaps.push(Mishap::Crash { node, at, span: Duration::from_ps(random.below(span.as_ps())) });
+        mishaps.push(Mishap::Crash {
+            node,
+            at,
+            span: Duration::from_ps(random.below(span.as_ps())),
+        });
     }
     mishaps
 }

@@ -67,7 +67,9 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
 fn data_summary(data: &Data, payload: u32) -> String {
     let operation = match data.operation {
         Operation::Write { access } => format!("WRITE {} bytes", { access.length }),
-        Operation::WriteImmediate { access, .. } => format!("WRITE_IMM {} bytes", { access.length }),
+        Operation::WriteImmediate { access, .. } => {
+            format!("WRITE_IMM {} bytes", { access.length })
+        }
         Operation::Send { length, target } => format!("SEND {length} bytes to {}", target.value()),
         Operation::SendImmediate { length, target, .. } => {
             format!("SEND_IMM {length} bytes to {}", target.value())

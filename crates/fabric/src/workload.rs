@@ -1,71 +1,16 @@
 //! What the applications do: a seed draws operations, receives, and the odd rough handling.
 
 use crate::adversary::Fault;
-use crate::oracles::{Kind, Life, Model, Operation, Place, Receive, State, Statuses};
+use crate::application::{Application, Connection, Jetty, Role, Segment};
+use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::World;
-use fairway_engine::wire::{Instant, JettyId, Psn, TokenId};
+use fairway_engine::wire::{JettyId, Psn, TokenId};
 use fairway_engine::{
     ChannelConfig, ChannelId, JettyConfig, LocalRange, PostError, ReceiveRequest, RemoteRange,
-    Rights, SegmentId, SegmentRequest, SetupError, Status, Work, WorkRequest,
+    Rights, SegmentRequest, SetupError, Status, Work, WorkRequest,
 };
-
-/// What a segment is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Read by peers and sent from; never changes.
-    Source,
-    /// Sent from; closed to peers.
-    Private,
-    /// Written by peers, who may not read it.
-    Target,
-    /// Written by peers, who may read it too.
-    Open,
-    /// Filled by our reads.
-    Landing,
-    /// Filled by sends of peers: receive buffers, and nothing else.
-    Inbox,
-}
-
-/// A segment as the application knows it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
-    pub(crate) key: usize,
-    pub(crate) id: SegmentId,
-    pub(crate) role: Role,
-    address: u64,
-    length: u64,
-    token: u32,
-}
-
-/// A Jetty as the application knows it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Jetty {
-    pub(crate) alive: bool,
-    /// Length of every receive buffer.
-    capacity: u32,
-    pub(crate) posted: u32,
-    /// Buffers that may be posted again.
-    buffers: Vec<Place>,
-}
-
-/// The application on one node.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Application {
-    pub(crate) segments: Vec<Segment>,
-    /// Deregistered, but not yet released: to be freed when the NIC says so.
-    pub(crate) leaving: Vec<Segment>,
-    pub(crate) jetties: Vec<Jetty>,
-    pub(crate) awake_since: Instant,
-}
-
-/// A channel between two nodes, through all its lives.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Connection {
-    pub(crate) ends: [Option<ChannelId>; 2],
-    pub(crate) reopening: bool,
-}
 
 /// All applications.
 #[derive(Debug)]
@@ -99,15 +44,16 @@ impl Workload {
 
     /// Gives a fresh NIC its queues, Jetties and memory.
     pub(crate) fn settle_in(&mut self, world: &mut World, plan: &Plan, node: usize) {
-        self.applications[node] =
-            Application { awake_since: world.now, ..Application::default() };
+        self.applications[node] = Application { awake_since: world.now, ..Application::default() };
         for _ in 0..2 {
             let depth = plan.limits[node].completions / 2;
             let nic = world.nic(node).expect("a node that just started");
             let queue = nic.create_completion_queue(depth).expect("room for two queues");
             world.nodes[node].queues.push(queue);
         }
-        for role in [Role::Source, Role::Private, Role::Target, Role::Open, Role::Landing, Role::Inbox] {
+        for role in
+            [Role::Source, Role::Private, Role::Target, Role::Open, Role::Landing, Role::Inbox]
+        {
             self.register(world, plan, node, role);
         }
         for &capacity in &self.capacities {
@@ -121,11 +67,8 @@ impl Workload {
 
     fn create_jetty(&mut self, world: &mut World, node: usize, number: u32) {
         let queues = [world.nodes[node].queues[0], world.nodes[node].queues[1]];
-        let config = JettyConfig {
-            number: Some(number),
-            send_queue: queues[0],
-            receive_queue: queues[1],
-        };
+        let config =
+            JettyConfig { number: Some(number), send_queue: queues[0], receive_queue: queues[1] };
         let Some(nic) = world.nic(node) else { return };
         nic.create_jetty(&config).expect("a free Jetty number");
         let jetty = &mut self.applications[node].jetties[number as usize];
@@ -138,7 +81,11 @@ impl Workload {
         let random = &mut self.random;
         let length = match role {
             Role::Source | Role::Private => plan.bytes_max + random.below(5000),
-            Role::Inbox => self.capacities.iter().map(|&length| (u64::from(length) + GAP_MAX) * u64::from(RECEIVES_MAX)).sum(),
+            Role::Inbox => self
+                .capacities
+                .iter()
+                .map(|&length| (u64::from(length) + GAP_MAX) * u64::from(RECEIVES_MAX))
+                .sum(),
             _ => 4 * plan.bytes_max + random.below(5000),
         };
         let address = match random.below(4) {
@@ -265,11 +212,8 @@ impl Workload {
             world.memory.reserve(landing.key, length, gap).map(|at| (landing.key, at))
         };
         let Some(buffer) = jetty.buffers.pop().or_else(|| fresh(world)) else { return false };
-        let local = LocalRange {
-            segment: landing.id,
-            offset: buffer.1 as u64,
-            length: jetty.capacity,
-        };
+        let local =
+            LocalRange { segment: landing.id, offset: buffer.1 as u64, length: jetty.capacity };
         let request = ReceiveRequest { id: model.receive_id(), local };
         let life = (node, world.nodes[node].incarnation);
         let id = JettyId::new(number);
@@ -410,20 +354,9 @@ impl Workload {
                 operation.length = self.random.range(0, u64::from(capacity)) as u32;
             }
         }
-        let length = operation.length as usize;
-        let local = if draft.kind == Kind::Read {
-            let landing = self.segment(node, Role::Landing)?;
-            let gap = self.random.below(GAP_MAX) as usize;
-            operation.local = (landing.key, world.memory.reserve(landing.key, length, gap)?);
-            landing
-        } else {
-            let role = self.random.pick(&[Role::Source, Role::Private]);
-            let source = self.segment(node, role)?;
-            let at = self.random.below(source.length - length as u64 + 1) as usize;
-            operation.local = (source.key, at);
-            source
-        };
-        if draft.kind != Kind::Read && draft.kind != Kind::Write && wrong && self.random.chance(300) {
+        let local = self.local(world, &mut operation)?;
+        if draft.kind != Kind::Read && draft.kind != Kind::Write && wrong && self.random.chance(300)
+        {
             operation.target_jetty = JettyId::new(14);
             operation.allowed = Statuses::of(&[Status::RemoteNoJetty]);
         }
@@ -454,6 +387,23 @@ impl Workload {
         };
         let (channel, signaled) = (draft.channel, draft.signaled);
         Some((operation, WorkRequest { id, channel, work, local, signaled }))
+    }
+
+    /// The near end: somewhere to read into, or something to send.
+    fn local(&mut self, world: &mut World, operation: &mut Operation) -> Option<Segment> {
+        let (node, length) = (operation.life.0, operation.length as usize);
+        if operation.kind == Kind::Read {
+            let landing = self.segment(node, Role::Landing)?;
+            let gap = self.random.below(GAP_MAX) as usize;
+            operation.local = (landing.key, world.memory.reserve(landing.key, length, gap)?);
+            Some(landing)
+        } else {
+            let role = self.random.pick(&[Role::Source, Role::Private]);
+            let source = self.segment(node, role)?;
+            let at = self.random.below(source.length - length as u64 + 1) as usize;
+            operation.local = (source.key, at);
+            Some(source)
+        }
     }
 
     /// The far end of a write or read, right or wrong.

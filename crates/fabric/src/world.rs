@@ -9,69 +9,36 @@
 
 use crate::adversary::{Adversary, Delivery, Fault};
 use crate::memory::Memory;
+use crate::node::{ChannelNote, Knobs, Late, Node, Output};
 use crate::random::Random;
 use crate::trace::{Trace, summary};
-use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route};
+use fairway_engine::wire::{
+    self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route,
+};
 use fairway_engine::{
-    Canary, ChannelId, Completion, CompletionQueueId, DropReason, Event, Limits, LocalRange, Nic,
-    PlacementToken, Profile, Received, SegmentId, Transmit, Verdict,
+    Canary, ChannelId, DropReason, Limits, Nic, Profile, Received, SegmentId, Transmit, Verdict,
 };
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-
-/// What a world is like apart from its weather.
-#[derive(Clone, Copy, Debug)]
-pub struct Knobs {
-    /// Packets a NIC sends at most before its inputs are looked at again.
-    pub burst: u32,
-    /// Time a byte takes on a node's wire.
-    pub byte_time: Duration,
-    /// A NIC's outputs wait up to this long after an input, so that several inputs come first.
-    pub turn_delay: Duration,
-    /// Payloads, in thousandths, that are put in place late.
-    pub late_placement: u32,
-    /// How late at most.
-    pub placement_delay: Duration,
-    /// Data packets, in thousandths, before which the kernel scatters junk where it guesses.
-    pub scatter: u32,
-    /// How many packets ahead it guesses.
-    pub scatter_ahead: u32,
-    /// Packets that wait at a node that is paused; more are lost.
-    pub inbox: usize,
-    /// The engine's own accounts are checked after every so many packets.
-    pub audit_every: u64,
-}
-
-impl Default for Knobs {
-    fn default() -> Self {
-        Knobs {
-            burst: 16,
-            byte_time: Duration::from_ps(80),
-            turn_delay: Duration::ZERO,
-            late_placement: 0,
-            placement_delay: Duration::ZERO,
-            scatter: 0,
-            scatter_ahead: 4,
-            inbox: 1024,
-            audit_every: 64,
-        }
-    }
-}
-
-/// What came out of a NIC for its application.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Output {
-    Completion(Completion),
-    Event(Event),
-}
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// What happens next, somewhere.
 #[derive(Debug)]
 enum Happening {
-    Arrive { node: usize, delivery: Delivery },
-    Turn { node: usize },
-    Place { node: usize, incarnation: u32, id: u64 },
-    Resume { node: usize },
+    Arrive {
+        node: usize,
+        delivery: Delivery,
+    },
+    Turn {
+        node: usize,
+    },
+    Place {
+        node: usize,
+        incarnation: u32,
+        id: u64,
+    },
+    Resume {
+        node: usize,
+    },
     /// The application asked for it.
     Timer(u64),
 }
@@ -99,46 +66,6 @@ impl Ord for Queued {
         // A world ends long before its clock wraps.
         (self.at.as_ps(), self.sequence).cmp(&(other.at.as_ps(), other.sequence))
     }
-}
-
-/// A payload that has not been put in place yet.
-#[derive(Debug)]
-struct Late {
-    id: u64,
-    target: LocalRange,
-    token: PlacementToken,
-    channel: ChannelId,
-    payload: Vec<u8>,
-}
-
-/// What a node remembers of one of its channels.
-#[derive(Clone, Debug)]
-pub(crate) struct ChannelNote {
-    pub(crate) id: ChannelId,
-    pub(crate) peer: usize,
-    /// Which of the peer's lives it leads to.
-    pub(crate) peer_incarnation: u32,
-    /// When a packet of the channel was last accepted as such.
-    pub(crate) heard: Instant,
-    last_data: Option<Received>,
-    /// Sequence numbers whose packet, or a void in its place, was taken.
-    taken: BTreeSet<u32>,
-}
-
-/// One host: a NIC, and what surrounds it.
-pub(crate) struct Node {
-    pub(crate) nic: Option<Nic>,
-    pub(crate) incarnation: u32,
-    pub(crate) queues: Vec<CompletionQueueId>,
-    pub(crate) channels: Vec<Option<ChannelNote>>,
-    pub(crate) outputs: VecDeque<Output>,
-    /// Counters of earlier incarnations.
-    pub(crate) drops: [u64; DropReason::COUNT],
-    paused: bool,
-    inbox: VecDeque<Delivery>,
-    late: Vec<Late>,
-    turn_at: Option<Instant>,
-    wire_free: Instant,
 }
 
 /// What the world has counted.
@@ -177,7 +104,13 @@ const SPINS_MAX: u32 = 100_000;
 const HISTORY: usize = 64;
 
 impl World {
-    pub(crate) fn new(nodes: usize, knobs: Knobs, adversary: Adversary, trace: Trace, seed: u64) -> Self {
+    pub(crate) fn new(
+        nodes: usize,
+        knobs: Knobs,
+        adversary: Adversary,
+        trace: Trace,
+        seed: u64,
+    ) -> Self {
         World {
             now: Instant::from_ns(1),
             nodes: (0..nodes).map(|_| Node::absent()).collect(),
@@ -196,7 +129,13 @@ impl World {
     }
 
     /// Starts a NIC at `node`, under a new address.
-    pub(crate) fn start(&mut self, node: usize, limits: &Limits, profile: &Profile, canary: Option<Canary>) {
+    pub(crate) fn start(
+        &mut self,
+        node: usize,
+        limits: &Limits,
+        profile: &Profile,
+        canary: Option<Canary>,
+    ) {
         let cna = Cna::new(self.random.number() as u32);
         let mut nic = Nic::new(cna, limits, profile, self.random.number());
         nic.plant(canary);
@@ -375,9 +314,8 @@ impl World {
         let verdict = nic.handle_packet(now, &received);
         self.tally.delivered += 1;
         self.trace.stir(u64::from(payload) << 32 | u64::from(header_len as u32));
-        self.trace.line(now, node, || {
-            format!("< {} : {verdict:?}", summary(&route, &packet, payload))
-        });
+        self.trace
+            .line(now, node, || format!("< {} : {verdict:?}", summary(&route, &packet, payload)));
         self.note(node, &received, &verdict)?;
         if self.tally.delivered.is_multiple_of(self.knobs.audit_every)
             && let Some(nic) = self.nic(node)
@@ -484,8 +422,12 @@ impl World {
         }
         let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
         let note = self.nodes[node].channels.get(index).and_then(Option::as_ref);
-        let Some(last) = note.and_then(|note| note.last_data) else { return Ok(()) };
-        for ahead in 1..=self.random.range(1, u64::from(self.knobs.scatter_ahead)) as u32 {
+        let last = note.and_then(|note| note.last_data);
+        // Guessed from what came before, or from the first of several packets that came at once.
+        let own = self.random.chance(500);
+        let Some(last) = (if own { Some(*received) } else { last }) else { return Ok(()) };
+        let most = self.random.range(1, u64::from(self.knobs.scatter_ahead)) as u32;
+        for ahead in u32::from(!own)..=most {
             let Some(nic) = &self.nodes[node].nic else { break };
             let Some(target) = nic.locate(&last, ahead) else { continue };
             let bytes = self.memory.named(node, &target)?;
@@ -564,8 +506,7 @@ impl World {
     fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), String> {
         let length = transmit.gather.length;
         let mut bytes = vec![0; MAX_HEADER];
-        let header =
-            wire::encode(&transmit.route, &transmit.packet, length as usize, &mut bytes);
+        let header = wire::encode(&transmit.route, &transmit.packet, length as usize, &mut bytes);
         bytes.truncate(header);
         if length > 0 {
             bytes.extend_from_slice(self.memory.named(node, &transmit.gather)?);
@@ -612,23 +553,5 @@ impl World {
     /// Takes out what the NIC has for its application, after a command.
     pub(crate) fn look(&mut self, node: usize) {
         self.collect(node);
-    }
-}
-
-impl Node {
-    fn absent() -> Self {
-        Node {
-            nic: None,
-            incarnation: 0,
-            queues: Vec::new(),
-            channels: Vec::new(),
-            outputs: VecDeque::new(),
-            drops: [0; DropReason::COUNT],
-            paused: false,
-            inbox: VecDeque::new(),
-            late: Vec::new(),
-            turn_at: None,
-            wire_free: Instant::ZERO,
-        }
     }
 }

@@ -60,7 +60,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The local address to bind to (default: all of IPv4). Its family is the context's.
+    /// The local address to bind to (default: all of IPv4). Its family is the context's. On a host
+    /// with several addresses bind to one: answers from another than a peer asked are ignored.
     #[must_use]
     pub fn bind(mut self, address: IpAddr) -> Self {
         self.bind = address;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::Rights;
+use fairway_engine::{Rights, Usage};
 
 use crate::builder::Builder;
 use crate::core::{Core, Notice};
@@ -125,6 +125,11 @@ impl Context {
     /// What has been done so far.
     pub fn counters(&self) -> Counters {
         self.handle.shared.with(|core| core.counters())
+    }
+
+    /// Records of the engine's pools in use now.
+    pub fn usage(&self) -> Usage {
+        self.handle.shared.with(|core| core.nic.usage())
     }
 
     /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither

@@ -345,6 +345,9 @@ impl Core {
         if self.has_vanished() {
             return None;
         }
+        if self.io.is_unfinished() {
+            return Some(clock::now());
+        }
         let release = self.io.datapath.next_release_ns().map(Instant::from_ns);
         [self.nic.poll_timeout(), self.connecting.poll_timeout(), release, self.io.retry_at()]
             .into_iter()

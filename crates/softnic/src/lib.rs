@@ -62,7 +62,7 @@ pub use error::{Error, Refusal};
 pub use event::Event;
 pub use fairway_engine::{
     ChannelId, Completion, CompletionKind, Counters as EngineCounters, DropReason, Limits, Profile,
-    Rights, Status, policy, wire,
+    Rights, Status, Usage, policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
 pub use jetty::{Jetty, JettyOptions, Notify};

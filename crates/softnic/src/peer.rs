@@ -43,6 +43,10 @@ pub struct PeerStats {
     pub marked: u64,
     /// Packets in flight now.
     pub in_flight: u32,
+    /// Smoothed round trip, all paths together; zero before the first sample.
+    pub rtt: Duration,
+    /// Bytes that congestion control lets be in flight now.
+    pub window_bytes: u64,
     /// Its paths, by number.
     pub paths: Vec<PathStats>,
 }
@@ -114,6 +118,8 @@ impl Peer {
             if !self.is_alive() {
                 return stats;
             }
+            stats.rtt = crate::clock::to_std(core.nic.round_trip(self.channel()));
+            stats.window_bytes = core.nic.window(self.channel()).map_or(0, |window| window.0);
             for path in core.nic.paths(self.channel()) {
                 stats.sent += path.sent;
                 stats.lost += path.lost;

@@ -127,7 +127,7 @@ impl Segment {
             self.inner.memory.bytes(position as usize, length).read(piece);
             hash.add(piece);
         }
-        Ok(hash.0)
+        Ok(hash.finish())
     }
 
     /// The address of the first byte in this process, for code that keeps its own peace with the
@@ -256,31 +256,41 @@ fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, usize)> {
     range.step_by(CHUNK).map(move |start| (start, (end - start).min(CHUNK as u64) as usize))
 }
 
-/// Multiply and fold, eight bytes at a time.
-struct Hash(u64);
+/// Multiply and fold, eight bytes at a time, in four lanes that need not wait for one another.
+struct Hash([u64; 4]);
 
 impl Hash {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
     fn new(length: u64) -> Self {
-        Hash(length ^ Self::FACTOR)
+        Hash([0, 1, 2, 3].map(|lane: u64| length ^ Self::FACTOR.rotate_left(lane as u32 * 16)))
     }
 
-    /// All pieces but the last have a length that is a multiple of eight.
+    /// All pieces but the last have a length that is a multiple of 32.
     fn add(&mut self, piece: &[u8]) {
-        let mut words = piece.chunks_exact(8);
-        for word in &mut words {
-            self.mix(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        let mut blocks = piece.chunks_exact(32);
+        for block in &mut blocks {
+            self.block(block);
         }
-        if !words.remainder().is_empty() {
-            let mut last = [0; 8];
-            last[..words.remainder().len()].copy_from_slice(words.remainder());
-            self.mix(u64::from_le_bytes(last));
+        if !blocks.remainder().is_empty() {
+            let mut last = [0; 32];
+            last[..blocks.remainder().len()].copy_from_slice(blocks.remainder());
+            self.block(&last);
         }
     }
 
-    fn mix(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word) * u128::from(Self::FACTOR);
-        self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(23);
+    fn block(&mut self, block: &[u8]) {
+        for (lane, word) in self.0.iter_mut().zip(block.chunks_exact(8)) {
+            *lane = fold(*lane ^ u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
     }
+
+    fn finish(self) -> u64 {
+        self.0.into_iter().fold(0, |sum, lane| fold(sum ^ lane))
+    }
+}
+
+fn fold(word: u64) -> u64 {
+    let product = u128::from(word) * u128::from(Hash::FACTOR);
+    (product as u64 ^ (product >> 64) as u64).rotate_left(23)
 }

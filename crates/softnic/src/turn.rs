@@ -31,7 +31,7 @@ const HOT_MAX: u32 = 16;
 const HOT_LOSS: u32 = 4;
 
 /// Most packets taken in before timers fire: about as many as socket buffers hold.
-const CATCH_UP_BUDGET: usize = 16 * BUDGET;
+const CATCH_UP_BUDGET: usize = 64 * BUDGET;
 
 /// The sockets, and what is needed to use them without allocating.
 pub(crate) struct Io {
@@ -61,6 +61,8 @@ pub(crate) struct Io {
     blocked: Train,
     blocked_for: Option<Bound>,
     retry_at: Instant,
+    /// Runs sent in this turn.
+    runs: u32,
     /// There was more to do than a turn may.
     unfinished: bool,
 }
@@ -104,6 +106,7 @@ impl Io {
             blocked,
             blocked_for: None,
             retry_at: Instant::ZERO,
+            runs: 0,
             unfinished: false,
             datapath,
         }
@@ -117,6 +120,11 @@ impl Io {
     /// When to try a full socket again, if one is.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.blocked_for.map(|_| self.retry_at)
+    }
+
+    /// True if the next turn is due at once.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// Somebody who slept on the sockets saw that these have something.

@@ -227,3 +227,25 @@ fn nobody_there_is_a_timeout() {
     // Nothing was left behind.
     assert!(client.peers().is_empty());
 }
+
+#[test]
+fn hashes_see_every_byte() {
+    let pair = Pair::new();
+    let segment = pair.client.filled(9000, 3);
+    let whole = segment.hash(0..9000).unwrap();
+    assert_eq!(segment.hash(0..9000).unwrap(), whole);
+    assert_ne!(segment.hash(0..8999).unwrap(), whole);
+    assert_ne!(segment.hash(1..9000).unwrap(), whole);
+    let mut byte = [0];
+    for offset in (0..9000).step_by(97).chain([8999]) {
+        segment.read_at(offset, &mut byte).unwrap();
+        segment.write_at(offset, &[byte[0] ^ 1]).unwrap();
+        assert_ne!(segment.hash(0..9000).unwrap(), whole, "byte {offset}");
+        segment.write_at(offset, &byte).unwrap();
+    }
+    assert_eq!(segment.hash(0..9000).unwrap(), whole);
+    // The same bytes at another alignment.
+    let other = pair.client.open_segment(9003);
+    other.write_at(3, &content(&segment)).unwrap();
+    assert_eq!(other.hash(3..9003).unwrap(), whole);
+}

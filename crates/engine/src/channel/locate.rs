@@ -21,15 +21,16 @@ impl Channel {
             let arrival = &shared.arrivals[slot];
             let into_segment =
                 matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
-            let revoked = into_segment
-                && !shared.segments.is_current(arrival.segment, arrival.segment_generation);
-            let start = LocalRange {
-                segment: SegmentId(arrival.segment),
-                offset: arrival.offset,
-                length: 0,
-            };
-            let found = (start, arrival.length, Some(arrival.progress));
-            return (!arrival.refused && !revoked).then_some(found);
+            // What was refused names no segment.
+            if arrival.refused
+                || (into_segment
+                    && !shared.segments.is_current(arrival.segment, arrival.segment_generation))
+            {
+                return None;
+            }
+            let segment = SegmentId(arrival.segment);
+            let start = LocalRange { segment, offset: arrival.offset, length: 0 };
+            return Some((start, arrival.length, Some(arrival.progress)));
         }
         // Of a message that is not known nothing has come, unless all of it has: so it is open if
         // this packet has not come. A message of one packet has no further ones.

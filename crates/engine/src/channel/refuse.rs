@@ -49,17 +49,18 @@ impl Channel {
         let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
         for entry in &mut self.withheld {
             if let Why::Refused { message, reason, nak_due } = &mut entry.why
-                && core::mem::take(nak_due) {
-                    shared.counters.naks_sent += 1;
-                    let retry_after_us =
-                        if *reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
-                    return Some(Nak {
-                        psn: entry.psn,
-                        message: *message,
-                        reason: *reason,
-                        retry_after_us,
-                    });
-                }
+                && core::mem::take(nak_due)
+            {
+                shared.counters.naks_sent += 1;
+                let retry_after_us =
+                    if *reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
+                return Some(Nak {
+                    psn: entry.psn,
+                    message: *message,
+                    reason: *reason,
+                    retry_after_us,
+                });
+            }
         }
         None
     }

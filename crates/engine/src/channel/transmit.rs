@@ -29,10 +29,11 @@ impl Channel {
             return None;
         }
         if self.owed.naks > 0
-            && let Some(nak) = self.take_nak(shared) {
-                let path = self.owed.path;
-                return Some(self.bare(shared, path, Packet::Nak(nak)));
-            }
+            && let Some(nak) = self.take_nak(shared)
+        {
+            let path = self.owed.path;
+            return Some(self.bare(shared, path, Packet::Nak(nak)));
+        }
         if self.owed.due {
             let ack = self.take_ack(shared, now, false);
             let path = self.owed.path;
@@ -256,7 +257,8 @@ impl Channel {
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = (sent.flags & !LOST) | RESENT | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
-        if self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
+        let stale = !self.views[usize::from(self.chunk.path)].usable;
+        if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
             self.chunk.left = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
             self.chunk.path = self.choose_path(shared, now, self.chunk.left, avoid);
             self.chunk.small = false;

@@ -9,7 +9,7 @@ use super::plan::{self, Last, Looked, Method, Targets};
 use crate::core::{Channels, Core};
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
-pub(super) const BUDGET: usize = 256;
+pub(super) const BUDGET: usize = 64;
 
 /// Whether a lone small packet is answered before anything else is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use fairway_port::{Address, DoesNotFit, RawSlice, Sent};
 use super::{Bound, RETRY_AFTER, ns};
 use crate::core::Core;
 
-/// Most packets sent in one turn, so that what arrives meanwhile is not left lying.
-const BUDGET: usize = 256;
+/// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
+const RUNS_MAX: u32 = 4;
+const PACKETS_MAX: usize = 256;
 
 impl Core {
     /// Sends what the engine wants to send.
@@ -15,7 +16,8 @@ impl Core {
         if self.has_vanished() || !self.retry_blocked(now) {
             return;
         }
-        for _ in 0..BUDGET {
+        self.io.runs = 0;
+        for _ in 0..PACKETS_MAX {
             let Some(transmit) = self.nic.poll_transmit(now) else {
                 self.flush(now);
                 return;
@@ -35,6 +37,11 @@ impl Core {
             let mut header = [0; MAX_HEADER];
             let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
             if !self.append(now, bound, &header[..length], payload) {
+                return;
+            }
+            // The packet that begins the next run leaves with that, in the next turn.
+            if self.io.runs >= RUNS_MAX {
+                self.io.unfinished = true;
                 return;
             }
         }
@@ -80,6 +87,7 @@ impl Core {
     /// Sends the run. False if the socket is full: the run is then set aside.
     fn flush(&mut self, now: Instant) -> bool {
         let Some(bound) = self.io.bound_for.take() else { return true };
+        self.io.runs += 1;
         let io = &mut self.io;
         let sent = io.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &io.train);
         match sent {

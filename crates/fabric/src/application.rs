@@ -1,0 +1,61 @@
+//! What an application knows of what it has set up.
+
+use crate::oracles::Place;
+use fairway_engine::wire::Instant;
+use fairway_engine::{ChannelId, SegmentId};
+
+/// What a segment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Read by peers and sent from; never changes.
+    Source,
+    /// Sent from; closed to peers.
+    Private,
+    /// Written by peers, who may not read it.
+    Target,
+    /// Written by peers, who may read it too.
+    Open,
+    /// Filled by our reads.
+    Landing,
+    /// Filled by sends of peers: receive buffers, and nothing else.
+    Inbox,
+}
+
+/// A segment as the application knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) key: usize,
+    pub(crate) id: SegmentId,
+    pub(crate) role: Role,
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    pub(crate) token: u32,
+}
+
+/// A Jetty as the application knows it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jetty {
+    pub(crate) alive: bool,
+    /// Length of every receive buffer.
+    pub(crate) capacity: u32,
+    pub(crate) posted: u32,
+    /// Buffers that may be posted again.
+    pub(crate) buffers: Vec<Place>,
+}
+
+/// The application on one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Application {
+    pub(crate) segments: Vec<Segment>,
+    /// Deregistered, but not yet released: to be freed when the NIC says so.
+    pub(crate) leaving: Vec<Segment>,
+    pub(crate) jetties: Vec<Jetty>,
+    pub(crate) awake_since: Instant,
+}
+
+/// A channel between two nodes, through all its lives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Connection {
+    pub(crate) ends: [Option<ChannelId>; 2],
+    pub(crate) reopening: bool,
+}

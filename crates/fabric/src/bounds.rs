@@ -1,0 +1,95 @@
+//! How long, and how often: the bounds the storm holds the engine to.
+
+use crate::adversary::Fault;
+use crate::plan::Plan;
+use crate::world::World;
+use fairway_engine::policy::CongestionSpec;
+use fairway_engine::wire::Duration;
+use fairway_engine::{Counters, DropReason};
+
+/// How often a packet is resent for nothing on average, at most.
+const SPURIOUS: u64 = 8;
+
+/// Packets resent at a time-out, on average over all of a run's: one of each path.
+const PER_TIMEOUT: u64 = 32;
+
+/// Virtual time within which everything pending finishes after the healing.
+///
+/// A sender that has backed off furthest waits for its longest time-out; a channel whose peer is
+/// gone, for the peer to be declared dead. The factors leave room for a few rounds of each. What is
+/// left to be sent takes its time on the wire, or, where windows or slots are small, as many
+/// round trips as there are windows.
+pub(crate) fn patience(plan: &Plan) -> Duration {
+    let longest = plan.profiles.iter().map(|profile| {
+        let timeouts = profile.timeout_max.times(12);
+        let silence = profile.peer_dead.saturating_add(profile.keep_alive).times(3);
+        timeouts.saturating_add(silence).saturating_add(profile.path_probe.times(4))
+    });
+    let wire = plan.knobs.byte_time.times(plan.operations * (plan.bytes_max + 10_000));
+    let (knobs, weather) = (&plan.knobs, &plan.weather);
+    let one_way = weather.latency.saturating_add(weather.latency_spread);
+    let round_trip = one_way.saturating_add(knobs.turn_delay).times(2);
+    let round_trip = round_trip.saturating_add(knobs.placement_delay);
+    longest
+        .fold(Duration::from_ms(60), Duration::max)
+        .saturating_add(wire)
+        .saturating_add(plan.weather.late)
+        .saturating_add(round_trip.times(rounds(plan)))
+}
+
+/// Round trips that everything takes if each channel sends a window at a time.
+fn rounds(plan: &Plan) -> u64 {
+    let least = plan.links.iter().map(|link| {
+        let packets = (plan.bytes_max / u64::from(link.mtu)).min(plan.packets_max) + 1;
+        let window = link.policies.iter().map(|policies| match policies.congestion {
+            CongestionSpec::Fixed { window_bytes } => window_bytes,
+            CongestionSpec::Swift(swift) => swift.min_bytes,
+        });
+        let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
+        // Two round trips per operation for slots that have to be waited for.
+        plan.operations * (packets / window.max(1) + 2)
+    });
+    least.max().unwrap_or_default()
+}
+
+/// What is sent is bounded by what had to be: every copy that was lost excuses another one;
+/// beyond that, a packet is resent for nothing [`SPURIOUS`] times on average, and a few are at
+/// every time-out of a peer that sleeps. Acknowledgements answer packets and probes, at most
+/// two to one.
+pub(crate) fn check_packets(world: &World) -> Result<(), String> {
+    let faults = &world.adversary.faults;
+    let at_fault = [
+        Fault::Loss,
+        Fault::CorruptHeader,
+        Fault::CorruptPayload,
+        Fault::Partition,
+        Fault::Blackhole,
+        Fault::PauseOverflow,
+    ];
+    let lost: u64 = at_fault.iter().map(|fault| faults[*fault as usize]).sum();
+    let mut lost = lost + world.tally.unheard;
+    let copies = faults[Fault::Duplicate as usize] + faults[Fault::LateDuplicate as usize];
+    let mut sum = Counters::default();
+    for nic in world.nodes.iter().filter_map(|node| node.nic.as_ref()) {
+        let counters = nic.counters();
+        let all: u64 = counters.drops.iter().sum();
+        lost += all - counters.dropped(DropReason::Duplicate);
+        sum.data_sent += counters.data_sent;
+        sum.data_resent += counters.data_resent + counters.voids_sent;
+        sum.timeouts += counters.timeouts;
+        sum.acks_sent += counters.acks_sent;
+        sum.probes_sent += counters.probes_sent;
+    }
+    let most = lost + SPURIOUS * sum.data_sent + PER_TIMEOUT * sum.timeouts + 200;
+    if sum.data_resent > most {
+        let resent = sum.data_resent;
+        return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}"));
+    }
+    let heard = sum.data_sent + sum.data_resent + copies + sum.probes_sent;
+    // A node that crashed has taken its counts with it.
+    let whole = faults[Fault::Crash as usize] == 0;
+    if whole && sum.acks_sent > 2 * heard + 200 {
+        return Err(format!("too many acknowledgements for {heard} packets: {sum:?}"));
+    }
+    Ok(())
+}

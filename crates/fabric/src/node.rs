@@ -1,0 +1,114 @@
+//! One host of the world: its NIC, and what surrounds it.
+
+use crate::adversary::Delivery;
+use fairway_engine::wire::{Duration, Instant};
+use fairway_engine::{
+    ChannelId, Completion, CompletionQueueId, DropReason, Event, LocalRange, Nic, PlacementToken,
+    Received,
+};
+use std::collections::{BTreeSet, VecDeque};
+
+/// What a world is like apart from its weather.
+#[derive(Clone, Copy, Debug)]
+pub struct Knobs {
+    /// Packets a NIC sends at most before its inputs are looked at again.
+    pub burst: u32,
+    /// Time a byte takes on a node's wire.
+    pub byte_time: Duration,
+    /// A NIC's outputs wait up to this long after an input, so that several inputs come first.
+    pub turn_delay: Duration,
+    /// Payloads, in thousandths, that are put in place late.
+    pub late_placement: u32,
+    /// How late at most.
+    pub placement_delay: Duration,
+    /// Data packets, in thousandths, before which the kernel scatters junk where it guesses.
+    pub scatter: u32,
+    /// How many packets ahead it guesses.
+    pub scatter_ahead: u32,
+    /// Packets that wait at a node that is paused; more are lost.
+    pub inbox: usize,
+    /// The engine's own accounts are checked after every so many packets.
+    pub audit_every: u64,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Knobs {
+            burst: 16,
+            byte_time: Duration::from_ps(80),
+            turn_delay: Duration::ZERO,
+            late_placement: 0,
+            placement_delay: Duration::ZERO,
+            scatter: 0,
+            scatter_ahead: 4,
+            inbox: 1024,
+            audit_every: 64,
+        }
+    }
+}
+
+/// What came out of a NIC for its application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Output {
+    Completion(Completion),
+    Event(Event),
+}
+
+/// A payload that has not been put in place yet.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(crate) id: u64,
+    pub(crate) target: LocalRange,
+    pub(crate) token: PlacementToken,
+    pub(crate) channel: ChannelId,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What a node remembers of one of its channels.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelNote {
+    pub(crate) id: ChannelId,
+    pub(crate) peer: usize,
+    /// Which of the peer's lives it leads to.
+    pub(crate) peer_incarnation: u32,
+    /// When a packet of the channel was last accepted as such.
+    pub(crate) heard: Instant,
+    pub(crate) last_data: Option<Received>,
+    /// Sequence numbers whose packet, or a void in its place, was taken.
+    pub(crate) taken: BTreeSet<u32>,
+}
+
+/// One host: a NIC, and what surrounds it.
+pub(crate) struct Node {
+    pub(crate) nic: Option<Nic>,
+    pub(crate) incarnation: u32,
+    pub(crate) queues: Vec<CompletionQueueId>,
+    pub(crate) channels: Vec<Option<ChannelNote>>,
+    pub(crate) outputs: VecDeque<Output>,
+    /// Counters of earlier incarnations.
+    pub(crate) drops: [u64; DropReason::COUNT],
+    pub(crate) paused: bool,
+    pub(crate) inbox: VecDeque<Delivery>,
+    pub(crate) late: Vec<Late>,
+    pub(crate) turn_at: Option<Instant>,
+    pub(crate) wire_free: Instant,
+}
+
+impl Node {
+    /// A host whose NIC has not started.
+    pub(crate) fn absent() -> Self {
+        Node {
+            nic: None,
+            incarnation: 0,
+            queues: Vec::new(),
+            channels: Vec::new(),
+            outputs: VecDeque::new(),
+            drops: [0; DropReason::COUNT],
+            paused: false,
+            inbox: VecDeque::new(),
+            late: Vec::new(),
+            turn_at: None,
+            wire_free: Instant::ZERO,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One thing goes wrong at a time, and what follows is known.
+
+mod pair;
+
+use fairway_engine::wire::{Duration, Operation, Packet};
+use fairway_engine::{CompletionKind, Event, Limits, Profile, Status, Work};
+use pair::{Fate, LATENCY, Pair, Settings, fine, lose_once};
+
+const LONG: Duration = Duration::from_secs(1);
+
+/// Memory of several packets, the last one short.
+const LENGTH: u32 = 10 * 4096 + 77;
+
+fn is_data(packet: &Packet) -> bool {
+    matches!(packet, Packet::Data(_))
+}
+
+fn is_last(packet: &Packet) -> bool {
+    matches!(packet, Packet::Data(data) if data.last)
+}
+
+fn write(pair: &mut Pair) {
+    let remote = pair.remote(0, 500);
+    pair.post(0, 1, Work::Write { remote }, LENGTH);
+}
+
+fn assert_written(pair: &Pair) {
+    let length = LENGTH as usize;
+    assert!(pair.memory[1][500..500 + length] == pair.memory[0][..length], "bytes differ");
+}
+
+#[test]
+fn a_lost_acknowledgement_costs_one_time_out_and_one_packet() {
+    let mut pair = Pair::new(&Settings::default());
+    let remote = pair.remote(0, 0);
+    pair.post(0, 1, Work::Write { remote }, 64);
+    let start = pair.now;
+    let mut fate = lose_once(1, |packet| matches!(packet, Packet::Ack(_)));
+    let done = pair.complete(0, LONG, &mut fate);
+    assert_eq!(done.status, Status::Success);
+    assert_eq!(pair.nics[0].counters().data_resent, 1);
+    assert_eq!(pair.nics[1].counters().payload_received, 64);
+    let timeout = Profile::default().timeout_initial;
+    let took = pair.now.since(start);
+    assert!(took >= timeout && took < timeout.saturating_add(LATENCY.times(4)), "{took:?}");
+}
+
+#[test]
+fn the_lost_last_packet_of_a_message_is_resent_alone() {
+    let mut pair = Pair::new(&Settings::default());
+    write(&mut pair);
+    let done = pair.complete(0, LONG, &mut lose_once(0, is_last));
+    assert_eq!((done.status, done.bytes), (Status::Success, LENGTH));
+    assert_eq!(pair.nics[0].counters().data_resent, 1);
+    assert_written(&pair);
+}
+
+#[test]
+fn a_packet_lost_in_the_middle_is_found_without_a_time_out() {
+    let mut pair = Pair::new(&Settings::default());
+    write(&mut pair);
+    let third = |packet: &Packet| matches!(packet, Packet::Data(data) if data.index == 3);
+    pair.complete(0, LONG, &mut lose_once(0, third));
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.data_resent, counters.timeouts), (1, 0));
+    assert_written(&pair);
+}
+
+#[test]
+fn a_lost_read_response_is_resent_by_its_sender() {
+    let mut pair = Pair::new(&Settings::default());
+    let remote = pair.remote(0, 900);
+    pair.post(0, 7, Work::Read { remote }, LENGTH);
+    let done = pair.complete(0, LONG, &mut lose_once(1, is_data));
+    assert_eq!(
+        (done.status, done.kind, done.bytes),
+        (Status::Success, CompletionKind::Read, LENGTH)
+    );
+    assert_eq!(pair.nics[1].counters().data_resent, 1);
+    assert_eq!(pair.nics[0].counters().data_sent, 1);
+    let length = LENGTH as usize;
+    assert!(pair.memory[0][..length] == pair.memory[1][900..900 + length]);
+}
+
+#[test]
+fn a_lost_refusal_is_repeated_when_the_packet_is() {
+    let mut pair = Pair::new(&Settings::default());
+    let mut remote = pair.remote(0, 0);
+    remote.token_value ^= 1;
+    let before = pair.memory[1].clone();
+    pair.post(0, 1, Work::Write { remote }, 64);
+    let mut fate = lose_once(1, |packet| matches!(packet, Packet::Nak(_)));
+    let done = pair.complete(0, LONG, &mut fate);
+    assert_eq!((done.status, done.bytes), (Status::RemoteAccess, 0));
+    assert_eq!(pair.nics[1].counters().naks_sent, 2);
+    assert!(pair.memory[1] == before, "a refused write touched memory");
+}
+
+#[test]
+fn a_send_waits_for_its_receive() {
+    let mut pair = Pair::new(&Settings::default());
+    let target = pair.jetties[1];
+    pair.post(0, 1, Work::SendImmediate { target, immediate: 0xFEED }, 5000);
+    pair.run(Duration::from_ms(3), &mut fine);
+    assert!(pair.completions(0).is_empty() && pair.nics[1].counters().not_ready > 3);
+    pair.post_receive(1, 2, 2000, 6000);
+    assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::Success);
+    let received = pair.completions(1);
+    assert_eq!(received.len(), 1);
+    let got = (received[0].id, received[0].bytes, received[0].immediate);
+    assert_eq!(got, (2, 5000, Some(0xFEED)));
+    assert!(pair.memory[1][2000..7000] == pair.memory[0][..5000]);
+}
+
+#[test]
+fn a_send_gives_up_after_its_retries() {
+    let profile = Profile { not_ready_retries: 3, ..Profile::default() };
+    let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
+    let target = pair.jetties[1];
+    pair.post(0, 1, Work::Send { target }, 10);
+    assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::ReceiverNotReady);
+    assert_eq!(pair.nics[0].counters().data_sent, 4, "once, and three times more");
+}
+
+#[test]
+fn numbers_wrap_unnoticed() {
+    for before in [1, 3, 9, 15, 16, 17] {
+        let first_psn = (1 << 24) - before;
+        let mut pair = Pair::new(&Settings { first_psn, ..Settings::default() });
+        write(&mut pair);
+        assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::Success);
+        assert_eq!(pair.nics[0].counters().data_resent, 0);
+        assert_eq!(pair.nics[1].counters().drops.iter().sum::<u64>(), 0);
+        assert_written(&pair);
+    }
+}
+
+#[test]
+fn a_dead_path_is_left_and_taken_back() {
+    let settings = Settings { paths: 4, memory: 1 << 24, ..Settings::default() };
+    let mut pair = Pair::new(&settings);
+    let remote = pair.remote(0, 0);
+    let mut fate = |pair: &Pair, _: usize, transmit: &fairway_engine::Transmit| {
+        let dead = transmit.route.path == 2 && pair.now.as_ps() < 400_000_000_000;
+        if dead { Fate::Lose } else { Fate::Deliver }
+    };
+    for id in 0..40 {
+        pair.post(0, id, Work::Write { remote }, 1 << 20);
+        pair.complete(0, LONG, &mut fate);
+        pair.run(Duration::from_ms(5), &mut fate);
+    }
+    let (channel, path) = (pair.channels[0], 2);
+    assert_eq!(pair.events(0), [Event::PathDown { channel, path }]);
+    pair.run(Duration::from_ms(500), &mut fate);
+    assert_eq!(pair.events(0), [Event::PathUp { channel, path }]);
+    assert!(pair.nics[0].paths(channel).iter().all(|path| path.usable));
+}
+
+#[test]
+fn a_known_start_is_not_sent_again() {
+    let mut pair = Pair::new(&Settings { memory: 1 << 22, ..Settings::default() });
+    let remote = pair.remote(0, 0);
+    pair.post(0, 1, Work::Write { remote }, 4 << 20);
+    pair.complete(0, LONG, &mut fine);
+    let counters = pair.nics[0].counters();
+    assert_eq!(counters.data_sent, 1024);
+    let learned = pair.log.iter().filter(
+        |(_, packet)| matches!(packet, Packet::Data(data) if data.operation == Operation::Learned),
+    );
+    assert_eq!(learned.count() as u64, counters.learned_sent);
+    assert_eq!(counters.learned_bytes_saved, 20 * counters.learned_sent);
+    // All but about one round trip's worth go without an address.
+    assert!(counters.learned_sent > 900, "{}", counters.learned_sent);
+}
+
+#[test]
+fn a_send_is_delivered_once_whatever_is_lost() {
+    for seed in 0..200 {
+        let mut random = fairway_fabric::Random::new(seed);
+        let limits = Limits { message_slots: 2, ..Limits::default() };
+        let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
+        let target = pair.jetties[1];
+        let mut fate = |_: &Pair, _: usize, _: &fairway_engine::Transmit| {
+            if random.chance(300) { Fate::Lose } else { Fate::Deliver }
+        };
+        for id in 0..10 {
+            pair.post(0, id, Work::SendImmediate { target, immediate: id }, 100 + id as u32);
+            if id % 3 == 0 {
+                pair.run(Duration::from_us(50), &mut fate);
+            }
+            pair.post_receive(1, id, 1000 * id, 1000);
+        }
+        let mut sent: Vec<u64> =
+            (0..10).map(|_| pair.complete(0, LONG.times(10), &mut fate).id).collect();
+        let mut received: Vec<_> =
+            pair.completions(1).iter().map(|done| (done.immediate.unwrap(), done.bytes)).collect();
+        sent.sort_unstable();
+        received.sort_unstable();
+        assert_eq!(sent, (0..10).collect::<Vec<_>>(), "seed {seed}");
+        let expected: Vec<_> = (0..10).map(|id| (id, 100 + id as u32)).collect();
+        assert_eq!(received, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_dead_peer_is_reported_in_time() {
+    let mut pair = Pair::new(&Settings::default());
+    write(&mut pair);
+    pair.complete(0, LONG, &mut fine);
+    let remote = pair.remote(0, 0);
+    pair.post(0, 2, Work::Write { remote }, LENGTH);
+    let start = pair.now;
+    let profile = Profile::default();
+    let most = profile.peer_dead.saturating_add(profile.keep_alive);
+    let mut dead = |_: &Pair, _: usize, _: &fairway_engine::Transmit| Fate::Lose;
+    let done = pair.complete(0, most, &mut dead);
+    assert_eq!((done.id, done.status), (2, Status::PeerDead));
+    assert!(pair.now.since(start) >= Duration::from_ps(profile.peer_dead.as_ps() / 2));
+    let channel = pair.channels[0];
+    assert_eq!(pair.events(0), [Event::PeerDead { channel }]);
+    assert_eq!(pair.nics[0].usage().messages, 0);
+}
