@@ -123,32 +123,64 @@ impl Linked for Pool<Message> {
 /// Which packets of a message have come, as far as guesses about the next ones need to know.
 ///
 /// A guess lets the kernel scatter payload before anybody has read the header, so it must never
-/// name memory that already holds its data. Packet `j` is certain not to have come if it lies
-/// beyond all that have (`j >= beyond`); or if all that have come had the same `psn − index`
-/// difference and the PSN that `j` would then have has not arrived.
+/// name memory that already holds its data. Packets of a message that left together have the same
+/// `psn − index` difference: they form a run. Every packet that has come lies in one of the runs
+/// kept here or before `closed`, so packet `j` is certain not to have come if it is not before
+/// `closed` and no run that spans it says that the PSN it would have there has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// One past the highest index that has come; zero if none has.
-    beyond: u32,
-    /// `psn − index` of the packets that have come, if `uniform`.
+    /// Packets before this index may have come.
+    closed: u32,
+    runs: [Run; RUNS],
+    count: u8,
+}
+
+/// Runs that are kept; the lowest is forgotten first.
+const RUNS: usize = 4;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Run {
     difference: Psn,
-    uniform: bool,
+    first: u32,
+    last: u32,
 }
 
 impl Progress {
     pub(crate) fn note(&mut self, psn: Psn, index: u32) {
         let difference = psn.minus(index % Psn::SPACE);
-        if self.beyond == 0 {
-            self.uniform = true;
-            self.difference = difference;
-        } else if difference != self.difference {
-            self.uniform = false;
+        let count = usize::from(self.count);
+        for run in &mut self.runs[..count] {
+            if run.difference == difference {
+                run.first = run.first.min(index);
+                run.last = run.last.max(index);
+                return;
+            }
         }
-        self.beyond = self.beyond.max(index + 1);
+        let new = Run { difference, first: index, last: index };
+        if count < RUNS {
+            self.runs[count] = new;
+            self.count += 1;
+            return;
+        }
+        let mut lowest = new;
+        for run in &mut self.runs {
+            if run.last < lowest.last {
+                core::mem::swap(run, &mut lowest);
+            }
+        }
+        self.closed = self.closed.max(lowest.last.saturating_add(1));
     }
 
     /// Is it certain that packet `index` has not come?
     pub(crate) fn is_open(&self, index: u32, arrived: impl Fn(Psn) -> bool) -> bool {
-        index >= self.beyond || (self.uniform && !arrived(self.difference.plus(index % Psn::SPACE)))
+        index >= self.closed
+            && self.runs[..usize::from(self.count)].iter().all(|run| {
+                index < run.first
+                    || index > run.last
+                    || !arrived(run.difference.plus(index % Psn::SPACE))
+            })
     }
 }
+
+#[cfg(test)]
+mod tests;

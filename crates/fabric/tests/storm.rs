@@ -5,7 +5,7 @@ use fairway_fabric::storm::{Options, Report, STATUSES, run};
 use fairway_fabric::{Fault, sweep, threads};
 
 /// The seeds every test run goes through.
-const STANDARD: std::ops::Range<u64> = 0..16_000;
+const STANDARD: std::ops::Range<u64> = 0..10_000;
 
 #[test]
 fn seeds_that_once_failed_pass() {

@@ -37,13 +37,17 @@ impl LossDetector for PathOrder {
         Self::NAME
     }
 
+    /// The end of a burst has nothing behind it on its own path.
+    fn looks_across_paths(&self) -> bool {
+        true
+    }
+
     fn is_lost(&mut self, evidence: &Evidence) -> bool {
-        let Evidence { path_distance, age, smoothed_rtt, .. } = *evidence;
-        self.tolerance.is_exceeded(path_distance, age, smoothed_rtt)
+        self.tolerance.is_exceeded(evidence.path_distance, evidence)
     }
 
     fn on_reordering(&mut self, path_distance: u32, _psn_distance: u32, was_declared_lost: bool) {
-        if path_distance > 0 {
+        if path_distance > 0 || was_declared_lost {
             self.tolerance.learn(path_distance, was_declared_lost);
         }
     }

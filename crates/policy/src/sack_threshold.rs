@@ -42,8 +42,7 @@ impl LossDetector for SackThreshold {
     }
 
     fn is_lost(&mut self, evidence: &Evidence) -> bool {
-        let Evidence { psn_distance, age, smoothed_rtt, .. } = *evidence;
-        self.tolerance.is_exceeded(psn_distance, age, smoothed_rtt)
+        self.tolerance.is_exceeded(evidence.psn_distance, evidence)
     }
 
     fn on_reordering(&mut self, _path_distance: u32, psn_distance: u32, was_declared_lost: bool) {

@@ -7,9 +7,13 @@
 //!
 //! A large tolerance must not leave detection to the timer when little is in flight, so a packet
 //! that was passed at all and is `patience` smoothed round trips old is lost as well (the idea of
-//! RACK, RFC 8985). `patience` starts at 2 and learns in the same way, up to 8.
+//! RACK, RFC 8985); and so is one that nothing has passed on its own path, if a packet sent that
+//! much later on another has been acknowledged. `patience` starts at 2 and learns in the same way,
+//! up to 8.
 
 use fairway_wire::Duration;
+
+use crate::Evidence;
 
 /// The tolerance to start with, in packets.
 pub(crate) const TOLERANCE_MIN: u32 = 3;
@@ -42,17 +46,10 @@ impl Tolerance {
     }
 
     /// Is a packet lost that `distance` others have passed?
-    pub(crate) fn is_exceeded(
-        &mut self,
-        distance: u32,
-        age: Duration,
-        smoothed_rtt: Duration,
-    ) -> bool {
-        if distance == 0 {
-            return false;
-        }
-        let overdue =
-            smoothed_rtt > Duration::ZERO && age >= smoothed_rtt.times(u64::from(self.patience));
+    pub(crate) fn is_exceeded(&mut self, distance: u32, evidence: &Evidence) -> bool {
+        let limit = evidence.smoothed_rtt.times(u64::from(self.patience));
+        let waited = if distance > 0 { evidence.age } else { evidence.overtaken_by };
+        let overdue = limit > Duration::ZERO && waited >= limit;
         let lost = overdue || distance >= self.packets;
         if lost {
             self.count_loss();

@@ -134,6 +134,8 @@ pub struct Evidence {
     pub beyond_tolerance: bool,
     /// Time since the packet was sent.
     pub age: Duration,
+    /// How much later than it the newest packet that was acknowledged, on any path, was sent.
+    pub overtaken_by: Duration,
     /// Smoothed round trip of its path.
     pub smoothed_rtt: Duration,
 }

@@ -187,7 +187,6 @@ impl Core {
         }
         self.counters.turns += 1;
         let mut now = clock::now();
-        self.io.unfinished = false;
         self.release_due(now);
         self.io.choose_sockets();
         let received = self.receive(now, BUDGET, Eagerness::AnswerFirst);

@@ -247,3 +247,19 @@ fn a_sleeper_is_woken_by_what_another_thread_received() {
         assert!(start.elapsed() < PATIENCE);
     });
 }
+
+#[test]
+fn what_is_posted_leaves_although_nobody_polls() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(16 << 20, 1);
+    let remote = server.open_segment(16 << 20);
+    let hash = local.hash(0..16 << 20).unwrap();
+    client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+    // Neither application touches its NIC now; the background threads move it all.
+    let start = Instant::now();
+    while remote.hash(0..16 << 20).unwrap() != hash {
+        assert!(start.elapsed() < PATIENCE, "it never arrived");
+    }
+    assert_eq!(client.succeed().id, 1);
+}

@@ -297,7 +297,7 @@ impl Channel {
         }
         let path_late = ahead.min(0).unsigned_abs();
         let across = psn_late > 0 && !sent.is(RESENT) && self.policy.loss.looks_across_paths();
-        if path_late > 0 || across {
+        if path_late > 0 || across || sent.is(LOST) {
             self.policy.loss.on_reordering(path_late, psn_late, sent.is(LOST));
         }
         let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);

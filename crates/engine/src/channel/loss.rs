@@ -5,7 +5,7 @@ use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
-use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
+use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 
 impl Channel {
     /// Asks the detector about the oldest packets of each path on which news came, or of all.
@@ -56,6 +56,9 @@ impl Channel {
                 beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
                     && psn_distance > shared.profile.reorder_tolerance,
                 age: now.since(sent.sent_at),
+                overtaken_by: self
+                    .newest_acknowledged
+                    .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),
                 smoothed_rtt: self.views[usize::from(path)].smoothed_rtt,
             };
             if !self.policy.loss.is_lost(&evidence) {

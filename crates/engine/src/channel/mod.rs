@@ -160,6 +160,8 @@ pub(crate) struct Channel {
     pub(crate) paths: Vec<Path>,
     pub(crate) usable_paths: u32,
     pub(crate) chunk: Chunk,
+    /// Bytes sent since an acknowledgement was last asked for.
+    pub(crate) unasked: u32,
     pub(crate) small_path: u8,
     pub(crate) policy: PolicySet,
     pub(crate) round_trip: RoundTrip,
@@ -227,6 +229,7 @@ impl Channel {
             paths: alloc::vec![Path::new(now); paths],
             usable_paths: config.paths,
             chunk: Chunk::default(),
+            unasked: 0,
             small_path: (id.0 % config.paths) as u8,
             policy: config.policy,
             round_trip: RoundTrip::default(),

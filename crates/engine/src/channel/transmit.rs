@@ -13,6 +13,8 @@ use fairway_wire::{Access, Close, Data, Duration, Instant, Operation, Packet, Ps
 const HEADER_BYTES: u32 = 80;
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
 const LEARNED_SAVES: u64 = 20;
+/// An acknowledgement is asked for at the end of a chunk when this much has gone without.
+const ASK_BYTES: u64 = 256 * 1024;
 /// A chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -158,7 +160,13 @@ impl Channel {
             self.chunk.learned = message.learned;
         }
         message.learned = self.chunk.learned;
-        let ack_request = (idle && wants_news(&message)) || full || self.chunk.left == 0;
+        self.unasked = self.unasked.saturating_add(bytes);
+        let enough = u64::from(self.unasked) >= (window / 8).min(ASK_BYTES);
+        let ack_request =
+            (idle && wants_news(&message)) || full || (self.chunk.left == 0 && enough);
+        if ack_request {
+            self.unasked = 0;
+        }
         let operation = operation_of(&message);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;

@@ -4,6 +4,7 @@ use fairway_engine::wire::{Instant, MAX_HEADER, Setup, encode, encode_setup};
 use fairway_port::{Address, DoesNotFit, RawSlice, Sent};
 
 use super::{Bound, RETRY_AFTER, ns};
+use crate::clock;
 use crate::core::Core;
 
 /// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
@@ -13,6 +14,9 @@ const PACKETS_MAX: usize = 256;
 impl Core {
     /// Sends what the engine wants to send.
     pub(crate) fn transmit(&mut self, now: Instant) {
+        let mut now = now;
+        let mut runs_before = 0;
+        self.io.unfinished = false;
         if self.has_vanished() || !self.retry_blocked(now) {
             return;
         }
@@ -38,6 +42,12 @@ impl Core {
             let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
             if !self.append(now, bound, &header[..length], payload) {
                 return;
+            }
+            // A run takes longer to leave than round trips are measured in: what follows it is
+            // sent later, and has to be booked so.
+            if self.io.runs != runs_before {
+                runs_before = self.io.runs;
+                now = clock::now();
             }
             // The packet that begins the next run leaves with that, in the next turn.
             if self.io.runs >= RUNS_MAX {
