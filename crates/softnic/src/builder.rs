@@ -155,6 +155,20 @@ impl Builder {
     /// # Errors
     /// A setting is out of range, the address can't be bound, or the system refuses.
     pub fn build(self) -> Result<Context, Error> {
+        let emulate = self.emulate.clone();
+        self.build_on(|port| match emulate {
+            None => Box::new(port),
+            Some((spec, seed)) => {
+                Box::new(Impaired::new(port, &spec, seed, clock::now().as_ps() / 1000))
+            }
+        })
+    }
+
+    /// The same on sockets that `wrap` may do something to.
+    pub(crate) fn build_on(
+        self,
+        wrap: impl FnOnce(UdpPort) -> Box<dyn Datapath>,
+    ) -> Result<Context, Error> {
         self.check()?;
         let policy = self.policy.clone().map_err(|(value, error)| Error::Parameter {
             name: "policy",
@@ -176,12 +190,7 @@ impl Builder {
         })?;
         let cna = random_cna()?;
         let identity = Identity { cna, ports, limits: self.parameters() };
-        let datapath: Box<dyn Datapath> = match &self.emulate {
-            None => Box::new(port),
-            Some((spec, seed)) => {
-                Box::new(Impaired::new(port, spec, *seed, clock::now().as_ps() / 1000))
-            }
-        };
+        let datapath = wrap(port);
         let core = Core::new(CoreConfig {
             limits: self.limits,
             profile: self.profile,

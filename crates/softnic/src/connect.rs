@@ -169,9 +169,11 @@ impl Core {
         if self.check_running().is_err() {
             return;
         }
-        let link = self.io.datapath.port().mtu_towards(&sender).unwrap_or(0);
+        // Where no route is found the answer won't get anyway.
+        let link = self.io.datapath.port().mtu_towards(&sender);
+        let mtu = link.map_or(u16::MAX, payload_mtu);
         let listener = &mut self.connecting.listener;
-        let answer = match listener.handle_message(now, sender, payload_mtu(link), setup) {
+        let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
             Reaction::Answer(answer) => answer,
             Reaction::Open(opening) => match self.open_as_server(now, &opening) {

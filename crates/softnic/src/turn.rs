@@ -308,3 +308,6 @@ fn is_due(deadline: Option<Instant>, now: Instant) -> bool {
 fn ns(now: Instant) -> u64 {
     now.as_ps() / 1000
 }
+
+#[cfg(test)]
+mod tests;

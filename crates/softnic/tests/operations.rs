@@ -246,3 +246,21 @@ fn several_threads_share_a_context() {
         }
     });
 }
+
+#[test]
+fn a_context_can_be_its_own_peer() {
+    let context = builder().build().unwrap();
+    let peer = context.connect(context.local_addrs()[0], common::PATIENCE).unwrap();
+    assert_eq!(context.peers().len(), 2, "both ends are here");
+    let side = common::side(context, peer);
+    let (one, two) = (side.filled(300_000, 1), side.open_segment(300_000));
+    side.jetty.write(&side.peer, &one, two.key(), 1).unwrap();
+    side.succeed();
+    assert_eq!(content(&two), content(&one));
+    side.jetty.post_receive(&two, 2).unwrap();
+    side.jetty.send(&side.peer, side.jetty.number(), one.slice(0..10), 3).unwrap();
+    let mut ids = [side.succeed().id, side.succeed().id];
+    ids.sort_unstable();
+    assert_eq!(ids, [2, 3]);
+    side.context.shutdown(common::PATIENCE).unwrap();
+}

@@ -312,6 +312,12 @@ impl Channel {
         } else if recovering {
             // The probe came through: look at once what else it proves lost.
             self.arm(shared, Timer::Retransmit, now);
+        } else {
+            // Round trips are known better now than when the timer was armed.
+            let at = now + self.timeout(shared);
+            if at.is_before(self.timers[Timer::Retransmit as usize]) {
+                self.arm(shared, Timer::Retransmit, at);
+            }
         }
     }
 

@@ -67,9 +67,6 @@ impl Listener {
         mtu_bytes: u16,
         setup: &Setup,
     ) -> Reaction {
-        if setup.source == self.identity.cna {
-            return Reaction::Ignore;
-        }
         match &setup.message {
             SetupMessage::Hello(hello) => {
                 let limits = Parameters {

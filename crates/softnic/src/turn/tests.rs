@@ -1,0 +1,144 @@
+//! Sockets that are full most of the time.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
+
+use crate::{Completion, Context, Event, Jetty, Memory, Peer, Rights, Status};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A port that takes nothing, or only some packets, of most trains.
+struct Stingy {
+    port: UdpPort,
+    random: u64,
+    refused: Arc<AtomicU64>,
+}
+
+impl Stingy {
+    fn draw(&mut self, choices: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % choices
+    }
+}
+
+impl Datapath for Stingy {
+    fn port(&self) -> &UdpPort {
+        &self.port
+    }
+
+    fn transmit(
+        &mut self,
+        _now_ns: u64,
+        _path: usize,
+        socket: usize,
+        to: &Address,
+        train: &Train,
+    ) -> io::Result<Sent> {
+        let taken = match self.draw(3) {
+            0 => train.len(),
+            1 => self.draw(train.len() as u64) as usize,
+            _ => 0,
+        };
+        let mut part = self.port.new_train();
+        for index in 0..taken {
+            let pushed = part.push(train.header(index), train.payload(index));
+            pushed.expect("a part of a train is a train");
+        }
+        assert_eq!(self.port.send(socket, to, &part)?, Sent::All);
+        if taken == train.len() {
+            return Ok(Sent::All);
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Ok(Sent::Blocked { sent: taken })
+    }
+
+    fn receive<'b>(
+        &mut self,
+        socket: usize,
+        buffer: &'b mut ReceiveBuffer,
+        plan: Option<&Scatter>,
+    ) -> io::Result<Option<Arrival<'b>>> {
+        self.port.receive(socket, buffer, plan)
+    }
+
+    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
+        self.port.peek(socket, bytes)
+    }
+
+    fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn next_release_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn stingy(seed: u64, refused: &Arc<AtomicU64>) -> Context {
+    let refused = refused.clone();
+    let builder = Context::builder().bind([127, 0, 0, 1].into());
+    let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    builder.build_on(|port| Box::new(Stingy { port, random, refused })).unwrap()
+}
+
+fn pair(seed: u64, refused: &Arc<AtomicU64>) -> (Context, Context, Peer, Jetty) {
+    let (client, server) = (stingy(seed, refused), stingy(seed + 1000, refused));
+    let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+    assert!(matches!(server.wait_event(PATIENCE).unwrap(), Event::Connected(_)));
+    let jetty = client.create_jetty(Default::default()).unwrap();
+    (client, server, peer, jetty)
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i ^ i >> 8 ^ i >> 16) as u8).collect()
+}
+
+#[test]
+fn full_sockets_lose_nothing() {
+    let refused = Arc::new(AtomicU64::new(0));
+    for seed in 0..4 {
+        let (client, server, peer, jetty) = pair(seed, &refused);
+        let local = client.register(Memory::from_vec(pattern(1 << 20)), Rights::NONE).unwrap();
+        let back = client.register(Memory::zeroed(1 << 20).unwrap(), Rights::NONE).unwrap();
+        let remote = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
+        jetty.write(&peer, &local, remote.key(), 1).unwrap();
+        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        jetty.read(&peer, &back, remote.key(), 2).unwrap();
+        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert!(back.compare(0, &pattern(1 << 20)).unwrap(), "seed {seed}");
+        assert_eq!(client.counters().nic.unsendable, 0);
+    }
+    assert!(refused.load(Ordering::Relaxed) > 0);
+}
+
+/// What waits to be sent names memory. It must not go before it was sent, whatever else ends.
+#[test]
+fn memory_stays_while_packets_that_name_it_wait() {
+    let refused = Arc::new(AtomicU64::new(0));
+    for seed in 0..20 {
+        let (client, server, peer, jetty) = pair(seed, &refused);
+        let remote = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
+        let local = client.register(Memory::from_vec(pattern(1 << 20)), Rights::NONE).unwrap();
+        for id in 0..4 {
+            jetty.write(&peer, &local, remote.key(), id).unwrap();
+        }
+        // All operations end at once, and with them the engine's interest in the memory.
+        peer.close().unwrap();
+        let memory = local.into_memory().unwrap();
+        // Unmapped: a packet that is sent from here now would end the process with EFAULT in the
+        // counters.
+        drop(memory);
+        let mut done: Vec<Completion> = Vec::new();
+        while done.len() < 4 {
+            jetty.poll(&mut done);
+        }
+        client.shutdown(PATIENCE).unwrap();
+        assert_eq!(client.counters().nic.io_errors, 0, "{:?}", client.counters().last_error);
+    }
+}
