@@ -143,9 +143,10 @@ impl<'a> Session<'a> {
                 continue;
             }
             if let Some(mail) = self.mailbox.poll()?
-                && self.handle(&mail)? {
-                    return Ok(());
-                }
+                && self.handle(&mail)?
+            {
+                return Ok(());
+            }
             if turn.is_multiple_of(4096) && (!self.peer.is_alive() || process::stopping()) {
                 return Err(Failure::failed("the client has gone before the end"));
             }
