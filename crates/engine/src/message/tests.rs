@@ -12,7 +12,7 @@ fn an_open_packet_has_not_come() {
         let cut = [5, 20, 1000][(seed % 3) as usize];
         let numbers: BTreeMap<u32, Psn> = (0..100)
             .map(|index| {
-                psn = psn.plus(if random.next() % cut == 0 { 7 } else { 1 });
+                psn = psn.plus(if random.next().is_multiple_of(cut) { 7 } else { 1 });
                 (index, psn)
             })
             .collect();

@@ -124,7 +124,7 @@ fn memory_stays_while_packets_that_name_it_wait() {
     for seed in 0..20 {
         let (client, server, peer, jetty) = pair(seed, &refused);
         let remote = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
-        let local = client.register(Memory::from_vec(pattern(1 << 20)), Rights::NONE).unwrap();
+        let local = client.register(Memory::zeroed(1 << 20).unwrap(), Rights::NONE).unwrap();
         for id in 0..4 {
             jetty.write(&peer, &local, remote.key(), id).unwrap();
         }
