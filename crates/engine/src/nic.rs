@@ -389,6 +389,7 @@ impl Nic {
             return shared.drop(DropReason::NoChannel);
         }
         channel.last_heard = now;
+        channel.unanswered_probes = 0;
         match &received.packet {
             Packet::Data(data) => channel.handle_data(shared, now, data, received),
             Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),

@@ -131,6 +131,8 @@ pub(crate) struct Delivery {
     pub(crate) bytes: Vec<u8>,
     /// Its headers were damaged on the way: it must not be taken for a packet.
     pub(crate) damaged: bool,
+    /// No NIC has sent it like this.
+    pub(crate) hostile: bool,
 }
 
 /// One direction between two nodes, one path.
@@ -190,7 +192,8 @@ impl Adversary {
         let weather = self.weather;
         let link = self.link(way);
         let (latency, shelter) = (link.latency, link.shelter);
-        let fine = Delivery { after: latency, ecn: Ecn::Capable, bytes, damaged: false };
+        let fine =
+            Delivery { after: latency, ecn: Ecn::Capable, bytes, damaged: false, hostile: false };
         if self.healed {
             return vec![fine];
         }

@@ -32,32 +32,36 @@ pub(crate) fn send(world: &mut World, workload: &Workload, plan: &Plan, random: 
     }
 }
 
-/// All fields are random, but for those that lead the packet to an open channel.
+/// A route that was right but for some of its fields, with anything at all behind it: a stranger's,
+/// one for another node, or one of an earlier channel.
 fn stranger(world: &mut World, node: usize, random: &mut Random) {
-    let Some(nic) = &world.nodes[node].nic else { return };
-    let own = nic.address();
-    let open: Vec<_> = world.nodes[node].channels.iter().flatten().collect();
-    let Some(note) = open.get(random.below(open.len().max(1) as u64) as usize) else { return };
-    let source = Cna::new(random.number() as u32);
-    let known =
-        world.nodes.iter().any(|node| node.nic.as_ref().is_some_and(|nic| nic.address() == source));
-    if known {
-        return;
+    let Some(mut route) = right_route(world, node, random) else { return };
+    let wrong = random.range(1, 15);
+    if wrong & 1 != 0 {
+        route.source = Cna::new(random.number() as u32);
     }
-    let route = Route {
-        source,
-        destination: if random.chance(800) { own } else { Cna::new(random.number() as u32) },
-        source_tpn: Tpn::new(random.number() as u32),
-        destination_tpn: if random.chance(800) {
-            note.id.tpn()
-        } else {
-            Tpn::new(random.number() as u32)
-        },
-        path: random.number() as u8,
-    };
+    if wrong & 2 != 0 {
+        route.destination = Cna::new(random.number() as u32);
+    }
+    if wrong & 4 != 0 {
+        // The same channel index, used another time.
+        let bit = 1 << random.range(16, 23);
+        route.source_tpn = Tpn::new(route.source_tpn.value() ^ bit);
+    }
+    if wrong & 8 != 0 {
+        let bit = 1 << random.range(16, 23);
+        route.destination_tpn = Tpn::new(route.destination_tpn.value() ^ bit);
+    }
     let packet = any_packet(random);
     world.adversary.count(Fault::Stranger);
     inject(world, node, &route, &packet, random.below(100) as usize);
+}
+
+/// The route of the data that last came to some channel of `node`.
+fn right_route(world: &World, node: usize, random: &mut Random) -> Option<Route> {
+    let heard = world.nodes[node].channels.iter().flatten().filter_map(|note| note.last_data);
+    let routes: Vec<Route> = heard.map(|received| received.route).collect();
+    if routes.is_empty() { None } else { Some(random.pick(&routes)) }
 }
 
 /// From a peer, and always to be ignored: what it says cannot be.

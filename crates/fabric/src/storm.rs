@@ -17,7 +17,7 @@ use crate::trace::Trace;
 use crate::workload::Workload;
 use crate::world::World;
 use fairway_engine::wire::{Duration, Instant};
-use fairway_engine::{Canary, Completion, DropReason, Event, Nic, Status};
+use fairway_engine::{Canary, ChannelId, Completion, DropReason, Event, Nic, Status};
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,6 +139,7 @@ struct Storm {
     seed: u64,
     canary: Option<Canary>,
     alarms: Vec<Alarm>,
+    healed: Option<Instant>,
     /// All is over; the applications have stopped.
     closing: bool,
     resent: u64,
@@ -164,6 +165,7 @@ impl Storm {
             canary: options.canary,
             plan,
             alarms: Vec::new(),
+            healed: None,
             closing: false,
             resent: 0,
         }
@@ -182,6 +184,9 @@ impl Storm {
         // something once more.
         self.run_for(self.plan.weather.late.saturating_add(Duration::from_ms(1)))?;
         self.await_quiet(self.world.now)?;
+        if self.random.chance(250) {
+            self.idle()?;
+        }
         self.closing = true;
         self.model.finish(&mut self.world)?;
         self.audit()?;
@@ -354,6 +359,9 @@ impl Storm {
             }
             let profile = &self.plan.profiles[node];
             if let Some(channel) = self.model.event(&self.world, node, event, profile)? {
+                if matches!(event, Event::PeerDead { .. }) {
+                    self.check_death(node, channel)?;
+                }
                 self.channel_ended(node, channel);
             }
         }
@@ -385,7 +393,7 @@ impl Storm {
         Ok(())
     }
 
-    fn channel_ended(&mut self, node: usize, channel: fairway_engine::ChannelId) {
+    fn channel_ended(&mut self, node: usize, channel: ChannelId) {
         let links = self.plan.links.iter();
         let found = links.zip(&mut self.workload.connections).enumerate().find_map(
             |(index, (link, connection))| {
@@ -402,7 +410,34 @@ impl Storm {
         }
     }
 
+    /// Long after the healing no peer may be given up that is there.
+    fn check_death(&self, node: usize, channel: ChannelId) -> Result<(), String> {
+        let profile = &self.plan.profiles[node];
+        let settled = profile.peer_dead.saturating_add(profile.keep_alive.times(3));
+        let settled = settled.saturating_add(self.plan.weather.late);
+        let Some(healed) = self.healed.filter(|&healed| self.world.now.since(healed) > settled)
+        else {
+            return Ok(());
+        };
+        for (connection, link) in self.workload.connections.iter().zip(&self.plan.links) {
+            for side in 0..2 {
+                let here = link.nodes[side] == node && connection.ends[side] == Some(channel);
+                let peer = link.nodes[1 - side];
+                let awake = |node: usize| self.workload.applications[node].awake_since;
+                let since = awake(node).max(awake(peer)).max(healed);
+                let alive = self.world.now.since(since) > settled;
+                let theirs = connection.ends[1 - side];
+                let open = self.world.nodes[peer].nic.as_ref().zip(theirs);
+                if here && alive && open.is_some_and(|(nic, theirs)| nic.is_open(theirs)) {
+                    return Err(format!("node {node} gave up {channel:?}, whose peer is alive"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn heal(&mut self) -> Instant {
+        self.healed = Some(self.world.now);
         self.world.adversary.heal();
         self.world.trace.line(self.world.now, 0, || String::from("everything is healed"));
         self.world.now
@@ -419,7 +454,25 @@ impl Storm {
             return false;
         }
         let idle = |nic: &Nic| nic.usage().messages == 0;
-        self.world.nodes.iter().all(|node| node.nic.as_ref().is_none_or(idle))
+        self.world.nodes.iter().all(|node| node.nic.as_ref().is_none_or(idle)) && self.has_paths()
+    }
+
+    /// Every path that was given up is back in use.
+    fn has_paths(&self) -> bool {
+        let usable = |node: usize, channel: ChannelId| {
+            let nic = self.world.nodes[node].nic.as_ref();
+            nic.is_none_or(|nic| nic.paths(channel).iter().all(|path| path.usable))
+        };
+        self.workload.connections.iter().zip(&self.plan.links).all(|(connection, link)| {
+            let ends = link.nodes.iter().zip(connection.ends);
+            ends.into_iter().all(|(&node, end)| end.is_none_or(|channel| usable(node, channel)))
+        })
+    }
+
+    /// Nobody wants anything for so long that only keep-alives keep the channels.
+    fn idle(&mut self) -> Result<(), String> {
+        let span = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(3));
+        self.run_for(span.fold(Duration::ZERO, Duration::max))
     }
 
     /// Lets things happen until nothing is pending.

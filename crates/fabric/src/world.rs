@@ -240,7 +240,7 @@ impl World {
     /// Sends bytes that no NIC of ours has sent.
     pub(crate) fn inject(&mut self, node: usize, bytes: Vec<u8>) {
         let after = Duration::ZERO;
-        let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false };
+        let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false, hostile: true };
         self.push(self.now, Happening::Arrive { node, delivery });
     }
 
@@ -317,6 +317,9 @@ impl World {
         self.trace
             .line(now, node, || format!("< {} : {verdict:?}", summary(&route, &packet, payload)));
         self.note(node, &received, &verdict)?;
+        if verdict == Verdict::Drop(DropReason::BeyondWindow) && !delivery.hostile {
+            return Err(format!("node {node} refuses what it said it could track: {received:?}"));
+        }
         if self.tally.delivered.is_multiple_of(self.knobs.audit_every)
             && let Some(nic) = self.nic(node)
         {

@@ -220,3 +220,32 @@ fn a_dead_peer_is_reported_in_time() {
     assert_eq!(pair.events(0), [Event::PeerDead { channel }]);
     assert_eq!(pair.nics[0].usage().messages, 0);
 }
+
+#[test]
+fn a_close_is_repeated_until_it_is_heard() {
+    let mut pair = Pair::new(&Settings::default());
+    let channels = pair.channels;
+    pair.nics[0].close_channel(pair.now, channels[0]).unwrap();
+    pair.wake();
+    let mut left = 3;
+    let mut fate = |_: &Pair, from: usize, _: &fairway_engine::Transmit| {
+        left -= i32::from(from == 0);
+        if left >= 0 && from == 0 { Fate::Lose } else { Fate::Deliver }
+    };
+    pair.run(Duration::from_ms(90), &mut fate);
+    assert_eq!(pair.events(1), [Event::PeerClosed { channel: channels[1] }]);
+    assert_eq!(pair.events(0), [Event::Closed { channel: channels[0] }]);
+}
+
+#[test]
+fn the_answer_to_a_close_is_repeated_too() {
+    let mut pair = Pair::new(&Settings::default());
+    let channels = pair.channels;
+    pair.nics[0].close_channel(pair.now, channels[0]).unwrap();
+    pair.wake();
+    pair.run(Duration::from_ms(90), &mut lose_once(1, |packet| matches!(packet, Packet::Close(_))));
+    assert_eq!(pair.events(0), [Event::Closed { channel: channels[0] }]);
+    assert_eq!(pair.events(1), [Event::PeerClosed { channel: channels[1] }]);
+    pair.run(Duration::from_secs(1), &mut fine);
+    assert_eq!([0, 1].map(|n: usize| pair.nics[n].usage().channels), [0, 0]);
+}

@@ -177,6 +177,8 @@ pub(crate) struct Channel {
     pub(crate) peer_duplicates: u8,
     pub(crate) peer_learned: Option<Msn>,
     pub(crate) last_heard: Instant,
+    /// Keep-alives sent since.
+    pub(crate) unanswered_probes: u32,
     pub(crate) closes_left: u32,
     pub(crate) timers: [Instant; Timer::COUNT],
     pub(crate) armed: u8,
@@ -242,6 +244,7 @@ impl Channel {
             peer_duplicates: 0,
             peer_learned: None,
             last_heard: now,
+            unanswered_probes: 0,
             closes_left: 0,
             timers: [Instant::ZERO; Timer::COUNT],
             armed: 0,

@@ -89,18 +89,26 @@ impl Channel {
         }
     }
 
+    /// A silent peer is probed; one that leaves enough probes unanswered for long enough is dead.
+    ///
+    /// Silence alone proves nothing: when this side was stopped for a while (a debugger, a paused
+    /// virtual machine), what the peer has sent meanwhile is still waiting to be read.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
+        let profile = shared.profile;
         let silence = now.since(self.last_heard);
-        if silence >= shared.profile.peer_dead {
+        let probes_needed =
+            (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
+        if silence >= profile.peer_dead && u64::from(self.unanswered_probes) >= probes_needed {
             return self.peer_is_dead(shared);
         }
-        if silence >= shared.profile.keep_alive {
+        if silence >= profile.keep_alive {
+            self.unanswered_probes += 1;
             self.owed.keep_alive = true;
             self.mark_urgent(shared);
         }
-        let at = (now + shared.profile.keep_alive).min(self.last_heard + shared.profile.peer_dead);
-        // A deadline that has passed by rounding must still lie ahead, or the timer would spin.
-        let at = if now.is_before(at) { at } else { now + shared.profile.keep_alive };
+        let at = (now + profile.keep_alive).min(self.last_heard + profile.peer_dead);
+        // A deadline that has passed must still lie ahead, or the timer would spin.
+        let at = if now.is_before(at) { at } else { now + profile.keep_alive };
         self.arm(shared, Timer::KeepAlive, at);
     }
 }

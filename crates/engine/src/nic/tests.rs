@@ -242,3 +242,25 @@ fn a_send_waits_for_its_receive() {
     let got = pair.completions(1);
     assert_eq!((got.len(), got[0].id, got[0].bytes), (1, 7, 3_000));
 }
+
+#[test]
+fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
+    let mut pair = Pair::new(0, 1);
+    // Both sides stand still for a minute; then the timers run before anything is read.
+    pair.now = pair.now + Duration::from_secs(60);
+    for nic in &mut pair.nics {
+        nic.handle_timeout(pair.now);
+    }
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 10);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0)[0].status, Status::Success);
+    // A peer that stays silent is dead all the same.
+    let limit = pair.now + Duration::from_secs(4);
+    while pair.nics[0].poll_event().is_none() {
+        pair.now = pair.now + Duration::from_ms(1);
+        assert!(pair.now.is_before(limit), "nobody noticed");
+        pair.nics[0].handle_timeout(pair.now);
+        while pair.nics[0].poll_transmit(pair.now).is_some() {}
+    }
+}

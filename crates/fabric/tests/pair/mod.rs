@@ -147,6 +147,11 @@ impl Pair {
         self.nics[at].post_receive(self.jetties[at], &request).unwrap();
     }
 
+    /// A NIC was told to do something: let both look whether there is anything to send.
+    pub fn wake(&mut self) {
+        self.eager = [true; 2];
+    }
+
     pub fn completions(&mut self, at: usize) -> Vec<Completion> {
         let queue = self.queues[at];
         std::iter::from_fn(|| self.nics[at].poll_completion(queue)).collect()
