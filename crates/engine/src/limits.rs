@@ -106,7 +106,7 @@ pub struct Profile {
 impl Default for Profile {
     fn default() -> Self {
         Profile {
-            timeout_min: Duration::from_ms(2),
+            timeout_min: Duration::from_ms(4),
             timeout_max: Duration::from_ms(200),
             timeout_initial: Duration::from_ms(20),
             acknowledge_delay: Duration::from_us(100),

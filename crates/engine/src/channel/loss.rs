@@ -2,7 +2,7 @@
 
 use super::{Channel, Timer};
 use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
 use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
@@ -45,7 +45,10 @@ impl Channel {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             let overtaken =
                 self.paths[usize::from(path)].acknowledged.wrapping_sub(sent.path_sequence) as i32;
-            let passed = overtaken > 0 || self.policy.loss.looks_across_paths();
+            // A copy that was resent is judged by what left after it: the report may be older.
+            let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
+            let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
+            let passed = overtaken > 0 || across;
             if !passed || !self.is_reported_missing(psn, &ack.sack) {
                 break;
             }
