@@ -7,13 +7,16 @@ mod demo;
 mod man;
 mod peers;
 mod programs;
+mod storm;
 
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
   man                        write the manual pages to man/
-  storm [--seeds A..B]       run the storm over a range of seeds
+  storm [--seeds A..B] [--threads N]
+                             run the storm over a range of seeds
+  storm --seed N [--trace]   replay one seed
   canaries                   plant each known bug and demand that the storm finds it";
 
 fn main() -> ExitCode {
@@ -30,6 +33,8 @@ fn main() -> ExitCode {
         "demo" => demo::run(),
         "bench" => bench::run(rest),
         "man" => man::write(),
+        "storm" => storm::run(rest),
+        "canaries" => storm::canaries(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
