@@ -23,10 +23,12 @@ pub struct Limits {
     pub receives: u32,
     /// Messages of several packets, sends and notified writes being received at once, all channels
     /// together.
+    /// With fewer than `channels × message_slots + 1`, peers may have to wait for each other.
     pub arrivals: u32,
     /// Packets in flight per channel and direction: a power of two, 128 to 32,768.
     pub window_packets: u32,
     /// Blocks of 64 send-window records, all channels together.
+    /// At least one per open channel: an idle channel may keep one that is partly used.
     pub send_blocks: u32,
     /// 16-bit bitmap blocks, all channels together (ORNIC §3.4).
     pub bitmap_blocks: u32,

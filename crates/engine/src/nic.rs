@@ -400,6 +400,10 @@ impl Nic {
     }
 
     /// A payload is where [`Verdict::Place`] said. `old` is for atomics; pass 0.
+    ///
+    /// A caller that places late (as a DMA engine does) must drop placements of a channel that has
+    /// ended meanwhile, and finish those into a segment before it deregisters that segment: their
+    /// memory may have a new use.
     pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
         let _ = old;
         if let Some((shared, channel)) = self.open(token.channel) {

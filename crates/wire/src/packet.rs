@@ -196,7 +196,8 @@ impl AckFlags {
 pub struct Sack {
     /// The PSN of bit 0.
     pub base: Psn,
-    /// The highest PSN that has arrived.
+    /// Gaps in the map below this PSN have not arrived; of what lies above nothing is claimed. It
+    /// is the highest PSN that has arrived, or lower while an earlier payload is being placed.
     pub highest: Psn,
     /// Bit `i` (word `i / 32`, bit `i % 32`) is set if PSN `base + i` has arrived.
     pub bitmap: [u32; (SACK_BITS / 32) as usize],
