@@ -133,5 +133,7 @@ fn packets(context: &Context) -> Packets {
         resent: counters.data_resent,
         duplicate: counters.dropped(DropReason::Duplicate),
         acks: counters.acks_sent,
+        learned: counters.learned_sent,
+        saved_bytes: counters.learned_bytes_saved,
     }
 }

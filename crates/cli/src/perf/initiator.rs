@@ -128,6 +128,8 @@ fn row(
             resent: after.resent - before.resent + theirs.resent,
             duplicate: after.duplicate - before.duplicate + theirs.duplicate,
             acks: after.acks - before.acks + theirs.acks,
+            learned: after.learned - before.learned + theirs.learned,
+            saved_bytes: after.saved_bytes - before.saved_bytes + theirs.saved_bytes,
         },
         verified: tally.verified,
     };

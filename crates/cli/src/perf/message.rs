@@ -43,6 +43,10 @@ pub(crate) struct Packets {
     pub(crate) resent: u64,
     pub(crate) duplicate: u64,
     pub(crate) acks: u64,
+    /// Data packets that left their address out, because the receiver knew it.
+    pub(crate) learned: u64,
+    /// Header bytes those did without.
+    pub(crate) saved_bytes: u64,
 }
 
 /// A message of either side.
@@ -103,8 +107,10 @@ impl Message {
             Message::Verdict { tally, messages, packets } => {
                 let mut out = start(6);
                 put_tally(&mut out, tally);
-                let Packets { sent, resent, duplicate, acks } = *packets;
-                [*messages, sent, resent, duplicate, acks].iter().for_each(|value| out.u64(*value));
+                let Packets { sent, resent, duplicate, acks, learned, saved_bytes } = *packets;
+                [*messages, sent, resent, duplicate, acks, learned, saved_bytes]
+                    .iter()
+                    .for_each(|value| out.u64(*value));
                 out.finish()
             }
             Message::Refusal(reason) => {
@@ -153,6 +159,8 @@ impl Message {
                     resent: fields.u64()?,
                     duplicate: fields.u64()?,
                     acks: fields.u64()?,
+                    learned: fields.u64()?,
+                    saved_bytes: fields.u64()?,
                 },
             },
             7 => Message::Refusal(String::from_utf8_lossy(fields.rest()).into_owned()),
@@ -228,7 +236,8 @@ mod tests {
             verify: true,
             ping_pong: true,
         };
-        let packets = Packets { sent: 1, resent: 2, duplicate: 3, acks: 4 };
+        let packets =
+            Packets { sent: 1, resent: 2, duplicate: 3, acks: 4, learned: 5, saved_bytes: 6 };
         vec![
             Message::Run(run),
             Message::Run(Run { operation: Operation::Write, verify: false, ..run }),

@@ -82,6 +82,8 @@ impl Row {
             "packets_resent": self.packets.resent,
             "packets_duplicate": self.packets.duplicate,
             "acks_sent": self.packets.acks,
+            "packets_without_address": self.packets.learned,
+            "header_bytes_saved": self.packets.saved_bytes,
             "verified": self.verified,
         });
         if let Some(summary) = self.measured.latency {

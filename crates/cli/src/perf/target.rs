@@ -258,6 +258,8 @@ impl<'a> Session<'a> {
             resent: now.resent - self.before.resent,
             duplicate: now.duplicate - self.before.duplicate,
             acks: now.acks - self.before.acks,
+            learned: now.learned - self.before.learned,
+            saved_bytes: now.saved_bytes - self.before.saved_bytes,
         };
         self.answer(&Message::Verdict { tally: self.tally, messages: self.messages, packets })
     }
