@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Relay UDP between programs over paths as bad as asked for
     #[command(after_help = "Example, in front of `fairway serve --dir in --bind 127.0.0.1`:\n  \
             fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803 --spec delay=50us,loss=1%\n  \
-            fairway copy big.img 127.0.0.2/big.img\n\n\
+            fairway copy --bind 127.0.0.1 big.img 127.0.0.2/big.img\n\n\
             A Fairway server tells its port numbers to its clients, so the relay listens on the same\n\
             numbers, at another address.")]
     Emulate(EmulateOptions),
