@@ -1,7 +1,10 @@
 //! What callers of the engine say and hear: commands, verdicts, completions, events, errors.
 
 use fairway_policy::PolicySet;
-use fairway_wire::{Cna, Ecn, JettyId, Msn, Packet, Psn, Route, TokenId, Tpn};
+use fairway_wire::{
+    AtomicOperator, Cna, Ecn, JettyId, Msn, Packet, Psn, Route, ServiceMode, Tag, Target, TokenId,
+    Tpn,
+};
 
 /// A TP channel of one NIC. Carries a generation: the id of a closed channel names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,10 +58,12 @@ impl Rights {
     pub const READ: Rights = Rights(1);
     /// WRITE and WRITE_IMM.
     pub const WRITE: Rights = Rights(2);
-    /// Atomics (checked by a later issue's operations).
+    /// Atomics.
     pub const ATOMIC: Rights = Rights(4);
     /// READ and WRITE.
     pub const READ_WRITE: Rights = Rights(3);
+    /// READ, WRITE and atomics.
+    pub const ALL: Rights = Rights(7);
 
     /// The union.
     #[must_use]
@@ -118,8 +123,8 @@ pub enum Work {
     WriteImmediate {
         /// Where to.
         remote: RemoteRange,
-        /// The remote Jetty.
-        target: JettyId,
+        /// The remote Jetty or Jetty group.
+        target: Target,
         /// Application data.
         immediate: u64,
     },
@@ -130,16 +135,84 @@ pub enum Work {
     },
     /// Copy the local range into the next posted receive of `target`.
     Send {
-        /// The remote Jetty.
-        target: JettyId,
+        /// The remote Jetty or Jetty group.
+        target: Target,
     },
     /// As `Send`, with immediate data.
     SendImmediate {
-        /// The remote Jetty.
-        target: JettyId,
+        /// The remote Jetty or Jetty group.
+        target: Target,
         /// Application data.
         immediate: u64,
     },
+    /// Change a remote word of 4 or 8 bytes, exactly once; the completion brings its old value.
+    /// The local range is not used.
+    Atomic {
+        /// The word.
+        remote: RemoteRange,
+        /// Its length in bytes: 4 or 8.
+        width: u8,
+        /// How it changes.
+        operator: AtomicOperator,
+        /// The operand; the new value of a compare-and-swap.
+        operand: u64,
+        /// What a compare-and-swap compares with.
+        compare: u64,
+    },
+    /// Copy the local range into a mailbox.
+    Put {
+        /// Which.
+        mailbox: RemoteMailbox,
+        /// Where in the buffer; 0 for a mailbox in stream mode.
+        offset: u64,
+        /// The epoch it has to fall into, modulo 2^32; `None`: whichever its turn is.
+        epoch: Option<u32>,
+    },
+    /// Copy from a mailbox's current buffer into the local range.
+    Get {
+        /// Which.
+        mailbox: RemoteMailbox,
+        /// First byte in the buffer.
+        offset: u64,
+        /// A retired epoch, modulo 2^32; `None`: the current one.
+        epoch: Option<u32>,
+    },
+    /// As `Read`, of at most [`fairway_wire::BYPASS_BYTES`] bytes, without transport state: tried
+    /// again after a time-out.
+    Load {
+        /// Where from.
+        remote: RemoteRange,
+    },
+    /// As `Write`, likewise.
+    Store {
+        /// Where to.
+        remote: RemoteRange,
+    },
+}
+
+/// A mailbox of a remote node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteMailbox {
+    /// Its address.
+    pub address: u64,
+    /// Its key.
+    pub key: u32,
+}
+
+/// What an operation asks of the order (UB §7.3). The default asks for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OrderRequest {
+    /// Who orders.
+    pub mode: ServiceMode,
+    /// Whether it waits, and is waited for.
+    pub tag: Tag,
+    /// It is issued only when every earlier READ and atomic of its Jetty has completed.
+    pub fence: bool,
+    /// It completes here only after every earlier operation of its Jetty.
+    pub complete_in_order: bool,
+    /// The receive that it consumes completes only after those of every earlier operation of its
+    /// Jetty, to the same node, that asked for the same.
+    pub receive_in_order: bool,
 }
 
 /// One operation to be carried out.
@@ -155,6 +228,8 @@ pub struct WorkRequest {
     pub local: LocalRange,
     /// If false, success makes no completion; failure always does.
     pub signaled: bool,
+    /// What it asks of the order.
+    pub order: OrderRequest,
 }
 
 /// A buffer for one incoming SEND, or a slot for one WRITE_IMM (which leaves the buffer alone).
@@ -175,6 +250,144 @@ pub struct JettyConfig {
     pub send_queue: CompletionQueueId,
     /// Queue for its receives.
     pub receive_queue: CompletionQueueId,
+    /// The secret a remote peer must know to send to it.
+    pub token_value: u32,
+    /// What becomes of it when an operation fails.
+    pub exception: ExceptionMode,
+}
+
+/// What becomes of a Jetty when an operation of its own fails for a recoverable reason: a
+/// refusal, or a receiver that was never ready. (If the peer is gone, every operation to it fails
+/// and the Jetty stays as it is.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ExceptionMode {
+    /// It goes on.
+    #[default]
+    Continue,
+    /// It is suspended: what is under way ends, what waits at a gate or is posted later is refused or
+    /// waits until it is resumed.
+    Suspend,
+    /// It goes to the error state: everything is flushed.
+    Error,
+}
+
+/// The life of a Jetty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum JettyState {
+    /// The number is free.
+    Reset,
+    /// It sends and receives.
+    Ready,
+    /// What was posted runs to its end; nothing more may be posted, and peers are told "not
+    /// ready".
+    Suspended,
+    /// Everything was flushed; nothing may be posted, and peers are told "no such Jetty".
+    Error,
+    /// It is a group: a name under which other Jetties receive.
+    Group,
+}
+
+/// How a Jetty group chooses the member that takes a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dispatch {
+    /// Member number (the message's hint) mod (number of members).
+    Hint,
+    /// Each in turn.
+    #[default]
+    RoundRobin,
+    /// The one with the fewest messages under way or waiting to be taken; the first of equals.
+    LeastDepth,
+}
+
+/// A Jetty group to be made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupConfig {
+    /// A fixed number, or `None` for any free one.
+    pub number: Option<u32>,
+    /// How members are chosen.
+    pub dispatch: Dispatch,
+    /// The secret a remote peer must know to send to it.
+    pub token_value: u32,
+}
+
+/// A mailbox of one NIC. Carries a generation: the id of a closed mailbox names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MailboxId(pub(crate) u32);
+
+impl MailboxId {
+    /// The dense index of the mailbox: below `Limits::mailboxes`, reused after closing.
+    pub const fn index(self) -> usize {
+        (self.0 & 0xFFFF) as usize
+    }
+}
+
+/// When an epoch of a mailbox is complete (RVMA §III-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// When this many bytes are in place. At least 1.
+    Bytes(u64),
+    /// When this many puts are in place. At least 1.
+    Operations(u64),
+}
+
+/// Who decides where in the buffer a put goes (RVMA §IV-B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Steering {
+    /// The sender: the put carries an offset.
+    #[default]
+    Sender,
+    /// The receiver: puts are appended one behind the other, as in a stream.
+    Receiver,
+}
+
+/// What becomes of a put for which no buffer is posted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenEmpty {
+    /// It waits at the sender and is tried again.
+    #[default]
+    Wait,
+    /// It is refused: the sender is told.
+    Refuse,
+}
+
+/// A mailbox to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct MailboxConfig {
+    /// Its address; `None` makes it the catch-all: it takes puts to addresses that no other
+    /// mailbox has.
+    pub address: Option<u64>,
+    /// The secret a remote peer must know.
+    pub key: u32,
+    /// When an epoch is complete.
+    pub threshold: Threshold,
+    /// Who decides where a put goes.
+    pub steering: Steering,
+    /// What becomes of a put without a buffer.
+    pub when_empty: WhenEmpty,
+    /// How many buffers of completed epochs are kept for [`crate::Nic::rewind`].
+    pub retired: u32,
+}
+
+/// An epoch of a mailbox is over, and its buffer is the application's again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochDone {
+    /// The mailbox.
+    pub mailbox: MailboxId,
+    /// The number of the epoch, from 0.
+    pub epoch: u64,
+    /// The caller's number for the buffer.
+    pub id: u64,
+    /// The buffer.
+    pub buffer: LocalRange,
+    /// Bytes that were put.
+    pub bytes: u64,
+    /// Puts that were made.
+    pub operations: u64,
+    /// The last address that was put to: the mailbox's own, or for the catch-all the one named.
+    pub address: u64,
+    /// The application ended the epoch before its threshold.
+    pub early: bool,
 }
 
 /// What both sides agreed on when a channel was set up.
@@ -221,6 +434,8 @@ pub enum Verdict {
     Done,
     /// Put the payload there, then call [`crate::Nic::handle_placed`].
     Place(Placement),
+    /// Change the word, then call [`crate::Nic::handle_placed`] with its old value.
+    Atomic(AtomicExecution),
     /// Ignore it; the reason has been counted.
     Drop(DropReason),
 }
@@ -232,6 +447,38 @@ pub struct Placement {
     pub target: LocalRange,
     /// What to hand to [`crate::Nic::handle_placed`] afterwards.
     pub token: PlacementToken,
+}
+
+/// An atomic to be executed now, atomically with everything else that touches the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicExecution {
+    /// The word: 4 or 8 bytes, at an address that is a multiple of its length.
+    pub target: LocalRange,
+    /// How it changes.
+    pub operator: AtomicOperator,
+    /// The operand; the new value of a compare-and-swap.
+    pub operand: u64,
+    /// What a compare-and-swap compares with.
+    pub compare: u64,
+    /// What to hand to [`crate::Nic::handle_placed`] together with the old value.
+    pub token: PlacementToken,
+}
+
+/// Work that waited for its turn and is due now; see [`crate::Nic::poll_execution`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Copy a payload that was set aside to where it belongs, then call
+    /// [`crate::Nic::handle_placed`].
+    Copy {
+        /// Where it was set aside: a range of the stash.
+        from: LocalRange,
+        /// Where it belongs: as long.
+        to: LocalRange,
+        /// What to hand over afterwards.
+        token: PlacementToken,
+    },
+    /// Change a word, likewise.
+    Atomic(AtomicExecution),
 }
 
 /// Names a placement under way.
@@ -340,6 +587,16 @@ pub enum Status {
     RemoteLength,
     /// The peer does not offer this operation.
     RemoteOperation,
+    /// The address of the atomic is no multiple of its length.
+    RemoteMisaligned,
+    /// The peer has no record free in which to keep the order asked for.
+    RemoteResources,
+    /// The peer has no such mailbox, the key is wrong, or it is closed.
+    RemoteNoMailbox,
+    /// The epoch that was named is over.
+    RemoteEpoch,
+    /// The load or store was not answered in spite of all retries.
+    TimedOut,
     /// The peer posted no receive in spite of all retries.
     ReceiverNotReady,
     /// The peer was not heard from for too long.
@@ -363,6 +620,16 @@ pub enum CompletionKind {
     Receive,
     /// A receive of ours was consumed by a WRITE_IMM.
     ReceiveWrite,
+    /// An atomic of ours.
+    Atomic,
+    /// A PUT of ours.
+    Put,
+    /// A GET of ours.
+    Get,
+    /// A load of ours.
+    Load,
+    /// A store of ours.
+    Store,
 }
 
 /// One operation has ended.
@@ -380,6 +647,8 @@ pub struct Completion {
     pub bytes: u32,
     /// Immediate data, if the operation carried any (receives only).
     pub immediate: Option<u64>,
+    /// The old value of the word (atomics only).
+    pub value: u64,
     /// The channel it went over.
     pub channel: ChannelId,
     /// The remote Jetty: the sender's in a receive, otherwise the target's.
@@ -424,6 +693,25 @@ pub enum Event {
         /// The path.
         path: u8,
     },
+    /// A Jetty changed its state because an operation of its own failed.
+    JettyFault {
+        /// The Jetty.
+        jetty: JettyId,
+        /// Why.
+        status: Status,
+        /// What it is now.
+        state: JettyState,
+    },
+    /// Nothing of a suspended Jetty, or of one in the error state, is under way any more.
+    JettyDrained {
+        /// The Jetty.
+        jetty: JettyId,
+    },
+    /// A Jetty has fewer receives posted than it asked to be told of.
+    ReceivesLow {
+        /// The Jetty.
+        jetty: JettyId,
+    },
 }
 
 /// Why a request was not taken. Nothing has happened, and it may be tried again.
@@ -443,6 +731,15 @@ pub enum PostError {
     TooManyMessages,
     /// `Limits::receives` receives are posted.
     TooManyReceives,
+    /// The Jetty is suspended, in the error state, or a group.
+    NotReady,
+    /// `Limits::order_records` Jetties and channels ask for order: fewer may.
+    TooManyOrders,
+    /// The mode is UNO, which carries WRITE and SEND of one packet, without any order.
+    Unreliable,
+    /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
+    /// neither 4 nor 8.
+    Width,
 }
 
 /// Why an object could not be made, opened or removed.

@@ -35,8 +35,9 @@ pub use codec::{
 };
 pub use ids::{Cna, JettyId, Msn, TokenId, Tpn};
 pub use packet::{
-    Access, Ack, AckFlags, Close, Data, Ecn, Nak, Operation, Packet, Refusal, Route, SACK_BITS,
-    Sack, Void,
+    Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, Close, Data,
+    Datagram, Ecn, Get, Nak, Operation, Order, Packet, Put, Refusal, Route, SACK_BITS, Sack,
+    ServiceMode, Tag, Target, Void,
 };
 pub use paths::{PathSockets, Role, path_sockets};
 pub use psn::Psn;

@@ -30,6 +30,10 @@ pub enum Packet {
     Void(Void),
     /// The sender is gone for good (ours, 0x11).
     Close(Close),
+    /// Unreliable data (mode UNO): no sequence number, no acknowledgement (UTPH).
+    Datagram(Datagram),
+    /// A load or store, or its answer: no transport header at all (TP Bypass, §8.3).
+    Bypass(Bypass),
 }
 
 /// A data packet. Its payload, if any, follows the headers.
@@ -54,8 +58,81 @@ pub struct Data {
     pub retry: bool,
     /// This is the last packet of its message (TPOpcode b7).
     pub last: bool,
+    /// What the transaction asks of the order; [`Order::NONE`] in responses and in
+    /// [`Operation::Learned`].
+    pub order: Order,
     /// What it asks for.
     pub operation: Operation,
+}
+
+/// Who orders transactions that ask for order (UB §7.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ServiceMode {
+    /// Reliable, ordered by the initiator: it withholds what has to wait.
+    Roi = 0,
+    /// Reliable, ordered by the target: it defers the execution of what has to wait.
+    Rot = 1,
+    /// Reliable, ordered by the lower layer: the transport's acknowledgement is the transaction's.
+    #[default]
+    Rol = 2,
+    /// Unreliable and unordered.
+    Uno = 3,
+}
+
+/// What a transaction asks of the order of execution (UB §7.3, ODR\[1:0\]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Tag {
+    /// No order: it neither waits nor is waited for.
+    #[default]
+    No = 0,
+    /// Relaxed order: it does not wait, but later strict ones wait for it.
+    Ro = 1,
+    /// Strict order: it waits for every earlier relaxed or strict one of its Jetty.
+    So = 2,
+}
+
+/// The ordering fields of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Who orders; never [`ServiceMode::Uno`] in a data packet.
+    pub mode: ServiceMode,
+    /// What it asks for.
+    pub tag: Tag,
+    /// Its completion at the target comes after those of all earlier such transactions (ODR\[2\]).
+    pub in_order: bool,
+    /// If `tag` is not [`Tag::No`], otherwise 0: counts the relaxed and strict transactions of its
+    /// Jetty to this node, modulo 2^16.
+    pub sequence: u16,
+    /// If `in_order`, otherwise 0: counts those transactions of its Jetty to this node.
+    pub receive_sequence: u16,
+    /// Under which the initiator waits for the response, if the mode is ROI or ROT and the
+    /// operation has no response of its own; otherwise 0.
+    pub request_slot: u8,
+}
+
+impl Order {
+    /// Asks for nothing (mode ROL, tag NO).
+    pub const NONE: Order = Order {
+        mode: ServiceMode::Rol,
+        tag: Tag::No,
+        in_order: false,
+        sequence: 0,
+        receive_sequence: 0,
+        request_slot: 0,
+    };
+}
+
+/// The Jetty or Jetty group that a message names, and the secret that grants it (MTETAH, TVETAH).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// The Jetty or group.
+    pub jetty: JettyId,
+    /// Its token value.
+    pub token_value: u32,
+    /// For a group that dispatches by hint: member = hint mod members.
+    pub hint: u8,
 }
 
 /// What a data packet asks for or brings.
@@ -71,27 +148,27 @@ pub enum Operation {
         /// Where the message starts.
         access: Access,
         /// The Jetty that is told.
-        target: JettyId,
+        target: Target,
         /// Application data for the completion.
         immediate: u64,
     },
     /// Deliver the payload into the next receive buffer of `target`.
     Send {
         /// The receiving Jetty.
-        target: JettyId,
+        target: Target,
         /// Length of the whole message in bytes.
         length: u32,
     },
     /// As `Send`, with immediate data.
     SendImmediate {
         /// The receiving Jetty.
-        target: JettyId,
+        target: Target,
         /// Length of the whole message in bytes.
         length: u32,
         /// Application data for the completion.
         immediate: u64,
     },
-    /// A further packet of a WRITE or SEND whose start the receiver has said it knows: it
+    /// A further packet of a WRITE, SEND or PUT whose start the receiver has said it knows: it
     /// carries neither address nor token (ORNIC §3.2).
     Learned,
     /// Ask for remote memory.
@@ -101,7 +178,197 @@ pub enum Operation {
     },
     /// Bring memory that was asked for; `slot`, `transaction` and `jetty` are the request's.
     ReadResponse,
+    /// Change remote memory atomically and ask for its old value; one packet without payload.
+    Atomic {
+        /// The word: `length` is 4 or 8.
+        access: Access,
+        /// How it changes.
+        operator: AtomicOperator,
+        /// The operand; the new value of a compare-and-swap. 0 for a load.
+        operand: u64,
+        /// What a compare-and-swap compares with; otherwise 0.
+        compare: u64,
+    },
+    /// The old value of a word; `slot`, `transaction` and `jetty` are the request's.
+    AtomicResponse {
+        /// What it was before.
+        value: u64,
+    },
+    /// The transaction is done (TAACK), for modes ROI and ROT; `slot` is the request's
+    /// `request_slot`, `transaction` and `jetty` are the request's.
+    Done {
+        /// Why it was refused, if it was.
+        refusal: Option<Refusal>,
+        /// For [`Refusal::ReceiverNotReady`]: do not retry before this many microseconds.
+        retry_after_us: u16,
+    },
+    /// Put the payload into the current buffer of a mailbox (RVMA).
+    Put(Put),
+    /// Ask for bytes of a mailbox's current buffer; answered by `ReadResponse`.
+    Get(Get),
+    /// A transaction was given up after it took its place in an order: whoever waits for the
+    /// numbers in `order` need not. One packet without payload.
+    Abandon,
+    /// As `Abandon`, of a put.
+    AbandonPut {
+        /// The mailbox.
+        mailbox: u64,
+        /// The put's sequence number.
+        sequence: u32,
+    },
 }
+
+/// How an atomic changes its word. Values are those of UB's TAOpcodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum AtomicOperator {
+    /// Becomes the operand if it equals `compare`.
+    CompareSwap = 0x07,
+    /// Becomes the operand; the old value is wanted.
+    Swap = 0x08,
+    /// Becomes the operand.
+    Store = 0x09,
+    /// Stays.
+    Load = 0x0A,
+    /// Plus the operand, wrapping.
+    Add = 0x0B,
+    /// Minus the operand, wrapping.
+    Subtract = 0x0C,
+    /// And.
+    And = 0x0D,
+    /// Or.
+    Or = 0x0E,
+    /// Exclusive or.
+    Xor = 0x0F,
+}
+
+impl AtomicOperator {
+    /// All of them, in the order of their opcodes.
+    pub const ALL: [AtomicOperator; 9] = [
+        AtomicOperator::CompareSwap,
+        AtomicOperator::Swap,
+        AtomicOperator::Store,
+        AtomicOperator::Load,
+        AtomicOperator::Add,
+        AtomicOperator::Subtract,
+        AtomicOperator::And,
+        AtomicOperator::Or,
+        AtomicOperator::Xor,
+    ];
+
+    /// What a word that holds `old` becomes. For 4-byte words the caller truncates.
+    pub const fn apply(self, old: u64, operand: u64, compare: u64) -> u64 {
+        match self {
+            AtomicOperator::CompareSwap => {
+                if old == compare {
+                    operand
+                } else {
+                    old
+                }
+            }
+            AtomicOperator::Swap | AtomicOperator::Store => operand,
+            AtomicOperator::Load => old,
+            AtomicOperator::Add => old.wrapping_add(operand),
+            AtomicOperator::Subtract => old.wrapping_sub(operand),
+            AtomicOperator::And => old & operand,
+            AtomicOperator::Or => old | operand,
+            AtomicOperator::Xor => old ^ operand,
+        }
+    }
+}
+
+/// A put into a mailbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, packed(4))]
+pub struct Put {
+    /// The mailbox's address.
+    pub mailbox: u64,
+    /// Where in the buffer the message belongs; 0 for a mailbox in stream mode.
+    pub offset: u64,
+    /// Counts the puts of this Jetty to this mailbox, modulo 2^32.
+    pub sequence: u32,
+    /// Bytes of all its earlier puts to this mailbox, modulo 2^32.
+    pub before: u32,
+    /// Length of the whole message in bytes.
+    pub length: u32,
+    /// The mailbox's key.
+    pub key: u32,
+    /// The epoch it belongs to, modulo 2^32; only if `named`.
+    pub epoch: u32,
+    /// It belongs to `epoch` and to no other.
+    pub named: bool,
+}
+
+/// A question for bytes of a mailbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, packed(4))]
+pub struct Get {
+    /// The mailbox's address.
+    pub mailbox: u64,
+    /// First byte, from the start of the buffer.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u32,
+    /// The mailbox's key.
+    pub key: u32,
+    /// The epoch that is asked for, modulo 2^32; only if `named`, otherwise the current one.
+    pub epoch: u32,
+    /// `epoch` counts.
+    pub named: bool,
+}
+
+/// An unreliable message of one packet: WRITE, WRITE_IMM, SEND, SEND_IMM (mode UNO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// The issuing Jetty.
+    pub jetty: JettyId,
+    /// Its transaction number.
+    pub transaction: u16,
+    /// What it asks for.
+    pub operation: Operation,
+}
+
+/// A load or store that bypasses the transport, or its answer. Loads are answered and stores are
+/// done as often as they arrive anew; the number tells a late copy from a new store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bypass {
+    /// Counts the loads and stores of the initiator on this channel; a repeat keeps its number.
+    pub number: u32,
+    /// No load or store before this number will be repeated: copies of those are late.
+    pub oldest: u32,
+    /// The issuing Jetty.
+    pub jetty: JettyId,
+    /// What it is.
+    pub operation: BypassOperation,
+}
+
+/// The kinds of [`Bypass`] packets (TAOpcodes 0x40 to 0x43).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BypassOperation {
+    /// Ask for up to 64 bytes.
+    Load {
+        /// What to read.
+        access: Access,
+    },
+    /// Write the payload, up to 64 bytes.
+    Store {
+        /// Where to.
+        access: Access,
+    },
+    /// The bytes asked for are the payload.
+    LoadResponse {
+        /// Why there are none, if it was refused.
+        refusal: Option<Refusal>,
+    },
+    /// The store is done.
+    StoreDone {
+        /// Why not, if it was refused.
+        refusal: Option<Refusal>,
+    },
+}
+
+/// The longest load or store, in bytes: a cache line.
+pub const BYPASS_BYTES: u32 = 64;
 
 /// What remote memory a message is about (MAETAH and TVETAH).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -231,6 +498,16 @@ pub enum Refusal {
     Length,
     /// The receiver does not know or does not offer this operation (RSPST 3).
     Operation,
+    /// A transaction it has to follow is still missing: try again when that is done (RSPST 1).
+    OutOfOrder,
+    /// The address of an atomic is no multiple of its length (RSPST 3).
+    Misaligned,
+    /// The receiver has no record free in which to keep the order asked for (RSPST 3).
+    Resources,
+    /// No such mailbox, wrong key, or it is closed (RSPST 3).
+    NoMailbox,
+    /// The epoch named is over (RSPST 3).
+    Epoch,
 }
 
 /// Stands in for a data packet that will never come, so that the PSN space has no hole.
@@ -263,5 +540,5 @@ pub enum Ecn {
     Congested,
 }
 
-const _: () = assert!(size_of::<Packet>() <= 64);
+const _: () = assert!(size_of::<Packet>() <= 80);
 const _: () = assert!(size_of::<Route>() <= 20);
