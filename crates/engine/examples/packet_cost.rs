@@ -6,8 +6,9 @@
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Psn};
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic, Profile,
-    Received, RemoteRange, Rights, SegmentId, SegmentRequest, Transmit, Verdict, Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
+    OrderRequest, Profile, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Transmit,
+    Verdict, Work, WorkRequest,
 };
 
 const BATCH: usize = 15;
@@ -44,9 +45,7 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
         };
         nic.open_channel(now, channels[me], config).expect("it opens");
         let queue = nic.create_completion_queue(4096).expect("a queue");
-        let jetty = nic
-            .create_jetty(&JettyConfig { number: None, send_queue: queue, receive_queue: queue })
-            .expect("a Jetty");
+        let jetty = nic.create_jetty(&JettyConfig::new(queue, queue)).expect("a Jetty");
         let segment = nic
             .register(&SegmentRequest {
                 address: 0,
@@ -70,6 +69,7 @@ fn measure(size: u32, paths: u32, packets: u64) -> (f64, f64) {
         work: Work::Write { remote },
         local,
         signaled: true,
+        order: OrderRequest::default(),
     };
     let mut batch: Vec<Transmit> = Vec::with_capacity(BATCH);
     let mut now = Instant::ZERO;

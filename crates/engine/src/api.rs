@@ -256,6 +256,14 @@ pub struct JettyConfig {
     pub exception: ExceptionMode,
 }
 
+impl JettyConfig {
+    /// Any free number, no secret, and it goes on when operations fail.
+    pub fn new(send_queue: CompletionQueueId, receive_queue: CompletionQueueId) -> JettyConfig {
+        let exception = ExceptionMode::Continue;
+        JettyConfig { number: None, send_queue, receive_queue, token_value: 0, exception }
+    }
+}
+
 /// What becomes of a Jetty when an operation of its own fails for a recoverable reason: a
 /// refusal, or a receiver that was never ready. (If the peer is gone, every operation to it fails
 /// and the Jetty stays as it is.)
@@ -264,8 +272,8 @@ pub enum ExceptionMode {
     /// It goes on.
     #[default]
     Continue,
-    /// It is suspended: what is under way ends, what waits at a gate or is posted later is refused or
-    /// waits until it is resumed.
+    /// It is suspended: what was posted runs to its end, and nothing more may be posted until it is
+    /// resumed.
     Suspend,
     /// It goes to the error state: everything is flushed.
     Error,
@@ -282,7 +290,7 @@ pub enum JettyState {
     /// What was posted runs to its end; nothing more may be posted, and peers are told "not
     /// ready".
     Suspended,
-    /// Everything was flushed; nothing may be posted, and peers are told "no such Jetty".
+    /// What was not yet sent is flushed; nothing may be posted, and peers are told "no such Jetty".
     Error,
     /// It is a group: a name under which other Jetties receive.
     Group,
@@ -495,6 +503,13 @@ pub struct PlacementToken {
     pub(crate) retry: bool,
 }
 
+impl PlacementToken {
+    /// The channel it came over.
+    pub const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacementKind {
     /// A WRITE of one packet: nobody but the transport needs to know.
@@ -503,6 +518,14 @@ pub(crate) enum PlacementKind {
     Arrival,
     /// Part of the answer to a read of ours.
     Read,
+    /// Into the stash, until the packet's turn comes.
+    Stash,
+    /// A word is being changed.
+    Atomic,
+    /// What was held is being executed.
+    Deferred,
+    /// It came in an unreliable packet.
+    Datagram,
 }
 
 /// Why a packet was ignored.
@@ -704,11 +727,6 @@ pub enum Event {
     },
     /// Nothing of a suspended Jetty, or of one in the error state, is under way any more.
     JettyDrained {
-        /// The Jetty.
-        jetty: JettyId,
-    },
-    /// A Jetty has fewer receives posted than it asked to be told of.
-    ReceivesLow {
         /// The Jetty.
         jetty: JettyId,
     },

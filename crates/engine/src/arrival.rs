@@ -1,8 +1,10 @@
 //! Messages being received that somebody has to keep count of: those of several packets, sends,
 //! and notified writes.
 
+use crate::api::CompletionKind;
 use crate::message::Progress;
-use fairway_wire::{JettyId, Msn};
+use crate::pool::NONE;
+use fairway_wire::{Data, JettyId, Msn, Order};
 
 /// One message on its way in.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,16 @@ pub(crate) struct Arrival {
     pub(crate) has_slot: bool,
     /// It was refused: its packets count as arrived and go nowhere.
     pub(crate) refused: bool,
+    /// It came in an unreliable packet.
+    pub(crate) is_datagram: bool,
+    /// The index of its channel; `NONE` once the record is free.
+    pub(crate) channel: u32,
+    /// What it asked of the order.
+    pub(crate) order: Order,
+    /// The answer that is to tell its sender that it is done, or `NONE`.
+    pub(crate) response: u32,
+    /// Its receive is complete and waits for an earlier one: the next that does.
+    pub(crate) next_parked: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,4 +49,46 @@ pub(crate) enum ArrivalKind {
     WriteImmediate,
     Send,
     SendImmediate,
+}
+
+impl Arrival {
+    /// What is kept of a message none of whose packets may go anywhere.
+    pub(crate) fn refused(data: Data, channel: u32) -> Arrival {
+        Arrival {
+            offset: 0,
+            immediate: 0,
+            segment: NONE,
+            segment_generation: 0,
+            length: 0,
+            placed: 0,
+            message: data.message,
+            receive: NONE,
+            jetty: JettyId::default(),
+            remote_jetty: data.jetty,
+            progress: Progress::default(),
+            kind: ArrivalKind::Write,
+            slot: data.slot,
+            has_slot: false,
+            refused: true,
+            is_datagram: false,
+            channel,
+            order: data.order,
+            response: NONE,
+            next_parked: NONE,
+        }
+    }
+
+    /// Does it go into registered memory, and not into a receive?
+    pub(crate) fn is_into_segment(&self) -> bool {
+        matches!(self.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate)
+    }
+
+    /// How the receive that it took completes.
+    pub(crate) fn completion(&self) -> (CompletionKind, Option<u64>) {
+        match self.kind {
+            ArrivalKind::Send => (CompletionKind::Receive, None),
+            ArrivalKind::SendImmediate => (CompletionKind::Receive, Some(self.immediate)),
+            _ => (CompletionKind::ReceiveWrite, Some(self.immediate)),
+        }
+    }
 }

@@ -17,11 +17,19 @@ pub enum Canary {
     ReviveRefused,
     /// Say that guessed memory is free although it holds data that has arrived.
     GuessOverArrived,
+    /// Execute a strict transaction before what it has to follow.
+    StrictOvertakes,
+    /// Complete in-order operations at once.
+    CompleteAtOnce,
+    /// Complete in-order receives at once.
+    ReceivesAtOnce,
+    /// Let operations pass their fences.
+    IgnoreFence,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 7] = [
+    pub const ALL: [Canary; 11] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -29,5 +37,9 @@ impl Canary {
         Canary::LeakSlot,
         Canary::ReviveRefused,
         Canary::GuessOverArrived,
+        Canary::StrictOvertakes,
+        Canary::CompleteAtOnce,
+        Canary::ReceivesAtOnce,
+        Canary::IgnoreFence,
     ];
 }

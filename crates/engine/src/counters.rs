@@ -47,6 +47,28 @@ pub struct Counters {
     pub paths_up: u64,
     /// Bitmap blocks returned early because they were full (ORNIC §3.4).
     pub blocks_freed_early: u64,
+    /// Operations that waited here for earlier ones before they were issued.
+    pub gated: u64,
+    /// Transactions that asked for order, looked up in the target's tracker.
+    pub gates_passed: u64,
+    /// Of those, held until what they follow had been executed.
+    pub held: u64,
+    /// Of those, sent back because they came too early.
+    pub sent_back: u64,
+    /// Completions that waited for those of earlier operations.
+    pub completions_parked: u64,
+    /// Completions of receives that waited for those of earlier ones.
+    pub receives_parked: u64,
+    /// Transaction acknowledgements (TAACK) sent: modes ROI and ROT.
+    pub transaction_acks_sent: u64,
+    /// Atomics executed here.
+    pub atomics_executed: u64,
+    /// Unreliable packets sent.
+    pub datagrams_sent: u64,
+    /// Unreliable packets accepted.
+    pub datagrams_received: u64,
+    /// Unreliable packets that could not be delivered.
+    pub datagrams_lost: u64,
     /// Packets ignored, by reason (index: `DropReason as usize`).
     pub drops: [u64; DropReason::COUNT],
 }

@@ -1,13 +1,16 @@
 //! Jetties: the application's endpoints, and the receives posted to them.
 
+use crate::api::{ExceptionMode, JettyState};
 use crate::pool::NONE;
 
 /// A Jetty: 20 bytes of protocol state (checked below), as OpenURMA counts it (paper Table 4).
 /// Posted receives come from a pool shared by all Jetties.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jetty {
-    pub(crate) receive_head: u32,
-    pub(crate) receive_tail: u32,
+    /// The receive posted last, whose `next` is the first: a ring.
+    pub(crate) last_receive: u32,
+    /// The secret a remote peer must know to send to it.
+    pub(crate) token_value: u32,
     /// Operations of this Jetty that have not completed.
     pub(crate) outstanding: u32,
     pub(crate) send_queue: u16,
@@ -15,26 +18,21 @@ pub(crate) struct Jetty {
     /// The transaction sequence number of the next operation (INI_TASSN).
     pub(crate) transaction: u16,
     pub(crate) state: JettyState,
+    pub(crate) exception: ExceptionMode,
 }
 
 const _: () = assert!(size_of::<Jetty>() == 20);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JettyState {
-    /// The number is free.
-    Reset,
-    Ready,
-}
-
 impl Jetty {
     pub(crate) const FREE: Jetty = Jetty {
-        receive_head: NONE,
-        receive_tail: NONE,
+        last_receive: NONE,
+        token_value: 0,
         outstanding: 0,
         send_queue: 0,
         receive_queue: 0,
         transaction: 0,
         state: JettyState::Reset,
+        exception: ExceptionMode::Continue,
     };
 }
 

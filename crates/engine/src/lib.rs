@@ -30,11 +30,14 @@ mod channel;
 mod completion;
 mod counters;
 mod deadlines;
+mod group;
+mod held;
 mod jetty;
 mod limits;
 mod list;
 mod message;
 mod nic;
+mod order;
 mod pool;
 mod random;
 mod receive_window;
@@ -44,9 +47,11 @@ mod shared;
 mod usage;
 
 pub use api::{
-    ChannelConfig, ChannelId, Completion, CompletionKind, CompletionQueueId, DropReason, Event,
-    JettyConfig, LocalRange, Placement, PlacementToken, PostError, ReceiveRequest, Received,
-    RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, Status, Transmit, Verdict, Work,
+    AtomicExecution, ChannelConfig, ChannelId, Completion, CompletionKind, CompletionQueueId,
+    Dispatch, DropReason, EpochDone, Event, ExceptionMode, Execution, GroupConfig, JettyConfig,
+    JettyState, LocalRange, MailboxConfig, MailboxId, OrderRequest, Placement, PlacementToken,
+    PostError, ReceiveRequest, Received, RemoteMailbox, RemoteRange, Rights, SegmentId,
+    SegmentRequest, SetupError, Status, Steering, Threshold, Transmit, Verdict, WhenEmpty, Work,
     WorkRequest,
 };
 pub use canary::Canary;

@@ -41,6 +41,13 @@ pub struct Limits {
     /// Packets per channel that may be between "placed where?" and "placed", or refused and not
     /// yet filled.
     pub withheld: u32,
+    /// Jetties that ask for order, and pairs of a Jetty and a node between which there is order:
+    /// so many of each, on the initiator's and on the target's side.
+    pub order_records: u32,
+    /// Jetty groups.
+    pub groups: u32,
+    /// Packets that may wait to be executed, all channels together: places in the stash.
+    pub held: u32,
 }
 
 impl Limits {
@@ -70,6 +77,9 @@ impl Default for Limits {
             read_slots: 64,
             paths: 256,
             withheld: 256,
+            order_records: 4096,
+            groups: 64,
+            held: 256,
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Messages being sent: operations of our own, and the answers to peers' reads.
 
-use crate::api::{LocalRange, Status};
+use crate::api::{
+    ChannelId, CompletionKind, LocalRange, OrderRequest, RemoteRange, Status, Work, WorkRequest,
+};
 use crate::list::{Linked, Links};
 use crate::pool::Pool;
-use fairway_wire::{Instant, JettyId, Msn, Psn, TokenId};
+use fairway_wire::{
+    AtomicOperator, Instant, JettyId, Msn, Psn, Refusal, ServiceMode, Target, TokenId,
+};
 
 /// One message (transaction) on its way out.
 #[derive(Clone, Copy, Debug)]
@@ -12,14 +16,20 @@ pub(crate) struct Message {
     pub(crate) id: u64,
     pub(crate) local: LocalRange,
     pub(crate) remote_address: u64,
+    /// Immediate data, an atomic's operand, the address of a mailbox, or the value in an answer.
     pub(crate) immediate: u64,
+    /// What an atomic compares with; of a put its sequence number and the bytes before it.
+    pub(crate) compare: u64,
     pub(crate) token_value: u32,
     pub(crate) token_id: TokenId,
-    /// Our Jetty; for the answer to a read, the reader's.
+    /// Our Jetty; in an answer, the one it is for.
     pub(crate) jetty: JettyId,
     /// The peer's Jetty, where the operation names one.
-    pub(crate) target: JettyId,
+    pub(crate) target: Target,
+    /// The index of its channel; `NONE` once the record is free.
     pub(crate) channel: u32,
+    /// Of an operation: its channel's name, which outlives it.
+    pub(crate) channel_id: ChannelId,
     pub(crate) number: Msn,
     /// Packets it takes; at least one.
     pub(crate) packets: u32,
@@ -39,12 +49,45 @@ pub(crate) struct Message {
     pub(crate) slot: u8,
     pub(crate) retries: u8,
     pub(crate) kind: MessageKind,
+    /// What its completion calls it, whatever becomes of it.
+    pub(crate) completes_as: CompletionKind,
     pub(crate) place: MessagePlace,
     pub(crate) outcome: Outcome,
     pub(crate) has_slot: bool,
     pub(crate) signaled: bool,
     /// The receiver has said that it knows where the message starts.
     pub(crate) learned: bool,
+    /// It has, or awaits, `request_slot`, under which its Jetty waits for the response.
+    pub(crate) has_request: bool,
+    pub(crate) request_slot: u8,
+    /// It has not been issued because an earlier read, or an earlier ordered one, is not done.
+    pub(crate) waits_for_reads: bool,
+    pub(crate) waits_for_order: bool,
+    /// It was told that it came too early: to be tried again after what goes before it.
+    pub(crate) early: bool,
+    /// How it ended, if its completion has to wait for those of earlier ones.
+    pub(crate) parked: Option<Status>,
+    /// It has completed; or nobody is to be told.
+    pub(crate) reported: bool,
+    /// The transport needs it no more.
+    pub(crate) released: bool,
+    /// In an answer: `sequence` is to be marked as executed when the answer has arrived.
+    pub(crate) marks: bool,
+    /// It abandons a put.
+    pub(crate) abandons_put: bool,
+    /// In an answer: why the transaction was refused, if it was.
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) operator: AtomicOperator,
+    /// Of a put or get: the epoch it names.
+    pub(crate) epoch: Option<u32>,
+    pub(crate) order: OrderRequest,
+    pub(crate) sequence: u16,
+    pub(crate) receive_sequence: u16,
+    /// Counts the posts of its Jetty, if that keeps order.
+    pub(crate) serial: u32,
+    pub(crate) incomplete_links: Links,
+    pub(crate) ordered_links: Links,
+    pub(crate) read_links: Links,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +97,72 @@ pub(crate) enum MessageKind {
     Read,
     Send,
     SendImmediate,
-    /// The answer to a peer's read.
+    Atomic,
+    Put,
+    Get,
+    Load,
+    Store,
+    /// Tells the target not to wait for one of ours that was given up.
+    Abandon,
+    /// The answer to a peer's read or get.
     ReadResponse,
+    /// The answer to a peer's atomic.
+    AtomicResponse,
+    /// The transaction's acknowledgement (TAACK) to a peer's operation.
+    Done,
+}
+
+impl MessageKind {
+    pub(crate) fn of(work: &Work) -> MessageKind {
+        match work {
+            Work::Write { .. } => MessageKind::Write,
+            Work::WriteImmediate { .. } => MessageKind::WriteImmediate,
+            Work::Read { .. } => MessageKind::Read,
+            Work::Send { .. } => MessageKind::Send,
+            Work::SendImmediate { .. } => MessageKind::SendImmediate,
+            Work::Atomic { .. } => MessageKind::Atomic,
+            Work::Put { .. } => MessageKind::Put,
+            Work::Get { .. } => MessageKind::Get,
+            Work::Load { .. } => MessageKind::Load,
+            Work::Store { .. } => MessageKind::Store,
+        }
+    }
+
+    fn completes_as(self) -> CompletionKind {
+        match self {
+            MessageKind::Read => CompletionKind::Read,
+            MessageKind::Send | MessageKind::SendImmediate => CompletionKind::Send,
+            MessageKind::Atomic => CompletionKind::Atomic,
+            MessageKind::Put => CompletionKind::Put,
+            MessageKind::Get => CompletionKind::Get,
+            MessageKind::Load => CompletionKind::Load,
+            MessageKind::Store => CompletionKind::Store,
+            _ => CompletionKind::Write,
+        }
+    }
+
+    /// Does the local range travel with it?
+    pub(crate) fn has_payload(self) -> bool {
+        matches!(
+            self,
+            MessageKind::Write
+                | MessageKind::WriteImmediate
+                | MessageKind::Send
+                | MessageKind::SendImmediate
+                | MessageKind::Put
+                | MessageKind::ReadResponse
+        )
+    }
+
+    /// Is it an answer to a peer's operation?
+    pub(crate) fn is_answer(self) -> bool {
+        matches!(self, MessageKind::ReadResponse | MessageKind::AtomicResponse | MessageKind::Done)
+    }
+
+    /// Does it ask for an answer of its own, whatever the mode?
+    pub(crate) fn is_question(self) -> bool {
+        matches!(self, MessageKind::Read | MessageKind::Get | MessageKind::Atomic)
+    }
 }
 
 /// Which list of its channel a message is in.
@@ -71,6 +178,10 @@ pub(crate) enum MessagePlace {
     AwaitingReadSlot,
     /// Refused, and waiting to be tried again.
     AwaitingReceiver,
+    /// Waiting for earlier operations of its Jetty.
+    Gated,
+    /// Its gate has opened: on its way to its channel.
+    Opened,
 }
 
 /// How a message is going to end.
@@ -82,18 +193,148 @@ pub(crate) enum Outcome {
     NotReady,
     /// Refused for good.
     Failed(Status),
-    /// A read whose answer is complete, and which has been reported.
+    /// Its answer is complete, and it has been reported.
     Reported,
 }
 
 impl Message {
+    /// A message that says nothing yet.
+    pub(crate) fn new(kind: MessageKind, channel: u32, jetty: JettyId) -> Message {
+        Message {
+            id: 0,
+            local: LocalRange::default(),
+            remote_address: 0,
+            immediate: 0,
+            compare: 0,
+            token_value: 0,
+            token_id: TokenId::default(),
+            jetty,
+            target: Target::default(),
+            channel,
+            channel_id: ChannelId(channel),
+            number: Msn::default(),
+            packets: 1,
+            next_index: 0,
+            outstanding: 0,
+            placed: 0,
+            answer: Progress::default(),
+            retry_at: Instant::ZERO,
+            links: Links::UNLINKED,
+            transaction: 0,
+            slot: 0,
+            retries: 0,
+            kind,
+            completes_as: kind.completes_as(),
+            place: MessagePlace::Unlisted,
+            outcome: Outcome::Open,
+            has_slot: false,
+            signaled: false,
+            learned: false,
+            has_request: false,
+            request_slot: 0,
+            waits_for_reads: false,
+            waits_for_order: false,
+            early: false,
+            parked: None,
+            reported: false,
+            released: false,
+            marks: false,
+            abandons_put: false,
+            refusal: None,
+            operator: AtomicOperator::Load,
+            epoch: None,
+            order: OrderRequest::default(),
+            sequence: 0,
+            receive_sequence: 0,
+            serial: 0,
+            incomplete_links: Links::UNLINKED,
+            ordered_links: Links::UNLINKED,
+            read_links: Links::UNLINKED,
+        }
+    }
+
+    /// An operation of our own.
+    pub(crate) fn of(request: &WorkRequest, jetty: JettyId, transaction: u16, mtu: u32) -> Message {
+        let kind = MessageKind::of(&request.work);
+        let mut message = Message {
+            id: request.id,
+            local: request.local,
+            transaction,
+            signaled: request.signaled,
+            order: request.order,
+            channel_id: request.channel,
+            place: MessagePlace::Sending,
+            ..Message::new(kind, request.channel.index() as u32, jetty)
+        };
+        message.fill_in(&request.work);
+        if kind.has_payload() {
+            message.packets = packets_of(request.local.length, mtu);
+        }
+        message
+    }
+
+    fn fill_in(&mut self, work: &Work) {
+        match *work {
+            Work::Write { remote }
+            | Work::Read { remote }
+            | Work::Load { remote }
+            | Work::Store { remote } => self.set_remote(&remote),
+            Work::WriteImmediate { remote, target, immediate } => {
+                self.set_remote(&remote);
+                (self.target, self.immediate) = (target, immediate);
+            }
+            Work::Send { target } => self.target = target,
+            Work::SendImmediate { target, immediate } => {
+                (self.target, self.immediate) = (target, immediate);
+            }
+            Work::Atomic { remote, width, operator, operand, compare } => {
+                self.set_remote(&remote);
+                self.local = LocalRange { length: u32::from(width), ..LocalRange::default() };
+                (self.operator, self.immediate, self.compare) = (operator, operand, compare);
+            }
+            Work::Put { mailbox, offset, epoch } | Work::Get { mailbox, offset, epoch } => {
+                (self.immediate, self.token_value) = (mailbox.address, mailbox.key);
+                (self.remote_address, self.epoch) = (offset, epoch);
+            }
+        }
+    }
+
+    fn set_remote(&mut self, remote: &RemoteRange) {
+        self.remote_address = remote.address;
+        self.token_value = remote.token_value;
+        self.token_id = remote.token_id;
+    }
+
     pub(crate) fn is_multi(&self) -> bool {
         self.packets > 1
     }
 
-    /// Payload bytes of packet `index`. A read's request has none.
+    /// Is it ended by an answer, and not by the transport's acknowledgement?
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.kind.is_question()
+            || (matches!(self.order.mode, ServiceMode::Roi | ServiceMode::Rot)
+                && !self.kind.is_answer()
+                && self.kind != MessageKind::Abandon)
+    }
+
+    /// Does a fence wait for it?
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(
+            self.completes_as,
+            CompletionKind::Read | CompletionKind::Get | CompletionKind::Atomic
+        )
+    }
+
+    /// Has it numbers that somebody at the target may wait for?
+    pub(crate) fn is_awaited(&self) -> bool {
+        let numbered =
+            self.order.tag != fairway_wire::Tag::No && self.order.mode != ServiceMode::Roi;
+        numbered || self.order.receive_in_order
+    }
+
+    /// Payload bytes of packet `index`.
     pub(crate) fn payload(&self, index: u32, mtu: u32) -> u32 {
-        if self.kind == MessageKind::Read {
+        if !self.kind.has_payload() {
             return 0;
         }
         let before = u64::from(index) * u64::from(mtu);
@@ -102,7 +343,7 @@ impl Message {
 
     /// Bytes still to be sent for the first time.
     pub(crate) fn remaining(&self, mtu: u32) -> u64 {
-        if self.kind == MessageKind::Read {
+        if !self.kind.has_payload() {
             return 0;
         }
         u64::from(self.local.length).saturating_sub(u64::from(self.next_index) * u64::from(mtu))

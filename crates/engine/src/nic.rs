@@ -1,19 +1,21 @@
 //! The NIC: set-up, commands, inputs and outputs, each handed to the part that knows.
 
 use crate::api::{
-    ChannelConfig, ChannelId, Completion, CompletionQueueId, DropReason, Event, JettyConfig,
-    LocalRange, PlacementToken, PostError, ReceiveRequest, Received, SegmentId, SegmentRequest,
-    SetupError, Transmit, Verdict, Work, WorkRequest,
+    ChannelConfig, ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution,
+    JettyState, LocalRange, OrderRequest, PlacementToken, PostError, ReceiveRequest, Received,
+    SegmentId, SegmentRequest, SetupError, Transmit, Verdict, Work, WorkRequest,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState, Timer};
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
-use crate::jetty::{Jetty, JettyState, Receive};
+use crate::held::HeldPool;
+use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
-use crate::list::{Links, Ring};
-use crate::message::{Message, MessageKind, MessagePlace, Outcome, Progress, packets_of};
+use crate::list::Ring;
+use crate::message::{Message, MessageKind};
+use crate::order::{Initiator, Keyed};
 use crate::pool::{NONE, Pool};
 use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
@@ -23,7 +25,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::PathView;
-use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Packet, TokenId, Tpn};
+use fairway_wire::{Cna, Duration, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -78,12 +80,21 @@ impl Nic {
             profile: *profile,
             random: Random::new(seed),
             counters: Counters::default(),
+            groups: Pool::new(limits.groups),
+            failing: Vec::with_capacity(limits.jetties as usize),
+            taken: alloc::vec![0; limits.jetties as usize],
             segments: Segments::new(limits.segments),
             jetties: alloc::vec![Jetty::FREE; limits.jetties as usize],
             receives: Pool::new(limits.receives),
             queues: (0..limits.completion_queues).map(|_| None).collect(),
             messages: Pool::new(limits.messages),
             arrivals: Pool::new(limits.arrivals),
+            held: HeldPool::new(limits.held),
+            due: (NONE, NONE),
+            stash: None,
+            stash_packet: 0,
+            trackers: Keyed::new(limits.order_records),
+            initiator: Initiator::new(limits.jetties, limits.order_records),
             send_blocks: Pool::new(limits.send_blocks),
             bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
             events: VecDeque::with_capacity(256),
@@ -139,6 +150,35 @@ impl Nic {
         Ok(CompletionQueueId(index as u32))
     }
 
+    /// Names the memory in which the payload of packets that wait for their turn is set aside:
+    /// `Limits::held` places of `packet_bytes` each, from the start of the segment, which is to
+    /// stay registered. Without it, what comes too early is sent back.
+    ///
+    /// # Errors
+    /// `Missing` if it is not registered, `Parameter` if it is too short.
+    pub fn set_stash(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
+        let record = self.shared.segments.get(segment.0).ok_or(SetupError::Missing)?;
+        let needed = u64::from(self.shared.limits.held) * u64::from(packet_bytes);
+        if record.length < needed {
+            return Err(SetupError::Parameter("segment length"));
+        }
+        self.shared.segments.hold(segment.0);
+        self.shared.stash = Some(segment);
+        self.shared.stash_packet = packet_bytes;
+        Ok(())
+    }
+
+    /// Takes the stash away again. What comes too early from now on is sent back.
+    ///
+    /// # Panics
+    /// If something is held in it.
+    pub fn clear_stash(&mut self) {
+        assert!(self.shared.held.in_use() == 0, "the stash is in use");
+        if let Some(segment) = self.shared.stash.take() {
+            self.shared.let_go(segment.0);
+        }
+    }
+
     /// Removes an empty completion queue.
     ///
     /// # Errors
@@ -148,70 +188,13 @@ impl Nic {
         let queue = slot.as_ref().ok_or(SetupError::Missing)?;
         let number = id.0 as u16;
         let used = self.shared.jetties.iter().any(|jetty| {
-            jetty.state == JettyState::Ready
+            !matches!(jetty.state, JettyState::Reset | JettyState::Group)
                 && (jetty.send_queue == number || jetty.receive_queue == number)
         });
         if used || !queue.is_idle() {
             return Err(SetupError::Busy);
         }
         *slot = None;
-        Ok(())
-    }
-
-    /// Makes a Jetty.
-    ///
-    /// # Errors
-    /// `Missing` if a queue does not exist, `Number` if the number is taken or out of range,
-    /// `Limit` if all are taken.
-    pub fn create_jetty(&mut self, config: &JettyConfig) -> Result<JettyId, SetupError> {
-        for queue in [config.send_queue, config.receive_queue] {
-            if self.shared.queues.get(queue.index()).is_none_or(Option::is_none) {
-                return Err(SetupError::Missing);
-            }
-        }
-        let is_free = |jetty: &Jetty| jetty.state == JettyState::Reset;
-        let index = match config.number {
-            Some(number) => self
-                .shared
-                .jetties
-                .get(number as usize)
-                .filter(|jetty| is_free(jetty))
-                .map(|_| number as usize)
-                .ok_or(SetupError::Number)?,
-            // Low numbers are left to those who ask for one.
-            None => {
-                self.shared.jetties.iter().rposition(is_free).ok_or(SetupError::Limit("jetties"))?
-            }
-        };
-        self.shared.jetties[index] = Jetty {
-            send_queue: config.send_queue.0 as u16,
-            receive_queue: config.receive_queue.0 as u16,
-            state: JettyState::Ready,
-            ..Jetty::FREE
-        };
-        Ok(JettyId::new(index as u32))
-    }
-
-    /// Removes a Jetty; receives still posted to it are dropped without a completion.
-    ///
-    /// # Errors
-    /// `Missing`; `Busy` while operations of it, or arrivals for it, are under way.
-    pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
-        let jetty = *self.shared.ready_jetty(id).ok_or(SetupError::Missing)?;
-        let arriving = self.entries.iter().any(|entry| match &entry.state {
-            EntryState::Open(channel) => channel.delivers_to(&self.shared, id),
-            _ => false,
-        });
-        if jetty.outstanding > 0 || arriving {
-            return Err(SetupError::Busy);
-        }
-        while let Some(receive) = self.shared.take_receive(id) {
-            let segment = self.shared.receives[receive].segment;
-            self.shared.receives.give_back(receive);
-            self.shared.queue(jetty.receive_queue).unreserve();
-            self.shared.let_go(segment);
-        }
-        self.shared.jetties[id.value() as usize] = Jetty::FREE;
         Ok(())
     }
 
@@ -294,30 +277,45 @@ impl Nic {
         jetty: JettyId,
         request: &WorkRequest,
     ) -> Result<(), PostError> {
+        let kind = MessageKind::of(&request.work);
         let local = request.local;
-        match self.shared.segments.holds(local.segment.0, local.offset, local.length) {
-            None => return Err(PostError::NoSegment),
-            Some(false) => return Err(PostError::OutOfBounds),
-            Some(true) => {}
+        if kind != MessageKind::Atomic {
+            match self.shared.segments.holds(local.segment.0, local.offset, local.length) {
+                None => return Err(PostError::NoSegment),
+                Some(false) => return Err(PostError::OutOfBounds),
+                Some(true) => {}
+            }
         }
         let kept = self.kept_for_answers();
         let (shared, channel) = self.open(request.channel).ok_or(PostError::NoChannel)?;
         if channel.state != ChannelState::Open {
             return Err(PostError::NoChannel);
         }
-        let endpoint = *shared.ready_jetty(jetty).ok_or(PostError::NoJetty)?;
+        check_request(request, channel.mtu)?;
+        let endpoint = *shared.posting_jetty(jetty)?;
         if shared.messages.capacity() - shared.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);
+        }
+        let order = &request.order;
+        if !shared.initiator.prepare(&mut shared.messages, jetty, channel.index(), order) {
+            return Err(PostError::TooManyOrders);
         }
         if !shared.queue(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
-        let message = new_message(request, jetty, endpoint.transaction, channel.mtu);
+        let message = Message::of(request, jetty, endpoint.transaction, channel.mtu);
         let index = shared.messages.take(message).ok_or(PostError::TooManyMessages)?;
         let endpoint = &mut shared.jetties[jetty.value() as usize];
         endpoint.transaction = endpoint.transaction.wrapping_add(1);
         endpoint.outstanding += 1;
-        shared.segments.hold(local.segment.0);
+        if kind != MessageKind::Atomic {
+            shared.segments.hold(local.segment.0);
+        }
+        let lax = shared.is_planted(Canary::IgnoreFence);
+        if shared.initiator.post(&mut shared.messages, index, lax) {
+            shared.counters.gated += 1;
+            return Ok(());
+        }
         channel.sending.push_back(&mut shared.messages, index);
         channel.mark_ready(shared);
         Ok(())
@@ -339,7 +337,7 @@ impl Nic {
             Some(false) => return Err(PostError::OutOfBounds),
             Some(true) => {}
         }
-        let queue = shared.ready_jetty(jetty).ok_or(PostError::NoJetty)?.receive_queue;
+        let queue = shared.receiving_jetty(jetty)?.receive_queue;
         if shared.receives.is_exhausted() {
             return Err(PostError::TooManyReceives);
         }
@@ -355,11 +353,7 @@ impl Nic {
         };
         let index = shared.receives.take(receive).ok_or(PostError::TooManyReceives)?;
         shared.segments.hold(local.segment.0);
-        let endpoint = &mut shared.jetties[jetty.value() as usize];
-        match core::mem::replace(&mut endpoint.receive_tail, index) {
-            NONE => endpoint.receive_head = index,
-            tail => shared.receives[tail].next = index,
-        }
+        shared.add_receive(jetty, index);
         Ok(())
     }
 
@@ -395,19 +389,21 @@ impl Nic {
             Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),
             Packet::Nak(nak) => channel.handle_nak(shared, now, nak, route.path),
             Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
+            Packet::Datagram(datagram) => channel.handle_datagram(shared, datagram, received),
+            Packet::Bypass(_) => shared.drop(DropReason::Malformed),
             Packet::Close(_) => Verdict::Done,
         }
     }
 
-    /// A payload is where [`Verdict::Place`] said. `old` is for atomics; pass 0.
+    /// A payload is where [`Verdict::Place`] or [`Execution::Copy`] said, or a word was changed, as
+    /// [`Verdict::Atomic`] or [`Execution::Atomic`] said, and was `old` before; otherwise pass 0.
     ///
     /// A caller that places late (as a DMA engine does) must drop placements of a channel that has
     /// ended meanwhile, and finish those into a segment before it deregisters that segment: their
     /// memory may have a new use.
     pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
-        let _ = old;
         if let Some((shared, channel)) = self.open(token.channel) {
-            channel.placed(shared, now, &token);
+            channel.placed(shared, now, &token, old);
         }
     }
 
@@ -440,6 +436,8 @@ impl Nic {
             }
         }
         self.feed();
+        self.fail_jetties();
+        self.let_opened_in();
         loop {
             let index = match self.turn {
                 // A chunk is not broken up: it leaves as one run.
@@ -466,6 +464,20 @@ impl Nic {
             }
             self.turn = None;
         }
+    }
+
+    /// What had to wait for its turn and is due now. To be asked until it says `None` after every
+    /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in the
+    /// order given, and followed by [`Self::handle_placed`].
+    pub fn poll_execution(&mut self) -> Option<Execution> {
+        while let Some(index) = self.shared.pop_due() {
+            let channel = self.shared.held[index].channel;
+            let Some(channel) = channel_at(&mut self.entries, channel) else { continue };
+            if let Some(execution) = channel.execute_held(&mut self.shared, index) {
+                return Some(execution);
+            }
+        }
+        None
     }
 
     /// The next completion of a queue.
@@ -575,8 +587,8 @@ impl Nic {
     }
 
     pub(crate) fn jetties_in_use(&self) -> u32 {
-        let ready = |jetty: &&Jetty| jetty.state == JettyState::Ready;
-        self.shared.jetties.iter().filter(ready).count() as u32
+        let used = |jetty: &&Jetty| jetty.state != JettyState::Reset;
+        self.shared.jetties.iter().filter(used).count() as u32
     }
 
     fn entry(&self, id: ChannelId) -> Option<&Entry> {
@@ -624,6 +636,19 @@ impl Nic {
         }
     }
 
+    /// Operations whose gate has opened get in line at their channels.
+    fn let_opened_in(&mut self) {
+        loop {
+            let shared = &mut self.shared;
+            let Some(index) = shared.initiator.opened.pop_front(&mut shared.messages) else {
+                return;
+            };
+            if let Some(channel) = channel_at(&mut self.entries, shared.messages[index].channel) {
+                channel.let_in(shared, Some(index));
+            }
+        }
+    }
+
     /// Records that our own operations leave free, so that the reads of every peer can be
     /// answered: two NICs full of reads would wait for each other for ever.
     fn kept_for_answers(&self) -> u32 {
@@ -657,50 +682,29 @@ fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
     }
 }
 
-fn new_message(request: &WorkRequest, jetty: JettyId, transaction: u16, mtu: u32) -> Message {
-    let (kind, remote, target, immediate) = match request.work {
-        Work::Write { remote } => (MessageKind::Write, Some(remote), None, 0),
-        Work::WriteImmediate { remote, target, immediate } => {
-            (MessageKind::WriteImmediate, Some(remote), Some(target), immediate)
+/// Can such a request be carried out at all?
+fn check_request(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
+    let order = &request.order;
+    if order.mode == ServiceMode::Uno {
+        let carried = matches!(
+            request.work,
+            Work::Write { .. }
+                | Work::WriteImmediate { .. }
+                | Work::Send { .. }
+                | Work::SendImmediate { .. }
+        );
+        let plain = OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() };
+        if !carried || *order != plain || request.local.length > mtu {
+            return Err(PostError::Unreliable);
         }
-        Work::Read { remote } => (MessageKind::Read, Some(remote), None, 0),
-        Work::Send { target } => (MessageKind::Send, None, Some(target), 0),
-        Work::SendImmediate { target, immediate } => {
-            (MessageKind::SendImmediate, None, Some(target), immediate)
-        }
-    };
-    let remote = remote.unwrap_or_default();
-    let packets = if kind == MessageKind::Read { 1 } else { packets_of(request.local.length, mtu) };
-    Message {
-        id: request.id,
-        local: request.local,
-        remote_address: remote.address,
-        immediate,
-        token_value: remote.token_value,
-        token_id: remote.token_id,
-        jetty,
-        target: target.unwrap_or_default(),
-        channel: request.channel.index() as u32,
-        number: Msn::default(),
-        packets,
-        next_index: 0,
-        outstanding: 0,
-        placed: 0,
-        answer: Progress::default(),
-        retry_at: Instant::ZERO,
-        links: Links::UNLINKED,
-        transaction,
-        slot: 0,
-        retries: 0,
-        kind,
-        place: MessagePlace::Sending,
-        outcome: Outcome::Open,
-        has_slot: false,
-        signaled: request.signaled,
-        learned: false,
+    }
+    match request.work {
+        Work::Atomic { width, .. } if !matches!(width, 4 | 8) => Err(PostError::Width),
+        _ => Ok(()),
     }
 }
 
+mod jetties;
 #[cfg(test)]
 mod tests;
 

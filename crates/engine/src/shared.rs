@@ -1,22 +1,28 @@
 //! What all channels of a NIC share: pools, Jetties, segments, queues.
 
-use crate::api::{Completion, CompletionKind, DropReason, Event, SegmentId, Status, Verdict};
+use crate::api::{
+    Completion, CompletionKind, DropReason, Event, ExceptionMode, JettyState, LocalRange,
+    PostError, SegmentId, Status, Verdict,
+};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
-use crate::jetty::{Jetty, JettyState, Receive};
+use crate::group::Group;
+use crate::held::{HeldPool, HeldState};
+use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
-use crate::message::{Message, MessageKind};
+use crate::message::Message;
+use crate::order::{Initiator, Keyed, Tracker};
 use crate::pool::{NONE, Pool};
 use crate::random::Random;
 use crate::segment::Segments;
 use crate::send_window::SendBlocks;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, JettyId};
+use fairway_wire::{Cna, JettyId, Refusal, Target};
 
 pub(crate) struct Shared {
     pub(crate) cna: Cna,
@@ -26,10 +32,23 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) segments: Segments,
     pub(crate) jetties: Vec<Jetty>,
+    /// By Jetty: receives that were taken by messages and have not been replaced.
+    pub(crate) taken: Vec<u32>,
+    pub(crate) groups: Pool<Group>,
+    /// Jetties that have gone to the error state and are to be flushed.
+    pub(crate) failing: Vec<JettyId>,
     pub(crate) receives: Pool<Receive>,
     pub(crate) queues: Vec<Option<CompletionQueue>>,
     pub(crate) messages: Pool<Message>,
     pub(crate) arrivals: Pool<Arrival>,
+    pub(crate) held: HeldPool,
+    /// Held packets whose turn has come: the first and the last, linked.
+    pub(crate) due: (u32, u32),
+    /// Where the caller puts the payload of held packets, and how much each may have.
+    pub(crate) stash: Option<SegmentId>,
+    pub(crate) stash_packet: u32,
+    pub(crate) trackers: Keyed<Tracker>,
+    pub(crate) initiator: Initiator,
     pub(crate) send_blocks: SendBlocks,
     pub(crate) bitmap_blocks: Pool<u16>,
     pub(crate) events: VecDeque<Event>,
@@ -56,32 +75,126 @@ impl Shared {
         Verdict::Drop(reason)
     }
 
-    /// The Jetty of this number, if it is ready.
-    pub(crate) fn ready_jetty(&mut self, id: JettyId) -> Option<&mut Jetty> {
-        self.jetties.get_mut(id.value() as usize).filter(|jetty| jetty.state == JettyState::Ready)
+    /// The Jetty of this number, in whatever state, if it is one.
+    pub(crate) fn jetty(&mut self, id: JettyId) -> Option<&mut Jetty> {
+        let is_one =
+            |jetty: &&mut Jetty| !matches!(jetty.state, JettyState::Reset | JettyState::Group);
+        self.jetties.get_mut(id.value() as usize).filter(is_one)
+    }
+
+    /// The Jetty, if an operation may be posted to it.
+    pub(crate) fn posting_jetty(&mut self, id: JettyId) -> Result<&mut Jetty, PostError> {
+        let jetty = self.jetty(id).ok_or(PostError::NoJetty)?;
+        if jetty.state == JettyState::Ready { Ok(jetty) } else { Err(PostError::NotReady) }
+    }
+
+    /// The Jetty, if a receive may be posted to it.
+    pub(crate) fn receiving_jetty(&mut self, id: JettyId) -> Result<&mut Jetty, PostError> {
+        let jetty = self.jetty(id).ok_or(PostError::NoJetty)?;
+        if jetty.state == JettyState::Error { Err(PostError::NotReady) } else { Ok(jetty) }
+    }
+
+    /// A Jetty goes to the error state.
+    pub(crate) fn fail(&mut self, id: JettyId) {
+        self.jetties[id.value() as usize].state = JettyState::Error;
+        if !self.failing.contains(&id) {
+            self.failing.push(id);
+        }
+    }
+
+    pub(crate) fn has_failed(&self, id: JettyId) -> bool {
+        self.jetties.get(id.value() as usize).is_some_and(|jetty| jetty.state == JettyState::Error)
+    }
+
+    /// An operation of a Jetty has failed: its exception mode says what becomes of it.
+    fn take_fault(&mut self, id: JettyId, status: Status) {
+        let gone = matches!(status, Status::PeerDead | Status::PeerClosed | Status::Flushed);
+        let jetty = self.jetties[id.value() as usize];
+        if gone || jetty.state != JettyState::Ready {
+            return;
+        }
+        let state = match jetty.exception {
+            ExceptionMode::Continue => return,
+            ExceptionMode::Suspend => {
+                self.jetties[id.value() as usize].state = JettyState::Suspended;
+                JettyState::Suspended
+            }
+            ExceptionMode::Error => {
+                self.fail(id);
+                JettyState::Error
+            }
+        };
+        self.events.push_back(Event::JettyFault { jetty: id, status, state });
+    }
+
+    /// Says so if nothing of a Jetty that takes no more is under way.
+    pub(crate) fn note_drained(&mut self, id: JettyId) {
+        let jetty = &self.jetties[id.value() as usize];
+        let stopped = matches!(jetty.state, JettyState::Suspended | JettyState::Error);
+        if stopped && jetty.outstanding == 0 && !self.failing.contains(&id) {
+            self.events.push_back(Event::JettyDrained { jetty: id });
+        }
+    }
+
+    /// Completes the posted receives of a Jetty as flushed.
+    pub(crate) fn flush_receives(&mut self, id: JettyId) {
+        while let Some(index) = self.take_receive(id) {
+            let receive = self.receives[index];
+            self.receives.give_back(index);
+            let queue = self.jetties[id.value() as usize].receive_queue;
+            self.queue(queue).push(Completion {
+                id: receive.id,
+                jetty: id,
+                status: Status::Flushed,
+                kind: CompletionKind::Receive,
+                bytes: 0,
+                immediate: None,
+                value: 0,
+                channel: crate::ChannelId(NONE),
+                remote_jetty: JettyId::default(),
+            });
+            self.let_go(receive.segment);
+        }
+    }
+
+    /// The next posted receive of a Jetty.
+    pub(crate) fn next_receive(&self, id: JettyId) -> Option<u32> {
+        match self.jetties[id.value() as usize].last_receive {
+            NONE => None,
+            last => Some(self.receives[last].next),
+        }
+    }
+
+    /// Appends a receive to those of a Jetty.
+    pub(crate) fn add_receive(&mut self, id: JettyId, receive: u32) {
+        self.return_receive(id, receive);
+        self.jetties[id.value() as usize].last_receive = receive;
     }
 
     /// Takes the next posted receive of a Jetty.
     pub(crate) fn take_receive(&mut self, id: JettyId) -> Option<u32> {
+        let receive = self.next_receive(id)?;
         let jetty = &mut self.jetties[id.value() as usize];
-        let receive = jetty.receive_head;
-        if receive == NONE {
-            return None;
+        if receive == jetty.last_receive {
+            jetty.last_receive = NONE;
+        } else {
+            self.receives[jetty.last_receive].next = self.receives[receive].next;
         }
-        jetty.receive_head = self.receives[receive].next;
-        if jetty.receive_head == NONE {
-            jetty.receive_tail = NONE;
-        }
+        self.taken[id.value() as usize] += 1;
         Some(receive)
     }
 
     /// Puts a receive that was taken but not used back in front.
     pub(crate) fn return_receive(&mut self, id: JettyId, receive: u32) {
+        let taken = &mut self.taken[id.value() as usize];
+        *taken = taken.saturating_sub(1);
         let jetty = &mut self.jetties[id.value() as usize];
-        self.receives[receive].next = jetty.receive_head;
-        jetty.receive_head = receive;
-        if jetty.receive_tail == NONE {
-            jetty.receive_tail = receive;
+        if jetty.last_receive == NONE {
+            jetty.last_receive = receive;
+            self.receives[receive].next = receive;
+        } else {
+            self.receives[receive].next = self.receives[jetty.last_receive].next;
+            self.receives[jetty.last_receive].next = receive;
         }
     }
 
@@ -94,37 +207,157 @@ impl Shared {
         self.let_go(receive.segment);
     }
 
+    /// An operation of ours is done, or never will be. It is reported, now or in its turn.
+    pub(crate) fn complete_message(&mut self, index: u32, status: Status) {
+        self.initiator.done(&mut self.messages, index);
+        let message = &self.messages[index];
+        if message.order.complete_in_order
+            && !self.initiator.is_first(&self.messages, index)
+            && !self.is_planted(Canary::CompleteAtOnce)
+        {
+            self.messages[index].parked = Some(status);
+            self.counters.completions_parked += 1;
+            return;
+        }
+        let jetty = message.jetty.value() as usize;
+        self.report_message(index, status);
+        // Those that had to wait for this one.
+        loop {
+            let next = self.initiator.incomplete[jetty].head;
+            if next == NONE {
+                return;
+            }
+            let Some(status) = self.messages[next].parked.take() else { return };
+            let released = self.messages[next].released;
+            self.report_message(next, status);
+            if released {
+                self.free_message(next);
+            }
+        }
+    }
+
     /// Reports an operation of ours and drops its hold on its Jetty and memory.
-    pub(crate) fn complete_message(
-        &mut self,
-        index: u32,
-        status: Status,
-        channel: crate::ChannelId,
-    ) {
+    fn report_message(&mut self, index: u32, status: Status) {
+        self.initiator.completed(&mut self.messages, index);
+        self.messages[index].reported = true;
         let message = self.messages[index];
         let jetty = &mut self.jetties[message.jetty.value() as usize];
         jetty.outstanding -= 1;
         let queue = jetty.send_queue;
-        if status == Status::Success && !message.signaled {
+        let success = status == Status::Success;
+        let atomic = message.completes_as == CompletionKind::Atomic;
+        if success && !message.signaled {
             self.queue(queue).unreserve();
         } else {
-            let kind = match message.kind {
-                MessageKind::Read => CompletionKind::Read,
-                MessageKind::Send | MessageKind::SendImmediate => CompletionKind::Send,
-                _ => CompletionKind::Write,
-            };
             self.queue(queue).push(Completion {
                 id: message.id,
                 jetty: message.jetty,
                 status,
-                kind,
-                bytes: if status == Status::Success { message.local.length } else { 0 },
+                kind: message.completes_as,
+                bytes: if success { message.local.length } else { 0 },
                 immediate: None,
-                channel,
-                remote_jetty: message.target,
+                value: if success && atomic { message.immediate } else { 0 },
+                channel: message.channel_id,
+                remote_jetty: message.target.jetty,
             });
         }
-        self.let_go(message.local.segment.0);
+        if !atomic {
+            self.let_go(message.local.segment.0);
+        }
+        if !success {
+            self.take_fault(message.jetty, status);
+        }
+        self.note_drained(message.jetty);
+    }
+
+    /// Nobody needs the message's record any more.
+    pub(crate) fn free_message(&mut self, index: u32) {
+        self.messages[index].channel = NONE;
+        self.messages.give_back(index);
+    }
+
+    pub(crate) fn free_arrival(&mut self, index: u32) {
+        self.arrivals[index].channel = NONE;
+        self.arrivals.give_back(index);
+    }
+
+    // ---- held packets ----
+
+    /// Where the payload of a held packet is set aside; the length is the most it may have.
+    pub(crate) fn stash_place(&self, index: u32) -> LocalRange {
+        LocalRange {
+            segment: self.stash.unwrap_or_default(),
+            offset: u64::from(index) * u64::from(self.stash_packet),
+            length: self.stash_packet,
+        }
+    }
+
+    pub(crate) fn make_due(&mut self, index: u32) {
+        self.held[index].state = HeldState::Due;
+        self.held[index].next = NONE;
+        match self.due.1 {
+            NONE => self.due.0 = index,
+            last => self.held[last].next = index,
+        }
+        self.due.1 = index;
+    }
+
+    pub(crate) fn pop_due(&mut self) -> Option<u32> {
+        let first = self.due.0;
+        if first == NONE {
+            return None;
+        }
+        self.due.0 = self.held[first].next;
+        if self.due.0 == NONE {
+            self.due.1 = NONE;
+        }
+        Some(first)
+    }
+
+    pub(crate) fn free_held(&mut self, index: u32) {
+        self.held[index].channel = NONE;
+        self.held.give_back(index);
+    }
+
+    /// Drops a held packet whose channel has ended; its tracker goes as well.
+    pub(crate) fn withdraw_held(&mut self, index: u32) {
+        if self.held[index].state == HeldState::Due {
+            let mut others = core::mem::replace(&mut self.due, (NONE, NONE)).0;
+            while others != NONE {
+                let next = self.held[others].next;
+                if others != index {
+                    self.make_due(others);
+                }
+                others = next;
+            }
+        }
+        self.free_held(index);
+    }
+
+    /// The Jetty that is to take a message for `target`, and its next receive.
+    pub(crate) fn receiver(&mut self, target: &Target) -> Result<(JettyId, u32), Refusal> {
+        let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
+        if jetty.token_value != target.token_value {
+            return Err(Refusal::NoJetty);
+        }
+        let member = match jetty.state {
+            JettyState::Reset | JettyState::Error => return Err(Refusal::NoJetty),
+            JettyState::Suspended => return Err(Refusal::ReceiverNotReady),
+            JettyState::Ready => target.jetty,
+            JettyState::Group => {
+                let mut group = self.groups[jetty.last_receive];
+                let depth = |member: JettyId| {
+                    let number = member.value() as usize;
+                    let ready = self.jetties[number].state == JettyState::Ready;
+                    (ready && self.next_receive(member).is_some()).then_some(self.taken[number])
+                };
+                let chosen = group.dispatch(target.hint, depth);
+                self.groups[self.jetties[target.jetty.value() as usize].last_receive] = group;
+                chosen.ok_or(Refusal::ReceiverNotReady)?
+            }
+        };
+        let receive = self.next_receive(member).ok_or(Refusal::ReceiverNotReady)?;
+        Ok((member, receive))
     }
 
     /// Drops a reference to a segment, and says so if that released it.

@@ -3,10 +3,13 @@
 use crate::api::Completion;
 use crate::arrival::Arrival;
 use crate::channel::{Channel, Path, TpChannel};
+use crate::group::Group;
+use crate::held::Held;
 use crate::jetty::{Jetty, Receive};
 use crate::limits::Limits;
 use crate::message::Message;
 use crate::nic::Nic;
+use crate::order::{JettyOrder, Keyed, Sequences, Tracker};
 use crate::receive_window::BLOCK_PSNS;
 use crate::segment::Segment;
 use crate::send_window::{BLOCK_RECORDS, Sent};
@@ -27,6 +30,12 @@ pub struct Usage {
     pub receives: u32,
     /// Messages being received.
     pub arrivals: u32,
+    /// Jetties that have asked for order, and pairs of a Jetty and a node between which there is.
+    pub order_records: u32,
+    /// Packets that wait to be executed.
+    pub held: u32,
+    /// Jetty groups.
+    pub groups: u32,
     /// Send-window blocks.
     pub send_blocks: u32,
     /// Bitmap blocks.
@@ -51,7 +60,7 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 15] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 19] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let slots = 2 * u64::from(self.message_slots) + u64::from(self.read_slots);
@@ -90,6 +99,15 @@ impl Limits {
             line("message", size_of::<Message>(), u64::from(self.messages), true),
             line("arrival", size_of::<Arrival>(), u64::from(self.arrivals), true),
             line("receive", size_of::<Receive>(), u64::from(self.receives), true),
+            line("order record of a Jetty", JettyOrder::BYTES, u64::from(self.order_records), true),
+            line(
+                "order record of a Jetty and node",
+                Keyed::<Sequences>::RECORD_BYTES + Keyed::<Tracker>::RECORD_BYTES,
+                u64::from(self.order_records),
+                true,
+            ),
+            line("held packet", size_of::<Held>(), u64::from(self.held), true),
+            line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
             line("completion", size_of::<Completion>(), u64::from(self.completions), true),
         ]
     }
@@ -106,6 +124,11 @@ impl Nic {
             messages: shared.messages.in_use(),
             receives: shared.receives.in_use(),
             arrivals: shared.arrivals.in_use(),
+            order_records: shared.initiator.records_in_use()
+                + shared.initiator.sequences.in_use()
+                + shared.trackers.in_use(),
+            held: shared.held.in_use(),
+            groups: shared.groups.in_use(),
             send_blocks: shared.send_blocks.in_use(),
             bitmap_blocks: shared.bitmap_blocks.in_use(),
             completions_reserved: shared

@@ -42,6 +42,8 @@ pub enum Fault {
     Forged,
     /// A payload is put in place late, after other packets have been handled.
     LatePlacement,
+    /// What came before something it has to follow is executed when its turn comes.
+    Deferred,
     /// The kernel scatters payload to where it was guessed to belong.
     Scatter,
     /// A segment is deregistered while it is used.
@@ -54,7 +56,7 @@ pub enum Fault {
 
 impl Fault {
     /// How many there are.
-    pub const COUNT: usize = 21;
+    pub const COUNT: usize = 22;
     /// All of them, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -74,6 +76,7 @@ impl Fault {
         Fault::Replay,
         Fault::Forged,
         Fault::LatePlacement,
+        Fault::Deferred,
         Fault::Scatter,
         Fault::Deregister,
         Fault::Close,

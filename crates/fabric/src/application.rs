@@ -19,6 +19,8 @@ pub(crate) enum Role {
     Landing,
     /// Filled by sends of peers: receive buffers, and nothing else.
     Inbox,
+    /// Words that peers change atomically.
+    Words,
 }
 
 /// A segment as the application knows it.
@@ -50,6 +52,8 @@ pub(crate) struct Application {
     /// Deregistered, but not yet released: to be freed when the NIC says so.
     pub(crate) leaving: Vec<Segment>,
     pub(crate) jetties: Vec<Jetty>,
+    /// Memory for what comes too early.
+    pub(crate) stash: Option<SegmentId>,
     pub(crate) awake_since: Instant,
 }
 

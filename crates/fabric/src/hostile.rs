@@ -7,8 +7,9 @@ use crate::random::Random;
 use crate::workload::Workload;
 use crate::world::World;
 use fairway_engine::wire::{
-    self, Access, Ack, AckFlags, Close, Cna, Data, JettyId, MAX_HEADER, Msn, Nak, Operation,
-    Packet, Psn, Refusal, Route, Sack, TokenId, Tpn, Void,
+    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, Close, Cna, Data,
+    Datagram, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, Psn, Put, Refusal,
+    Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends one of them to somebody.
@@ -125,7 +126,8 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
 
 fn inject(world: &mut World, node: usize, route: &Route, packet: &Packet, payload: usize) {
     let carries = match packet {
-        Packet::Data(data) => !matches!(data.operation, Operation::Read { .. }),
+        Packet::Data(data) => carries_payload(&data.operation),
+        Packet::Datagram(_) => true,
         _ => false,
     };
     let payload = if carries { payload } else { 0 };
@@ -134,6 +136,19 @@ fn inject(world: &mut World, node: usize, route: &Route, packet: &Packet, payloa
     bytes.truncate(header);
     bytes.resize(header + payload, 0xEE);
     world.inject(node, bytes);
+}
+
+fn carries_payload(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Write { .. }
+            | Operation::WriteImmediate { .. }
+            | Operation::Send { .. }
+            | Operation::SendImmediate { .. }
+            | Operation::Learned
+            | Operation::ReadResponse
+            | Operation::Put(_)
+    )
 }
 
 fn any_access(random: &mut Random) -> Access {
@@ -147,7 +162,11 @@ fn any_access(random: &mut Random) -> Access {
 
 fn any_data(random: &mut Random) -> Data {
     let access = any_access(random);
-    let target = JettyId::new(random.below(4) as u32);
+    let target = Target {
+        jetty: JettyId::new(random.below(4) as u32),
+        token_value: 0,
+        hint: random.number() as u8,
+    };
     let (length, immediate) = (random.below(5000) as u32, random.number());
     Data {
         psn: Psn::new(random.number() as u32),
@@ -159,15 +178,64 @@ fn any_data(random: &mut Random) -> Data {
         ack_request: random.chance(500),
         retry: random.chance(500),
         last: random.chance(500),
-        operation: match random.below(7) {
+        order: Order::NONE,
+        operation: match random.below(16) {
             0 => Operation::Write { access },
             1 => Operation::WriteImmediate { access, target, immediate },
             2 => Operation::Send { target, length },
             3 => Operation::SendImmediate { target, length, immediate },
             4 => Operation::Learned,
             5 => Operation::Read { access },
-            _ => Operation::ReadResponse,
+            6 => Operation::ReadResponse,
+            7 => Operation::Atomic {
+                access: Access { length: random.pick(&[4, 8]), ..access },
+                operator: random.pick(&AtomicOperator::ALL),
+                operand: random.number(),
+                compare: random.number(),
+            },
+            8 => Operation::AtomicResponse { value: random.number() },
+            9 => Operation::Done { refusal: None, retry_after_us: 0 },
+            10 => Operation::Done {
+                refusal: Some(random.pick(&[Refusal::ReceiverNotReady, Refusal::Length])),
+                retry_after_us: random.number() as u16,
+            },
+            11 | 12 => Operation::Put(Put {
+                mailbox: random.below(4),
+                offset: random.pick(&[0, 1, u64::MAX]),
+                sequence: random.number() as u32,
+                before: random.number() as u32,
+                length,
+                key: 0,
+                epoch: random.below(4) as u32,
+                named: random.chance(300),
+            }),
+            13 => Operation::Get(Get {
+                mailbox: random.below(4),
+                offset: random.number(),
+                length,
+                key: 0,
+                epoch: 0,
+                named: false,
+            }),
+            14 => {
+                Operation::AbandonPut { mailbox: random.below(4), sequence: random.number() as u32 }
+            }
+            _ => Operation::Abandon,
         },
+    }
+}
+
+fn any_order(random: &mut Random) -> Order {
+    if random.chance(500) {
+        return Order::NONE;
+    }
+    Order {
+        mode: random.pick(&[ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol]),
+        tag: random.pick(&[Tag::No, Tag::Ro, Tag::So]),
+        in_order: random.chance(500),
+        sequence: random.number() as u16,
+        receive_sequence: random.number() as u16,
+        request_slot: random.number() as u8,
     }
 }
 
@@ -193,11 +261,38 @@ fn any_ack(random: &mut Random) -> Ack {
 fn any_packet(random: &mut Random) -> Packet {
     let psn = Psn::new(random.number() as u32);
     let message = Msn::new(random.number() as u32);
-    match random.below(6) {
+    match random.below(8) {
+        6 => Packet::Datagram(Datagram {
+            jetty: JettyId::new(random.below(4) as u32),
+            transaction: random.number() as u16,
+            operation: Operation::Write { access: any_access(random) },
+        }),
+        7 => Packet::Bypass(Bypass {
+            number: random.number() as u32,
+            oldest: random.number() as u32,
+            jetty: JettyId::new(random.below(4) as u32),
+            operation: random.pick(&[
+                BypassOperation::StoreDone { refusal: None },
+                BypassOperation::LoadResponse { refusal: None },
+            ]),
+        }),
         0 => Packet::Ack(any_ack(random)),
         1 => Packet::Nak(Nak { psn, message, reason: Refusal::Access, retry_after_us: 0 }),
         2 => Packet::Void(Void { psn, message, ack_request: true }),
         3 => Packet::Close(Close { answer: random.chance(500) }),
-        _ => Packet::Data(any_data(random)),
+        _ => {
+            let mut data = any_data(random);
+            let plain = matches!(
+                data.operation,
+                Operation::Learned
+                    | Operation::ReadResponse
+                    | Operation::AtomicResponse { .. }
+                    | Operation::Done { .. }
+            );
+            if !plain {
+                data.order = any_order(random);
+            }
+            Packet::Data(data)
+        }
     }
 }

@@ -3,8 +3,8 @@
 use crate::adversary::Delivery;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{
-    ChannelId, Completion, CompletionQueueId, DropReason, Event, LocalRange, Nic, PlacementToken,
-    Received,
+    AtomicExecution, ChannelId, Completion, CompletionQueueId, DropReason, Event, LocalRange, Nic,
+    PlacementToken, Received,
 };
 use std::collections::{BTreeSet, VecDeque};
 
@@ -61,7 +61,18 @@ pub(crate) struct Late {
     pub(crate) target: LocalRange,
     pub(crate) token: PlacementToken,
     pub(crate) channel: ChannelId,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) what: What,
+}
+
+/// What is to be done to memory.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// Put a payload there.
+    Place(Vec<u8>),
+    /// Copy it from there.
+    Copy(LocalRange),
+    /// Change a word.
+    Atomic(AtomicExecution),
 }
 
 /// What a node remembers of one of its channels.

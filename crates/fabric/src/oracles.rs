@@ -4,9 +4,11 @@
 //! of ending it may have. Each operation has a target range of its own, so the order in which
 //! operations arrive never matters to the memory.
 
+use crate::order_oracle::{OrderOracle, check_old_value};
+use crate::storm::STATUSES;
 use crate::world::World;
 use fairway_engine::wire::{Instant, JettyId};
-use fairway_engine::{ChannelId, Completion, CompletionKind, Event, Profile, Status};
+use fairway_engine::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
 use std::collections::BTreeMap;
 
 /// A range of a piece of memory: its key, and where in it.
@@ -17,7 +19,7 @@ pub(crate) type Life = (usize, u32);
 
 /// A set of [`Status`]es.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Statuses(u16);
+pub(crate) struct Statuses(u32);
 
 impl Statuses {
     pub(crate) fn of(statuses: &[Status]) -> Self {
@@ -39,6 +41,7 @@ pub(crate) enum Kind {
     Read,
     Send,
     SendImmediate,
+    Atomic,
 }
 
 /// Where an operation stands.
@@ -68,8 +71,16 @@ pub(crate) struct Operation {
     /// How it may end if the channel lives.
     pub(crate) allowed: Statuses,
     pub(crate) state: State,
-    /// Of a notified write: its receive has completed.
+    /// Its receive has completed, of those that say so.
     pub(crate) noticed: bool,
+    /// What it asks of the order.
+    pub(crate) order: OrderRequest,
+    /// Bytes of its own range that were changed.
+    pub(crate) affected: u32,
+    /// Of an atomic: the word's old value, once executed.
+    pub(crate) old: Option<u64>,
+    /// Of an atomic: it changes its word in a way of its own, so that it is recognised.
+    pub(crate) counted: bool,
 }
 
 /// A posted receive.
@@ -119,7 +130,8 @@ pub(crate) struct Model {
     /// Nodes of which a channel has ended, here or there: receives may have been taken for sends
     /// that never came to their end.
     flushed: BTreeMap<usize, ()>,
-    pub(crate) statuses: [u64; 10],
+    pub(crate) order: OrderOracle,
+    pub(crate) statuses: [u64; STATUSES.len()],
     pub(crate) pending: u64,
 }
 
@@ -145,6 +157,7 @@ impl Model {
             self.sends.entry(key).or_default().posted += 1;
         }
         self.pending += u64::from(operation.signaled);
+        self.order.posted(self.operations.len(), &operation);
         self.operations.push(operation);
     }
 
@@ -195,7 +208,8 @@ impl Model {
             }
             operation.state = State::Lost;
             self.pending -= u64::from(operation.signaled);
-            if let (Some((key, at)), true) = (operation.remote, operation.kind != Kind::Read) {
+            let writes = !matches!(operation.kind, Kind::Read | Kind::Atomic);
+            if let (Some((key, at)), true) = (operation.remote, writes) {
                 world.memory.unsettle(key, at, operation.length as usize);
             }
         }
@@ -268,6 +282,7 @@ impl Model {
             Kind::Write | Kind::WriteImmediate => CompletionKind::Write,
             Kind::Read => CompletionKind::Read,
             Kind::Send | Kind::SendImmediate => CompletionKind::Send,
+            Kind::Atomic => CompletionKind::Atomic,
         };
         let bytes = if done.status == Status::Success { operation.length } else { 0 };
         let same = (operation.life, operation.jetty, operation.channel, kind, bytes, None);
@@ -278,6 +293,10 @@ impl Model {
             return Err(String::from("a completion of an unsignaled success"));
         }
         self.statuses[done.status as usize] += 1;
+        self.check_completion_order(done.id as usize)?;
+        if operation.kind == Kind::Atomic && done.status == Status::Success {
+            check_old_value(&operation, done.value)?;
+        }
         self.operations[done.id as usize].state = State::Done(done.status);
         self.pending -= u64::from(operation.signaled);
         if done.status == Status::Success {
@@ -292,8 +311,16 @@ impl Model {
         if !operation.allowed.has(Status::Success) {
             return Err(format!("success of what had to fail: {operation:?}"));
         }
+        self.check_not_overtaken(id)?;
         let length = operation.length as usize;
+        if operation.is_unreliable() {
+            if let Some((key, at)) = operation.remote {
+                world.memory.unsettle(key, at, length);
+            }
+            return Ok(());
+        }
         match (operation.kind, operation.remote) {
+            (Kind::Atomic, Some(_)) => Ok(()),
             (Kind::Read, Some(remote)) => {
                 world.memory.expect_copy(remote, operation.local, length);
                 compare(world, operation.local, length, "what was read")
@@ -393,6 +420,7 @@ impl Model {
             return Err(String::from("immediate data nobody sent"));
         };
         let fits = operation.kind == Kind::WriteImmediate
+            && !operation.is_unreliable()
             && operation.target_life == life
             && operation.target_jetty == done.jetty
             && operation.jetty == done.remote_jetty
@@ -402,6 +430,7 @@ impl Model {
         }
         operation.noticed = true;
         let operation = *operation;
+        self.check_receive_order(id);
         let Some(remote) = operation.remote else {
             return Err(String::from("a notice of a write into nothing"));
         };
@@ -440,6 +469,10 @@ impl Model {
         match self.sends.get_mut(&key) {
             Some(sends) if sends.delivered + sends.refused < sends.posted => {
                 sends.delivered += 1;
+                if let Some(id) = done.immediate {
+                    self.operations[id as usize].noticed = true;
+                    self.check_receive_order(id as usize);
+                }
                 Ok(())
             }
             sends => Err(format!("delivered what was never sent, or more than once: {sends:?}")),

@@ -47,6 +47,11 @@ pub(crate) struct Plan {
     pub(crate) close: u32,
     pub(crate) destroy: u32,
     pub(crate) hostile: u32,
+    pub(crate) ordered: u32,
+    pub(crate) atomics: u32,
+    pub(crate) unreliable: u32,
+    /// Nodes give their NIC a place for what comes too early.
+    pub(crate) stash: bool,
     pub(crate) tick: Duration,
 }
 
@@ -90,6 +95,10 @@ impl Plan {
             close: sometimes(random, 200, &[5, 30]),
             destroy: sometimes(random, 250, &[10, 100]),
             hostile: sometimes(random, 300, &[20, 300]),
+            ordered: sometimes(random, 500, &[100, 500, 1000]),
+            atomics: sometimes(random, 400, &[50, 300]),
+            unreliable: sometimes(random, 200, &[50, 300]),
+            stash: random.chance(800),
             tick: Duration::from_ps(span.as_ps() / random.range(10, 100)),
             limits,
             profiles,
@@ -192,7 +201,14 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
         read_slots,
         paths: 256,
         withheld: 256,
+        ..Limits::default()
     };
+    if random.chance(150) {
+        limits.order_records = random.range(1, 12) as u32;
+    }
+    if random.chance(150) {
+        limits.held = random.below(6) as u32;
+    }
     if random.chance(150) {
         limits.send_blocks = (open + random.below(8)) as u32;
     }

@@ -57,13 +57,18 @@ pub struct Report {
 }
 
 /// Every way in which an operation can end.
-pub const STATUSES: [Status; 10] = [
+pub const STATUSES: [Status; 15] = [
     Status::Success,
     Status::RemoteAccess,
     Status::RemoteRights,
     Status::RemoteNoJetty,
     Status::RemoteLength,
     Status::RemoteOperation,
+    Status::RemoteMisaligned,
+    Status::RemoteResources,
+    Status::RemoteNoMailbox,
+    Status::RemoteEpoch,
+    Status::TimedOut,
     Status::ReceiverNotReady,
     Status::PeerDead,
     Status::PeerClosed,
@@ -232,6 +237,10 @@ impl Storm {
         if let Some(code) = self.world.step()? {
             let alarm = self.alarms[code as usize];
             self.ring(alarm)?;
+        }
+        let effects = std::mem::take(&mut self.world.effects);
+        for effect in &effects {
+            self.model.effect(&mut self.world, effect)?;
         }
         for node in 0..self.world.nodes.len() {
             if !self.world.nodes[node].outputs.is_empty() {
@@ -571,6 +580,13 @@ impl Storm {
         for segment in segments {
             if !self.world.deregister(node, segment.id)? {
                 return Err(format!("node {node}: {segment:?} is still used at the end"));
+            }
+        }
+        let stash = self.workload.applications[node].stash.take();
+        if let (Some(stash), Some(nic)) = (stash, self.world.nic(node)) {
+            nic.clear_stash();
+            if !self.world.deregister(node, stash)? {
+                return Err(format!("node {node}: its stash is still used at the end"));
             }
         }
         let queues = std::mem::take(&mut self.world.nodes[node].queues);

@@ -1,6 +1,6 @@
 //! What happened, in lines a person can read, and as one number that two runs can compare.
 
-use fairway_engine::wire::{Ack, AckFlags, Data, Instant, Operation, Packet, Route};
+use fairway_engine::wire::{Ack, AckFlags, Data, Instant, Operation, Order, Packet, Route};
 use std::fmt;
 use std::io::Write;
 
@@ -53,6 +53,12 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
         }
         Packet::Void(void) => format!("VOID psn {}", void.psn.value()),
         Packet::Close(close) => format!("CLOSE{}", if close.answer { " answer" } else { "" }),
+        Packet::Datagram(datagram) => {
+            format!("UNRELIABLE {} +{payload}", operation_summary(&datagram.operation))
+        }
+        Packet::Bypass(bypass) => {
+            format!("BYPASS {} {:?} +{payload}", bypass.number, bypass.operation)
+        }
     };
     format!(
         "{:06x}/{:x} > {:06x}/{:x} path {}: {what}",
@@ -65,28 +71,40 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
 }
 
 fn data_summary(data: &Data, payload: u32) -> String {
-    let operation = match data.operation {
-        Operation::Write { access } => format!("WRITE {} bytes", { access.length }),
-        Operation::WriteImmediate { access, .. } => {
-            format!("WRITE_IMM {} bytes", { access.length })
-        }
-        Operation::Send { length, target } => format!("SEND {length} bytes to {}", target.value()),
-        Operation::SendImmediate { length, target, .. } => {
-            format!("SEND_IMM {length} bytes to {}", target.value())
-        }
-        Operation::Learned => String::from("LEARNED"),
-        Operation::Read { access } => format!("READ {} bytes", { access.length }),
-        Operation::ReadResponse => String::from("RESPONSE"),
+    let operation = operation_summary(&data.operation);
+    let order = match data.order {
+        Order::NONE => String::new(),
+        order => format!(" {order:?}"),
     };
     let flags = [(data.ack_request, " ask"), (data.retry, " retry"), (data.last, " last")];
     let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
     format!(
-        "psn {} msg {}[{}] slot {} {operation} +{payload}{flags}",
+        "psn {} msg {}[{}] slot {} {operation}{order} +{payload}{flags}",
         data.psn.value(),
         data.message.value(),
         data.index,
         data.slot
     )
+}
+
+fn operation_summary(operation: &Operation) -> String {
+    match *operation {
+        Operation::Write { access } => format!("WRITE {} bytes", { access.length }),
+        Operation::WriteImmediate { access, .. } => {
+            format!("WRITE_IMM {} bytes", { access.length })
+        }
+        Operation::Send { length, target } => {
+            format!("SEND {length} bytes to {}", target.jetty.value())
+        }
+        Operation::SendImmediate { length, target, .. } => {
+            format!("SEND_IMM {length} bytes to {}", target.jetty.value())
+        }
+        Operation::Learned => String::from("LEARNED"),
+        Operation::Read { access } => format!("READ {} bytes", { access.length }),
+        Operation::ReadResponse => String::from("RESPONSE"),
+        Operation::Done { refusal: None, .. } => String::from("DONE"),
+        other => format!("{other:?}"),
+    }
 }
 
 fn ack_summary(ack: &Ack) -> String {

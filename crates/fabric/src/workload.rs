@@ -3,13 +3,14 @@
 use crate::adversary::Fault;
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
+use crate::order_oracle::operand_of;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::World;
-use fairway_engine::wire::{JettyId, Psn, TokenId};
+use fairway_engine::wire::{AtomicOperator, JettyId, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_engine::{
-    ChannelConfig, ChannelId, JettyConfig, LocalRange, PostError, ReceiveRequest, RemoteRange,
-    Rights, SegmentRequest, SetupError, Status, Work, WorkRequest,
+    ChannelConfig, ChannelId, JettyConfig, LocalRange, OrderRequest, PostError, ReceiveRequest,
+    RemoteRange, Rights, SegmentRequest, SetupError, Status, Work, WorkRequest,
 };
 
 /// All applications.
@@ -25,6 +26,8 @@ pub(crate) struct Workload {
 
 /// Receives a Jetty has posted at most.
 const RECEIVES_MAX: u32 = 8;
+/// Words that peers change atomically, on each node.
+const WORDS: u64 = 8;
 /// Bytes between two ranges at most, which nobody may touch.
 const GAP_MAX: u64 = 40;
 
@@ -51,10 +54,19 @@ impl Workload {
             let queue = nic.create_completion_queue(depth).expect("room for two queues");
             world.nodes[node].queues.push(queue);
         }
-        for role in
-            [Role::Source, Role::Private, Role::Target, Role::Open, Role::Landing, Role::Inbox]
-        {
+        for role in [
+            Role::Source,
+            Role::Private,
+            Role::Target,
+            Role::Open,
+            Role::Landing,
+            Role::Inbox,
+            Role::Words,
+        ] {
             self.register(world, plan, node, role);
+        }
+        if plan.stash {
+            self.give_stash(world, plan, node);
         }
         for &capacity in &self.capacities {
             let jetty = Jetty { capacity, ..Jetty::default() };
@@ -65,10 +77,42 @@ impl Workload {
         }
     }
 
+    fn give_stash(&mut self, world: &mut World, plan: &Plan, node: usize) {
+        let mtu = plan.links.iter().map(|link| link.mtu).max().unwrap_or(1);
+        let length = u64::from(plan.limits[node].held) * u64::from(mtu);
+        let request = SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: 0 };
+        let Some(nic) = world.nic(node) else { return };
+        let Ok(id) = nic.register(&request) else { return };
+        nic.set_stash(id, mtu).expect("the segment is as long as it has to be");
+        let key = world.memory.add(node, id, length as usize, &mut self.random);
+        // What lies there for a moment is nobody's business.
+        world.memory.unsettle(key, 0, length as usize);
+        self.applications[node].stash = Some(id);
+    }
+
+    /// What an operation asks of the order.
+    fn draw_order(&mut self, plan: &Plan, kind: Kind, length: u32, mtu: u32) -> OrderRequest {
+        let random = &mut self.random;
+        let mut order = OrderRequest::default();
+        if kind == Kind::Write && length <= mtu && random.chance(plan.unreliable) {
+            order.mode = ServiceMode::Uno;
+            return order;
+        }
+        if !random.chance(plan.ordered) {
+            return order;
+        }
+        order.mode = random.pick(&[ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol]);
+        order.tag = random.pick(&[Tag::No, Tag::Ro, Tag::So]);
+        order.fence = random.chance(200);
+        order.complete_in_order = random.chance(300);
+        let receives = matches!(kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);
+        order.receive_in_order = receives && random.chance(500);
+        order
+    }
+
     fn create_jetty(&mut self, world: &mut World, node: usize, number: u32) {
         let queues = [world.nodes[node].queues[0], world.nodes[node].queues[1]];
-        let config =
-            JettyConfig { number: Some(number), send_queue: queues[0], receive_queue: queues[1] };
+        let config = JettyConfig { number: Some(number), ..JettyConfig::new(queues[0], queues[1]) };
         let Some(nic) = world.nic(node) else { return };
         nic.create_jetty(&config).expect("a free Jetty number");
         let jetty = &mut self.applications[node].jetties[number as usize];
@@ -81,6 +125,7 @@ impl Workload {
         let random = &mut self.random;
         let length = match role {
             Role::Source | Role::Private => plan.bytes_max + random.below(5000),
+            Role::Words => 8 * WORDS,
             Role::Inbox => self
                 .capacities
                 .iter()
@@ -93,10 +138,12 @@ impl Workload {
             1 => u64::MAX - length,
             _ => random.number() >> random.range(1, 40),
         };
+        let address = if role == Role::Words { address & !7 } else { address };
         let rights = match role {
             Role::Source => Rights::READ,
             Role::Target => Rights::WRITE,
             Role::Open => Rights::READ_WRITE,
+            Role::Words => Rights::ATOMIC,
             Role::Private | Role::Landing | Role::Inbox => Rights::NONE,
         };
         let token = random.number() as u32;
@@ -265,7 +312,12 @@ impl Workload {
             Kind::Send,
             Kind::SendImmediate,
         ]);
-        let length = self.draw_length(plan, link.mtu);
+        let kind = if self.random.chance(plan.atomics) { Kind::Atomic } else { kind };
+        let length = match kind {
+            Kind::Atomic => self.random.pick(&[4, 8, 8]),
+            _ => self.draw_length(plan, link.mtu),
+        };
+        let order = self.draw_order(plan, kind, length, link.mtu);
         let draft = Draft {
             kind,
             length,
@@ -274,6 +326,7 @@ impl Workload {
             channel,
             jetty: JettyId::new(jetty),
             signaled: !self.random.chance(plan.unsignaled),
+            order,
         };
         let Some((operation, request)) = self.compose(world, model, plan, draft) else {
             return Ok(());
@@ -300,7 +353,11 @@ impl Workload {
                 Ok(())
             }
             // What the application did not get rid of it does not try again.
-            Err(PostError::TooManyMessages | PostError::CompletionQueueFull) => Ok(()),
+            Err(
+                PostError::TooManyMessages
+                | PostError::CompletionQueueFull
+                | PostError::TooManyOrders,
+            ) => Ok(()),
             Err(PostError::NoChannel) if !nic.is_open(request.channel) => Ok(()),
             Err(error) => Err(format!("node {node}: {error:?} for {request:?}")),
         }
@@ -344,7 +401,14 @@ impl Workload {
             allowed: Statuses::of(&[Status::Success]),
             state: State::Pending,
             noticed: false,
+            order: draft.order,
+            affected: 0,
+            old: None,
+            counted: false,
         };
+        if draft.order != OrderRequest::default() {
+            operation.allowed = operation.allowed.with(Status::RemoteResources);
+        }
         let capacity = self.capacities[target_jetty.value() as usize];
         let is_send = matches!(draft.kind, Kind::Send | Kind::SendImmediate);
         if is_send && draft.length > capacity {
@@ -353,6 +417,9 @@ impl Workload {
             } else {
                 operation.length = self.random.range(0, u64::from(capacity)) as u32;
             }
+        }
+        if draft.kind == Kind::Atomic {
+            return self.compose_atomic(world, model, draft, operation, wrong);
         }
         let local = self.local(world, &mut operation)?;
         if draft.kind != Kind::Read && draft.kind != Kind::Write && wrong && self.random.chance(300)
@@ -372,13 +439,14 @@ impl Workload {
             operation.allowed = operation.allowed.with(Status::ReceiverNotReady);
         }
         let id = model.operation_id();
-        let target = operation.target_jetty;
+        let target = Target { jetty: operation.target_jetty, ..Target::default() };
         let work = match draft.kind {
             Kind::Write => Work::Write { remote },
             Kind::WriteImmediate => Work::WriteImmediate { remote, target, immediate: id },
             Kind::Read => Work::Read { remote },
             Kind::Send => Work::Send { target },
             Kind::SendImmediate => Work::SendImmediate { target, immediate: id },
+            Kind::Atomic => return None,
         };
         let local = LocalRange {
             segment: local.id,
@@ -386,7 +454,54 @@ impl Workload {
             length: operation.length,
         };
         let (channel, signaled) = (draft.channel, draft.signaled);
-        Some((operation, WorkRequest { id, channel, work, local, signaled }))
+        let order = draft.order;
+        Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
+    }
+
+    fn compose_atomic(
+        &mut self,
+        world: &World,
+        model: &Model,
+        draft: Draft,
+        mut operation: Operation,
+        wrong: bool,
+    ) -> Option<(Operation, WorkRequest)> {
+        let far = self.segment(draft.peer, Role::Words)?;
+        let width = u64::from(draft.length);
+        let random = &mut self.random;
+        let at = random.below(8 * WORDS / width) * width;
+        operation.remote = Some((far.key, at as usize));
+        let mut remote = RemoteRange {
+            token_id: far.id.token_id(),
+            token_value: far.token,
+            address: far.address + at,
+        };
+        if wrong {
+            if random.chance(500) && at + width < 8 * WORDS {
+                remote.address += 1 + random.below(width - 1);
+                operation.allowed = Statuses::of(&[Status::RemoteMisaligned]);
+            } else {
+                remote.token_value ^= 1;
+                operation.allowed = Statuses::of(&[Status::RemoteAccess]);
+            }
+            operation.allowed = operation.allowed.with(Status::RemoteResources);
+        }
+        let id = model.operation_id();
+        let operator = random.pick(&AtomicOperator::ALL);
+        operation.counted = operator != AtomicOperator::Load;
+        let mut old = [0; 8];
+        let place = at as usize..at as usize + draft.length as usize;
+        old[..draft.length as usize].copy_from_slice(&world.memory.pieces[far.key].bytes[place]);
+        let compare = match operator {
+            AtomicOperator::CompareSwap => u64::from_le_bytes(old),
+            _ => 0,
+        };
+        let operand = if operation.counted { operand_of(id) } else { 0 };
+        let width = draft.length as u8;
+        let work = Work::Atomic { remote, width, operator, operand, compare };
+        let (channel, signaled, order) = (draft.channel, draft.signaled, draft.order);
+        let local = LocalRange::default();
+        Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
     }
 
     /// The near end: somewhere to read into, or something to send.
@@ -592,4 +707,5 @@ struct Draft {
     channel: ChannelId,
     jetty: JettyId,
     signaled: bool,
+    order: OrderRequest,
 }

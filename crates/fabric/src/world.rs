@@ -9,14 +9,15 @@
 
 use crate::adversary::{Adversary, Delivery, Fault};
 use crate::memory::Memory;
-use crate::node::{ChannelNote, Knobs, Late, Node, Output};
+use crate::node::{ChannelNote, Knobs, Late, Node, Output, What};
 use crate::random::Random;
 use crate::trace::{Trace, summary};
 use fairway_engine::wire::{
     self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route,
 };
 use fairway_engine::{
-    Canary, ChannelId, DropReason, Limits, Nic, Profile, Received, SegmentId, Transmit, Verdict,
+    AtomicExecution, Canary, ChannelId, DropReason, Execution, Limits, LocalRange, Nic,
+    PlacementToken, Profile, Received, SegmentId, Transmit, Verdict,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -79,6 +80,16 @@ pub(crate) struct Tally {
     pub(crate) unheard: u64,
 }
 
+/// Something was done to memory for a peer, or for an answer to us.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effect {
+    /// The memory's key, and where in it.
+    pub(crate) place: (usize, usize),
+    pub(crate) length: u32,
+    /// Of an atomic: what was done, and the word's old value.
+    pub(crate) atomic: Option<(AtomicExecution, u64)>,
+}
+
 /// The world. The application on top asks it to [`step`](World::step) and looks at the outputs.
 pub(crate) struct World {
     pub(crate) now: Instant,
@@ -89,6 +100,9 @@ pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) tally: Tally,
     pub(crate) knobs: Knobs,
+    /// What has been done to memory and not been looked at.
+    pub(crate) effects: Vec<Effect>,
+    next_late: u64,
     queue: BinaryHeap<Reverse<Queued>>,
     sequence: u64,
     /// Packets of the past, to be replayed: where to, and their bytes.
@@ -120,6 +134,8 @@ impl World {
             random: Random::fork(seed, 0x0077_6F72),
             tally: Tally::default(),
             knobs,
+            effects: Vec::new(),
+            next_late: 0,
             queue: BinaryHeap::new(),
             sequence: 0,
             history: Vec::new(),
@@ -326,19 +342,23 @@ impl World {
             nic.audit();
         }
         self.collect(node);
-        if let Verdict::Place(placement) = verdict {
-            if placement.target.length != payload {
-                return Err(format!("{payload} bytes came, to be placed as {placement:?}"));
+        let channel = |world: &World| world.channel_of(node, &route);
+        match verdict {
+            Verdict::Place(placement) => {
+                if placement.target.length != payload {
+                    return Err(format!("{payload} bytes came, to be placed as {placement:?}"));
+                }
+                let what = What::Place(bytes[header_len..].to_vec());
+                let (target, token, channel) = (placement.target, placement.token, channel(self));
+                self.do_sometime(node, target, token, channel, what)?;
             }
-            let late = Late {
-                id: self.tally.delivered,
-                target: placement.target,
-                token: placement.token,
-                channel: self.channel_of(node, &route),
-                payload: bytes[header_len..].to_vec(),
-            };
-            self.place_sometime(node, late)?;
+            Verdict::Atomic(atomic) => {
+                let (target, token, channel) = (atomic.target, atomic.token, channel(self));
+                self.do_sometime(node, target, token, channel, What::Atomic(atomic))?;
+            }
+            Verdict::Done | Verdict::Drop(_) => {}
         }
+        self.execute(node)?;
         if self.random.chance(10) {
             self.remember(node, delivery.bytes);
         }
@@ -351,7 +371,30 @@ impl World {
         self.nodes[node].channels[index].as_ref().expect("a channel the world was told of").id
     }
 
-    fn place_sometime(&mut self, node: usize, late: Late) -> Result<(), String> {
+    /// Carries out what the NIC has deferred and is due now.
+    fn execute(&mut self, node: usize) -> Result<(), String> {
+        while let Some(execution) = self.nic(node).and_then(Nic::poll_execution) {
+            let (target, token, what) = match execution {
+                Execution::Copy { from, to, token } => (to, token, What::Copy(from)),
+                Execution::Atomic(atomic) => (atomic.target, atomic.token, What::Atomic(atomic)),
+            };
+            self.adversary.count(Fault::Deferred);
+            let channel = token.channel();
+            self.do_sometime(node, target, token, channel, what)?;
+        }
+        Ok(())
+    }
+
+    fn do_sometime(
+        &mut self,
+        node: usize,
+        target: LocalRange,
+        token: PlacementToken,
+        channel: ChannelId,
+        what: What,
+    ) -> Result<(), String> {
+        self.next_late += 1;
+        let late = Late { id: self.next_late, target, token, channel, what };
         if !self.random.chance(self.knobs.late_placement) {
             return self.place(node, late);
         }
@@ -378,15 +421,48 @@ impl World {
     fn place(&mut self, node: usize, late: Late) -> Result<(), String> {
         let now = self.now;
         let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+        let mut old = 0;
         if nic.is_open(late.channel) {
-            let bytes = self.memory.named(node, &late.target)?;
-            bytes.copy_from_slice(&late.payload);
+            old = self.touch(node, &late)?;
             let target = late.target;
             self.trace.line(now, node, || format!("  placed {target:?}"));
         }
-        nic.handle_placed(now, late.token, 0);
+        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+        nic.handle_placed(now, late.token, old);
         self.collect(node);
-        Ok(())
+        self.execute(node)
+    }
+
+    /// Does to memory what is to be done; gives the old value of a word.
+    fn touch(&mut self, node: usize, late: &Late) -> Result<u64, String> {
+        let target = late.target;
+        let mut old = 0;
+        match &late.what {
+            What::Place(payload) => {
+                self.memory.named(node, &target)?.copy_from_slice(payload);
+            }
+            What::Copy(from) => {
+                let payload = self.memory.named(node, from)?.to_vec();
+                self.memory.named(node, &target)?.copy_from_slice(&payload);
+            }
+            What::Atomic(atomic) => {
+                let bytes = self.memory.named(node, &target)?;
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                old = u64::from_le_bytes(word);
+                let new = atomic.operator.apply(old, atomic.operand, atomic.compare);
+                bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
+            }
+        }
+        if let Some(key) = self.memory.key(node, target.segment) {
+            let place = (key, target.offset as usize);
+            let atomic = match &late.what {
+                What::Atomic(atomic) => Some((*atomic, old)),
+                _ => None,
+            };
+            self.effects.push(Effect { place, length: target.length, atomic });
+        }
+        Ok(old)
     }
 
     /// Remembers what the kernel and the oracles want to know of a packet.

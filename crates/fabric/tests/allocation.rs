@@ -3,11 +3,11 @@
 //! A test binary of its own: its allocator counts, and no other test may run beside it.
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Psn};
+use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Psn, Target};
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic, Profile,
-    ReceiveRequest, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Verdict, Work,
-    WorkRequest,
+    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
+    OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights, SegmentId,
+    SegmentRequest, Verdict, Work, WorkRequest,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,7 @@ impl Direct {
         let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(256).unwrap());
         let jetty = [0, 1].map(|n: usize| {
             let queue = queues[n];
-            let config = JettyConfig { number: Some(1), send_queue: queue, receive_queue: queue };
+            let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
             nics[n].create_jetty(&config).unwrap()
         })[0];
         Direct { nics, channels, segments, queues, jetty, now, posted: 0, completed: 0, lost: 0 }
@@ -84,7 +84,8 @@ impl Direct {
     /// Keeps 32 operations of all kinds in flight, and moves a few packets each way.
     fn turn(&mut self) {
         while self.posted - self.completed < 32 {
-            let target = self.jetty;
+            let jetty = self.jetty;
+            let target = Target { jetty, ..Target::default() };
             let token_id = self.segments[1].token_id();
             let remote = RemoteRange { token_id, token_value: 5, address: 1 << 20 };
             let work = match self.posted % 4 {
@@ -99,11 +100,18 @@ impl Direct {
                 LocalRange { segment: self.segments[1], offset: 1 << 22, length: 200_000 };
             if self.posted % 4 >= 2 {
                 let receive = ReceiveRequest { id: 0, local: landing };
-                self.nics[1].post_receive(target, &receive).unwrap();
+                self.nics[1].post_receive(jetty, &receive).unwrap();
             }
             let (id, channel) = (self.posted, self.channels[0]);
-            let request = WorkRequest { id, channel, work, local, signaled: true };
-            self.nics[0].post(self.now, target, &request).unwrap();
+            let request = WorkRequest {
+                id,
+                channel,
+                work,
+                local,
+                signaled: true,
+                order: OrderRequest::default(),
+            };
+            self.nics[0].post(self.now, jetty, &request).unwrap();
             self.posted += 1;
         }
         for n in 0..2 {

@@ -2,7 +2,7 @@
 
 mod pair;
 
-use fairway_engine::wire::{Duration, Operation, Packet};
+use fairway_engine::wire::{Duration, Operation, Packet, Target};
 use fairway_engine::{CompletionKind, Event, Limits, Profile, Status, Work};
 use pair::{Fate, LATENCY, Pair, Settings, fine, lose_once};
 
@@ -99,7 +99,7 @@ fn a_lost_refusal_is_repeated_when_the_packet_is() {
 #[test]
 fn a_send_waits_for_its_receive() {
     let mut pair = Pair::new(&Settings::default());
-    let target = pair.jetties[1];
+    let target = Target { jetty: pair.jetties[1], ..Target::default() };
     pair.post(0, 1, Work::SendImmediate { target, immediate: 0xFEED }, 5000);
     pair.run(Duration::from_ms(3), &mut fine);
     assert!(pair.completions(0).is_empty() && pair.nics[1].counters().not_ready > 3);
@@ -116,7 +116,7 @@ fn a_send_waits_for_its_receive() {
 fn a_send_gives_up_after_its_retries() {
     let profile = Profile { not_ready_retries: 3, ..Profile::default() };
     let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
-    let target = pair.jetties[1];
+    let target = Target { jetty: pair.jetties[1], ..Target::default() };
     pair.post(0, 1, Work::Send { target }, 10);
     assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::ReceiverNotReady);
     assert_eq!(pair.nics[0].counters().data_sent, 4, "once, and three times more");
@@ -179,7 +179,7 @@ fn a_send_is_delivered_once_whatever_is_lost() {
         let mut random = fairway_fabric::Random::new(seed);
         let limits = Limits { message_slots: 2, ..Limits::default() };
         let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
-        let target = pair.jetties[1];
+        let target = Target { jetty: pair.jetties[1], ..Target::default() };
         let mut fate = |_: &Pair, _: usize, _: &fairway_engine::Transmit| {
             if random.chance(300) { Fate::Lose } else { Fate::Deliver }
         };

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fairway_engine::wire::JettyId;
-use fairway_engine::{Work, WorkRequest};
+use fairway_engine::wire::{JettyId, Target};
+use fairway_engine::{OrderRequest, Work, WorkRequest};
 
 use crate::error::Error;
 use crate::jetty::Notify;
@@ -160,13 +160,20 @@ pub(crate) fn request(
         return Err(Error::Foreign { what: "peer" });
     }
     let local = local.range(handle, matches!(work, Work::Read { .. }))?;
-    Ok(WorkRequest { id, channel: peer.channel(), work, local, signaled: true })
+    Ok(WorkRequest {
+        id,
+        channel: peer.channel(),
+        work,
+        local,
+        signaled: true,
+        order: OrderRequest::default(),
+    })
 }
 
-/// A Jetty number as the wire has it.
-pub(crate) fn jetty_id(number: u32) -> Result<JettyId, Error> {
+/// A Jetty as the wire has it.
+pub(crate) fn jetty_id(number: u32) -> Result<Target, Error> {
     if number > JettyId::MAX {
         return Err(Error::Number { name: "Jetty", value: number });
     }
-    Ok(JettyId::new(number))
+    Ok(Target { jetty: JettyId::new(number), ..Target::default() })
 }

@@ -176,8 +176,7 @@ impl Core {
             .nic
             .create_completion_queue(options.depth)
             .map_err(|error| Error::setup(error, "completion queue", None))?;
-        let config =
-            JettyConfig { number: options.number, send_queue: queue, receive_queue: queue };
+        let config = JettyConfig { number: options.number, ..JettyConfig::new(queue, queue) };
         let id = match self.nic.create_jetty(&config) {
             Ok(id) => id,
             Err(error) => {

@@ -61,6 +61,14 @@ pub enum Error {
     TooManyOperations,
     /// As many receives are posted as [`crate::Limits`] allow.
     TooManyReceives,
+    /// The Jetty is suspended or in the error state.
+    JettyNotReady,
+    /// As many Jetties and pairs of a Jetty and a peer ask for order as [`crate::Limits`] allow.
+    TooManyOrders,
+    /// Mode UNO carries WRITE and SEND of one packet, and no order.
+    Unreliable,
+    /// An atomic is neither 4 nor 8 bytes long, or a load or store is longer than 64.
+    Width,
     /// The channel to the peer is gone.
     PeerGone {
         /// The peer.
@@ -143,6 +151,10 @@ impl Error {
             (PostError::CompletionQueueFull, _) => Error::QueueFull,
             (PostError::TooManyMessages, _) => Error::TooManyOperations,
             (PostError::TooManyReceives, _) => Error::TooManyReceives,
+            (PostError::NotReady, _) => Error::JettyNotReady,
+            (PostError::TooManyOrders, _) => Error::TooManyOrders,
+            (PostError::Unreliable, _) => Error::Unreliable,
+            (PostError::Width, _) => Error::Width,
         }
     }
 }
@@ -186,6 +198,22 @@ impl fmt::Display for Error {
             Error::TooManyReceives => {
                 write!(f, "too many receives posted: post fewer, or raise Limits::receives")
             }
+            Error::JettyNotReady => {
+                write!(f, "the Jetty is suspended or in the error state: resume or reset it")
+            }
+            Error::TooManyOrders => write!(
+                f,
+                "too many Jetties ask for order: use fewer, or raise Limits::order_records"
+            ),
+            Error::Unreliable => write!(
+                f,
+                "mode UNO carries WRITE and SEND of one packet and keeps no order: shorten it, or \
+                 choose another mode"
+            ),
+            Error::Width => write!(
+                f,
+                "an atomic is 4 or 8 bytes long, and a load or store at most 64: change the length"
+            ),
             Error::PeerGone { peer } => {
                 write!(f, "the channel to {peer} is gone: connect again")
             }

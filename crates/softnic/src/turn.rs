@@ -250,6 +250,7 @@ impl Core {
                         self.notice(Notice::PathUp(peer, path));
                     }
                 }
+                Event::JettyFault { .. } | Event::JettyDrained { .. } => {}
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The end of a channel: closed from here, closed by the peer, or the peer is gone.
 
-use super::{Channel, ChannelState, Timer, Why};
+use super::{Channel, ChannelState, Timer};
 use crate::api::{Event, Status, Verdict};
 use crate::message::{MessagePlace, Outcome};
-use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Close, Duration, Instant};
 
@@ -95,13 +94,7 @@ impl Channel {
         self.tp.flight = 0;
         self.send.clear(&mut shared.send_blocks);
         self.tp.receive.clear(&mut shared.bitmap_blocks);
-        while let Some(withheld) = self.withheld.pop() {
-            if let Why::Placing { arrival } = withheld.why
-                && arrival != NONE
-            {
-                self.forget_arrival(shared, arrival);
-            }
-        }
+        self.withheld.clear();
         self.owed = Default::default();
         self.armed = 0;
         // The lists only order what is now flushed as a whole.
@@ -109,28 +102,37 @@ impl Channel {
         self.awaiting_slot = Default::default();
         self.awaiting_read_slot = Default::default();
         self.awaiting_receiver = Default::default();
+        self.forget_all_arrivals(shared);
         for index in 0..shared.messages.high_water() {
-            let message = &mut shared.messages[index];
-            if message.channel != self.index() {
+            if shared.messages[index].channel != self.index() || shared.messages[index].released {
                 continue;
             }
+            shared.initiator.withdraw(&mut shared.messages, index);
+            let message = &mut shared.messages[index];
             message.place = MessagePlace::Unlisted;
             message.outstanding = 0;
-            let reported = message.outcome == Outcome::Reported;
-            if reported {
+            if message.outcome == Outcome::Reported {
                 self.settle(shared, index);
             } else {
                 self.end(shared, index, status);
             }
         }
-        self.forget_all_arrivals(shared);
+        shared.trackers.forget_channel(self.index());
+        shared.initiator.sequences.forget_channel(self.index());
         self.feed_starved(shared);
     }
 
+    /// Drops everything the peer had under way. Receives that are complete and wait for an
+    /// earlier one are reported: that one will not come.
     fn forget_all_arrivals(&mut self, shared: &mut Shared) {
-        for slot in 0..self.arrivals.len() {
-            let index = self.arrivals[slot];
-            if index != NONE {
+        for index in 0..shared.held.high_water() {
+            if shared.held[index].channel == self.index() {
+                shared.withdraw_held(index);
+            }
+        }
+        self.report_parked(shared);
+        for index in 0..shared.arrivals.high_water() {
+            if shared.arrivals[index].channel == self.index() {
                 self.forget_arrival(shared, index);
             }
         }

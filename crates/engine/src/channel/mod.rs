@@ -7,11 +7,14 @@
 mod acknowledge;
 mod audit;
 mod close;
+mod datagram;
+mod execute;
 mod locate;
 mod loss;
 mod paths;
 mod receive;
 mod refuse;
+mod respond;
 mod settle;
 mod slots;
 mod timers;

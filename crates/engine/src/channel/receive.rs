@@ -1,23 +1,27 @@
 //! Data packets in: judged, recorded, placed.
 
+use super::execute::{atomic_execution, is_numbered};
+use super::respond::wants_done;
 use super::{Channel, Why, Withheld};
 use crate::api::{
-    Completion, CompletionKind, DropReason, LocalRange, Placement, PlacementKind, PlacementToken,
-    Received, Rights, SegmentId, Status, Verdict,
+    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
+    Verdict,
 };
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
-use crate::list::Links;
-use crate::message::{Message, MessageKind, MessagePlace, Outcome, Progress, packets_of};
+use crate::message::{MessageKind, Outcome};
+use crate::order::Key;
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
-use fairway_wire::{Access, Data, Instant, JettyId, Msn, Operation, Psn, Refusal, Void};
+use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Void};
 
 /// What is to become of a data packet whose PSN is new.
 pub(crate) enum Judgement {
     /// Its payload belongs there.
     Place { target: LocalRange, kind: PlacementKind, subject: u32 },
+    /// The word there is to be changed, and the answer `subject` is to bring its old value.
+    Atomic { target: LocalRange, subject: u32 },
     /// It counts as arrived; there is nothing to place.
     Accept { kind: PlacementKind, subject: u32 },
     /// Its message is refused, for good.
@@ -50,7 +54,7 @@ impl Channel {
             self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(DropReason::Withheld);
         }
-        let judgement = self.judge(shared, data, received.payload);
+        let judgement = self.judge(shared, now, data, received.payload);
         if let Judgement::Drop(reason) = judgement {
             self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(reason);
@@ -79,9 +83,15 @@ impl Channel {
                 self.withheld.push(Withheld { psn: data.psn, why: Why::Placing { arrival } });
                 Verdict::Place(Placement { target, token })
             }
+            Judgement::Atomic { target, subject } => {
+                let why = Why::Placing { arrival: NONE };
+                self.withheld.push(Withheld { psn: data.psn, why });
+                let token = token(PlacementKind::Atomic, subject);
+                Verdict::Atomic(atomic_execution(data, target, token))
+            }
             Judgement::Accept { kind, subject } => {
                 let token = token(kind, subject);
-                self.account(shared, now, &token);
+                self.account(shared, now, &token, 0);
                 Verdict::Done
             }
             Judgement::Refuse(reason) => {
@@ -136,18 +146,15 @@ impl Channel {
         Verdict::Done
     }
 
-    fn judge(&mut self, shared: &mut Shared, data: &Data, payload: u32) -> Judgement {
+    fn judge(&mut self, shared: &mut Shared, now: Instant, data: &Data, payload: u32) -> Judgement {
         match data.operation {
-            Operation::Read { access } => self.judge_read(shared, data, payload, access),
-            Operation::ReadResponse => self.judge_response(shared, data, payload),
-            _ => self.judge_message(shared, data, payload),
+            Operation::ReadResponse | Operation::AtomicResponse { .. } | Operation::Done { .. } => {
+                return self.judge_response(shared, now, data, payload);
+            }
+            Operation::Abandon => return self.judge_abandon(shared, data),
+            _ => {}
         }
-    }
-
-    /// A WRITE or SEND, of one packet or many.
-    fn judge_message(&mut self, shared: &mut Shared, data: &Data, payload: u32) -> Judgement {
-        let multi = data.index > 0 || !data.last;
-        if multi {
+        if data.index > 0 || !data.last {
             match self.arrivals.get(usize::from(data.slot)) {
                 None => return Judgement::Drop(DropReason::Malformed),
                 Some(&NONE) => {}
@@ -159,15 +166,66 @@ impl Channel {
                 Some(&index) => self.forget_arrival(shared, index),
             }
         }
+        let judgement = match self.gate(shared, data, payload) {
+            Some(judgement) => judgement,
+            None => self.judge_request(shared, data, payload, NONE),
+        };
+        self.judge_refused(shared, data, judgement)
+    }
+
+    /// A refusal of a message of several packets is kept, so that the rest of it is known.
+    fn judge_refused(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        judgement: Judgement,
+    ) -> Judgement {
+        let Judgement::Refuse(refusal) = judgement else { return judgement };
+        if data.index > 0 || !data.last {
+            let mut arrival = Arrival::refused(*data, self.index());
+            arrival.has_slot = true;
+            let Some(index) = shared.arrivals.take(arrival) else {
+                return Judgement::Drop(DropReason::ArrivalPool);
+            };
+            self.arrivals[usize::from(data.slot)] = index;
+        }
+        if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder | Refusal::Resources)
+        {
+            self.skip_numbers(shared, data);
+        }
+        judgement
+    }
+
+    /// A new transaction that may be executed. `reserved` is the record that was set aside for its
+    /// answer when it came, or `NONE` if it has just come.
+    pub(crate) fn judge_request(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        payload: u32,
+        reserved: u32,
+    ) -> Judgement {
+        let multi = data.index > 0 || !data.last;
         let length = match data.operation {
+            Operation::Read { access } => {
+                return self.judge_read(shared, data, payload, access, reserved);
+            }
+            Operation::Atomic { access, .. } => {
+                return self.judge_atomic(shared, data, payload, access, reserved);
+            }
             Operation::Write { access } | Operation::WriteImmediate { access, .. } => access.length,
             Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
+            Operation::Put(_) | Operation::Get(_) | Operation::AbandonPut { .. } => {
+                return Judgement::Refuse(Refusal::Operation);
+            }
             _ => return Judgement::Drop(DropReason::Unlearned),
         };
         if !self.fits(length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
         }
-        if let (false, Operation::Write { access }) = (multi, data.operation) {
+        if let (false, Operation::Write { access }) = (multi, data.operation)
+            && data.order == Order::NONE
+        {
             return match shared.segments.check(&access, Rights::WRITE) {
                 Err(refusal) => Judgement::Refuse(refusal),
                 Ok((_, offset)) => self.place_at(
@@ -179,7 +237,7 @@ impl Channel {
                 ),
             };
         }
-        self.judge_first(shared, data, length, multi, payload)
+        self.judge_first(shared, data, length, payload, reserved)
     }
 
     /// The first packet to arrive of a message that has to be kept count of.
@@ -188,44 +246,50 @@ impl Channel {
         shared: &mut Shared,
         data: &Data,
         length: u32,
-        multi: bool,
         payload: u32,
+        reserved: u32,
     ) -> Judgement {
+        let multi = data.index > 0 || !data.last;
         if shared.arrivals.is_exhausted() {
             return Judgement::Drop(DropReason::ArrivalPool);
         }
-        let admitted = self.admit_message(shared, data, length);
-        let (mut arrival, refusal) = match admitted {
-            Ok(arrival) => (arrival, None),
-            Err(refusal) if multi => (refused_arrival(data), Some(refusal)),
-            Err(refusal) => return Judgement::Refuse(refusal),
+        let mut response = NONE;
+        if wants_done(&data.order) {
+            match self.answer_for(shared, data, reserved) {
+                Some(index) => response = index,
+                None => return Judgement::Drop(DropReason::MessagePool),
+            }
+        }
+        let mut arrival = match self.admit_message(shared, data, length) {
+            Ok(arrival) => arrival,
+            Err(refusal) => {
+                if reserved == NONE {
+                    self.unreserve_answer(shared, response);
+                }
+                return Judgement::Refuse(refusal);
+            }
         };
         arrival.has_slot = multi;
+        arrival.response = response;
         let Some(index) = shared.arrivals.take(arrival) else {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
         if multi {
             self.arrivals[usize::from(data.slot)] = index;
+            self.owed.learned = Some(data.message);
         }
-        match refusal {
-            Some(refusal) => Judgement::Refuse(refusal),
-            None => {
-                if multi {
-                    self.owed.learned = Some(data.message);
-                }
-                self.place_in(shared, index, data, payload)
-            }
-        }
+        self.place_in(shared, index, data, payload)
     }
 
     /// Checks a new message and takes the receive it needs.
-    fn admit_message(
+    pub(crate) fn admit_message(
         &mut self,
         shared: &mut Shared,
         data: &Data,
         length: u32,
     ) -> Result<Arrival, Refusal> {
-        let mut arrival = Arrival { length, refused: false, ..refused_arrival(data) };
+        let refused = Arrival::refused(*data, self.index());
+        let mut arrival = Arrival { length, refused: false, ..refused };
         let target = match data.operation {
             Operation::Write { .. } => None,
             Operation::WriteImmediate { target, immediate, .. } => {
@@ -253,11 +317,7 @@ impl Channel {
             arrival.offset = offset;
         }
         let Some(target) = target else { return Ok(arrival) };
-        let jetty = shared.ready_jetty(target).ok_or(Refusal::NoJetty)?;
-        let next = jetty.receive_head;
-        if next == NONE {
-            return Err(Refusal::ReceiverNotReady);
-        }
+        let (jetty, next) = shared.receiver(&target)?;
         if arrival.kind != ArrivalKind::WriteImmediate {
             let receive = shared.receives[next];
             if length > receive.length {
@@ -266,8 +326,8 @@ impl Channel {
             arrival.segment = receive.segment;
             arrival.offset = receive.offset;
         }
-        arrival.jetty = target;
-        arrival.receive = shared.take_receive(target).unwrap_or(NONE);
+        arrival.jetty = jetty;
+        arrival.receive = shared.take_receive(jetty).unwrap_or(NONE);
         Ok(arrival)
     }
 
@@ -286,8 +346,8 @@ impl Channel {
         if !self.fits(arrival.length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
         }
-        let into_segment = matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
-        if into_segment && !shared.segments.is_current(arrival.segment, arrival.segment_generation)
+        if arrival.is_into_segment()
+            && !shared.segments.is_current(arrival.segment, arrival.segment_generation)
         {
             // Deregistered in the middle of the message.
             self.abandon_arrival(shared, index);
@@ -310,7 +370,7 @@ impl Channel {
         self.place_at(arrival.segment, offset, payload, PlacementKind::Arrival, index)
     }
 
-    fn place_at(
+    pub(crate) fn place_at(
         &self,
         segment: u32,
         offset: u64,
@@ -325,91 +385,8 @@ impl Channel {
         Judgement::Place { target, kind, subject }
     }
 
-    /// A peer wants to read: answer with a message of our own.
-    fn judge_read(
-        &mut self,
-        shared: &mut Shared,
-        data: &Data,
-        payload: u32,
-        access: Access,
-    ) -> Judgement {
-        if data.index != 0 || !data.last || payload != 0 {
-            return Judgement::Drop(DropReason::Malformed);
-        }
-        let (_, offset) = match shared.segments.check(&access, Rights::READ) {
-            Ok(found) => found,
-            Err(refusal) => return Judgement::Refuse(refusal),
-        };
-        // A reader may reuse its slot as soon as the answer has come, before we have heard so.
-        if self.responses >= 2 * shared.limits.read_slots {
-            return Judgement::Drop(DropReason::MessagePool);
-        }
-        let segment = access.token_id.value();
-        let local = LocalRange { segment: SegmentId(segment), offset, length: access.length };
-        let response = Message {
-            id: 0,
-            local,
-            remote_address: 0,
-            immediate: 0,
-            token_value: 0,
-            token_id: access.token_id,
-            jetty: data.jetty,
-            target: JettyId::default(),
-            channel: self.index(),
-            number: Msn::default(),
-            packets: packets_of(access.length, self.mtu),
-            next_index: 0,
-            outstanding: 0,
-            placed: 0,
-            answer: Progress::default(),
-            retry_at: Instant::ZERO,
-            links: Links::UNLINKED,
-            transaction: data.transaction,
-            slot: data.slot,
-            retries: 0,
-            kind: MessageKind::ReadResponse,
-            place: MessagePlace::Sending,
-            outcome: Outcome::Open,
-            has_slot: false,
-            signaled: false,
-            learned: false,
-        };
-        let Some(index) = shared.messages.take(response) else {
-            return Judgement::Drop(DropReason::MessagePool);
-        };
-        shared.segments.hold(segment);
-        self.responses += 1;
-        self.sending.push_back(&mut shared.messages, index);
-        self.mark_ready(shared);
-        Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
-    }
-
-    /// Part of the answer to a read of ours.
-    fn judge_response(&mut self, shared: &mut Shared, data: &Data, payload: u32) -> Judgement {
-        let index = self.reads.get(usize::from(data.slot)).copied().unwrap_or(NONE);
-        let pending = index != NONE && {
-            let message = &shared.messages[index];
-            message.transaction == data.transaction
-                && message.jetty == data.jetty
-                && message.outcome == Outcome::Open
-        };
-        if !pending {
-            // Nobody waits for it; it must not hold the sender up.
-            shared.counters.drops[DropReason::NoRead as usize] += 1;
-            return Judgement::Accept { kind: PlacementKind::Plain, subject: NONE };
-        }
-        let message = &mut shared.messages[index];
-        let local = message.local;
-        if !self.fits(local.length, data, payload) {
-            return Judgement::Drop(DropReason::Malformed);
-        }
-        message.answer.note(data.psn, data.index);
-        let offset = local.offset + u64::from(data.index) * u64::from(self.mtu);
-        self.place_at(local.segment.0, offset, payload, PlacementKind::Read, index)
-    }
-
     /// Do index, payload and last-mark agree with the message's length?
-    fn fits(&self, length: u32, data: &Data, payload: u32) -> bool {
+    pub(crate) fn fits(&self, length: u32, data: &Data, payload: u32) -> bool {
         let start = u64::from(data.index) * u64::from(self.mtu);
         let end = start + u64::from(payload);
         if data.last {
@@ -419,8 +396,19 @@ impl Channel {
         }
     }
 
-    /// A payload is in place.
-    pub(crate) fn placed(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
+    /// A payload is in place, or a word was changed and was `old` before.
+    pub(crate) fn placed(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        token: &PlacementToken,
+        old: u64,
+    ) {
+        match token.kind {
+            PlacementKind::Deferred => return self.executed(shared, token, old),
+            PlacementKind::Datagram => return self.datagram_placed(shared, token),
+            _ => {}
+        }
         let found = self
             .withheld
             .iter()
@@ -428,18 +416,20 @@ impl Channel {
         // A placement that was under way when the channel was flushed counts for nothing.
         if let Some(at) = found {
             self.withheld.swap_remove(at);
-            self.account(shared, now, token);
+            self.account(shared, now, token, old);
         }
     }
 
     /// Counts a packet whose payload, if any, is in place.
-    fn account(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
+    fn account(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken, old: u64) {
         match token.kind {
-            PlacementKind::Plain => {}
+            PlacementKind::Plain | PlacementKind::Deferred | PlacementKind::Datagram => {}
+            PlacementKind::Stash => self.stashed(shared, token.subject),
+            PlacementKind::Atomic => self.answer_atomic(shared, token.subject, old),
             PlacementKind::Arrival => {
                 let arrival = &mut shared.arrivals[token.subject];
                 // A peer that reuses a slot too early must not count towards another message.
-                if arrival.message != token.message {
+                if arrival.message != token.message || arrival.channel != self.index() {
                     return;
                 }
                 arrival.placed += token.bytes;
@@ -449,43 +439,45 @@ impl Channel {
             }
             PlacementKind::Read => {
                 let message = &mut shared.messages[token.subject];
-                if message.kind != MessageKind::Read || message.outcome != Outcome::Open {
+                if !matches!(message.kind, MessageKind::Read | MessageKind::Get)
+                    || message.outcome != Outcome::Open
+                {
                     return;
                 }
                 message.placed += token.bytes;
                 if message.placed == message.local.length {
-                    self.finish_read(shared, token.subject);
+                    self.finish_answered(shared, token.subject);
                 }
             }
         }
         self.note_received(shared, now, token.psn, token.ack_request, token.retry);
     }
 
-    fn finish_arrival(&mut self, shared: &mut Shared, index: u32) {
+    /// All of a message is in place.
+    pub(crate) fn finish_arrival(&mut self, shared: &mut Shared, index: u32) {
         let arrival = shared.arrivals[index];
-        if arrival.receive != NONE {
-            let (kind, immediate) = match arrival.kind {
-                ArrivalKind::Send => (CompletionKind::Receive, None),
-                ArrivalKind::SendImmediate => (CompletionKind::Receive, Some(arrival.immediate)),
-                _ => (CompletionKind::ReceiveWrite, Some(arrival.immediate)),
-            };
-            let completion = Completion {
-                id: 0,
-                jetty: arrival.jetty,
-                status: Status::Success,
-                kind,
-                bytes: arrival.length,
-                immediate,
-                channel: self.id,
-                remote_jetty: arrival.remote_jetty,
-            };
-            shared.complete_receive(&arrival, completion);
+        if arrival.response != NONE {
+            shared.arrivals[index].response = NONE;
+            self.answer_done(shared, arrival.response);
+        }
+        let parked = arrival.receive != NONE && self.complete_in_turn(shared, index);
+        if !parked && arrival.receive == NONE && arrival.order.in_order {
+            // It consumed no receive, and nobody need wait for it.
+            let key = Key::of(self.index(), arrival.remote_jetty);
+            if let Some(tracker) = shared.trackers.find(&key) {
+                self.skip_receive(shared, tracker, arrival.order.receive_sequence);
+            }
+        }
+        if is_numbered(&arrival.order) {
+            self.mark_executed(shared, arrival.remote_jetty, arrival.order.sequence);
         }
         if shared.is_planted(Canary::LeakSlot) {
             return;
         }
         self.forget_slot(&arrival, index);
-        shared.arrivals.give_back(index);
+        if !parked {
+            shared.free_arrival(index);
+        }
     }
 
     /// Drops what is known of a message; a receive it took goes back to its Jetty.
@@ -493,7 +485,7 @@ impl Channel {
         self.abandon_arrival(shared, index);
         let arrival = shared.arrivals[index];
         self.forget_slot(&arrival, index);
-        shared.arrivals.give_back(index);
+        shared.free_arrival(index);
     }
 
     fn forget_slot(&mut self, arrival: &Arrival, index: u32) {
@@ -506,30 +498,11 @@ impl Channel {
     fn abandon_arrival(&mut self, shared: &mut Shared, index: u32) {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;
+        let response = core::mem::replace(&mut arrival.response, NONE);
         let (jetty, receive) = (arrival.jetty, core::mem::replace(&mut arrival.receive, NONE));
+        self.unreserve_answer(shared, response);
         if receive != NONE {
             shared.return_receive(jetty, receive);
         }
-    }
-}
-
-/// What is kept of a message none of whose packets may go anywhere.
-fn refused_arrival(data: &Data) -> Arrival {
-    Arrival {
-        offset: 0,
-        immediate: 0,
-        segment: NONE,
-        segment_generation: 0,
-        length: 0,
-        placed: 0,
-        message: data.message,
-        receive: NONE,
-        jetty: JettyId::default(),
-        remote_jetty: data.jetty,
-        progress: Progress::default(),
-        kind: ArrivalKind::Write,
-        slot: data.slot,
-        has_slot: false,
-        refused: true,
     }
 }

@@ -101,28 +101,44 @@ impl Channel {
         if !sent.is(LOST) {
             self.take_from_path(shared, nak.psn, &sent);
         }
-        let wait = Duration::from_us(u64::from(nak.retry_after_us));
+        let wait = match nak.reason {
+            Refusal::OutOfOrder => shared.profile.not_ready_delay,
+            _ => Duration::from_us(u64::from(nak.retry_after_us)),
+        };
         self.give_up(shared, sent.message, nak.reason, now + wait);
         self.mark_ready(shared);
         Verdict::Done
     }
 
     /// Stops sending a refused message; what becomes of it is settled when nothing is in flight.
-    fn give_up(&mut self, shared: &mut Shared, index: u32, reason: Refusal, retry_at: Instant) {
+    pub(crate) fn give_up(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        reason: Refusal,
+        retry_at: Instant,
+    ) {
         let status = match reason {
-            Refusal::ReceiverNotReady => Status::ReceiverNotReady,
+            Refusal::ReceiverNotReady | Refusal::OutOfOrder => Status::ReceiverNotReady,
             Refusal::Access => Status::RemoteAccess,
             Refusal::Rights => Status::RemoteRights,
             Refusal::NoJetty => Status::RemoteNoJetty,
             Refusal::Length => Status::RemoteLength,
             Refusal::Operation => Status::RemoteOperation,
+            Refusal::Misaligned => Status::RemoteMisaligned,
+            Refusal::Resources => Status::RemoteResources,
+            Refusal::NoMailbox => Status::RemoteNoMailbox,
+            Refusal::Epoch => Status::RemoteEpoch,
         };
+        let early = reason == Refusal::OutOfOrder;
         let limit = shared.profile.not_ready_retries;
         let message = &mut shared.messages[index];
         if message.outcome != Outcome::Open {
             return;
         }
-        let again = reason == Refusal::ReceiverNotReady && (limit == 7 || message.retries < limit);
+        let patient = limit == 7 || message.retries < limit;
+        let again = early || (reason == Refusal::ReceiverNotReady && patient);
+        message.early = early;
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
         message.retry_at = retry_at;
         if message.place == MessagePlace::Sending {

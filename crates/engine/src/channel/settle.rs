@@ -1,10 +1,11 @@
 //! The end of messages: reported, tried again, released.
 
-use super::{Channel, Timer};
+use super::{Channel, ChannelState, Timer};
 use crate::api::Status;
 use crate::message::{MessageKind, MessagePlace, Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
+use fairway_wire::ServiceMode;
 
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
@@ -12,51 +13,97 @@ impl Channel {
         let message = shared.messages[index];
         match message.outcome {
             Outcome::Open if message.next_index < message.packets => {}
-            Outcome::Open => match message.kind {
-                // The request has arrived; the answer ends it.
-                MessageKind::Read => {}
-                MessageKind::ReadResponse => self.release(shared, index),
-                _ => {
-                    shared.complete_message(index, Status::Success, self.id);
-                    self.release(shared, index);
+            // The request has arrived; the answer ends it.
+            Outcome::Open if message.awaits_answer() => {}
+            Outcome::Open => {
+                if message.marks {
+                    // The answer to an ordered read has arrived: what follows it may go on.
+                    self.mark_executed(shared, message.jetty, message.sequence);
                 }
-            },
+                if !message.reported && message.parked.is_none() {
+                    shared.complete_message(index, Status::Success);
+                }
+                self.release(shared, index);
+            }
             Outcome::Reported => self.release(shared, index),
-            Outcome::Failed(status) => {
-                self.end(shared, index, status);
+            Outcome::Failed(status) => self.end(shared, index, status),
+            Outcome::NotReady if shared.has_failed(message.jetty) => {
+                self.end(shared, index, Status::Flushed);
             }
             Outcome::NotReady => self.try_again(shared, index),
         }
     }
 
-    /// All of the answer to a read is in place.
-    pub(crate) fn finish_read(&mut self, shared: &mut Shared, index: u32) {
-        shared.complete_message(index, Status::Success, self.id);
-        let message = &mut shared.messages[index];
-        message.outcome = Outcome::Reported;
-        self.release_slot(shared, index);
-        if shared.messages[index].outstanding == 0 {
+    /// Reports a message as failed and releases it.
+    pub(crate) fn end(&mut self, shared: &mut Shared, index: u32, status: Status) {
+        let message = shared.messages[index];
+        if !message.reported && message.parked.is_none() {
+            shared.complete_message(index, status);
+        }
+        // The target refused it for good and goes on; what it never heard of it has to be told.
+        let untold = matches!(status, Status::ReceiverNotReady | Status::Flushed);
+        if untold && message.is_awaited() && self.state == ChannelState::Open {
+            self.abandon(shared, index);
+        } else {
             self.release(shared, index);
         }
     }
 
-    /// Reports a message as failed and releases it.
-    pub(crate) fn end(&mut self, shared: &mut Shared, index: u32, status: Status) {
-        if shared.messages[index].kind != MessageKind::ReadResponse {
-            shared.complete_message(index, status, self.id);
+    /// Its Jetty has failed: what has not been sent yet is flushed.
+    pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: u32) {
+        let message = shared.messages[index];
+        if message.reported || message.parked.is_some() || message.next_index > 0 {
+            return;
         }
-        self.release(shared, index);
+        let list = match message.place {
+            MessagePlace::Sending => &mut self.sending,
+            MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
+            MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
+            MessagePlace::AwaitingReceiver => &mut self.awaiting_receiver,
+            MessagePlace::Gated | MessagePlace::Opened => {
+                shared.initiator.withdraw(&mut shared.messages, index);
+                return self.end(shared, index, Status::Flushed);
+            }
+            MessagePlace::Unlisted => return,
+        };
+        list.unlink(&mut shared.messages, index);
+        shared.messages[index].place = MessagePlace::Unlisted;
+        self.end(shared, index, Status::Flushed);
+    }
+
+    /// Turns a message that was given up into one that tells the target not to wait for it.
+    fn abandon(&mut self, shared: &mut Shared, index: u32) {
+        self.release_slots(shared, index);
+        let message = &mut shared.messages[index];
+        message.abandons_put = message.kind == MessageKind::Put;
+        message.kind = MessageKind::Abandon;
+        message.order.mode = ServiceMode::Rol;
+        message.packets = 1;
+        message.next_index = 0;
+        message.outcome = Outcome::Open;
+        message.learned = false;
+        message.place = MessagePlace::Sending;
+        self.sending.push_back(&mut shared.messages, index);
+        self.mark_ready(shared);
     }
 
     fn try_again(&mut self, shared: &mut Shared, index: u32) {
-        self.release_slot(shared, index);
+        self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        message.retries = message.retries.saturating_add(1);
+        if !message.early {
+            message.retries = message.retries.saturating_add(1);
+        }
         message.outcome = Outcome::Open;
         message.next_index = 0;
         message.learned = false;
         message.placed = 0;
         message.answer = Progress::default();
+        if core::mem::take(&mut message.early)
+            && !shared.initiator.wait_for_order(&mut shared.messages, index)
+        {
+            return;
+        }
+        let message = &mut shared.messages[index];
         message.place = MessagePlace::AwaitingReceiver;
         let at = message.retry_at;
         self.awaiting_receiver.push_back(&mut shared.messages, index);
@@ -68,36 +115,56 @@ impl Channel {
         self.arm(shared, Timer::NotReady, at);
     }
 
-    /// Frees a message that is in no list and has nothing in flight.
-    fn release(&mut self, shared: &mut Shared, index: u32) {
-        self.release_slot(shared, index);
+    /// The transport is done with a message that is in no list and has nothing in flight. Its
+    /// record is free once it has completed, too.
+    pub(crate) fn release(&mut self, shared: &mut Shared, index: u32) {
+        self.release_slots(shared, index);
         let message = shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
-        if message.kind == MessageKind::ReadResponse {
+        if message.kind.is_answer() {
             self.responses -= 1;
-            shared.let_go(message.local.segment.0);
+            if message.kind == MessageKind::ReadResponse {
+                shared.let_go(message.local.segment.0);
+            }
         }
-        shared.messages[index].channel = NONE;
-        shared.messages.give_back(index);
+        if message.reported {
+            shared.free_message(index);
+        } else {
+            shared.messages[index].released = true;
+        }
     }
 
-    /// Frees the slot a message holds, and lets the next one that waits for such a slot in.
-    fn release_slot(&mut self, shared: &mut Shared, index: u32) {
+    /// Frees the slots a message holds, and lets those that wait for such slots in.
+    pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: u32) {
+        let message = &mut shared.messages[index];
+        if core::mem::take(&mut message.has_request) {
+            let slot = message.request_slot;
+            self.reads[usize::from(slot)] = NONE;
+            self.read_slots.give_back(slot);
+            let next = self.awaiting_read_slot.pop_front(&mut shared.messages);
+            self.let_in(shared, next);
+        }
         let message = &mut shared.messages[index];
         if !core::mem::take(&mut message.has_slot) {
             return;
         }
         let slot = message.slot;
-        let (slots, owners, waiting) = if message.kind == MessageKind::Read {
+        let (slots, owners, waiting) = if message.kind.is_question() {
             (&mut self.read_slots, &mut self.reads, &mut self.awaiting_read_slot)
         } else {
             (&mut self.message_slots, &mut self.slotted, &mut self.awaiting_slot)
         };
         owners[usize::from(slot)] = NONE;
         slots.give_back(slot);
-        if let Some(next) = waiting.pop_front(&mut shared.messages) {
-            shared.messages[next].place = MessagePlace::Sending;
-            self.sending.push_back(&mut shared.messages, next);
+        let next = waiting.pop_front(&mut shared.messages);
+        self.let_in(shared, next);
+    }
+
+    /// A message gets its turn to send.
+    pub(crate) fn let_in(&mut self, shared: &mut Shared, message: Option<u32>) {
+        if let Some(index) = message {
+            shared.messages[index].place = MessagePlace::Sending;
+            self.sending.push_back(&mut shared.messages, index);
             self.mark_ready(shared);
         }
     }

@@ -1,13 +1,17 @@
 //! Packets out: control first, then what was lost, then what is new.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::{LocalRange, Transmit};
+use crate::api::{LocalRange, OrderRequest, Status, Transmit};
+use crate::limits::Profile;
 use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::send_window::{LOST, RESENT, Sent, SentLinks, VOID};
 use crate::shared::Shared;
-use fairway_wire::{Access, Close, Data, Duration, Instant, Operation, Packet, Psn, Void};
+use fairway_wire::{
+    Access, Close, Data, Datagram, Duration, Get, Instant, Operation, Order, Packet, Psn, Put,
+    Refusal, ServiceMode, Void,
+};
 
 /// What the headers of a data packet take of the window, in bytes (the largest of ours).
 const HEADER_BYTES: u32 = 80;
@@ -84,6 +88,9 @@ impl Channel {
             return self.resend(shared, now);
         }
         let index = self.next_message(shared)?;
+        if shared.messages[index].order.mode == ServiceMode::Uno {
+            return Some(self.send_datagram(shared, now, index));
+        }
         self.send_new(shared, index, now)
     }
 
@@ -91,24 +98,12 @@ impl Channel {
     fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
         while self.sending.head != NONE {
             let index = self.sending.head;
-            let message = &shared.messages[index];
-            let (slots, owners) = match message.kind {
-                _ if message.has_slot => return Some(index),
-                MessageKind::Read => (&mut self.read_slots, &mut self.reads),
-                MessageKind::ReadResponse => return Some(index),
-                _ if !message.is_multi() => return Some(index),
-                _ => (&mut self.message_slots, &mut self.slotted),
-            };
-            if let Some(slot) = slots.take() {
-                owners[usize::from(slot)] = index;
-                let message = &mut shared.messages[index];
-                message.slot = slot;
-                message.has_slot = true;
+            if self.acquire_slots(&mut shared.messages[index], index) {
                 return Some(index);
             }
             self.sending.unlink(&mut shared.messages, index);
             let message = &mut shared.messages[index];
-            if message.kind == MessageKind::Read {
+            if message.awaits_answer() && !(message.has_request || message.has_slot) {
                 message.place = MessagePlace::AwaitingReadSlot;
                 self.awaiting_read_slot.push_back(&mut shared.messages, index);
             } else {
@@ -117,6 +112,34 @@ impl Channel {
             }
         }
         None
+    }
+
+    /// Takes the slots a message needs; false if one is not to be had.
+    fn acquire_slots(&mut self, message: &mut Message, index: u32) -> bool {
+        if message.kind.is_answer() || message.order.mode == ServiceMode::Uno {
+            return true;
+        }
+        if message.awaits_answer() && !message.kind.is_question() && !message.has_request {
+            let Some(slot) = self.read_slots.take() else { return false };
+            self.reads[usize::from(slot)] = index;
+            message.request_slot = slot;
+            message.has_request = true;
+        }
+        if message.has_slot {
+            return true;
+        }
+        let (slots, owners) = if message.kind.is_question() {
+            (&mut self.read_slots, &mut self.reads)
+        } else if message.is_multi() {
+            (&mut self.message_slots, &mut self.slotted)
+        } else {
+            return true;
+        };
+        let Some(slot) = slots.take() else { return false };
+        owners[usize::from(slot)] = index;
+        message.slot = slot;
+        message.has_slot = true;
+        true
     }
 
     fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
@@ -167,7 +190,7 @@ impl Channel {
         if ack_request {
             self.unasked = 0;
         }
-        let operation = operation_of(&message);
+        let operation = operation_of(&message, &shared.profile);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
@@ -185,9 +208,30 @@ impl Channel {
             ack_request,
             retry: false,
             last,
+            order: order_of(&message, &operation),
             operation,
         });
         Some(self.with_payload(shared, path, packet, &message, packet_index))
+    }
+
+    /// An unreliable message: on the wire and done with.
+    fn send_datagram(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
+        self.sending.unlink(&mut shared.messages, index);
+        let path = self.path_for_small(shared, now);
+        let message = &mut shared.messages[index];
+        message.place = MessagePlace::Unlisted;
+        let message = *message;
+        shared.counters.datagrams_sent += 1;
+        let operation = operation_of(&message, &shared.profile);
+        let packet = Packet::Datagram(Datagram {
+            jetty: message.jetty,
+            transaction: message.transaction,
+            operation,
+        });
+        let transmit = self.with_payload(shared, path, packet, &message, 0);
+        shared.complete_message(index, Status::Success);
+        self.release(shared, index);
+        transmit
     }
 
     /// Counts packet `next_index` of the message as sent; true if it was the last.
@@ -219,7 +263,7 @@ impl Channel {
         bytes: u32,
         now: Instant,
     ) -> u8 {
-        let small = message.kind == MessageKind::Read
+        let small = !message.kind.has_payload()
             || message.local.length <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if self.chunk.left == 0 || self.chunk.small != small || stale {
@@ -282,6 +326,7 @@ impl Channel {
         }
         shared.counters.data_resent += 1;
         shared.counters.payload_sent += u64::from(message.payload(sent.index, self.mtu));
+        let operation = operation_of(&message, &shared.profile);
         let packet = Packet::Data(Data {
             psn,
             message: message.number,
@@ -292,7 +337,8 @@ impl Channel {
             ack_request,
             retry: true,
             last: sent.index + 1 == message.packets,
-            operation: operation_of(&message),
+            order: order_of(&message, &operation),
+            operation,
         });
         Some(self.with_payload(shared, path, packet, &message, sent.index))
     }
@@ -340,17 +386,34 @@ impl Channel {
     }
 }
 
-/// Is somebody waiting for this message to be acknowledged? A read is answered by its response, and
-/// nobody waits for the end of a short response: acknowledgements of those may wait for company.
+/// Is somebody waiting for this message to be acknowledged? A question is answered by its response,
+/// and nobody waits for the end of a short response: acknowledgements of those may wait for company.
 fn wants_news(message: &Message) -> bool {
-    match message.kind {
-        MessageKind::Read => false,
-        MessageKind::ReadResponse => message.is_multi(),
-        _ => true,
+    if message.kind.is_answer() {
+        // What has to follow a read that was ordered waits until its answer has arrived.
+        return message.is_multi() || message.marks;
+    }
+    !message.kind.is_question()
+}
+
+fn order_of(message: &Message, operation: &Operation) -> Order {
+    if message.order == OrderRequest::default()
+        || message.kind.is_answer()
+        || *operation == Operation::Learned
+    {
+        return Order::NONE;
+    }
+    Order {
+        mode: message.order.mode,
+        tag: message.order.tag,
+        in_order: message.order.receive_in_order,
+        sequence: message.sequence,
+        receive_sequence: message.receive_sequence,
+        request_slot: message.request_slot,
     }
 }
 
-fn operation_of(message: &Message) -> Operation {
+fn operation_of(message: &Message, profile: &Profile) -> Operation {
     let access = Access {
         address: message.remote_address,
         length: message.local.length,
@@ -358,11 +421,36 @@ fn operation_of(message: &Message) -> Operation {
         token_value: message.token_value,
     };
     let (target, length, immediate) = (message.target, message.local.length, message.immediate);
+    let (epoch, named) = (message.epoch.unwrap_or(0), message.epoch.is_some());
+    let (sequence, before) = ((message.compare >> 32) as u32, message.compare as u32);
+    let (offset, key) = (message.remote_address, message.token_value);
     match message.kind {
-        MessageKind::Read => Operation::Read { access },
+        MessageKind::Read | MessageKind::Load => Operation::Read { access },
         MessageKind::ReadResponse => Operation::ReadResponse,
+        MessageKind::AtomicResponse => Operation::AtomicResponse { value: immediate },
+        MessageKind::Done => {
+            let retry_after = profile.not_ready_delay.as_us().min(0xFFFF) as u16;
+            let waits = message.refusal == Some(Refusal::ReceiverNotReady);
+            let retry_after_us = if waits { retry_after } else { 0 };
+            Operation::Done { refusal: message.refusal, retry_after_us }
+        }
+        MessageKind::Atomic => {
+            let (operator, operand, compare) = (message.operator, immediate, message.compare);
+            Operation::Atomic { access, operator, operand, compare }
+        }
+        MessageKind::Get => {
+            Operation::Get(Get { mailbox: immediate, offset, length, key, epoch, named })
+        }
+        MessageKind::Abandon if message.abandons_put => {
+            Operation::AbandonPut { mailbox: immediate, sequence }
+        }
+        MessageKind::Abandon => Operation::Abandon,
         _ if message.learned => Operation::Learned,
-        MessageKind::Write => Operation::Write { access },
+        MessageKind::Put => {
+            let mailbox = immediate;
+            Operation::Put(Put { mailbox, offset, sequence, before, length, key, epoch, named })
+        }
+        MessageKind::Write | MessageKind::Store => Operation::Write { access },
         MessageKind::WriteImmediate => Operation::WriteImmediate { access, target, immediate },
         MessageKind::Send => Operation::Send { target, length },
         MessageKind::SendImmediate => Operation::SendImmediate { target, length, immediate },

@@ -1,12 +1,18 @@
 //! Two NICs, a virtual clock, no bytes: what the engine does when nothing, or one thing, goes wrong.
 
 use super::*;
-use crate::api::{CompletionKind, RemoteRange, Rights, Status};
+use crate::api::{AtomicExecution, CompletionKind, JettyConfig, RemoteRange, Rights, Status};
 use crate::policy::PolicySpec;
 use alloc::vec;
-use fairway_wire::{Ecn, Psn};
+use fairway_wire::{Ecn, Psn, Target};
+
+mod transactions;
 
 const MTU: u32 = 1024;
+
+fn named(number: u32) -> Target {
+    Target { jetty: JettyId::new(number), ..Target::default() }
+}
 
 struct Pair {
     now: Instant,
@@ -20,13 +26,20 @@ struct Pair {
     sent: u32,
     /// Payloads each side was told to place.
     placed: [u32; 2],
+    /// Offsets of what was done to memory, in order.
+    effects: Vec<u64>,
+    /// The word that all atomics change.
+    word: u64,
 }
 
 impl Pair {
     fn new(first_psn: u32, paths: u32) -> Pair {
+        Pair::with_profile(first_psn, paths, Profile::default())
+    }
+
+    fn with_profile(first_psn: u32, paths: u32, profile: Profile) -> Pair {
         let limits = Limits { channels: 4, jetties: 8, ..Limits::default() };
-        let mut nics =
-            [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &Profile::default(), u64::from(n)));
+        let mut nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &profile, u64::from(n)));
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
         for n in 0..2 {
@@ -46,26 +59,42 @@ impl Pair {
         }
         let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(256).unwrap());
         let jetties = [0, 1].map(|n: usize| {
-            let config =
-                JettyConfig { number: Some(1), send_queue: queues[n], receive_queue: queues[n] };
+            let config = JettyConfig { number: Some(1), ..JettyConfig::new(queues[n], queues[n]) };
             nics[n].create_jetty(&config).unwrap()
         });
         let segments = [0, 1].map(|n: usize| {
             let request = SegmentRequest {
                 address: 0x1000,
                 length: 1 << 24,
-                rights: Rights::READ_WRITE,
+                rights: Rights::ALL,
                 token_value: 77,
             };
             nics[n].register(&request).unwrap()
         });
         let wires = [VecDeque::new(), VecDeque::new()];
-        Pair { now, nics, channels, jetties, queues, segments, wires, sent: 0, placed: [0; 2] }
+        Pair {
+            now,
+            nics,
+            channels,
+            jetties,
+            queues,
+            segments,
+            wires,
+            sent: 0,
+            placed: [0; 2],
+            effects: Vec::new(),
+            word: 0,
+        }
     }
 
     fn post(&mut self, id: u64, work: Work, length: u32) {
+        self.post_in_order(id, work, length, OrderRequest::default());
+    }
+
+    fn post_in_order(&mut self, id: u64, work: Work, length: u32, order: OrderRequest) {
         let local = LocalRange { segment: self.segments[0], offset: 0, length };
-        let request = WorkRequest { id, channel: self.channels[0], work, local, signaled: true };
+        let channel = self.channels[0];
+        let request = WorkRequest { id, channel, work, local, signaled: true, order };
         self.nics[0].post(self.now, self.jetties[0], &request).unwrap();
     }
 
@@ -118,11 +147,32 @@ impl Pair {
             payload: transmit.gather.length,
             ecn: Ecn::Capable,
         };
-        if let Verdict::Place(placement) = self.nics[n].handle_packet(self.now, &received) {
-            assert_eq!(placement.target.length, transmit.gather.length);
-            self.placed[n] += 1;
-            self.nics[n].handle_placed(self.now, placement.token, 0);
+        match self.nics[n].handle_packet(self.now, &received) {
+            Verdict::Place(placement) => {
+                assert_eq!(placement.target.length, transmit.gather.length);
+                self.placed[n] += 1;
+                self.effects.push(placement.target.offset);
+                self.nics[n].handle_placed(self.now, placement.token, 0);
+            }
+            Verdict::Atomic(atomic) => self.change(n, &atomic),
+            Verdict::Done | Verdict::Drop(_) => {}
         }
+        while let Some(execution) = self.nics[n].poll_execution() {
+            match execution {
+                Execution::Copy { to, token, .. } => {
+                    self.effects.push(to.offset);
+                    self.nics[n].handle_placed(self.now, token, 0);
+                }
+                Execution::Atomic(atomic) => self.change(n, &atomic),
+            }
+        }
+    }
+
+    fn change(&mut self, n: usize, atomic: &AtomicExecution) {
+        self.effects.push(atomic.target.offset);
+        let old = self.word;
+        self.word = atomic.operator.apply(old, atomic.operand, atomic.compare);
+        self.nics[n].handle_placed(self.now, atomic.token, old);
     }
 
     fn completions(&mut self, n: usize) -> Vec<Completion> {
@@ -154,7 +204,7 @@ fn every_operation_completes_under_heavy_loss() {
     for seed in 0..20 {
         let mut pair = Pair::new(0xFF_FF00, 4);
         let remote = pair.remote();
-        let target = JettyId::new(1);
+        let target = named(1);
         for n in 0..8 {
             pair.receive(100 + n, 20_000);
         }
@@ -190,7 +240,7 @@ fn every_operation_completes_under_heavy_loss() {
 fn refusals_say_why_and_nothing_is_placed() {
     let mut pair = Pair::new(0, 1);
     let good = pair.remote();
-    let target = JettyId::new(1);
+    let target = named(1);
     let cases = [
         (
             Work::Write { remote: RemoteRange { token_value: 78, ..good } },
@@ -199,7 +249,7 @@ fn refusals_say_why_and_nothing_is_placed() {
         ),
         (Work::Write { remote: RemoteRange { address: 0, ..good } }, 5_000, Status::RemoteAccess),
         (Work::Read { remote: RemoteRange { token_value: 1, ..good } }, 10, Status::RemoteAccess),
-        (Work::Send { target: JettyId::new(3) }, 10, Status::RemoteNoJetty),
+        (Work::Send { target: named(3) }, 10, Status::RemoteNoJetty),
         (Work::Send { target }, 5_000, Status::RemoteLength),
     ];
     pair.receive(9, 100);
@@ -221,7 +271,7 @@ fn refusals_say_why_and_nothing_is_placed() {
 #[test]
 fn a_send_waits_for_its_receive() {
     let mut pair = Pair::new(0, 2);
-    pair.post(1, Work::Send { target: JettyId::new(1) }, 3_000);
+    pair.post(1, Work::Send { target: named(1) }, 3_000);
     for _ in 0..2_000 {
         pair.now = pair.now + Duration::from_us(1);
         for n in 0..2 {

@@ -6,8 +6,8 @@ use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Packet, Psn, header_len};
 use fairway_engine::{
     ChannelConfig, ChannelId, Completion, CompletionQueueId, Event, JettyConfig, Limits,
-    LocalRange, Nic, Profile, ReceiveRequest, Received, RemoteRange, Rights, SegmentId,
-    SegmentRequest, Transmit, Verdict, Work, WorkRequest,
+    LocalRange, Nic, OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights,
+    SegmentId, SegmentRequest, Transmit, Verdict, Work, WorkRequest,
 };
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ impl Pair {
         let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(64).unwrap());
         let jetties = [0, 1].map(|n: usize| {
             let queue = queues[n];
-            let config = JettyConfig { number: Some(3), send_queue: queue, receive_queue: queue };
+            let config = JettyConfig { number: Some(3), ..JettyConfig::new(queue, queue) };
             nics[n].create_jetty(&config).unwrap()
         });
         let bytes = |n: usize| (0..settings.memory).map(move |i| (i * 31 + i / 253 + n * 97) as u8);
@@ -135,7 +135,14 @@ impl Pair {
     pub fn post(&mut self, from: usize, id: u64, work: Work, length: u32) {
         let local = LocalRange { segment: self.segments[from], offset: 0, length };
         let channel = self.channels[from];
-        let request = WorkRequest { id, channel, work, local, signaled: true };
+        let request = WorkRequest {
+            id,
+            channel,
+            work,
+            local,
+            signaled: true,
+            order: OrderRequest::default(),
+        };
         self.nics[from].post(self.now, self.jetties[from], &request).unwrap();
         self.eager[from] = true;
     }

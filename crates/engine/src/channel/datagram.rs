@@ -1,0 +1,101 @@
+//! Unreliable packets (mode UNO): delivered if they can be, and never heard of again if not. They
+//! pass no gate, take no sequence number and are not acknowledged.
+
+use super::Channel;
+use crate::api::{
+    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
+    Verdict,
+};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};
+
+impl Channel {
+    pub(crate) fn handle_datagram(
+        &mut self,
+        shared: &mut Shared,
+        datagram: &Datagram,
+        received: &Received,
+    ) -> Verdict {
+        let data = as_data(datagram);
+        let payload = received.payload;
+        let length = match datagram.operation {
+            Operation::Write { access } | Operation::WriteImmediate { access, .. } => access.length,
+            Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
+            _ => return shared.drop(DropReason::Malformed),
+        };
+        if length != payload || payload > self.mtu {
+            return shared.drop(DropReason::Malformed);
+        }
+        let (target, subject) = if let Operation::Write { access } = datagram.operation {
+            let Ok((_, offset)) = shared.segments.check(&access, Rights::WRITE) else {
+                return self.lose(shared);
+            };
+            (LocalRange { segment: SegmentId(access.token_id.value()), offset, length }, NONE)
+        } else {
+            let Ok(mut arrival) = self.admit_message(shared, &data, length) else {
+                return self.lose(shared);
+            };
+            let target =
+                LocalRange { segment: SegmentId(arrival.segment), offset: arrival.offset, length };
+            arrival.is_datagram = true;
+            let Some(index) = shared.arrivals.take(arrival) else {
+                shared.return_receive(arrival.jetty, arrival.receive);
+                return self.lose(shared);
+            };
+            (target, index)
+        };
+        shared.counters.datagrams_received += 1;
+        let token = PlacementToken {
+            channel: self.id,
+            psn: data.psn,
+            message: data.message,
+            subject,
+            bytes: payload,
+            kind: PlacementKind::Datagram,
+            ack_request: false,
+            retry: false,
+        };
+        if payload == 0 {
+            self.datagram_placed(shared, &token);
+            return Verdict::Done;
+        }
+        Verdict::Place(Placement { target, token })
+    }
+
+    fn lose(&self, shared: &mut Shared) -> Verdict {
+        shared.counters.datagrams_lost += 1;
+        Verdict::Done
+    }
+
+    /// The payload of an unreliable packet is in place.
+    pub(crate) fn datagram_placed(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        let index = token.subject;
+        if index >= shared.arrivals.high_water() {
+            return;
+        }
+        let arrival = shared.arrivals[index];
+        let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
+        if is_it && arrival.message == token.message {
+            self.report_receive(shared, index);
+            shared.free_arrival(index);
+        }
+    }
+}
+
+/// The request as if it had come in a data packet of its own.
+fn as_data(datagram: &Datagram) -> Data {
+    Data {
+        psn: Psn::default(),
+        message: Msn::new(u32::from(datagram.transaction)),
+        index: 0,
+        jetty: datagram.jetty,
+        transaction: datagram.transaction,
+        slot: 0,
+        ack_request: false,
+        retry: false,
+        last: true,
+        order: Order::NONE,
+        operation: datagram.operation,
+    }
+}

@@ -1,0 +1,257 @@
+//! Answers: those we owe the peer, and those to our own questions.
+
+use super::Channel;
+use super::execute::is_numbered;
+use super::receive::Judgement;
+use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
+use crate::message::{Message, MessageKind, MessagePlace, Outcome, packets_of};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode};
+
+/// Does a transaction that is no question get an answer of its own (TAACK)?
+pub(crate) fn wants_done(order: &Order) -> bool {
+    matches!(order.mode, ServiceMode::Roi | ServiceMode::Rot)
+}
+
+impl Channel {
+    /// Sets a record aside for the answer to a request; its kind is settled later.
+    pub(crate) fn reserve_answer(&mut self, shared: &mut Shared, data: &Data) -> Option<u32> {
+        // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
+        if self.responses >= 2 * shared.limits.read_slots {
+            return None;
+        }
+        let question = matches!(
+            data.operation,
+            Operation::Read { .. } | Operation::Get(_) | Operation::Atomic { .. }
+        );
+        let mut answer = Message::new(MessageKind::Done, self.index(), data.jetty);
+        answer.transaction = data.transaction;
+        answer.slot = if question { data.slot } else { data.order.request_slot };
+        answer.sequence = data.order.sequence;
+        answer.reported = true;
+        let index = shared.messages.take(answer)?;
+        self.responses += 1;
+        Some(index)
+    }
+
+    /// Gives a record that was set aside back.
+    pub(crate) fn unreserve_answer(&mut self, shared: &mut Shared, index: u32) {
+        if index != NONE {
+            self.responses -= 1;
+            shared.messages[index].channel = NONE;
+            shared.messages.give_back(index);
+        }
+    }
+
+    fn send_answer(&mut self, shared: &mut Shared, index: u32) {
+        shared.messages[index].place = MessagePlace::Sending;
+        self.sending.push_back(&mut shared.messages, index);
+        self.mark_ready(shared);
+    }
+
+    /// Tells the sender of a transaction that it is done.
+    pub(crate) fn answer_done(&mut self, shared: &mut Shared, index: u32) {
+        shared.counters.transaction_acks_sent += 1;
+        self.send_answer(shared, index);
+    }
+
+    /// Tells the sender of a transaction, which the transport has acknowledged, that it is refused.
+    pub(crate) fn answer_refused(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        data: &Data,
+        refusal: Refusal,
+    ) {
+        if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
+            self.skip_numbers(shared, data);
+        }
+        shared.messages[index].refusal = Some(refusal);
+        self.answer_done(shared, index);
+    }
+
+    pub(crate) fn answer_atomic(&mut self, shared: &mut Shared, index: u32, old: u64) {
+        shared.counters.atomics_executed += 1;
+        let answer = &mut shared.messages[index];
+        answer.kind = MessageKind::AtomicResponse;
+        answer.immediate = old;
+        let (marks, jetty, sequence) = (answer.marks, answer.jetty, answer.sequence);
+        self.send_answer(shared, index);
+        if marks {
+            shared.messages[index].marks = false;
+            self.mark_executed(shared, jetty, sequence);
+        }
+    }
+
+    /// A peer wants to read: answer with a message of our own.
+    pub(crate) fn judge_read(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        payload: u32,
+        access: Access,
+        reserved: u32,
+    ) -> Judgement {
+        if data.index != 0 || !data.last || payload != 0 {
+            return Judgement::Drop(DropReason::Malformed);
+        }
+        match shared.segments.check(&access, Rights::READ) {
+            Ok((_, offset)) => {
+                let segment = SegmentId(access.token_id.value());
+                let local = LocalRange { segment, offset, length: access.length };
+                self.answer_with(shared, data, local, reserved)
+            }
+            Err(refusal) => Judgement::Refuse(refusal),
+        }
+    }
+
+    pub(crate) fn answer_with(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        local: LocalRange,
+        reserved: u32,
+    ) -> Judgement {
+        let Some(index) = self.answer_for(shared, data, reserved) else {
+            return Judgement::Drop(DropReason::MessagePool);
+        };
+        let answer = &mut shared.messages[index];
+        answer.kind = MessageKind::ReadResponse;
+        answer.local = local;
+        answer.packets = packets_of(local.length, self.mtu);
+        // The memory may still be read when a packet has to be resent: until the answer has
+        // arrived, nothing that has to follow the read may change it.
+        answer.marks = is_numbered(&data.order);
+        shared.segments.hold(local.segment.0);
+        self.send_answer(shared, index);
+        Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
+    }
+
+    pub(crate) fn answer_for(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        reserved: u32,
+    ) -> Option<u32> {
+        if reserved == NONE { self.reserve_answer(shared, data) } else { Some(reserved) }
+    }
+
+    /// A peer wants a word changed.
+    pub(crate) fn judge_atomic(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        payload: u32,
+        access: Access,
+        reserved: u32,
+    ) -> Judgement {
+        if data.index != 0 || !data.last || payload != 0 || !matches!(access.length, 4 | 8) {
+            return Judgement::Drop(DropReason::Malformed);
+        }
+        let offset = match shared.segments.check(&access, Rights::ATOMIC) {
+            Ok((_, offset)) => offset,
+            Err(refusal) => return Judgement::Refuse(refusal),
+        };
+        if !{ access.address }.is_multiple_of(u64::from(access.length)) {
+            return Judgement::Refuse(Refusal::Misaligned);
+        }
+        let Some(index) = self.answer_for(shared, data, reserved) else {
+            return Judgement::Drop(DropReason::MessagePool);
+        };
+        let answer = &mut shared.messages[index];
+        answer.kind = MessageKind::AtomicResponse;
+        answer.marks = is_numbered(&data.order);
+        let segment = SegmentId(access.token_id.value());
+        let target = LocalRange { segment, offset, length: access.length };
+        Judgement::Atomic { target, subject: index }
+    }
+
+    // ---- answers to our own ----
+
+    /// The operation that an answer is for, if it still waits for one.
+    fn asked(&self, shared: &Shared, data: &Data) -> Option<u32> {
+        let index = *self.reads.get(usize::from(data.slot))?;
+        if index == NONE {
+            return None;
+        }
+        let message = &shared.messages[index];
+        let fits = message.transaction == data.transaction
+            && message.jetty == data.jetty
+            && message.outcome == Outcome::Open
+            && message.next_index == message.packets;
+        fits.then_some(index)
+    }
+
+    /// An answer to something we asked.
+    pub(crate) fn judge_response(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        data: &Data,
+        payload: u32,
+    ) -> Judgement {
+        let nothing = Judgement::Accept { kind: PlacementKind::Plain, subject: NONE };
+        let Some(index) = self.asked(shared, data) else {
+            // Nobody waits for it; it must not hold the sender up.
+            shared.counters.drops[DropReason::NoRead as usize] += 1;
+            return nothing;
+        };
+        let kind = shared.messages[index].kind;
+        match data.operation {
+            Operation::ReadResponse if matches!(kind, MessageKind::Read | MessageKind::Get) => {
+                self.judge_read_response(shared, index, data, payload)
+            }
+            Operation::AtomicResponse { value } if kind == MessageKind::Atomic => {
+                shared.messages[index].immediate = value;
+                self.finish_answered(shared, index);
+                nothing
+            }
+            Operation::Done { refusal: Some(refusal), retry_after_us } => {
+                let wait = match refusal {
+                    Refusal::OutOfOrder => shared.profile.not_ready_delay,
+                    _ => Duration::from_us(u64::from(retry_after_us)),
+                };
+                self.give_up(shared, index, refusal, now + wait);
+                if shared.messages[index].outstanding == 0 {
+                    self.settle(shared, index);
+                }
+                nothing
+            }
+            Operation::Done { refusal: None, .. } if !kind.is_question() => {
+                self.finish_answered(shared, index);
+                nothing
+            }
+            _ => {
+                shared.counters.drops[DropReason::NoRead as usize] += 1;
+                nothing
+            }
+        }
+    }
+
+    fn judge_read_response(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        data: &Data,
+        payload: u32,
+    ) -> Judgement {
+        let local = shared.messages[index].local;
+        if !self.fits(local.length, data, payload) {
+            return Judgement::Drop(DropReason::Malformed);
+        }
+        shared.messages[index].answer.note(data.psn, data.index);
+        let offset = local.offset + u64::from(data.index) * u64::from(self.mtu);
+        self.place_at(local.segment.0, offset, payload, PlacementKind::Read, index)
+    }
+
+    /// The answer is complete, and what it brought is in place.
+    pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: u32) {
+        shared.complete_message(index, Status::Success);
+        shared.messages[index].outcome = Outcome::Reported;
+        self.release_slots(shared, index);
+        if shared.messages[index].outstanding == 0 {
+            self.release(shared, index);
+        }
+    }
+}

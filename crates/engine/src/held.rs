@@ -1,0 +1,34 @@
+//! Transactions that arrived before something they have to follow.
+
+use crate::pool::Pool;
+use fairway_wire::Data;
+
+/// One packet that waits to be executed; its payload is in the stash, at its own index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) data: Data,
+    pub(crate) payload: u32,
+    /// The index of its channel; `NONE` once the record is free.
+    pub(crate) channel: u32,
+    /// The answer that was set aside for it.
+    pub(crate) response: u32,
+    /// While it is executed: its arrival, or `NONE`.
+    pub(crate) arrival: u32,
+    /// The next one of the same tracker, or the next one that is due.
+    pub(crate) next: u32,
+    pub(crate) state: HeldState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldState {
+    /// Its payload is being put into the stash.
+    Arriving,
+    /// It waits for its turn.
+    Waiting,
+    /// Its turn has come.
+    Due,
+    /// The caller executes it.
+    Executing,
+}
+
+pub(crate) type HeldPool = Pool<Held>;

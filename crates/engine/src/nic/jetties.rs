@@ -1,0 +1,202 @@
+//! The life of Jetties and of Jetty groups.
+
+use super::{EntryState, Nic, channel_at};
+use crate::api::{Event, GroupConfig, JettyConfig, JettyState, SetupError};
+use crate::group::Group;
+use crate::jetty::Jetty;
+use crate::pool::NONE;
+use alloc::vec::Vec;
+use fairway_wire::JettyId;
+
+/// Numbers below this one are well-known: only who asks for one gets it (UB §8.2.2).
+pub(crate) const PUBLIC_JETTIES: u32 = 32;
+
+impl Nic {
+    /// Makes a Jetty.
+    ///
+    /// # Errors
+    /// `Missing` if a queue does not exist, `Number` if the number is taken or out of range,
+    /// `Limit` if all are taken.
+    pub fn create_jetty(&mut self, config: &JettyConfig) -> Result<JettyId, SetupError> {
+        for queue in [config.send_queue, config.receive_queue] {
+            if self.shared.queues.get(queue.index()).is_none_or(Option::is_none) {
+                return Err(SetupError::Missing);
+            }
+        }
+        let index = self.free_number(config.number)?;
+        self.shared.jetties[index] = Jetty {
+            send_queue: config.send_queue.index() as u16,
+            receive_queue: config.receive_queue.index() as u16,
+            token_value: config.token_value,
+            exception: config.exception,
+            state: JettyState::Ready,
+            ..Jetty::FREE
+        };
+        self.shared.taken[index] = 0;
+        Ok(JettyId::new(index as u32))
+    }
+
+    fn free_number(&self, wanted: Option<u32>) -> Result<usize, SetupError> {
+        let jetties = &self.shared.jetties;
+        let is_free = |jetty: &Jetty| jetty.state == JettyState::Reset;
+        let Some(number) = wanted else {
+            let found = jetties.iter().rposition(is_free).ok_or(SetupError::Limit("jetties"))?;
+            let public = jetties.len() > PUBLIC_JETTIES as usize && found < PUBLIC_JETTIES as usize;
+            return if public { Err(SetupError::Limit("jetties")) } else { Ok(found) };
+        };
+        let number = number as usize;
+        match jetties.get(number) {
+            Some(jetty) if is_free(jetty) => Ok(number),
+            _ => Err(SetupError::Number),
+        }
+    }
+
+    /// Removes a Jetty; receives still posted to it are dropped without a completion. It leaves
+    /// the groups it is in.
+    ///
+    /// # Errors
+    /// `Missing`; `Busy` while operations of it, or arrivals for it, are under way.
+    pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
+        let jetty = *self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        let arriving = self.entries.iter().any(|entry| match &entry.state {
+            EntryState::Open(channel) => channel.delivers_to(&self.shared, id),
+            _ => false,
+        });
+        if jetty.outstanding > 0 || arriving {
+            return Err(SetupError::Busy);
+        }
+        while let Some(receive) = self.shared.take_receive(id) {
+            let segment = self.shared.receives[receive].segment;
+            self.shared.receives.give_back(receive);
+            self.shared.queue(jetty.receive_queue).unreserve();
+            self.shared.let_go(segment);
+        }
+        for group in 0..self.shared.groups.high_water() {
+            self.shared.groups[group].leave(id);
+        }
+        self.shared.initiator.forget_jetty(id);
+        self.shared.jetties[id.value() as usize] = Jetty::FREE;
+        Ok(())
+    }
+
+    /// What a Jetty, or a group, is now.
+    pub fn jetty_state(&self, id: JettyId) -> JettyState {
+        let jetty = self.shared.jetties.get(id.value() as usize);
+        jetty.map_or(JettyState::Reset, |jetty| jetty.state)
+    }
+
+    /// Operations of a Jetty that have not completed.
+    pub fn outstanding(&self, id: JettyId) -> u32 {
+        self.shared.jetties.get(id.value() as usize).map_or(0, |jetty| jetty.outstanding)
+    }
+
+    /// Takes a Jetty to another state: from ready to suspended and back; from either to the error
+    /// state, where what was not yet sent is flushed and what was sent runs to its end; and from
+    /// the error state, once it is drained, back to ready. [`Event::JettyDrained`] says when
+    /// nothing of a suspended or failed one is under way any more.
+    ///
+    /// # Errors
+    /// `Missing`; `Busy` if it is not drained; `Parameter` if there is no such transition.
+    pub fn set_jetty_state(&mut self, id: JettyId, to: JettyState) -> Result<(), SetupError> {
+        let jetty = self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        let (from, outstanding) = (jetty.state, jetty.outstanding);
+        match (from, to) {
+            (JettyState::Ready, JettyState::Suspended) => {
+                jetty.state = to;
+                if outstanding == 0 {
+                    self.shared.events.push_back(Event::JettyDrained { jetty: id });
+                }
+            }
+            (JettyState::Suspended, JettyState::Ready) => jetty.state = to,
+            (JettyState::Ready | JettyState::Suspended, JettyState::Error) => {
+                self.shared.fail(id);
+                self.fail_jetties();
+            }
+            (JettyState::Error, JettyState::Ready) if outstanding == 0 => jetty.state = to,
+            (JettyState::Error, JettyState::Ready) => return Err(SetupError::Busy),
+            _ => return Err(SetupError::Parameter("state")),
+        }
+        Ok(())
+    }
+
+    /// Makes a Jetty group: a name under which its members receive.
+    ///
+    /// # Errors
+    /// `Number` if the number is taken or out of range, `Limit` if all are taken.
+    pub fn create_group(&mut self, config: &GroupConfig) -> Result<JettyId, SetupError> {
+        let index = self.free_number(config.number)?;
+        let group = Group::new(config.dispatch);
+        let record = self.shared.groups.take(group).ok_or(SetupError::Limit("groups"))?;
+        self.shared.jetties[index] = Jetty {
+            last_receive: record,
+            token_value: config.token_value,
+            state: JettyState::Group,
+            ..Jetty::FREE
+        };
+        Ok(JettyId::new(index as u32))
+    }
+
+    /// Lets a Jetty take part in what is sent to a group.
+    ///
+    /// # Errors
+    /// `Missing` if one of them does not exist, `Number` if it is a member, `Limit` if the group is
+    /// full.
+    pub fn join_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
+        self.shared.jetty(member).ok_or(SetupError::Missing)?;
+        self.group(group)?.join(member)
+    }
+
+    /// Takes a Jetty out of a group. What was dispatched to it still arrives there.
+    ///
+    /// # Errors
+    /// `Missing` if the group does not exist or it is no member.
+    pub fn leave_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
+        if self.group(group)?.leave(member) { Ok(()) } else { Err(SetupError::Missing) }
+    }
+
+    /// Removes a group; its members stay.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such group.
+    pub fn destroy_group(&mut self, id: JettyId) -> Result<(), SetupError> {
+        self.group(id)?;
+        let record = self.shared.jetties[id.value() as usize].last_receive;
+        self.shared.groups[record] = Group::new(Default::default());
+        self.shared.groups.give_back(record);
+        self.shared.jetties[id.value() as usize] = Jetty::FREE;
+        Ok(())
+    }
+
+    fn group(&mut self, id: JettyId) -> Result<&mut Group, SetupError> {
+        match self.shared.jetties.get(id.value() as usize) {
+            Some(jetty) if jetty.state == JettyState::Group => {
+                Ok(&mut self.shared.groups[jetty.last_receive])
+            }
+            _ => Err(SetupError::Missing),
+        }
+    }
+
+    /// Flushes what was not yet sent of Jetties that have gone to the error state.
+    pub(crate) fn fail_jetties(&mut self) {
+        while let Some(&id) = self.shared.failing.last() {
+            // Flushing changes the list, so it is read first.
+            let mut all = Vec::new();
+            let mut at = self.shared.initiator.incomplete[id.value() as usize].head;
+            while at != NONE {
+                all.push(at);
+                at = self.shared.messages[at].incomplete_links.next;
+            }
+            for index in all {
+                let channel = self.shared.messages[index].channel;
+                if channel != NONE
+                    && let Some(channel) = channel_at(&mut self.entries, channel)
+                {
+                    channel.cancel_unsent(&mut self.shared, index);
+                }
+            }
+            self.shared.failing.pop();
+            self.shared.flush_receives(id);
+            self.shared.note_drained(id);
+        }
+    }
+}

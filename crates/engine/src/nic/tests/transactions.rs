@@ -1,0 +1,623 @@
+//! Order, atomics, and the life of Jetties and groups, between two NICs.
+
+use super::*;
+use crate::api::{Dispatch, ExceptionMode, GroupConfig};
+use fairway_wire::{AtomicOperator, Operation, Refusal, Tag};
+
+const MODES: [ServiceMode; 3] = [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol];
+
+fn strict(mode: ServiceMode) -> OrderRequest {
+    OrderRequest { mode, tag: Tag::So, ..OrderRequest::default() }
+}
+
+fn relaxed(mode: ServiceMode) -> OrderRequest {
+    OrderRequest { mode, tag: Tag::Ro, ..OrderRequest::default() }
+}
+
+impl Pair {
+    fn write_to(&mut self, id: u64, offset: u64, length: u32, order: OrderRequest) {
+        let mut remote = self.remote();
+        remote.address += offset;
+        self.post_in_order(id, Work::Write { remote }, length, order);
+    }
+
+    fn atomic(&mut self, id: u64, operator: AtomicOperator, operand: u64, order: OrderRequest) {
+        let remote = self.remote();
+        let work = Work::Atomic { remote, width: 8, operator, operand, compare: 0 };
+        self.post_in_order(id, work, 0, order);
+    }
+
+    fn with_stash(mut self) -> Pair {
+        for n in 0..2 {
+            let segment = self.segments[n];
+            self.nics[n].set_stash(segment, MTU).unwrap();
+        }
+        self
+    }
+
+    /// Takes everything that wants to leave node 0 now.
+    fn outgoing(&mut self) -> Vec<Transmit> {
+        let now = self.now;
+        core::iter::from_fn(|| self.nics[0].poll_transmit(now)).collect()
+    }
+
+    fn ids(&mut self, n: usize) -> Vec<u64> {
+        let done = self.completions(n);
+        assert!(done.iter().all(|completion| completion.status == Status::Success), "{done:?}");
+        done.iter().map(|completion| completion.id).collect()
+    }
+}
+
+#[test]
+fn d18_strict_arrivals_4_3_2_execute_in_order() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    for id in 0..5 {
+        pair.write_to(id, id * 64, 64, strict(ServiceMode::Rot));
+    }
+    let packets = pair.outgoing();
+    assert_eq!(packets.len(), 5, "the target orders: all of them leave at once");
+    for at in [4, 3, 2, 1, 0] {
+        pair.deliver(1, &packets[at]);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.effects[4..], [0, 64, 128, 192, 256].map(|at| at as u64)[..]);
+    assert_eq!(pair.ids(0), [0, 1, 2, 3, 4]);
+    assert_eq!(pair.nics[1].counters().held, 4);
+    let usage = pair.nics[1].usage();
+    assert_eq!((usage.held, usage.arrivals, usage.messages, usage.order_records), (0, 0, 0, 1));
+}
+
+#[test]
+fn strict_ones_execute_in_order_under_heavy_loss_in_every_mode() {
+    for (mode, seed) in MODES.into_iter().flat_map(|mode| (0..15).map(move |seed| (mode, seed))) {
+        let mut pair = Pair::new(0xFF_FFF8, 4).with_stash();
+        for id in 0..40 {
+            pair.write_to(id, id, 1, strict(mode));
+        }
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| random.next().is_multiple_of(4));
+        let mut done = pair.ids(0);
+        done.sort_unstable();
+        assert_eq!(done, (0..40).collect::<Vec<u64>>());
+        // What is held is put into the stash first, at offsets that are whole packets.
+        let order: Vec<u64> = pair.effects.iter().copied().filter(|at| at % 1024 != 0).collect();
+        assert_eq!(order, (1..40).collect::<Vec<u64>>(), "{mode:?}, seed {seed}");
+    }
+}
+
+#[test]
+fn without_a_stash_what_comes_too_early_is_sent_back() {
+    let mut pair = Pair::new(0, 1);
+    for id in 0..4 {
+        pair.write_to(id, id * 64, 64, strict(ServiceMode::Rot));
+    }
+    let packets = pair.outgoing();
+    for at in [3, 2, 1, 0] {
+        pair.deliver(1, &packets[at]);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.effects, [0, 64, 128, 192]);
+    assert_eq!(pair.nics[1].counters().sent_back, 3);
+    assert_eq!(pair.nics[1].counters().held, 0);
+}
+
+#[test]
+fn d17_strict_after_none_is_not_stuck() {
+    for mode in MODES {
+        let mut pair = Pair::new(0, 2).with_stash();
+        let none = OrderRequest { mode, ..OrderRequest::default() };
+        pair.write_to(0, 0, 10, none);
+        pair.write_to(1, 100, 10, strict(mode));
+        pair.write_to(2, 200, 10, none);
+        pair.write_to(3, 300, 10, strict(mode));
+        pair.settle(|_, _| false);
+        let mut ids = pair.ids(0);
+        ids.sort_unstable();
+        assert_eq!(ids, [0, 1, 2, 3], "{mode:?}");
+    }
+}
+
+#[test]
+fn d16_strict_does_not_overtake_a_waiting_strict_one() {
+    let mut pair = Pair::new(0, 1);
+    pair.write_to(0, 0, 10, relaxed(ServiceMode::Roi));
+    pair.write_to(1, 100, 10, strict(ServiceMode::Roi));
+    pair.write_to(2, 200, 10, strict(ServiceMode::Roi));
+    pair.write_to(3, 300, 10, OrderRequest::default());
+    assert_eq!(pair.outgoing().len(), 2, "the relaxed one and the one without order");
+    assert_eq!(pair.nics[0].counters().gated, 2);
+}
+
+#[test]
+fn numbers_survive_their_wrap() {
+    for mode in MODES {
+        let mut pair = Pair::new(0, 2).with_stash();
+        for round in 0..700 {
+            for id in 0..100 {
+                pair.write_to(round * 100 + id, id, 1, strict(mode));
+            }
+            pair.settle(|_, _| false);
+            let expected: Vec<u64> = (round * 100..round * 100 + 100).collect();
+            assert_eq!(pair.ids(0), expected, "{mode:?}");
+            let order: Vec<u64> = pair.effects.drain(..).filter(|at| at % 1024 != 0).collect();
+            assert_eq!(order, (1..100).collect::<Vec<u64>>());
+        }
+    }
+}
+
+#[test]
+fn a_fence_waits_for_reads_and_atomics_and_for_nothing_else() {
+    for mode in MODES {
+        let mut pair = Pair::new(0, 1);
+        let remote = pair.remote();
+        pair.post(0, Work::Read { remote }, 10);
+        pair.atomic(1, AtomicOperator::Add, 5, OrderRequest::default());
+        pair.write_to(2, 0, 10, OrderRequest::default());
+        let fenced = OrderRequest { mode, fence: true, ..OrderRequest::default() };
+        pair.write_to(3, 100, 10, fenced);
+        pair.post(4, Work::Read { remote }, 10);
+        pair.write_to(5, 200, 10, OrderRequest::default());
+        assert_eq!(pair.outgoing().len(), 5, "all but the fenced one");
+        pair.settle(|_, _| false);
+        let ids = pair.ids(0);
+        let place = |id| ids.iter().position(|&other| other == id).unwrap();
+        assert!(place(3) > place(0) && place(3) > place(1), "{ids:?}");
+    }
+}
+
+#[test]
+fn completions_in_order_wait_for_all_earlier_ones() {
+    let mut pair = Pair::new(0, 1);
+    let target = named(1);
+    pair.post(0, Work::Send { target }, 10);
+    let in_order = OrderRequest { complete_in_order: true, ..OrderRequest::default() };
+    pair.write_to(1, 0, 10, in_order);
+    pair.write_to(2, 0, 10, OrderRequest::default());
+    for _ in 0..300 {
+        pair.now = pair.now + Duration::from_us(1);
+        for packet in pair.outgoing() {
+            pair.deliver(1, &packet);
+        }
+        let now = pair.now;
+        let answers: Vec<Transmit> =
+            core::iter::from_fn(|| pair.nics[1].poll_transmit(now)).collect();
+        for packet in answers {
+            pair.deliver(0, &packet);
+        }
+        for nic in &mut pair.nics {
+            nic.handle_timeout(now);
+        }
+    }
+    assert_eq!(pair.ids(0), [2], "the send has no receive yet, and the write waits for it");
+    pair.receive(9, 100);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [0, 1]);
+}
+
+#[test]
+fn receives_in_order_complete_in_posting_order() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(0, 4);
+        let order = OrderRequest { receive_in_order: true, ..OrderRequest::default() };
+        let target = named(1);
+        for id in 0..30 {
+            pair.receive(id, 5_000);
+            let length = (id % 4) as u32 * 1500;
+            pair.post_in_order(id, Work::SendImmediate { target, immediate: id }, length, order);
+        }
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| random.next().is_multiple_of(4));
+        let got: Vec<u64> = pair.completions(1).iter().filter_map(|c| c.immediate).collect();
+        assert_eq!(got, (0..30).collect::<Vec<u64>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn atomics_execute_exactly_once_and_bring_the_old_value() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(0xFF_FFF0, 4);
+        for id in 0..50 {
+            let mode = MODES[id as usize % 3];
+            let order = OrderRequest { mode, ..OrderRequest::default() };
+            pair.atomic(id, AtomicOperator::Add, 1, order);
+        }
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| random.next().is_multiple_of(3));
+        assert_eq!(pair.word, 50, "seed {seed}");
+        let mut olds: Vec<u64> = pair.completions(0).iter().map(|done| done.value).collect();
+        olds.sort_unstable();
+        assert_eq!(olds, (0..50).collect::<Vec<u64>>(), "seed {seed}");
+        assert_eq!(pair.nics[1].counters().atomics_executed, 50);
+    }
+}
+
+#[test]
+fn atomics_that_may_not_are_refused() {
+    let mut pair = Pair::new(0, 1);
+    let mut remote = pair.remote();
+    let swap = |remote| Work::Atomic {
+        remote,
+        width: 8,
+        operator: AtomicOperator::Swap,
+        operand: 1,
+        compare: 0,
+    };
+    remote.address += 4;
+    pair.post(0, swap(remote), 0);
+    remote.address -= 4;
+    remote.token_value += 1;
+    pair.post(1, swap(remote), 0);
+    let request =
+        SegmentRequest { address: 0, length: 64, rights: Rights::READ_WRITE, token_value: 5 };
+    let plain = pair.nics[1].register(&request).unwrap();
+    let remote = RemoteRange { token_id: plain.token_id(), token_value: 5, address: 0 };
+    pair.post(2, swap(remote), 0);
+    pair.settle(|_, _| false);
+    let mut done = pair.completions(0);
+    done.sort_by_key(|completion| completion.id);
+    let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
+    assert_eq!(statuses, [Status::RemoteMisaligned, Status::RemoteAccess, Status::RemoteRights]);
+    assert_eq!((pair.word, pair.effects.len()), (0, 0));
+}
+
+#[test]
+fn d22_the_acknowledgement_is_fused_in_rol_and_separate_otherwise() {
+    for (mode, separate) in MODES.into_iter().zip([8, 8, 0]) {
+        let mut pair = Pair::new(0, 1);
+        let remote = pair.remote();
+        for id in 0..8 {
+            let order = OrderRequest { mode, ..OrderRequest::default() };
+            pair.post_in_order(id, Work::Write { remote }, 100, order);
+        }
+        pair.post(8, Work::Read { remote }, 100);
+        pair.settle(|_, _| false);
+        assert_eq!(pair.ids(0).len(), 9);
+        assert_eq!(pair.nics[1].counters().transaction_acks_sent, separate, "{mode:?}");
+    }
+}
+
+#[test]
+fn an_operation_that_asks_for_nothing_passes_no_gate() {
+    let mut pair = Pair::new(0, 2);
+    for id in 0..100 {
+        pair.write_to(id, id, 1, OrderRequest::default());
+        pair.atomic(1000 + id, AtomicOperator::Add, 1, OrderRequest::default());
+    }
+    pair.settle(|_, _| false);
+    for nic in &pair.nics {
+        let counters = nic.counters();
+        assert_eq!((counters.gated, counters.gates_passed, counters.held), (0, 0, 0));
+        assert_eq!(nic.usage().order_records, 0);
+    }
+}
+
+#[test]
+fn d30_unreliable_packets_pass_no_gate_and_are_not_acknowledged() {
+    let mut pair = Pair::new(0, 1);
+    let order = OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() };
+    pair.receive(7, 100);
+    for id in 0..4 {
+        pair.write_to(id, id * 10, 10, order);
+    }
+    let target = named(1);
+    pair.post_in_order(4, Work::SendImmediate { target, immediate: 3 }, 10, order);
+    pair.post_in_order(5, Work::Send { target }, 10, order);
+    let packets = pair.outgoing();
+    assert_eq!(packets.len(), 6);
+    assert_eq!(pair.ids(0), [0, 1, 2, 3, 4, 5], "done once they are on the wire");
+    for packet in &packets[1..] {
+        pair.deliver(1, packet);
+    }
+    assert_eq!(pair.effects, [10, 20, 30, 0]);
+    assert_eq!(pair.nics[1].counters().datagrams_lost, 1, "the second send found no receive");
+    let got = pair.completions(1);
+    assert_eq!((got.len(), got[0].id, got[0].immediate), (1, 7, Some(3)));
+    let now = pair.now;
+    assert!(pair.nics[1].poll_transmit(now).is_none(), "nobody is told");
+    let wrong = OrderRequest { fence: true, ..order };
+    let local = LocalRange { segment: pair.segments[0], offset: 0, length: 10 };
+    let work = Work::Write { remote: pair.remote() };
+    let channel = pair.channels[0];
+    let request = WorkRequest { id: 9, channel, work, local, signaled: true, order: wrong };
+    let posted = pair.nics[0].post(pair.now, pair.jetties[0], &request);
+    assert_eq!(posted, Err(PostError::Unreliable));
+}
+
+#[test]
+fn a_send_that_is_given_up_does_not_hold_up_what_follows() {
+    for mode in [ServiceMode::Rot, ServiceMode::Rol] {
+        let mut pair =
+            Pair::with_profile(0, 1, Profile { not_ready_retries: 1, ..Profile::default() })
+                .with_stash();
+        let target = named(1);
+        let order = OrderRequest { receive_in_order: true, ..relaxed(mode) };
+        pair.post_in_order(0, Work::Send { target }, 10, order);
+        pair.write_to(1, 64, 10, strict(mode));
+        pair.settle(|_, _| false);
+        let mut done = pair.completions(0);
+        done.sort_by_key(|completion| completion.id);
+        let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
+        assert_eq!(statuses, [Status::ReceiverNotReady, Status::Success], "{mode:?}");
+        pair.receive(5, 100);
+        pair.post_in_order(2, Work::SendImmediate { target, immediate: 1 }, 10, order);
+        pair.settle(|_, _| false);
+        assert_eq!(pair.completions(1).len(), 1, "the receive before it was given up");
+    }
+}
+
+#[test]
+fn a_refused_one_does_not_hold_up_what_follows() {
+    for mode in MODES {
+        let mut pair = Pair::new(0, 1).with_stash();
+        let mut wrong = pair.remote();
+        wrong.token_value = 1;
+        pair.post_in_order(0, Work::Write { remote: wrong }, 5_000, relaxed(mode));
+        pair.post_in_order(1, Work::Write { remote: wrong }, 10, strict(mode));
+        pair.write_to(2, 64, 10, strict(mode));
+        let mut random = Random::new(4);
+        pair.settle(|_, _| random.next().is_multiple_of(3));
+        let mut done = pair.completions(0);
+        done.sort_by_key(|completion| completion.id);
+        let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
+        let refused = Status::RemoteAccess;
+        assert_eq!(statuses, [refused, refused, Status::Success], "{mode:?}");
+    }
+}
+
+#[test]
+fn the_token_of_a_jetty_is_checked() {
+    let mut pair = Pair::new(0, 1);
+    let queue = pair.queues[1];
+    let config = JettyConfig { number: Some(3), token_value: 99, ..JettyConfig::new(queue, queue) };
+    let jetty = pair.nics[1].create_jetty(&config).unwrap();
+    let local = LocalRange { segment: pair.segments[1], offset: 0, length: 100 };
+    pair.nics[1].post_receive(jetty, &ReceiveRequest { id: 1, local }).unwrap();
+    pair.post(0, Work::Send { target: named(3) }, 10);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0)[0].status, Status::RemoteNoJetty);
+    let target = Target { token_value: 99, ..named(3) };
+    pair.post(1, Work::Send { target }, 10);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0)[0].status, Status::Success);
+}
+
+#[test]
+fn a_suspended_jetty_drains_and_is_not_ready_to_peers() {
+    let mut pair = Pair::new(0, 1);
+    let [near, far] = pair.jetties;
+    pair.receive(1, 100);
+    pair.nics[1].set_jetty_state(far, JettyState::Suspended).unwrap();
+    assert_eq!(pair.nics[1].poll_event(), Some(Event::JettyDrained { jetty: far }));
+    pair.post(0, Work::Send { target: named(1) }, 10);
+    pair.nics[0].set_jetty_state(near, JettyState::Suspended).unwrap();
+    let local = LocalRange { segment: pair.segments[0], offset: 0, length: 10 };
+    let (work, channel) = (Work::Send { target: named(1) }, pair.channels[0]);
+    let order = OrderRequest::default();
+    let request = WorkRequest { id: 9, channel, work, local, signaled: true, order };
+    assert_eq!(pair.nics[0].post(pair.now, near, &request), Err(PostError::NotReady));
+    for packet in pair.outgoing() {
+        pair.deliver(1, &packet);
+    }
+    assert_eq!(pair.nics[1].counters().not_ready, 1);
+    assert_eq!(pair.nics[0].poll_event(), None);
+    pair.nics[1].set_jetty_state(far, JettyState::Ready).unwrap();
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [0]);
+    assert_eq!(pair.nics[0].poll_event(), Some(Event::JettyDrained { jetty: near }));
+    assert_eq!(pair.nics[0].poll_event(), None);
+}
+
+#[test]
+fn a_failed_jetty_is_flushed_and_can_be_reset() {
+    for mode in MODES {
+        let mut pair = Pair::new(0, 1).with_stash();
+        let near = pair.jetties[0];
+        let local = LocalRange { segment: pair.segments[0], offset: 0, length: 10 };
+        pair.nics[0].post_receive(near, &ReceiveRequest { id: 50, local }).unwrap();
+        pair.post(0, Work::Send { target: named(1) }, 10);
+        for packet in pair.outgoing() {
+            pair.deliver(1, &packet);
+        }
+        for id in 1..5 {
+            pair.write_to(id, 64, 10, strict(mode));
+        }
+        pair.nics[0].set_jetty_state(near, JettyState::Error).unwrap();
+        assert_eq!(pair.nics[0].set_jetty_state(near, JettyState::Ready), Err(SetupError::Busy));
+        pair.settle(|_, _| false);
+        let mut done = pair.completions(0);
+        done.sort_by_key(|completion| completion.id);
+        let flushed: Vec<u64> = done.iter().map(|completion| completion.id).collect();
+        assert_eq!(flushed, [0, 1, 2, 3, 4, 50], "{mode:?}");
+        assert!(done.iter().all(|completion| completion.status == Status::Flushed));
+        assert_eq!(pair.nics[0].poll_event(), Some(Event::JettyDrained { jetty: near }));
+        assert_eq!(pair.nics[0].poll_event(), None);
+        pair.nics[0].set_jetty_state(near, JettyState::Ready).unwrap();
+        pair.write_to(9, 128, 10, strict(mode));
+        pair.settle(|_, _| false);
+        assert_eq!(pair.ids(0), [9], "what was flushed holds nothing up");
+    }
+}
+
+#[test]
+fn exception_modes_decide_what_a_refusal_does() {
+    for (exception, state) in [
+        (ExceptionMode::Continue, JettyState::Ready),
+        (ExceptionMode::Suspend, JettyState::Suspended),
+        (ExceptionMode::Error, JettyState::Error),
+    ] {
+        let mut pair = Pair::new(0, 1);
+        let queue = pair.queues[0];
+        let config = JettyConfig { number: Some(2), exception, ..JettyConfig::new(queue, queue) };
+        let jetty = pair.nics[0].create_jetty(&config).unwrap();
+        pair.jetties[0] = jetty;
+        let wrong = RemoteRange { token_value: 0, ..pair.remote() };
+        pair.post(0, Work::Write { remote: wrong }, 10);
+        pair.settle(|_, _| false);
+        assert_eq!(pair.nics[0].jetty_state(jetty), state);
+        let event = pair.nics[0].poll_event();
+        let status = Status::RemoteAccess;
+        let expected = Event::JettyFault { jetty, status, state };
+        assert_eq!(event, (exception != ExceptionMode::Continue).then_some(expected));
+    }
+}
+
+#[test]
+fn d9_the_same_jetty_number_of_two_channels_is_ordered_apart() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let near = pair.jetties[0];
+    let far = pair.jetties[1];
+    // Node 1 uses the same Jetty number towards node 0.
+    assert_eq!(near, far);
+    pair.write_to(0, 0, 10, strict(ServiceMode::Rot));
+    let packets = pair.outgoing();
+    pair.write_to(1, 64, 10, strict(ServiceMode::Rot));
+    for packet in packets.into_iter().chain(pair.outgoing()) {
+        pair.deliver(1, &packet);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [0, 1]);
+}
+
+fn group_of(pair: &mut Pair, dispatch: Dispatch) -> (JettyId, Vec<JettyId>) {
+    let queue = pair.queues[1];
+    let config = GroupConfig { number: Some(0), dispatch, ..GroupConfig::default() };
+    let group = pair.nics[1].create_group(&config).unwrap();
+    let members: Vec<JettyId> = (4..7)
+        .map(|number| {
+            let config = JettyConfig { number: Some(number), ..JettyConfig::new(queue, queue) };
+            let member = pair.nics[1].create_jetty(&config).unwrap();
+            pair.nics[1].join_group(group, member).unwrap();
+            member
+        })
+        .collect();
+    (group, members)
+}
+
+fn receives(pair: &mut Pair, jetty: JettyId, count: u64) {
+    let local = LocalRange { segment: pair.segments[1], offset: 0, length: 100 };
+    for id in 0..count {
+        pair.nics[1].post_receive(jetty, &ReceiveRequest { id, local }).unwrap();
+    }
+}
+
+#[test]
+fn groups_dispatch_in_turn_by_hint_and_by_depth() {
+    for (dispatch, expected) in [
+        (Dispatch::RoundRobin, [4, 5, 6, 4, 5, 6]),
+        (Dispatch::Hint, [5, 5, 5, 5, 5, 5]),
+        (Dispatch::LeastDepth, [4, 5, 6, 4, 5, 6]),
+    ] {
+        let mut pair = Pair::new(0, 1);
+        let (group, members) = group_of(&mut pair, dispatch);
+        for &member in &members {
+            receives(&mut pair, member, 6);
+        }
+        for id in 0..6 {
+            let target = Target { jetty: group, token_value: 0, hint: 7 };
+            pair.post(id, Work::Send { target }, 2_000 * (id as u32 % 2) / 40);
+        }
+        pair.settle(|_, _| false);
+        let took: Vec<u32> = pair.completions(1).iter().map(|c| c.jetty.value()).collect();
+        assert_eq!(took, expected, "{dispatch:?}");
+    }
+}
+
+#[test]
+fn members_come_and_go_and_nothing_is_lost() {
+    let mut pair = Pair::new(0, 2);
+    let (group, members) = group_of(&mut pair, Dispatch::RoundRobin);
+    for &member in &members {
+        receives(&mut pair, member, 60);
+    }
+    let mut random = Random::new(1);
+    let target = Target { jetty: group, ..Target::default() };
+    for id in 0..100 {
+        pair.post(id, Work::Send { target }, 20);
+        // The first one stays, so that there is always somebody.
+        let member = members[1 + random.next() as usize % 2];
+        if pair.nics[1].leave_group(group, member).is_err() {
+            pair.nics[1].join_group(group, member).unwrap();
+        }
+        if id % 7 == 0 {
+            pair.settle(|_, _| random.next().is_multiple_of(3));
+        }
+        if id % 10 == 9 {
+            for &member in &members {
+                let _ = pair.nics[1].join_group(group, member);
+            }
+            pair.settle(|_, _| random.next().is_multiple_of(3));
+        }
+    }
+    assert_eq!(pair.ids(0).len(), 100);
+    assert_eq!(pair.completions(1).len(), 100);
+}
+
+#[test]
+fn a_read_that_is_ordered_is_not_overtaken_while_it_may_be_resent() {
+    // The answer is lost: until it has arrived, the strict write must not change what it reads.
+    for mode in MODES {
+        let mut pair = Pair::new(0, 1).with_stash();
+        let remote = pair.remote();
+        pair.post_in_order(0, Work::Read { remote }, 100, relaxed(mode));
+        pair.write_to(1, 64, 10, strict(mode));
+        let mut lost = false;
+        pair.settle(|_, transmit| {
+            let answer = matches!(&transmit.packet, Packet::Data(data)
+                if data.operation == Operation::ReadResponse);
+            let lose = answer && !lost;
+            lost |= answer;
+            lose
+        });
+        assert_eq!(pair.ids(0), [0, 1], "{mode:?}");
+    }
+}
+
+#[test]
+fn a_hostile_order_breaks_nothing() {
+    let mut random = Random::new(9);
+    let mut pair = Pair::new(0, 1).with_stash();
+    pair.write_to(0, 0, 10, strict(ServiceMode::Rot));
+    let Transmit { route, packet: Packet::Data(honest), .. } = pair.outgoing()[0] else {
+        panic!("a data packet")
+    };
+    for psn in 0..3000_u32 {
+        let mut data = honest;
+        data.psn = honest.psn.plus(psn);
+        data.jetty = JettyId::new(random.next() as u32 % 5);
+        data.order.tag = [Tag::No, Tag::Ro, Tag::So][random.next() as usize % 3];
+        data.order.mode = MODES[random.next() as usize % 3];
+        data.order.in_order = random.next().is_multiple_of(2);
+        data.order.sequence = random.next() as u16 % 40;
+        data.order.receive_sequence = random.next() as u16 % 40;
+        if random.next().is_multiple_of(5) {
+            data.operation = Operation::Abandon;
+        }
+        let payload = if data.operation == Operation::Abandon { 0 } else { 10 };
+        let received = Received { route, packet: Packet::Data(data), payload, ecn: Ecn::Capable };
+        if let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) {
+            pair.nics[1].handle_placed(pair.now, placement.token, 0);
+        }
+        while let Some(execution) = pair.nics[1].poll_execution() {
+            if let Execution::Copy { token, .. } = execution {
+                pair.nics[1].handle_placed(pair.now, token, 0);
+            }
+        }
+        while let Some(sent) = pair.nics[1].poll_transmit(pair.now) {
+            if let Packet::Nak(nak) = sent.packet {
+                let void = Packet::Void(fairway_wire::Void {
+                    psn: nak.psn,
+                    message: nak.message,
+                    ack_request: false,
+                });
+                let received = Received { route, packet: void, payload: 0, ecn: Ecn::Capable };
+                pair.nics[1].handle_packet(pair.now, &received);
+            }
+        }
+    }
+    assert!(pair.nics[1].counters().data_received > 1000);
+    let (now, channel) = (pair.now, pair.channels[1]);
+    pair.nics[1].close_channel(now, channel).unwrap();
+    let usage = pair.nics[1].usage();
+    assert_eq!((usage.held, usage.order_records, usage.arrivals, usage.messages), (0, 0, 0, 0));
+    let _ = Refusal::OutOfOrder;
+}

@@ -1,0 +1,84 @@
+//! The target's tracker: what one Jetty of one node has had executed here.
+
+use crate::pool::NONE;
+
+/// Sequence numbers tracked beyond the first one that is missing.
+const WINDOW: u16 = 128;
+/// In-order receives that may wait for an earlier one.
+const RECEIVES_EARLY: u16 = 256;
+
+/// One per Jetty and node of which relaxed, strict or in-order transactions have come: keyed by
+/// source node *and* Jetty, because Jetty numbers of two nodes are independent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tracker {
+    /// Of the sequence numbers beyond `next`, those that were executed: bit i is `next + 1 + i`.
+    executed: u128,
+    /// Every transaction before this one was executed.
+    next: u16,
+    /// Every in-order receive before this one has completed.
+    pub(crate) next_receive: u16,
+    /// Transactions that wait to be executed: a list through the held records.
+    pub(crate) held: u32,
+    /// In-order receives that wait to complete: a list through the arrivals.
+    pub(crate) parked: u32,
+}
+
+/// Where a numbered transaction stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Everything before it was executed.
+    Next,
+    /// Something before it is missing.
+    Early,
+    /// Too far ahead to keep track of.
+    Beyond,
+    /// It was executed before.
+    Past,
+}
+
+impl Tracker {
+    pub(crate) const NEW: Tracker =
+        Tracker { executed: 0, next: 0, next_receive: 0, held: NONE, parked: NONE };
+
+    pub(crate) fn standing(&self, sequence: u16) -> Standing {
+        let ahead = sequence.wrapping_sub(self.next);
+        match ahead {
+            0 => Standing::Next,
+            1..=WINDOW if self.executed & bit(ahead) != 0 => Standing::Past,
+            1..=WINDOW => Standing::Early,
+            _ if (ahead as i16) < 0 => Standing::Past,
+            _ => Standing::Beyond,
+        }
+    }
+
+    /// The transaction was executed, or will never be. True if that let `next` move on.
+    pub(crate) fn mark(&mut self, sequence: u16) -> bool {
+        match self.standing(sequence) {
+            Standing::Next => {
+                let run = self.executed.trailing_ones();
+                // Bit 0 is `next + 1`: a run of n executed ones moves `next` by n + 1.
+                self.executed = self.executed.checked_shr(run + 1).unwrap_or(0);
+                self.next = self.next.wrapping_add(run as u16 + 1);
+                true
+            }
+            Standing::Early => {
+                self.executed |= bit(sequence.wrapping_sub(self.next));
+                false
+            }
+            Standing::Past | Standing::Beyond => false,
+        }
+    }
+
+    pub(crate) fn receive_standing(&self, sequence: u16) -> Standing {
+        match sequence.wrapping_sub(self.next_receive) {
+            0 => Standing::Next,
+            1..=RECEIVES_EARLY => Standing::Early,
+            ahead if (ahead as i16) < 0 => Standing::Past,
+            _ => Standing::Beyond,
+        }
+    }
+}
+
+fn bit(ahead: u16) -> u128 {
+    1 << (ahead - 1)
+}
