@@ -526,6 +526,10 @@ pub(crate) enum PlacementKind {
     Deferred,
     /// It came in an unreliable packet.
     Datagram,
+    /// A store that bypasses the transport.
+    Stored,
+    /// What we loaded.
+    Loaded,
 }
 
 /// Why a packet was ignored.

@@ -23,13 +23,15 @@ pub enum Canary {
     CompleteAtOnce,
     /// Complete in-order receives at once.
     ReceivesAtOnce,
+    /// Do a store again when a copy of it turns up.
+    StoreAgain,
     /// Let operations pass their fences.
     IgnoreFence,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 11] = [
+    pub const ALL: [Canary; 12] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -40,6 +42,7 @@ impl Canary {
         Canary::StrictOvertakes,
         Canary::CompleteAtOnce,
         Canary::ReceivesAtOnce,
+        Canary::StoreAgain,
         Canary::IgnoreFence,
     ];
 }

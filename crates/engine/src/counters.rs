@@ -69,6 +69,12 @@ pub struct Counters {
     pub datagrams_received: u64,
     /// Unreliable packets that could not be delivered.
     pub datagrams_lost: u64,
+    /// Loads and stores sent, repeats included.
+    pub bypass_sent: u64,
+    /// Of those, repeats.
+    pub bypass_repeated: u64,
+    /// Stores of peers done here.
+    pub stores_done: u64,
     /// Packets ignored, by reason (index: `DropReason as usize`).
     pub drops: [u64; DropReason::COUNT],
 }

@@ -44,6 +44,8 @@ pub struct Limits {
     /// Jetties that ask for order, and pairs of a Jetty and a node between which there is order:
     /// so many of each, on the initiator's and on the target's side.
     pub order_records: u32,
+    /// Answers to loads and stores of peers, all channels together.
+    pub bypass_answers: u32,
     /// Jetty groups.
     pub groups: u32,
     /// Packets that may wait to be executed, all channels together: places in the stash.
@@ -78,6 +80,7 @@ impl Default for Limits {
             paths: 256,
             withheld: 256,
             order_records: 4096,
+            bypass_answers: 1024,
             groups: 64,
             held: 256,
         }
@@ -103,6 +106,8 @@ pub struct Profile {
     pub not_ready_delay: Duration,
     /// How often a refused SEND is tried again before it fails; 7 means for ever.
     pub not_ready_retries: u8,
+    /// How often a load or store that is not answered is tried again before it fails.
+    pub bypass_retries: u8,
     /// A silent channel is probed after this long.
     pub keep_alive: Duration,
     /// A peer not heard from for this long, in spite of probes, is dead.
@@ -126,6 +131,7 @@ impl Default for Profile {
             reorder_tolerance: 64,
             not_ready_delay: Duration::from_us(100),
             not_ready_retries: 7,
+            bypass_retries: 10,
             keep_alive: Duration::from_ms(500),
             peer_dead: Duration::from_secs(3),
             small_message_bytes: 8 * 1024,

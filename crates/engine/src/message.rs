@@ -182,6 +182,12 @@ pub(crate) enum MessagePlace {
     Gated,
     /// Its gate has opened: on its way to its channel.
     Opened,
+    /// A load or store that is to be sent, or sent again.
+    Bypassing,
+    /// A load or store that waits because too many are under way.
+    AwaitingBypass,
+    /// A load whose answer is being put in place.
+    Placing,
 }
 
 /// How a message is going to end.

@@ -25,7 +25,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::PathView;
-use fairway_wire::{Cna, Duration, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn};
+use fairway_wire::{
+    BYPASS_BYTES, Cna, Duration, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn,
+};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -89,6 +91,7 @@ impl Nic {
             queues: (0..limits.completion_queues).map(|_| None).collect(),
             messages: Pool::new(limits.messages),
             arrivals: Pool::new(limits.arrivals),
+            answers: Pool::new(limits.bypass_answers),
             held: HeldPool::new(limits.held),
             due: (NONE, NONE),
             stash: None,
@@ -316,8 +319,11 @@ impl Nic {
             shared.counters.gated += 1;
             return Ok(());
         }
-        channel.sending.push_back(&mut shared.messages, index);
-        channel.mark_ready(shared);
+        if shared.messages[index].bypasses() {
+            channel.post_bypass(shared, index);
+        } else {
+            channel.let_in(shared, Some(index));
+        }
         Ok(())
     }
 
@@ -364,12 +370,14 @@ impl Nic {
         let route = &received.route;
         let id = ChannelId(route.destination_tpn.value());
         let own = self.shared.cna;
+        // What bypasses the transport has no header that would name the sender's channel.
+        let bypasses = matches!(received.packet, Packet::Bypass(_));
         let Some((shared, channel)) = self.open(id) else {
             return self.shared.drop(DropReason::NoChannel);
         };
         if route.destination != own
             || route.source != channel.tp.remote
-            || route.source_tpn != channel.tp.remote_tpn
+            || (route.source_tpn != channel.tp.remote_tpn && !bypasses)
         {
             return shared.drop(DropReason::StaleIncarnation);
         }
@@ -390,7 +398,7 @@ impl Nic {
             Packet::Nak(nak) => channel.handle_nak(shared, now, nak, route.path),
             Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
             Packet::Datagram(datagram) => channel.handle_datagram(shared, datagram, received),
-            Packet::Bypass(_) => shared.drop(DropReason::Malformed),
+            Packet::Bypass(bypass) => channel.handle_bypass(shared, bypass, received),
             Packet::Close(_) => Verdict::Done,
         }
     }
@@ -700,6 +708,13 @@ fn check_request(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
     }
     match request.work {
         Work::Atomic { width, .. } if !matches!(width, 4 | 8) => Err(PostError::Width),
+        Work::Load { .. } | Work::Store { .. } => {
+            if !(1..=BYPASS_BYTES).contains(&request.local.length) {
+                return Err(PostError::Width);
+            }
+            let plain = *order == OrderRequest::default();
+            if plain { Ok(()) } else { Err(PostError::Unreliable) }
+        }
         _ => Ok(()),
     }
 }

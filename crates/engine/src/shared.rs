@@ -6,6 +6,7 @@ use crate::api::{
 };
 use crate::arrival::Arrival;
 use crate::canary::Canary;
+use crate::channel::Answer;
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) queues: Vec<Option<CompletionQueue>>,
     pub(crate) messages: Pool<Message>,
     pub(crate) arrivals: Pool<Arrival>,
+    /// Answers to loads and stores of peers.
+    pub(crate) answers: Pool<Answer>,
     pub(crate) held: HeldPool,
     /// Held packets whose turn has come: the first and the last, linked.
     pub(crate) due: (u32, u32),

@@ -2,7 +2,7 @@
 
 use crate::api::Completion;
 use crate::arrival::Arrival;
-use crate::channel::{Channel, Path, TpChannel};
+use crate::channel::{Answer, BypassState, Channel, Path, TpChannel};
 use crate::group::Group;
 use crate::held::Held;
 use crate::jetty::{Jetty, Receive};
@@ -34,6 +34,8 @@ pub struct Usage {
     pub order_records: u32,
     /// Packets that wait to be executed.
     pub held: u32,
+    /// Answers to loads and stores that are to be sent.
+    pub bypass_answers: u32,
     /// Jetty groups.
     pub groups: u32,
     /// Send-window blocks.
@@ -60,7 +62,7 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 19] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 21] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let slots = 2 * u64::from(self.message_slots) + u64::from(self.read_slots);
@@ -106,6 +108,13 @@ impl Limits {
                 u64::from(self.order_records),
                 true,
             ),
+            line("loads and stores of a channel", size_of::<BypassState>(), hosts, false),
+            line(
+                "answer to a load or store",
+                size_of::<Answer>(),
+                u64::from(self.bypass_answers),
+                true,
+            ),
             line("held packet", size_of::<Held>(), u64::from(self.held), true),
             line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
             line("completion", size_of::<Completion>(), u64::from(self.completions), true),
@@ -128,6 +137,7 @@ impl Nic {
                 + shared.initiator.sequences.in_use()
                 + shared.trackers.in_use(),
             held: shared.held.in_use(),
+            bypass_answers: shared.answers.in_use(),
             groups: shared.groups.in_use(),
             send_blocks: shared.send_blocks.in_use(),
             bitmap_blocks: shared.bitmap_blocks.in_use(),

@@ -239,6 +239,7 @@ fn draw_profile(random: &mut Random) -> Profile {
         reorder_tolerance: random.pick(&[1, 8, 64, 200]),
         not_ready_delay: Duration::from_us(random.pick(&[1, 20, 200])),
         not_ready_retries: random.pick(&[7, 7, 7, 0, 1, 6]),
+        bypass_retries: random.pick(&[0, 3, 10, 200]),
         keep_alive,
         peer_dead: keep_alive.times(random.range(4, 12)),
         small_message_bytes: random.pick(&[0, 512, 8192]),

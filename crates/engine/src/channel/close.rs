@@ -103,6 +103,7 @@ impl Channel {
         self.awaiting_read_slot = Default::default();
         self.awaiting_receiver = Default::default();
         self.forget_all_arrivals(shared);
+        self.flush_bypass(shared);
         for index in 0..shared.messages.high_water() {
             if shared.messages[index].channel != self.index() || shared.messages[index].released {
                 continue;

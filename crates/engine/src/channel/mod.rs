@@ -6,6 +6,7 @@
 
 mod acknowledge;
 mod audit;
+mod bypass;
 mod close;
 mod datagram;
 mod execute;
@@ -20,6 +21,7 @@ mod slots;
 mod timers;
 mod transmit;
 
+pub(crate) use bypass::{Answer, BypassState};
 pub(crate) use paths::Path;
 pub(crate) use slots::Slots;
 pub(crate) use timers::Timer;
@@ -176,6 +178,7 @@ pub(crate) struct Channel {
     pub(crate) backoff: u32,
     pub(crate) window_limited: bool,
     pub(crate) paced_until: Instant,
+    pub(crate) bypass: Box<BypassState>,
     pub(crate) peer_marks: u8,
     pub(crate) peer_duplicates: u8,
     pub(crate) peer_learned: Option<Msn>,
@@ -243,6 +246,7 @@ impl Channel {
             backoff: 0,
             window_limited: false,
             paced_until: now,
+            bypass: Box::new(BypassState::new()),
             peer_marks: 0,
             peer_duplicates: 0,
             peer_learned: None,

@@ -407,6 +407,8 @@ impl Channel {
         match token.kind {
             PlacementKind::Deferred => return self.executed(shared, token, old),
             PlacementKind::Datagram => return self.datagram_placed(shared, token),
+            PlacementKind::Stored => return self.bypass_placed(shared, token),
+            PlacementKind::Loaded => return self.loaded(shared, token),
             _ => {}
         }
         let found = self
@@ -423,7 +425,11 @@ impl Channel {
     /// Counts a packet whose payload, if any, is in place.
     fn account(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken, old: u64) {
         match token.kind {
-            PlacementKind::Plain | PlacementKind::Deferred | PlacementKind::Datagram => {}
+            PlacementKind::Plain
+            | PlacementKind::Deferred
+            | PlacementKind::Datagram
+            | PlacementKind::Stored
+            | PlacementKind::Loaded => {}
             PlacementKind::Stash => self.stashed(shared, token.subject),
             PlacementKind::Atomic => self.answer_atomic(shared, token.subject, old),
             PlacementKind::Arrival => {

@@ -6,8 +6,9 @@
 //! as done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
 //! under a new number can never be delivered twice.
 
+use super::bypass::status_of;
 use super::{Channel, Timer, Why, Withheld};
-use crate::api::{DropReason, Status, Verdict};
+use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
 use crate::send_window::{ACKNOWLEDGED, LOST, VOID};
@@ -118,18 +119,7 @@ impl Channel {
         reason: Refusal,
         retry_at: Instant,
     ) {
-        let status = match reason {
-            Refusal::ReceiverNotReady | Refusal::OutOfOrder => Status::ReceiverNotReady,
-            Refusal::Access => Status::RemoteAccess,
-            Refusal::Rights => Status::RemoteRights,
-            Refusal::NoJetty => Status::RemoteNoJetty,
-            Refusal::Length => Status::RemoteLength,
-            Refusal::Operation => Status::RemoteOperation,
-            Refusal::Misaligned => Status::RemoteMisaligned,
-            Refusal::Resources => Status::RemoteResources,
-            Refusal::NoMailbox => Status::RemoteNoMailbox,
-            Refusal::Epoch => Status::RemoteEpoch,
-        };
+        let status = status_of(reason);
         let early = reason == Refusal::OutOfOrder;
         let limit = shared.profile.not_ready_retries;
         let message = &mut shared.messages[index];

@@ -55,6 +55,12 @@ impl Channel {
         if message.reported || message.parked.is_some() || message.next_index > 0 {
             return;
         }
+        if message.bypasses() {
+            if self.withdraw_bypass(shared, index) {
+                self.end(shared, index, Status::Flushed);
+            }
+            return;
+        }
         let list = match message.place {
             MessagePlace::Sending => &mut self.sending,
             MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
@@ -64,7 +70,7 @@ impl Channel {
                 shared.initiator.withdraw(&mut shared.messages, index);
                 return self.end(shared, index, Status::Flushed);
             }
-            MessagePlace::Unlisted => return,
+            _ => return,
         };
         list.unlink(&mut shared.messages, index);
         shared.messages[index].place = MessagePlace::Unlisted;

@@ -22,10 +22,12 @@ pub(crate) enum Timer {
     Pace,
     /// Repeat the close, or stop lingering.
     Close,
+    /// A load or store was not answered.
+    Bypass,
 }
 
 impl Timer {
-    pub(crate) const COUNT: usize = 7;
+    pub(crate) const COUNT: usize = 8;
     const ALL: [Timer; Self::COUNT] = [
         Timer::Retransmit,
         Timer::Acknowledge,
@@ -34,6 +36,7 @@ impl Timer {
         Timer::PathProbe,
         Timer::Pace,
         Timer::Close,
+        Timer::Bypass,
     ];
 }
 
@@ -85,6 +88,7 @@ impl Channel {
             Timer::KeepAlive => self.keep_alive_timer(shared, now),
             Timer::PathProbe => self.path_probe_timer(shared, now),
             Timer::Pace => self.mark_ready(shared),
+            Timer::Bypass => self.bypass_timer(shared, now),
             Timer::Close => {}
         }
     }

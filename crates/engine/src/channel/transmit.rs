@@ -45,7 +45,10 @@ impl Channel {
             let path = self.owed.path;
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
-        self.next_probe(shared, now)
+        if let Some(probe) = self.next_probe(shared, now) {
+            return Some(probe);
+        }
+        self.next_bypass(shared, now)
     }
 
     fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {

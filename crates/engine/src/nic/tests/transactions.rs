@@ -621,3 +621,80 @@ fn a_hostile_order_breaks_nothing() {
     assert_eq!((usage.held, usage.order_records, usage.arrivals, usage.messages), (0, 0, 0, 0));
     let _ = Refusal::OutOfOrder;
 }
+
+#[test]
+fn loads_and_stores_take_one_packet_each_way_and_no_sequence_number() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(0, Work::Load { remote }, 8);
+    pair.post(1, Work::Store { remote }, 64);
+    pair.settle(|_, _| false);
+    let mut ids = pair.ids(0);
+    ids.sort_unstable();
+    assert_eq!((ids, pair.sent), (vec![0, 1], 4));
+    assert_eq!(pair.nics[0].counters().data_sent, 0);
+    assert_eq!((pair.nics[0].usage().send_blocks, pair.nics[1].usage().bypass_answers), (0, 0));
+}
+
+#[test]
+fn loads_and_stores_are_repeated_until_answered_and_stores_are_done_once() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(0, 4);
+        let remote = pair.remote();
+        for id in 0..200 {
+            let work = if id % 3 == 0 { Work::Load { remote } } else { Work::Store { remote } };
+            pair.post(id, work, 1 + (id % 64) as u32);
+        }
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| random.next().is_multiple_of(6));
+        let mut ids = pair.ids(0);
+        ids.sort_unstable();
+        assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");
+        assert_eq!(pair.nics[1].counters().stores_done, 133, "seed {seed}");
+        assert!(pair.nics[0].counters().bypass_repeated > 0);
+    }
+}
+
+#[test]
+fn a_late_copy_of_a_store_does_not_overwrite_a_newer_one() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(0, Work::Store { remote }, 8);
+    let copy = pair.outgoing()[0];
+    pair.deliver(1, &copy);
+    pair.settle(|_, _| false);
+    for id in 1..200 {
+        pair.post(id, Work::Store { remote }, 8);
+        pair.settle(|_, _| false);
+        let before = pair.placed[1];
+        pair.deliver(1, &copy);
+        assert_eq!(pair.placed[1], before, "the copy changed memory after {id} newer stores");
+    }
+    // One that was given up by its initiator is late, too, as soon as a newer one has come.
+    pair.post(300, Work::Store { remote }, 8);
+    let lost = pair.outgoing()[0];
+    pair.settle(|_, transmit| matches!(&transmit.packet, Packet::Bypass(_)));
+    assert_eq!(pair.completions(0).last().map(|done| done.status), Some(Status::TimedOut));
+    pair.post(301, Work::Store { remote }, 8);
+    pair.settle(|_, _| false);
+    let before = pair.placed[1];
+    pair.deliver(1, &lost);
+    assert_eq!(pair.placed[1], before);
+}
+
+#[test]
+fn loads_and_stores_are_checked() {
+    let mut pair = Pair::new(0, 1);
+    let good = pair.remote();
+    pair.post(0, Work::Load { remote: RemoteRange { token_value: 1, ..good } }, 8);
+    pair.post(1, Work::Store { remote: RemoteRange { address: 0, ..good } }, 8);
+    pair.settle(|_, _| false);
+    let done = pair.completions(0);
+    assert!(done.iter().all(|completion| completion.status == Status::RemoteAccess));
+    assert_eq!((done.len(), pair.placed), (2, [0, 0]));
+    let local = LocalRange { segment: pair.segments[0], offset: 0, length: 65 };
+    let (work, channel, order) =
+        (Work::Load { remote: good }, pair.channels[0], OrderRequest::default());
+    let request = WorkRequest { id: 9, channel, work, local, signaled: true, order };
+    assert_eq!(pair.nics[0].post(pair.now, pair.jetties[0], &request), Err(PostError::Width));
+}

@@ -1,0 +1,526 @@
+//! Loads and stores that bypass the transport (UB §8.3): one packet out, one back. They take no
+//! sequence number, no window and no retransmit state: what is not answered is asked again.
+//!
+//! A load may be answered any number of times. A store must not be done again when a copy of it
+//! turns up late, for a newer store may have changed the bytes since. So the target keeps, for a
+//! whole channel, which of the last 64 numbers were stores that it has done, as IPsec does against
+//! replays (RFC 4303 §3.4.3): a number in the window is done once, and one below the window, or
+//! below what the initiator still repeats, is late and ignored. 64 is enough because no initiator
+//! has more than 64 under way.
+
+use super::{Channel, Timer};
+use crate::api::{
+    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
+    Status, Transmit, Verdict,
+};
+use crate::canary::Canary;
+use crate::list::List;
+use crate::message::{Message, MessageKind, MessagePlace};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::{
+    Access, BYPASS_BYTES, Bypass, BypassOperation, Duration, Instant, JettyId, Msn, Packet, Psn,
+    Refusal,
+};
+
+/// Loads and stores under way on a channel.
+const WINDOW: u32 = 64;
+
+/// Both ends' state of a channel.
+#[derive(Debug)]
+pub(crate) struct BypassState {
+    /// The number of the next load or store of ours.
+    next: u32,
+    /// The oldest of ours that is not done.
+    oldest: u32,
+    /// By number mod 64: which of ours is under way.
+    pending: [u32; WINDOW as usize],
+    /// Ours that are to be sent, for the first time or again.
+    sending: List,
+    /// Ours that wait because 64 are under way.
+    waiting: List,
+    /// The highest number of a store of the peer.
+    highest: u32,
+    /// The peer repeats nothing below this number.
+    floor: u32,
+    /// Of the numbers from `highest` down: stores that have come, and those that are in place.
+    seen: u64,
+    done: u64,
+    /// Answers to the peer: the first and the last, linked.
+    answers: (u32, u32),
+}
+
+/// An answer that we owe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) number: u32,
+    pub(crate) jetty: JettyId,
+    pub(crate) is_load: bool,
+    pub(crate) refusal: Option<Refusal>,
+    /// The bytes that were loaded.
+    pub(crate) gather: LocalRange,
+    /// The index of its channel; `NONE` once the record is free.
+    pub(crate) channel: u32,
+    pub(crate) path: u8,
+    pub(crate) next: u32,
+}
+
+impl BypassState {
+    pub(crate) fn new() -> Self {
+        BypassState {
+            next: 1,
+            oldest: 1,
+            pending: [NONE; WINDOW as usize],
+            sending: List::default(),
+            waiting: List::default(),
+            highest: 0,
+            floor: 0,
+            seen: 0,
+            done: 0,
+            answers: (NONE, NONE),
+        }
+    }
+
+    /// Where a store of the peer is in the window; `None` if it is late.
+    fn place(&mut self, number: u32) -> Option<u32> {
+        let ahead = number.wrapping_sub(self.highest) as i32;
+        if ahead > 0 {
+            let shift = ahead as u32;
+            self.seen = self.seen.checked_shl(shift).unwrap_or(0);
+            self.done = self.done.checked_shl(shift).unwrap_or(0);
+            self.highest = number;
+        }
+        let below = self.highest.wrapping_sub(number);
+        let repeated = number.wrapping_sub(self.floor) as i32 >= 0;
+        (below < WINDOW && repeated).then_some(below)
+    }
+}
+
+impl Channel {
+    /// A load or store of ours gets in line.
+    pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: u32) {
+        shared.messages[index].place = MessagePlace::Bypassing;
+        self.bypass.sending.push_back(&mut shared.messages, index);
+        self.mark_urgent(shared);
+    }
+
+    /// The next packet that bypasses the transport: an answer, or a question of ours.
+    pub(crate) fn next_bypass(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        if let Some(answer) = self.pop_answer(shared) {
+            return Some(answer);
+        }
+        loop {
+            let index = self.bypass.sending.head;
+            if index == NONE {
+                return None;
+            }
+            self.bypass.sending.unlink(&mut shared.messages, index);
+            let first = shared.messages[index].next_index == 0;
+            if first && !self.take_number(shared, index) {
+                shared.messages[index].place = MessagePlace::AwaitingBypass;
+                self.bypass.waiting.push_back(&mut shared.messages, index);
+                continue;
+            }
+            shared.messages[index].place = MessagePlace::Unlisted;
+            return Some(self.ask(shared, now, index));
+        }
+    }
+
+    fn take_number(&mut self, shared: &mut Shared, index: u32) -> bool {
+        let number = self.bypass.next;
+        let slot = (number % WINDOW) as usize;
+        if number.wrapping_sub(self.bypass.oldest) >= WINDOW || self.bypass.pending[slot] != NONE {
+            return false;
+        }
+        self.bypass.next = number.wrapping_add(1);
+        self.bypass.pending[slot] = index;
+        let message = &mut shared.messages[index];
+        message.compare = u64::from(number);
+        message.next_index = 1;
+        true
+    }
+
+    fn ask(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
+        let message = shared.messages[index];
+        let path = match message.retries {
+            0 => self.path_for_small(shared, now),
+            _ => self.choose_path(shared, now, message.local.length, Some(self.small_path)),
+        };
+        let doubled = 1 << message.retries.min(16);
+        let wait = self.patience(shared).times(doubled).min(shared.profile.timeout_max);
+        shared.messages[index].retry_at = now + wait;
+        let due = shared.messages[index].retry_at;
+        if !self.is_armed(Timer::Bypass) || due.is_before(self.timers[Timer::Bypass as usize]) {
+            self.arm(shared, Timer::Bypass, due);
+        }
+        let access = Access {
+            address: message.remote_address,
+            length: message.local.length,
+            token_id: message.token_id,
+            token_value: message.token_value,
+        };
+        let is_load = message.kind == MessageKind::Load;
+        let operation = if is_load {
+            BypassOperation::Load { access }
+        } else {
+            BypassOperation::Store { access }
+        };
+        let (number, oldest) = (message.compare as u32, self.bypass.oldest);
+        shared.counters.bypass_sent += 1;
+        Transmit {
+            channel: self.id,
+            route: self.route(shared, path),
+            packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
+            gather: if is_load { LocalRange::default() } else { message.local },
+        }
+    }
+
+    fn patience(&self, shared: &Shared) -> Duration {
+        let round_trip = self.round_trip;
+        let measured = match round_trip.smoothed {
+            Duration::ZERO => shared.profile.timeout_initial,
+            smoothed => smoothed.saturating_add(round_trip.deviation.times(4)),
+        };
+        measured.max(shared.profile.timeout_min)
+    }
+
+    /// Asks again what was not answered in time.
+    pub(crate) fn bypass_timer(&mut self, shared: &mut Shared, now: Instant) {
+        let mut next: Option<Instant> = None;
+        for slot in 0..WINDOW as usize {
+            let index = self.bypass.pending[slot];
+            if index == NONE || shared.messages[index].place != MessagePlace::Unlisted {
+                continue;
+            }
+            let message = &mut shared.messages[index];
+            if now.is_before(message.retry_at) {
+                let due = message.retry_at;
+                next = Some(next.map_or(due, |at| at.min(due)));
+            } else if message.retries >= shared.profile.bypass_retries {
+                self.finish_bypass(shared, index, Status::TimedOut);
+            } else {
+                message.retries += 1;
+                shared.counters.bypass_repeated += 1;
+                self.post_bypass(shared, index);
+            }
+        }
+        if let Some(at) = next {
+            self.arm(shared, Timer::Bypass, at);
+        }
+    }
+
+    /// A load or store of ours is over.
+    fn finish_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
+        if shared.messages[index].place == MessagePlace::Bypassing {
+            self.bypass.sending.unlink(&mut shared.messages, index);
+            shared.messages[index].place = MessagePlace::Unlisted;
+        }
+        let number = shared.messages[index].compare as u32;
+        self.bypass.pending[(number % WINDOW) as usize] = NONE;
+        while self.bypass.oldest != self.bypass.next
+            && self.bypass.pending[(self.bypass.oldest % WINDOW) as usize] == NONE
+        {
+            self.bypass.oldest = self.bypass.oldest.wrapping_add(1);
+        }
+        if let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages) {
+            self.post_bypass(shared, next);
+        }
+        shared.complete_message(index, status);
+        self.release(shared, index);
+    }
+
+    /// Takes a load or store that has not been sent out of its list; false if it has been.
+    pub(crate) fn withdraw_bypass(&mut self, shared: &mut Shared, index: u32) -> bool {
+        let message = &mut shared.messages[index];
+        let list = match message.place {
+            MessagePlace::Bypassing if message.next_index == 0 => &mut self.bypass.sending,
+            MessagePlace::AwaitingBypass => &mut self.bypass.waiting,
+            _ => return false,
+        };
+        message.place = MessagePlace::Unlisted;
+        list.unlink(&mut shared.messages, index);
+        true
+    }
+
+    /// The channel ends: nothing of ours or the peer's is under way any more.
+    pub(crate) fn flush_bypass(&mut self, shared: &mut Shared) {
+        for index in 0..shared.answers.high_water() {
+            if shared.answers[index].channel == self.index() {
+                shared.let_answer_go(index);
+            }
+        }
+        *self.bypass = BypassState::new();
+    }
+
+    // ---- packets in ----
+
+    pub(crate) fn handle_bypass(
+        &mut self,
+        shared: &mut Shared,
+        bypass: &Bypass,
+        received: &Received,
+    ) -> Verdict {
+        let path = received.route.path;
+        match bypass.operation {
+            BypassOperation::Load { access } => self.handle_load(shared, bypass, access, path),
+            BypassOperation::Store { access } => {
+                self.handle_store(shared, bypass, access, received)
+            }
+            BypassOperation::LoadResponse { refusal } => {
+                self.handle_answer(shared, bypass, received, MessageKind::Load, refusal)
+            }
+            BypassOperation::StoreDone { refusal } => {
+                self.handle_answer(shared, bypass, received, MessageKind::Store, refusal)
+            }
+        }
+    }
+
+    fn handle_load(
+        &mut self,
+        shared: &mut Shared,
+        bypass: &Bypass,
+        access: Access,
+        path: u8,
+    ) -> Verdict {
+        if access.length > BYPASS_BYTES {
+            return shared.drop(DropReason::Malformed);
+        }
+        let mut answer = self.answer(bypass, true, path);
+        match shared.segments.check(&access, Rights::READ) {
+            Ok((_, offset)) => {
+                let segment = SegmentId(access.token_id.value());
+                answer.gather = LocalRange { segment, offset, length: access.length };
+            }
+            Err(refusal) => answer.refusal = Some(refusal),
+        }
+        let holds = answer.refusal.is_none();
+        let Some(index) = shared.answers.take(answer) else {
+            return shared.drop(DropReason::MessagePool);
+        };
+        if holds {
+            shared.segments.hold(answer.gather.segment.0);
+        }
+        self.owe_answer(shared, index);
+        Verdict::Done
+    }
+
+    fn handle_store(
+        &mut self,
+        shared: &mut Shared,
+        bypass: &Bypass,
+        access: Access,
+        received: &Received,
+    ) -> Verdict {
+        if access.length != received.payload || access.length > BYPASS_BYTES {
+            return shared.drop(DropReason::Malformed);
+        }
+        let answer = self.answer(bypass, false, received.route.path);
+        let checked = shared.segments.check(&access, Rights::WRITE);
+        if bypass.oldest.wrapping_sub(self.bypass.floor) as i32 > 0 {
+            self.bypass.floor = bypass.oldest;
+        }
+        let Some(place) = self.bypass.place(bypass.number) else {
+            return shared.drop(DropReason::Duplicate);
+        };
+        let bit = 1 << place;
+        let again = self.bypass.seen & bit != 0 && !shared.is_planted(Canary::StoreAgain);
+        let pending = again && self.bypass.done & bit == 0;
+        if pending {
+            // Its answer follows when it is in place.
+            return shared.drop(DropReason::Duplicate);
+        }
+        let refusal = if again { None } else { checked.err() };
+        let answer = Answer { refusal, ..answer };
+        let Some(index) = shared.answers.take(answer) else {
+            return shared.drop(DropReason::MessagePool);
+        };
+        let offset = match checked {
+            Ok((_, offset)) if !again => offset,
+            _ => {
+                self.owe_answer(shared, index);
+                return Verdict::Done;
+            }
+        };
+        self.bypass.seen |= bit;
+        shared.counters.stores_done += 1;
+        let segment = SegmentId(access.token_id.value());
+        let target = LocalRange { segment, offset, length: access.length };
+        let token = self.bypass_token(bypass.number, index, received.payload);
+        if access.length == 0 {
+            self.bypass_placed(shared, &token);
+            return Verdict::Done;
+        }
+        Verdict::Place(Placement { target, token })
+    }
+
+    fn handle_answer(
+        &mut self,
+        shared: &mut Shared,
+        bypass: &Bypass,
+        received: &Received,
+        kind: MessageKind,
+        refusal: Option<Refusal>,
+    ) -> Verdict {
+        let index = self.bypass.pending[(bypass.number % WINDOW) as usize];
+        if index == NONE {
+            return shared.drop(DropReason::NoRead);
+        }
+        let message = shared.messages[index];
+        let is_it = message.kind == kind
+            && message.compare as u32 == bypass.number
+            && message.jetty == bypass.jetty
+            && message.placed == 0;
+        if !is_it {
+            return shared.drop(DropReason::NoRead);
+        }
+        if let Some(refusal) = refusal {
+            self.finish_bypass(shared, index, status_of(refusal));
+            return Verdict::Done;
+        }
+        let wanted = if kind == MessageKind::Load { message.local.length } else { 0 };
+        if received.payload != wanted {
+            return shared.drop(DropReason::Malformed);
+        }
+        if wanted == 0 {
+            self.finish_bypass(shared, index, Status::Success);
+            return Verdict::Done;
+        }
+        // A second answer must not be placed while, or after, this one is.
+        shared.messages[index].placed = wanted;
+        if message.place == MessagePlace::Bypassing {
+            self.bypass.sending.unlink(&mut shared.messages, index);
+        }
+        shared.messages[index].place = MessagePlace::Placing;
+        let token = self.bypass_token(bypass.number, index, wanted);
+        let token = PlacementToken { kind: PlacementKind::Loaded, ..token };
+        Verdict::Place(Placement { target: message.local, token })
+    }
+
+    fn bypass_token(&self, number: u32, subject: u32, bytes: u32) -> PlacementToken {
+        PlacementToken {
+            channel: self.id,
+            psn: Psn::default(),
+            message: Msn::new(number),
+            subject,
+            bytes,
+            kind: PlacementKind::Stored,
+            ack_request: false,
+            retry: false,
+        }
+    }
+
+    /// A store of the peer is in place.
+    pub(crate) fn bypass_placed(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        if token.subject >= shared.answers.high_water() {
+            return;
+        }
+        let answer = shared.answers[token.subject];
+        if answer.channel != self.index() || Msn::new(answer.number) != token.message {
+            return;
+        }
+        let below = self.bypass.highest.wrapping_sub(answer.number);
+        if below < WINDOW {
+            self.bypass.done |= 1 << below;
+        }
+        self.owe_answer(shared, token.subject);
+    }
+
+    /// What we loaded is in place.
+    pub(crate) fn loaded(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        let pending = self.bypass.pending.contains(&token.subject);
+        if !pending || token.subject >= shared.messages.high_water() {
+            return;
+        }
+        let message = shared.messages[token.subject];
+        if message.place == MessagePlace::Placing
+            && Msn::new(message.compare as u32) == token.message
+        {
+            shared.messages[token.subject].place = MessagePlace::Unlisted;
+            self.finish_bypass(shared, token.subject, Status::Success);
+        }
+    }
+
+    // ---- answers out ----
+
+    fn answer(&self, bypass: &Bypass, is_load: bool, path: u8) -> Answer {
+        Answer {
+            number: bypass.number,
+            jetty: bypass.jetty,
+            is_load,
+            refusal: None,
+            gather: LocalRange::default(),
+            channel: self.index(),
+            path,
+            next: NONE,
+        }
+    }
+
+    fn owe_answer(&mut self, shared: &mut Shared, index: u32) {
+        match self.bypass.answers.1 {
+            NONE => self.bypass.answers.0 = index,
+            last => shared.answers[last].next = index,
+        }
+        self.bypass.answers.1 = index;
+        self.mark_urgent(shared);
+    }
+
+    fn pop_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
+        let index = self.bypass.answers.0;
+        if index == NONE {
+            return None;
+        }
+        let answer = shared.answers[index];
+        self.bypass.answers.0 = answer.next;
+        if answer.next == NONE {
+            self.bypass.answers.1 = NONE;
+        }
+        shared.let_answer_go(index);
+        let operation = if answer.is_load {
+            BypassOperation::LoadResponse { refusal: answer.refusal }
+        } else {
+            BypassOperation::StoreDone { refusal: answer.refusal }
+        };
+        let (number, jetty) = (answer.number, answer.jetty);
+        Some(Transmit {
+            channel: self.id,
+            route: self.route(shared, answer.path),
+            packet: Packet::Bypass(Bypass { number, oldest: 0, jetty, operation }),
+            gather: answer.gather,
+        })
+    }
+}
+
+impl Shared {
+    /// An answer has been sent, or never will be.
+    fn let_answer_go(&mut self, index: u32) {
+        let answer = self.answers[index];
+        self.answers[index].channel = NONE;
+        self.answers.give_back(index);
+        if answer.is_load && answer.refusal.is_none() {
+            self.let_go(answer.gather.segment.0);
+        }
+    }
+}
+
+impl Message {
+    /// Does it bypass the transport?
+    pub(crate) fn bypasses(&self) -> bool {
+        matches!(self.kind, MessageKind::Load | MessageKind::Store)
+    }
+}
+
+/// How an operation ends that was refused for good.
+pub(crate) fn status_of(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::ReceiverNotReady | Refusal::OutOfOrder => Status::ReceiverNotReady,
+        Refusal::Access => Status::RemoteAccess,
+        Refusal::Rights => Status::RemoteRights,
+        Refusal::NoJetty => Status::RemoteNoJetty,
+        Refusal::Length => Status::RemoteLength,
+        Refusal::Operation => Status::RemoteOperation,
+        Refusal::Misaligned => Status::RemoteMisaligned,
+        Refusal::Resources => Status::RemoteResources,
+        Refusal::NoMailbox => Status::RemoteNoMailbox,
+        Refusal::Epoch => Status::RemoteEpoch,
+    }
+}
