@@ -327,7 +327,9 @@ impl Model {
             }
             (Kind::Write | Kind::WriteImmediate, Some(remote)) => {
                 world.memory.expect_copy(operation.local, remote, length);
-                if operation.kind == Kind::WriteImmediate && !operation.noticed {
+                // One that is received in order may have to wait there for earlier ones.
+                let at_once = !operation.order.receive_in_order;
+                if operation.kind == Kind::WriteImmediate && !operation.noticed && at_once {
                     return Err(String::from("done before its receive completed"));
                 }
                 compare(world, remote, length, "what was written")
@@ -336,7 +338,7 @@ impl Model {
                 let key = send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.succeeded += 1;
-                if sends.succeeded > sends.delivered {
+                if sends.succeeded > sends.delivered && !operation.order.receive_in_order {
                     return Err(format!("done before it was delivered: {sends:?}"));
                 }
                 Ok(())
@@ -532,7 +534,8 @@ impl Model {
     /// Is anything unfinished that needs the memory?
     pub(crate) fn uses(&self, key: usize) -> bool {
         let operation = |operation: &Operation| {
-            operation.state == State::Pending && operation.signaled && operation.local.0 == key
+            let uses = operation.kind != Kind::Atomic && operation.local.0 == key;
+            operation.state == State::Pending && operation.signaled && uses
         };
         let receive =
             |receive: &Receive| receive.state == State::Pending && receive.buffer.0 == key;

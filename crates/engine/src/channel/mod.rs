@@ -81,9 +81,8 @@ pub(crate) struct Withheld {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Its payload is being put in place. If `arrival` is not `NONE`, it is all there is of that
-    /// message, which is kept nowhere else.
-    Placing { arrival: u32 },
+    /// Its payload is being put in place.
+    Placing,
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },

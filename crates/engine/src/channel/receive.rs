@@ -78,13 +78,11 @@ impl Channel {
         match judgement {
             Judgement::Place { target, kind, subject } => {
                 let token = token(kind, subject);
-                let alone = kind == PlacementKind::Arrival && data.index == 0 && data.last;
-                let arrival = if alone { subject } else { NONE };
-                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing { arrival } });
+                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing });
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, subject } => {
-                let why = Why::Placing { arrival: NONE };
+                let why = Why::Placing;
                 self.withheld.push(Withheld { psn: data.psn, why });
                 let token = token(PlacementKind::Atomic, subject);
                 Verdict::Atomic(atomic_execution(data, target, token))
@@ -414,7 +412,7 @@ impl Channel {
         let found = self
             .withheld
             .iter()
-            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing { .. }));
+            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing));
         // A placement that was under way when the channel was flushed counts for nothing.
         if let Some(at) = found {
             self.withheld.swap_remove(at);

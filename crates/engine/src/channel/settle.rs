@@ -5,7 +5,7 @@ use crate::api::Status;
 use crate::message::{MessageKind, MessagePlace, Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::ServiceMode;
+use fairway_wire::{ServiceMode, Tag};
 
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
@@ -83,6 +83,10 @@ impl Channel {
         let message = &mut shared.messages[index];
         message.abandons_put = message.kind == MessageKind::Put;
         message.kind = MessageKind::Abandon;
+        if message.order.mode == ServiceMode::Roi {
+            // What the initiator orders has no number at the target.
+            message.order.tag = Tag::No;
+        }
         message.order.mode = ServiceMode::Rol;
         message.packets = 1;
         message.next_index = 0;
