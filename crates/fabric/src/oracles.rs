@@ -108,6 +108,8 @@ struct SendKey {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sends {
     posted: u32,
+    /// Of those, to be received in order.
+    in_turn: u32,
     delivered: u32,
     succeeded: u32,
     /// Refused for good: never to be delivered.
@@ -154,7 +156,9 @@ impl Model {
     pub(crate) fn posted(&mut self, world: &World, operation: Operation, immediate: u64) {
         if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
             let key = send_key(world, &operation, immediate);
-            self.sends.entry(key).or_default().posted += 1;
+            let sends = self.sends.entry(key).or_default();
+            sends.posted += 1;
+            sends.in_turn += u32::from(operation.order.receive_in_order);
         }
         self.pending += u64::from(operation.signaled);
         self.order.posted(self.operations.len(), &operation);
@@ -338,7 +342,8 @@ impl Model {
                 let key = send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.succeeded += 1;
-                if sends.succeeded > sends.delivered && !operation.order.receive_in_order {
+                // One that is received in order may have to wait there for earlier ones.
+                if sends.succeeded > sends.delivered + sends.in_turn {
                     return Err(format!("done before it was delivered: {sends:?}"));
                 }
                 Ok(())

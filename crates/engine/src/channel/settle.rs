@@ -170,6 +170,14 @@ impl Channel {
         self.let_in(shared, next);
     }
 
+    /// One that waits for a slot may have the last one now.
+    pub(crate) fn promote(&mut self, shared: &mut Shared, index: u32) {
+        if shared.messages[index].place == MessagePlace::AwaitingReadSlot {
+            self.awaiting_read_slot.unlink(&mut shared.messages, index);
+            self.let_in(shared, Some(index));
+        }
+    }
+
     /// A message gets its turn to send.
     pub(crate) fn let_in(&mut self, shared: &mut Shared, message: Option<u32>) {
         if let Some(index) = message {

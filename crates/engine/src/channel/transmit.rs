@@ -101,7 +101,8 @@ impl Channel {
     fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
         while self.sending.head != NONE {
             let index = self.sending.head;
-            if self.acquire_slots(&mut shared.messages[index], index) {
+            let first = shared.initiator.is_first_in_order(&shared.messages, index);
+            if self.acquire_slots(&mut shared.messages[index], index, first) {
                 return Some(index);
             }
             self.sending.unlink(&mut shared.messages, index);
@@ -109,6 +110,9 @@ impl Channel {
             if message.awaits_answer() && !(message.has_request || message.has_slot) {
                 message.place = MessagePlace::AwaitingReadSlot;
                 self.awaiting_read_slot.push_back(&mut shared.messages, index);
+                if !first {
+                    self.let_next_reader_in(shared);
+                }
             } else {
                 message.place = MessagePlace::AwaitingSlot;
                 self.awaiting_slot.push_back(&mut shared.messages, index);
@@ -117,10 +121,31 @@ impl Channel {
         None
     }
 
-    /// Takes the slots a message needs; false if one is not to be had.
-    fn acquire_slots(&mut self, message: &mut Message, index: u32) -> bool {
+    /// The last slot was not for the one that asked: somebody else who waits may have it.
+    fn let_next_reader_in(&mut self, shared: &mut Shared) {
+        if self.read_slots.free() == 0 {
+            return;
+        }
+        let mut at = self.awaiting_read_slot.head;
+        while at != NONE && !shared.initiator.is_first_in_order(&shared.messages, at) {
+            at = shared.messages[at].links.next;
+        }
+        if at != NONE {
+            self.awaiting_read_slot.unlink(&mut shared.messages, at);
+            self.let_in(shared, Some(at));
+        }
+    }
+
+    /// Takes the slots a message needs; false if one is not to be had. The last read slot is only
+    /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
+    /// until what it follows has been executed, and that may need a slot, too.
+    fn acquire_slots(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
         if message.kind.is_answer() || message.order.mode == ServiceMode::Uno {
             return true;
+        }
+        let needs_read_slot = message.awaits_answer() && !(message.has_request || message.has_slot);
+        if needs_read_slot && !first && self.read_slots.free() <= 1 {
+            return false;
         }
         if message.awaits_answer() && !message.kind.is_question() && !message.has_request {
             let Some(slot) = self.read_slots.take() else { return false };

@@ -59,11 +59,19 @@ impl Nic {
     pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
         let jetty = *self.shared.jetty(id).ok_or(SetupError::Missing)?;
         let arrivals = &self.shared.arrivals;
+        let parked = &self.shared.parked;
+        let waiting = self.shared.trackers.any(|tracker| {
+            let mut at = tracker.parked;
+            while at != NONE && parked[at].completion.jetty != id {
+                at = parked[at].next;
+            }
+            at != NONE
+        });
         let arriving = (0..arrivals.high_water()).any(|index| {
             let arrival = &arrivals[index];
             arrival.channel != NONE && arrival.receive != NONE && arrival.jetty == id
         });
-        if jetty.outstanding > 0 || arriving {
+        if jetty.outstanding > 0 || arriving || waiting {
             return Err(SetupError::Busy);
         }
         while let Some(receive) = self.shared.take_receive(id) {
