@@ -363,7 +363,8 @@ impl Model {
         let fine = operation.allowed.has(status)
             || ended
             || (status == Status::RemoteAccess && withdrawn)
-            || (status == Status::RemoteNoJetty && destroyed);
+            || (status == Status::RemoteNoJetty && destroyed)
+            || (status == Status::RemoteResources && operation.order != OrderRequest::default());
         if !fine {
             return Err(format!("must not end like this: {operation:?}"));
         }

@@ -407,9 +407,6 @@ impl Workload {
             old: None,
             counted: false,
         };
-        if draft.order != OrderRequest::default() && !operation.is_unreliable() {
-            operation.allowed = operation.allowed.with(Status::RemoteResources);
-        }
         let capacity = self.capacities[target_jetty.value() as usize];
         let is_send = matches!(draft.kind, Kind::Send | Kind::SendImmediate);
         if is_send && draft.length > capacity {
@@ -490,7 +487,6 @@ impl Workload {
                 remote.token_value ^= 1;
                 operation.allowed = Statuses::of(&[Status::RemoteAccess]);
             }
-            operation.allowed = operation.allowed.with(Status::RemoteResources);
         }
         let id = model.operation_id();
         let operator = random.pick(&AtomicOperator::ALL);

@@ -13,7 +13,7 @@ use crate::held::{Held, HeldState};
 use crate::order::{Key, Standing, Tracker};
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{Data, Operation, Order, Refusal, ServiceMode, Tag};
+use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
 /// Does the target order transactions that ask for this?
 pub(crate) fn is_numbered(order: &Order) -> bool {
@@ -102,12 +102,7 @@ impl Channel {
     }
 
     /// A numbered transaction of the peer was executed, or never will be.
-    pub(crate) fn mark_executed(
-        &mut self,
-        shared: &mut Shared,
-        jetty: fairway_wire::JettyId,
-        sequence: u16,
-    ) {
+    pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
         let key = Key::of(self.index(), jetty);
         let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else { return };
         if shared.trackers[tracker].mark(sequence) {
@@ -227,19 +222,19 @@ impl Channel {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
         }
-        self.skip_numbers(shared, data);
+        self.skip_numbers(shared, data.jetty, &data.order);
         Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
     }
 
     /// Nobody need wait for the numbers of a transaction that was refused for good.
-    pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, data: &Data) {
-        if is_numbered(&data.order) {
-            self.mark_executed(shared, data.jetty, data.order.sequence);
+    pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, jetty: JettyId, order: &Order) {
+        if is_numbered(order) {
+            self.mark_executed(shared, jetty, order.sequence);
         }
-        if data.order.in_order {
-            let key = Key::of(self.index(), data.jetty);
+        if order.in_order {
+            let key = Key::of(self.index(), jetty);
             let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else { return };
-            self.skip_receive(shared, tracker, data.order.receive_sequence);
+            self.skip_receive(shared, tracker, order.receive_sequence);
         }
     }
 

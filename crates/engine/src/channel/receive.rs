@@ -193,7 +193,7 @@ impl Channel {
         }
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder | Refusal::Resources)
         {
-            self.skip_numbers(shared, data);
+            self.skip_numbers(shared, data.jetty, &data.order);
         }
         judgement
     }
@@ -365,6 +365,7 @@ impl Channel {
         {
             // Deregistered in the middle of the message.
             self.abandon_arrival(shared, index);
+            self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
             return Judgement::Refuse(Refusal::Access);
         }
         self.place_in(shared, index, data, payload)

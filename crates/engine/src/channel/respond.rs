@@ -67,7 +67,7 @@ impl Channel {
         refusal: Refusal,
     ) {
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
-            self.skip_numbers(shared, data);
+            self.skip_numbers(shared, data.jetty, &data.order);
         }
         shared.messages[index].refusal = Some(refusal);
         self.answer_done(shared, index);

@@ -332,8 +332,9 @@ impl Channel {
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         self.lost.unlink(&mut links, psn.value());
         let message = shared.messages[sent.message];
-        let given_up = message.outcome != Outcome::Open && message.outcome != Outcome::Reported;
-        let void = sent.is(VOID) || given_up;
+        // Of what was answered every packet has arrived, and its memory may be gone: only the
+        // sequence number has to be filled.
+        let void = sent.is(VOID) || message.outcome != Outcome::Open;
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = (sent.flags & !LOST) | RESENT | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
