@@ -21,6 +21,18 @@ pub(crate) fn is_numbered(order: &Order) -> bool {
 }
 
 impl Channel {
+    /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
+    /// made any more: it would not know which numbers have been refused for lack of it.
+    fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<u32> {
+        let key = Key::of(self.index(), jetty);
+        if self.orders_denied {
+            return shared.trackers.find(&key);
+        }
+        let tracker = shared.trackers.find_or_make(&key, Tracker::NEW);
+        self.orders_denied = tracker.is_none();
+        tracker
+    }
+
     /// Lets a transaction pass, or says what becomes of it instead.
     pub(crate) fn gate(
         &mut self,
@@ -34,8 +46,7 @@ impl Channel {
             return None;
         }
         shared.counters.gates_passed += 1;
-        let key = Key::of(self.index(), data.jetty);
-        let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else {
+        let Some(tracker) = self.tracker(shared, data.jetty) else {
             return Some(Judgement::Refuse(Refusal::Resources));
         };
         if order.in_order {
@@ -103,8 +114,7 @@ impl Channel {
 
     /// A numbered transaction of the peer was executed, or never will be.
     pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
-        let key = Key::of(self.index(), jetty);
-        let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else { return };
+        let Some(tracker) = self.tracker(shared, jetty) else { return };
         if shared.trackers[tracker].mark(sequence) {
             self.release_held(shared, tracker);
         }
@@ -232,8 +242,7 @@ impl Channel {
             self.mark_executed(shared, jetty, order.sequence);
         }
         if order.in_order {
-            let key = Key::of(self.index(), jetty);
-            let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else { return };
+            let Some(tracker) = self.tracker(shared, jetty) else { return };
             self.skip_receive(shared, tracker, order.receive_sequence);
         }
     }

@@ -187,6 +187,8 @@ pub(crate) struct Channel {
     pub(crate) closes_left: u32,
     pub(crate) timers: [Instant; Timer::COUNT],
     pub(crate) armed: u8,
+    /// The peer asked for order when there was no record for it.
+    pub(crate) orders_denied: bool,
     pub(crate) in_ready: bool,
     pub(crate) in_urgent: bool,
     pub(crate) in_starved: bool,
@@ -254,6 +256,7 @@ impl Channel {
             closes_left: 0,
             timers: [Instant::ZERO; Timer::COUNT],
             armed: 0,
+            orders_denied: false,
             in_ready: false,
             in_urgent: false,
             in_starved: false,
