@@ -110,30 +110,12 @@ impl Channel {
             if message.awaits_answer() && !(message.has_request || message.has_slot) {
                 message.place = MessagePlace::AwaitingReadSlot;
                 self.awaiting_read_slot.push_back(&mut shared.messages, index);
-                if !first {
-                    self.let_next_reader_in(shared);
-                }
             } else {
                 message.place = MessagePlace::AwaitingSlot;
                 self.awaiting_slot.push_back(&mut shared.messages, index);
             }
         }
         None
-    }
-
-    /// The last slot was not for the one that asked: somebody else who waits may have it.
-    fn let_next_reader_in(&mut self, shared: &mut Shared) {
-        if self.read_slots.free() == 0 {
-            return;
-        }
-        let mut at = self.awaiting_read_slot.head;
-        while at != NONE && !shared.initiator.is_first_in_order(&shared.messages, at) {
-            at = shared.messages[at].links.next;
-        }
-        if at != NONE {
-            self.awaiting_read_slot.unlink(&mut shared.messages, at);
-            self.let_in(shared, Some(at));
-        }
     }
 
     /// Takes the slots a message needs; false if one is not to be had. The last read slot is only
