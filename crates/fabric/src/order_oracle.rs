@@ -22,7 +22,7 @@ pub(crate) struct OrderOracle {
 
 /// The operand of an atomic that tells it from all others.
 pub(crate) fn operand_of(id: u64) -> u64 {
-    0x5A5A_0000_0000 | id + 1
+    0x5A5A_0000_0000 | (id + 1)
 }
 
 impl OrderOracle {

@@ -2,6 +2,7 @@
 
 use crate::adversary::Fault;
 use crate::application::{Application, Connection, Jetty, Role, Segment};
+use crate::node::Output;
 use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
 use crate::order_oracle::operand_of;
 use crate::plan::Plan;
@@ -9,8 +10,8 @@ use crate::random::Random;
 use crate::world::World;
 use fairway_engine::wire::{AtomicOperator, JettyId, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_engine::{
-    ChannelConfig, ChannelId, JettyConfig, LocalRange, OrderRequest, PostError, ReceiveRequest,
-    RemoteRange, Rights, SegmentRequest, SetupError, Status, Work, WorkRequest,
+    ChannelConfig, ChannelId, Event, JettyConfig, LocalRange, OrderRequest, PostError,
+    ReceiveRequest, RemoteRange, Rights, SegmentRequest, SetupError, Status, Work, WorkRequest,
 };
 
 /// All applications.
@@ -646,10 +647,11 @@ impl Workload {
         let released = world.deregister(node, segment.id)?;
         world.memory.pieces[segment.key].deregistered = true;
         if released {
-            world.memory.release(segment.key);
-        } else {
-            self.applications[node].leaving.push(segment);
+            // Only once the application has read what came before: completions may wait for it.
+            let event = Event::SegmentReleased { segment: segment.id };
+            world.nodes[node].outputs.push_back(Output::Event(event));
         }
+        self.applications[node].leaving.push(segment);
         self.register(world, plan, node, segment.role);
         Ok(())
     }
