@@ -41,6 +41,15 @@ pub struct Limits {
     /// Packets per channel that may be between "placed where?" and "placed", or refused and not
     /// yet filled.
     pub withheld: u32,
+    /// Mailboxes, open or closed but not yet released. At most 65,536.
+    pub mailboxes: u32,
+    /// Buffers of all mailboxes together: posted, being filled, done but not yet reported, and
+    /// retired ones that are kept.
+    pub mailbox_buffers: u32,
+    /// Streams of puts into mailboxes here, one per remote Jetty and mailbox address that it puts
+    /// to; and as many gaps in them (runs of puts that are missing while a later one has arrived).
+    /// A stream lasts until its channel is closed or its mailbox is.
+    pub put_streams: u32,
 }
 
 impl Limits {
@@ -70,6 +79,9 @@ impl Default for Limits {
             read_slots: 64,
             paths: 256,
             withheld: 256,
+            mailboxes: 1024,
+            mailbox_buffers: 16_384,
+            put_streams: 4096,
         }
     }
 }
