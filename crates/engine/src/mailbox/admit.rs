@@ -220,8 +220,7 @@ impl Mailboxes {
     /// it stays a gap if puts are missing there, and is given back if not.
     fn admit_missing(&mut self, mailbox: u32, stream: u32, gap: u32, put: &Put) -> Admission {
         let room = self.streams.gaps[gap];
-        let (Some(bit), Some(buffer)) =
-            (room.bit(put.sequence), self.buffer(mailbox, room.epoch))
+        let (Some(bit), Some(buffer)) = (room.bit(put.sequence), self.buffer(mailbox, room.epoch))
         else {
             return Admission::OutOfOrder;
         };
@@ -317,4 +316,3 @@ impl Mailboxes {
         }
     }
 }
-

@@ -179,11 +179,7 @@ impl Buffer {
     }
 
     pub(super) fn range(&self) -> LocalRange {
-        LocalRange {
-            segment: SegmentId(self.segment),
-            offset: self.offset,
-            length: self.length,
-        }
+        LocalRange { segment: SegmentId(self.segment), offset: self.offset, length: self.length }
     }
 
     /// Would a put still belong here if `bytes` and `puts` more came before it (RVMA §III-B)?

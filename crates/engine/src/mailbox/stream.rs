@@ -338,4 +338,3 @@ impl Mailboxes {
 fn hash(sender: Sender, address: u64) -> u64 {
     mix(address, u64::from(sender.channel) << 32 | u64::from(sender.jetty.value()))
 }
-

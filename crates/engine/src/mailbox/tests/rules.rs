@@ -130,8 +130,7 @@ fn the_put_that_passes_the_threshold_is_the_last_of_its_epoch() {
 
 #[test]
 fn operations_count_whatever_their_length() {
-    let mut bench =
-        Bench::new(&config(Threshold::Operations(3), Steering::Sender), 2);
+    let mut bench = Bench::new(&config(Threshold::Operations(3), Steering::Sender), 2);
     let a = Source::new(1);
     let segments = [0, 100, 0, 7].map(|length| bench.whole(&a, &a.put(length, 0)));
     assert_eq!(segments, [0, 0, 0, 1]);
@@ -497,7 +496,10 @@ fn a_rewind_steps_back() {
     // Until a buffer is posted everything is refused.
     let late = a.put(10, 0);
     assert_eq!(bench.admit(&a, &late), Admission::Refuse(Refusal::Epoch));
-    assert_eq!(bench.admit(&b, &Put { named: true, epoch: 1, ..fresh }), Admission::Refuse(Refusal::Epoch));
+    assert_eq!(
+        bench.admit(&b, &Put { named: true, epoch: 1, ..fresh }),
+        Admission::Refuse(Refusal::Epoch)
+    );
     bench.post(9, 100);
     // What had been overtaken before the rewind is refused for good.
     assert_eq!(bench.admit(&a, &missing), Admission::Refuse(Refusal::Epoch));
