@@ -25,11 +25,16 @@ impl Mailboxes {
         if record.life != Life::Open || record.key != put.key {
             return Admission::Refuse(Refusal::NoMailbox);
         }
+        let open = record.open;
         let admission = match self.stream(sender, put, mailbox) {
             Ok(stream) => self.decide(mailbox, stream, put),
             Err(admission) => admission,
         };
-        self.advance(mailbox);
+        // An unnamed put ends no epoch but those it was turned away from.
+        let ends_none = matches!(admission, Admission::Into { .. }) && !put.named;
+        if !ends_none || self.records[mailbox].open != open {
+            self.advance(mailbox);
+        }
         admission
     }
 
@@ -38,17 +43,18 @@ impl Mailboxes {
     /// noted at present (no record is free, or nothing is known of the sender's earlier puts): the
     /// caller has the sender say it again later.
     pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) -> bool {
-        let Some(mailbox) = self.addressed(address) else { return true };
-        if self.records[mailbox].life != Life::Open {
-            return true;
-        }
-        let stream = match self.streams.find(sender, address) {
-            Some(stream) => stream,
-            None if sequence != 0 => return false,
-            None => match self.streams.begin(sender, address, mailbox, false) {
-                Some(stream) => stream,
-                None => return false,
-            },
+        // A stream, if there is one, may still be that of an open catch-all, though the address has
+        // a mailbox of its own by now.
+        let stream = match (self.streams.find(sender, address), self.addressed(address)) {
+            (Some(stream), _) => stream,
+            (None, Some(mailbox)) if self.records[mailbox].life == Life::Open => {
+                let begun = || self.streams.begin(sender, address, mailbox, false);
+                match (sequence == 0).then(begun).flatten() {
+                    Some(stream) => stream,
+                    None => return false,
+                }
+            }
+            (None, _) => return true,
         };
         let noted = self.settle(stream, sequence, None);
         let mailbox = self.streams.records[stream].mailbox;
@@ -58,9 +64,9 @@ impl Mailboxes {
 
     /// The stream of a put whose key is right, begun if need be.
     ///
-    /// A stream begins with put 0, or with one that names its epoch. An unnamed put with a later
-    /// number from an unknown sender gets no room kept before it: the sender may have begun to count
-    /// when another mailbox had this address, and what would be waited for never come.
+    /// A stream begins with put 0, or with one that names its epoch. For an unnamed put with a later
+    /// number from an unknown sender no room is kept: the sender may have begun to count when
+    /// another mailbox had this address, and what would be waited for never come.
     fn stream(&mut self, sender: Sender, put: &Put, mailbox: u32) -> Result<u32, Admission> {
         let Some(stream) = self.streams.find(sender, put.mailbox) else {
             if put.sequence != 0 && !(put.named && put.sequence <= WINDOW) {
@@ -189,10 +195,7 @@ impl Mailboxes {
             _ => put.before.wrapping_sub(end.end_bytes),
         };
         let is_certain = self.buffers[buffer].takes_after(&record, bytes, ahead)
-            && self.streams.gaps_of(stream).all(|gap| {
-                let gap = &self.streams.gaps[gap];
-                gap.is_firm(&record) && gap.epoch == record.open
-            });
+            && self.streams.gaps_of(stream).all(|gap| self.streams.gaps[gap].epoch == record.open);
         let fit = self.buffers[buffer].fit(record.steering, put.offset, bytes, put.length);
         // One that doesn't fit is refused, or goes to the next buffer, when its turn comes.
         let (true, Fit::At(offset)) = (is_certain, fit) else { return Admission::OutOfOrder };

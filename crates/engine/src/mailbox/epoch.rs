@@ -37,8 +37,10 @@ impl Mailboxes {
             assert!(buffer.unfinished > 0, "a put of buffer {} ended twice", ticket.buffer);
             buffer.unfinished -= 1;
             buffer.cancelled += cancelled;
-            let mailbox = buffer.mailbox;
-            self.advance(mailbox);
+            let Buffer { mailbox, epoch, unfinished, .. } = *buffer;
+            if unfinished == 0 && epoch == self.records[mailbox].first {
+                self.advance(mailbox);
+            }
         }
     }
 

@@ -88,12 +88,9 @@ impl Index {
 }
 
 /// Mixes two words so that every bit of both moves every bit of the result (the finaliser of
-/// SplitMix64, twice).
+/// SplitMix64).
 pub(super) fn mix(first: u64, second: u64) -> u64 {
-    scramble(scramble(first).wrapping_add(second).wrapping_add(0x9E37_79B9_7F4A_7C15))
-}
-
-fn scramble(word: u64) -> u64 {
+    let word = first ^ second.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     word ^ (word >> 31)

@@ -29,16 +29,18 @@
 //! **A put that names its epoch** goes there or nowhere, whatever is missing before it; it is
 //! refused if that epoch takes no more, and waits if it has no buffer yet or is full only because
 //! of room that is kept. Its number then counts as admitted. Room that had been kept for it in
-//! another epoch is given back.
+//! another epoch is given back. While it waits it's missing like any other: later unnamed puts of
+//! its sender are early ones.
 //!
 //! **Puts that never come.** A refused put's number is over at once. A sender that gives a put up
-//! says so ([`Mailboxes::abandon`]); the end of its channel does it for all ([`Mailboxes::
-//! forget_channel`]). Room that was kept is then given back, and the epoch takes other puts in its
-//! stead, unless one has been turned away already: then it is done below its threshold. In stream
-//! mode bytes between two puts can't be given back: the room counts as used and the hole stays,
-//! to be seen as `extent > bytes`. A put whose sender is gone in the middle of it
+//! says so ([`Mailboxes::abandon`]); the end of its channel says it of all
+//! ([`Mailboxes::forget_channel`]). Room that was kept is then given back, and the epoch takes
+//! other puts in its stead, unless one has been turned away already: then it is done below its threshold.
+//! In stream mode bytes between two puts can't be given back: the room counts as used and the hole
+//! stays, to be seen as `extent > bytes`. A put whose sender is gone in the middle of it
 //! ([`Mailboxes::cancel`]) keeps its room, counts with the bytes that were placed, and is told of
-//! as `cancelled`. So no epoch waits for the dead.
+//! as `cancelled`. So no epoch waits for the dead; but one in which room is kept waits for a living
+//! sender that never sends what it skipped, until the application ends it.
 //!
 //! **Early end** ([`Mailboxes::increment_epoch`], §III-C). The current epoch takes no more puts and
 //! keeps no more room. Puts of it that are under way still belong to it, also those that were
@@ -51,7 +53,8 @@
 //! epochs, those being filled, and buffers that are posted only. All those buffers, `e`'s too, are
 //! the application's, without further report; the next buffer posted is epoch `e`'s.
 //! - Puts that were admitted to any of them are discarded: their tickets are void.
-//! - Until the next buffer is posted every put, named or not, is refused (`Refusal::Epoch`).
+//! - Until the next buffer is posted every put that its sender's window allows, named or not, is
+//!   refused (`Refusal::Epoch`).
 //! - So is, for good, what was missing at the rewind before a put that had been admitted.
 //! - Any other put counts as new, though it may have been sent before: a number doesn't tell,
 //!   because numbers of epochs are used again. So an application that rewinds has its senders stop

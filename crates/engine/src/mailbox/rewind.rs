@@ -11,7 +11,8 @@ impl Mailboxes {
     /// posted is that epoch's again. The module's text says what becomes of everything else.
     ///
     /// # Errors
-    /// `Missing` if there is no such mailbox; `Parameter("back")` if it's 0 or that epoch isn't kept.
+    /// `Missing` if there is no such mailbox; `Parameter("back")` if that is 0 or the epoch isn't
+    /// kept.
     pub(crate) fn rewind(&mut self, id: MailboxId, back: u32) -> Result<Done, SetupError> {
         let mailbox = self.named(id).ok_or(SetupError::Missing)?;
         let record = self.records[mailbox];

@@ -1,12 +1,14 @@
 //! Mailboxes: each rule by itself, then random schedules against an independent model.
 
 mod hostile;
+mod life;
 mod model;
 mod rules;
 mod storm;
 
 use super::*;
 use crate::api::{SegmentId, Steering, WhenEmpty};
+use alloc::vec::Vec;
 use core::cell::Cell;
 use fairway_wire::Put;
 
@@ -70,6 +72,67 @@ impl Source {
     }
 }
 
-pub(super) fn drain_released(mailboxes: &mut Mailboxes) -> alloc::vec::Vec<u32> {
+pub(super) fn drain_released(mailboxes: &mut Mailboxes) -> Vec<u32> {
     core::iter::from_fn(|| mailboxes.poll_released()).collect()
+}
+
+/// A mailbox with `buffers` buffers of 100 bytes, in segments 0, 1, ...
+pub(super) struct Bench {
+    pub(super) mailboxes: Mailboxes,
+    pub(super) id: MailboxId,
+}
+
+impl Bench {
+    pub(super) fn new(config: &MailboxConfig, buffers: u32) -> Self {
+        let mut mailboxes = Mailboxes::new(&limits(64, 16));
+        let id = mailboxes.create(config).unwrap();
+        let mut bench = Bench { mailboxes, id };
+        for segment in 0..buffers {
+            bench.post(segment, 100);
+        }
+        bench
+    }
+
+    pub(super) fn bytes(threshold: u64, buffers: u32) -> Self {
+        Bench::new(&config(Threshold::Bytes(threshold), Steering::Sender), buffers)
+    }
+
+    pub(super) fn stream(threshold: u64, buffers: u32) -> Self {
+        Bench::new(&config(Threshold::Bytes(threshold), Steering::Receiver), buffers)
+    }
+
+    pub(super) fn post(&mut self, segment: u32, length: u32) {
+        let id = u64::from(segment) + 1000;
+        self.mailboxes.post_buffer(self.id, id, range(segment, length)).unwrap();
+    }
+
+    pub(super) fn admit(&mut self, source: &Source, put: &Put) -> Admission {
+        self.mailboxes.admit(source.sender, put)
+    }
+
+    /// Admits a put that has to be admitted; gives its ticket, segment and offset.
+    #[track_caller]
+    pub(super) fn start(&mut self, source: &Source, put: &Put) -> (Ticket, u32, u64) {
+        match self.admit(source, put) {
+            Admission::Into { ticket, segment, offset } => (ticket, segment, offset),
+            other => panic!("{other:?} for {put:?}"),
+        }
+    }
+
+    /// Admits, places and finishes; gives the segment.
+    #[track_caller]
+    pub(super) fn whole(&mut self, source: &Source, put: &Put) -> u32 {
+        let (ticket, segment, _) = self.start(source, put);
+        self.mailboxes.placed(ticket, put.length);
+        self.mailboxes.finish(ticket);
+        segment
+    }
+
+    /// Epochs done since, as (epoch, bytes, puts, early).
+    pub(super) fn done(&mut self) -> Vec<(u64, u64, u64, bool)> {
+        core::iter::from_fn(|| self.mailboxes.poll_done())
+            .map(|done| done.epoch)
+            .map(|done| (done.epoch, done.bytes, done.operations, done.early))
+            .collect()
+    }
 }

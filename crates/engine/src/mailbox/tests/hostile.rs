@@ -25,9 +25,9 @@ fn put(random: &mut Random) -> Put {
         sequence: odd(random) as u32,
         before: odd(random) as u32,
         length: odd(random) as u32,
-        key: (random.next() % 8 == 0) as u32,
+        key: random.next().is_multiple_of(8) as u32,
         epoch: odd(random) as u32,
-        named: random.next() % 3 == 0,
+        named: random.next().is_multiple_of(3),
     }
 }
 

@@ -69,7 +69,8 @@ impl World {
             _ => Threshold::Operations(1 + random.next() % 12),
         };
         let config = MailboxConfig {
-            when_empty: [WhenEmpty::Wait, WhenEmpty::Refuse][usize::from(random.next() % 8 == 0)],
+            when_empty: [WhenEmpty::Wait, WhenEmpty::Refuse]
+                [usize::from(random.next().is_multiple_of(8))],
             ..super::config(threshold, steering)
         };
         let mut real = Mailboxes::new(&limits(600, 128));
@@ -286,7 +287,7 @@ impl World {
         let flight = &mut self.flights[at];
         let record = &mut self.epochs[flight.epoch];
         let bytes = (self.random.next() % (u64::from(flight.left) + 1)) as u32;
-        let dies = self.random.next() % 40 == 0;
+        let dies = self.random.next().is_multiple_of(40);
         if bytes > 0 {
             self.real.placed(flight.ticket, bytes);
             flight.left -= bytes;

@@ -78,7 +78,7 @@ impl World {
             let id = real.create(&config).unwrap();
             Owner { id, steering, end: 0, reported: 0, rewinds: 0 }
         });
-        let ends_early = random.next() % 2 == 0;
+        let ends_early = random.next().is_multiple_of(2);
         let mut world = World {
             random,
             real,
@@ -239,8 +239,8 @@ impl World {
             12..14 if self.ends_early => {
                 let _ = self.real.increment_epoch(self.owners[mailbox].id);
             }
-            14 if self.random.next() % 4 == 0 => self.rewind(mailbox),
-            15 if self.random.next() % 2 == 0 => self.die(),
+            14 if self.random.next().is_multiple_of(4) => self.rewind(mailbox),
+            15 if self.random.next().is_multiple_of(2) => self.die(),
             16..22 => {
                 if let Some((line, index)) = self.pick() {
                     self.abandon(line, index);
@@ -257,7 +257,7 @@ impl World {
                 }
             }
         }
-        if self.random.next() % 8 == 0 {
+        if self.random.next().is_multiple_of(8) {
             self.check_done();
         }
     }
