@@ -75,6 +75,8 @@ pub(crate) struct Message {
     pub(crate) marks: bool,
     /// It abandons a put.
     pub(crate) abandons_put: bool,
+    /// A put: all earlier ones of its Jetty to its mailbox are over.
+    pub(crate) is_oldest: bool,
     /// In an answer: why the transaction was refused, if it was.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) operator: AtomicOperator,
@@ -246,6 +248,7 @@ impl Message {
             released: false,
             marks: false,
             abandons_put: false,
+            is_oldest: false,
             refusal: None,
             operator: AtomicOperator::Load,
             epoch: None,

@@ -297,6 +297,8 @@ pub struct Put {
     pub epoch: u32,
     /// It belongs to `epoch` and to no other.
     pub named: bool,
+    /// Every earlier put of this Jetty to this mailbox is over: nobody need wait for one.
+    pub oldest: bool,
 }
 
 /// A question for bytes of a mailbox.

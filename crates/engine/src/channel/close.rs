@@ -119,6 +119,8 @@ impl Channel {
             }
         }
         shared.trackers.forget_channel(self.index());
+        shared.mailboxes.forget_channel(self.id.0);
+        shared.puts.forget_channel(self.index());
         shared.initiator.sequences.forget_channel(self.index());
         self.feed_starved(shared);
     }

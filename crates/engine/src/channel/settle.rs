@@ -1,7 +1,7 @@
 //! The end of messages: reported, tried again, released.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::Status;
+use crate::api::{CompletionKind, Status};
 use crate::message::{MessageKind, MessagePlace, Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
@@ -42,7 +42,8 @@ impl Channel {
         }
         // The target refused it for good and goes on; what it never heard of it has to be told.
         let untold = matches!(status, Status::ReceiverNotReady | Status::Flushed);
-        if untold && message.is_awaited() && self.state == ChannelState::Open {
+        let is_awaited = message.is_awaited() || message.kind == MessageKind::Put;
+        if untold && is_awaited && self.state == ChannelState::Open {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -81,7 +82,10 @@ impl Channel {
     fn abandon(&mut self, shared: &mut Shared, index: u32) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        message.abandons_put = message.kind == MessageKind::Put;
+        if message.kind == MessageKind::Put {
+            message.abandons_put = true;
+            shared.puts.give_up(message);
+        }
         message.kind = MessageKind::Abandon;
         if message.order.mode == ServiceMode::Roi {
             // What the initiator orders has no number at the target.
@@ -108,6 +112,12 @@ impl Channel {
         message.learned = false;
         message.placed = 0;
         message.answer = Progress::default();
+        if message.kind == MessageKind::Put && !message.is_oldest {
+            let first = shared.initiator.incomplete[message.jetty.value() as usize].head;
+            let is_oldest = shared.puts.is_oldest(&shared.messages, first, index);
+            shared.messages[index].is_oldest = is_oldest;
+        }
+        let message = &mut shared.messages[index];
         if core::mem::take(&mut message.early)
             && !shared.initiator.wait_for_order(&mut shared.messages, index)
         {
@@ -136,6 +146,9 @@ impl Channel {
             if message.kind == MessageKind::ReadResponse {
                 shared.let_go(message.local.segment.0);
             }
+        }
+        if message.completes_as == CompletionKind::Put {
+            shared.puts.over(&message);
         }
         if message.reported {
             shared.free_message(index);

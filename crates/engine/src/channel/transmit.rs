@@ -459,7 +459,18 @@ fn operation_of(message: &Message, profile: &Profile) -> Operation {
         _ if message.learned => Operation::Learned,
         MessageKind::Put => {
             let mailbox = immediate;
-            Operation::Put(Put { mailbox, offset, sequence, before, length, key, epoch, named })
+            let oldest = message.is_oldest;
+            Operation::Put(Put {
+                mailbox,
+                offset,
+                sequence,
+                before,
+                length,
+                key,
+                epoch,
+                named,
+                oldest,
+            })
         }
         MessageKind::Write | MessageKind::Store => Operation::Write { access },
         MessageKind::WriteImmediate => Operation::WriteImmediate { access, target, immediate },

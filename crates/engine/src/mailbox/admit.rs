@@ -64,18 +64,22 @@ impl Mailboxes {
 
     /// The stream of a put whose key is right, begun if need be.
     ///
-    /// A stream begins with put 0, or with one that names its epoch. For an unnamed put with a later
-    /// number from an unknown sender no room is kept: the sender may have begun to count when
+    /// A stream begins with its sender's oldest put, or with one that names its epoch. For another
+    /// unnamed one of an unknown sender no room is kept: the sender may have begun to count when
     /// another mailbox had this address, and what would be waited for never come.
     fn stream(&mut self, sender: Sender, put: &Put, mailbox: u32) -> Result<u32, Admission> {
         let Some(stream) = self.streams.find(sender, put.mailbox) else {
-            if put.sequence != 0 && !(put.named && put.sequence <= WINDOW) {
+            if !put.oldest && !(put.named && put.sequence <= WINDOW) {
                 return Err(Admission::OutOfOrder);
             }
-            return self
+            let stream = self
                 .streams
                 .begin(sender, put.mailbox, mailbox, true)
-                .ok_or(Admission::Refuse(Refusal::Resources));
+                .ok_or(Admission::Refuse(Refusal::Resources))?;
+            if put.oldest {
+                self.streams.set_end(stream, put.sequence, Some(put.before));
+            }
+            return Ok(stream);
         };
         self.streams.prove(stream);
         let old = self.streams.records[stream].mailbox;
@@ -85,6 +89,9 @@ impl Mailboxes {
             self.streams.records[stream].mailbox = mailbox;
             self.streams.records[stream].rewound = false;
             self.advance(old);
+        }
+        if put.oldest && self.settle_before(stream, put) {
+            self.advance(mailbox);
         }
         Ok(stream)
     }

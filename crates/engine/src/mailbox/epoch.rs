@@ -1,7 +1,7 @@
 //! Epochs: what is placed, when one is done, who is told, and when its buffer is free.
 
 use super::record::{Buffer, Stage};
-use super::{Done, Mailboxes, Ticket};
+use super::{Mailboxes, Ticket};
 use crate::api::{EpochDone, MailboxId, SetupError};
 
 impl Mailboxes {
@@ -90,7 +90,7 @@ impl Mailboxes {
     }
 
     /// The next epoch that is done; those of one mailbox come in their order.
-    pub(crate) fn poll_done(&mut self) -> Option<Done> {
+    pub(crate) fn poll_done(&mut self) -> Option<EpochDone> {
         let index = self.done.pop_front(&mut self.buffers)?;
         self.buffers[index].stage = Stage::Retired;
         let done = self.report(&self.buffers[index]);
@@ -98,10 +98,10 @@ impl Mailboxes {
         Some(done)
     }
 
-    pub(super) fn report(&self, buffer: &Buffer) -> Done {
+    pub(super) fn report(&self, buffer: &Buffer) -> EpochDone {
         let record = &self.records[buffer.mailbox];
         let not_made = u64::from(buffer.unfinished) + u64::from(buffer.cancelled);
-        let epoch = EpochDone {
+        EpochDone {
             mailbox: self.id(buffer.mailbox),
             epoch: buffer.epoch,
             id: buffer.id,
@@ -110,8 +110,9 @@ impl Mailboxes {
             operations: buffer.used_puts - not_made,
             address: if buffer.used_puts == 0 { record.address } else { buffer.address },
             early: buffer.early,
-        };
-        Done { epoch, cancelled: buffer.cancelled, extent: buffer.append }
+            cancelled: buffer.cancelled,
+            extent: buffer.append,
+        }
     }
 
     /// Lets go of done epochs that were reported and need not be kept.

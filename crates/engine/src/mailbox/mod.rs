@@ -80,9 +80,7 @@ mod tests;
 use self::index::{Index, mix};
 use self::record::{Buffer, Life, Mailbox};
 use self::stream::{Gap, Stream, Streams};
-use crate::api::{
-    EpochDone, LocalRange, MailboxConfig, MailboxId, PostError, SetupError, Threshold,
-};
+use crate::api::{LocalRange, MailboxConfig, MailboxId, PostError, SetupError, Threshold};
 use crate::limits::Limits;
 use crate::list::List;
 use crate::pool::{NONE, Pool};
@@ -113,6 +111,11 @@ pub(crate) struct Ticket {
     serial: u32,
 }
 
+impl Ticket {
+    /// Of what was discarded.
+    pub(crate) const VOID: Ticket = Ticket { buffer: NONE, serial: 0 };
+}
+
 /// What is to become of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -134,19 +137,6 @@ pub(crate) enum Admission {
     Refuse(Refusal),
     /// It counts as done, and its bytes go nowhere.
     Discard,
-}
-
-/// An epoch is done, or was rewound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Done {
-    /// What the application is told. `bytes` counts what was placed, and `operations` the puts that
-    /// were finished.
-    pub(crate) epoch: EpochDone,
-    /// Puts that were not finished because their sender was gone.
-    pub(crate) cancelled: u32,
-    /// Stream mode: bytes from the start of the buffer to the end of the last put; more than
-    /// `bytes` if there are holes. Otherwise 0.
-    pub(crate) extent: u32,
 }
 
 /// Records in use.
@@ -228,17 +218,17 @@ impl Mailboxes {
     /// that, which [`Mailboxes::poll_released`] ends.
     ///
     /// # Errors
-    /// `NotReady` if there is no such mailbox or it's closed, `OutOfBounds` if the range has no
-    /// end, `TooManyReceives` if `Limits::mailbox_buffers` are in use.
+    /// `NoMailbox` if there is no such mailbox or it's closed, `OutOfBounds` if the range has no
+    /// end, `TooManyBuffers` if `Limits::mailbox_buffers` are in use.
     pub(crate) fn post_buffer(
         &mut self,
         id: MailboxId,
         caller_id: u64,
         range: LocalRange,
     ) -> Result<(), PostError> {
-        let mailbox = self.named(id).ok_or(PostError::NotReady)?;
+        let mailbox = self.named(id).ok_or(PostError::NoMailbox)?;
         if self.records[mailbox].life != Life::Open {
-            return Err(PostError::NotReady);
+            return Err(PostError::NoMailbox);
         }
         if range.offset.checked_add(u64::from(range.length)).is_none() {
             return Err(PostError::OutOfBounds);
@@ -246,7 +236,7 @@ impl Mailboxes {
         let epoch = self.records[mailbox].end;
         self.serial = self.serial.wrapping_add(1);
         let buffer = Buffer::new(caller_id, epoch, range, mailbox, self.serial);
-        let index = self.buffers.take(buffer).ok_or(PostError::TooManyReceives)?;
+        let index = self.buffers.take(buffer).ok_or(PostError::TooManyBuffers)?;
         self.by_epoch.insert(&mut self.buffers, epoch_hash(mailbox, epoch), index);
         self.records[mailbox].end = epoch + 1;
         self.records[mailbox].fenced = false;

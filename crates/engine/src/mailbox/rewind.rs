@@ -1,8 +1,8 @@
 //! Going back to an earlier epoch (RVMA §IV-F), and reading from mailboxes.
 
+use super::Mailboxes;
 use super::record::Life;
-use super::{Done, Mailboxes};
-use crate::api::{LocalRange, MailboxId, SetupError, WhenEmpty};
+use crate::api::{EpochDone, LocalRange, MailboxId, SetupError, WhenEmpty};
 use fairway_wire::{Get, Refusal};
 
 impl Mailboxes {
@@ -13,7 +13,7 @@ impl Mailboxes {
     /// # Errors
     /// `Missing` if there is no such mailbox; `Parameter("back")` if that is 0 or the epoch isn't
     /// kept.
-    pub(crate) fn rewind(&mut self, id: MailboxId, back: u32) -> Result<Done, SetupError> {
+    pub(crate) fn rewind(&mut self, id: MailboxId, back: u32) -> Result<EpochDone, SetupError> {
         let mailbox = self.named(id).ok_or(SetupError::Missing)?;
         let record = self.records[mailbox];
         let kept = (record.first - record.kept).min(u64::from(record.retired));

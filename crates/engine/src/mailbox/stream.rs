@@ -5,6 +5,7 @@ use super::index::{Chained, Index, mix};
 use super::record::Mailbox;
 use super::{Mailboxes, Sender};
 use crate::pool::{NONE, Pool};
+use fairway_wire::Put;
 
 /// A put this many behind the first missing one of its sender may still be admitted.
 pub(super) const WINDOW: u32 = 64;
@@ -255,6 +256,29 @@ impl Mailboxes {
                 true
             }
         }
+    }
+
+    /// The sender says that everything before this put is over. True if something was missing.
+    pub(super) fn settle_before(&mut self, stream: u32, put: &Put) -> bool {
+        let ahead = put.sequence.wrapping_sub(self.streams.records[stream].end);
+        let mut struck = false;
+        loop {
+            let gap = self.streams.records[stream].gaps;
+            if gap == NONE {
+                break;
+            }
+            let lowest = self.streams.gaps[gap].lowest();
+            // Half of all numbers are before any one.
+            if put.sequence.wrapping_sub(lowest).wrapping_sub(1) >= 1 << 31 {
+                break;
+            }
+            self.strike(stream, gap, lowest);
+            struck = true;
+        }
+        if (1..1 << 31).contains(&ahead) {
+            self.streams.set_end(stream, put.sequence, Some(put.before));
+        }
+        struck
     }
 
     /// Takes one put out of a gap. The room kept for it is given back: as an operation at once, its

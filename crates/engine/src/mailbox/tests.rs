@@ -44,11 +44,17 @@ pub(super) struct Source {
     pub(super) sender: Sender,
     pub(super) sequence: Cell<u32>,
     pub(super) before: Cell<u32>,
+    begun: Cell<bool>,
 }
 
 impl Source {
     pub(super) fn new(number: u32) -> Self {
-        Source { sender: sender(number), sequence: Cell::new(0), before: Cell::new(0) }
+        Source {
+            sender: sender(number),
+            sequence: Cell::new(0),
+            before: Cell::new(0),
+            begun: Cell::new(false),
+        }
     }
 
     pub(super) fn put(&self, length: u32, offset: u64) -> Put {
@@ -61,6 +67,7 @@ impl Source {
             key: KEY,
             epoch: 0,
             named: false,
+            oldest: !self.begun.replace(true),
         };
         self.sequence.set(put.sequence.wrapping_add(1));
         self.before.set(put.before.wrapping_add(length));
@@ -131,7 +138,6 @@ impl Bench {
     /// Epochs done since, as (epoch, bytes, puts, early).
     pub(super) fn done(&mut self) -> Vec<(u64, u64, u64, bool)> {
         core::iter::from_fn(|| self.mailboxes.poll_done())
-            .map(|done| done.epoch)
             .map(|done| (done.epoch, done.bytes, done.operations, done.early))
             .collect()
     }

@@ -28,6 +28,7 @@ fn put(random: &mut Random) -> Put {
         key: random.next().is_multiple_of(8) as u32,
         epoch: odd(random) as u32,
         named: random.next().is_multiple_of(3),
+        oldest: random.next().is_multiple_of(3),
     }
 }
 

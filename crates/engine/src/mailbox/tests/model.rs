@@ -339,9 +339,9 @@ impl World {
         {
             let done = self.real.poll_done().expect("an epoch is done");
             let record = &mut self.epochs[self.first];
-            assert_eq!((done.epoch.epoch, done.epoch.id), (self.first as u64, self.first as u64));
+            assert_eq!((done.epoch, done.id), (self.first as u64, self.first as u64));
             let expected = (record.placed, record.finished, record.early);
-            assert_eq!((done.epoch.bytes, done.epoch.operations, done.epoch.early), expected);
+            assert_eq!((done.bytes, done.operations, done.early), expected);
             assert_eq!((done.cancelled, u64::from(done.extent)), (record.cancelled, record.append));
             assert_eq!(self.real.poll_released(), Some(self.first as u32));
             check_ranges(record, self.config.steering);

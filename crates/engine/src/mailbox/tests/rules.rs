@@ -43,7 +43,7 @@ fn the_catch_all_takes_what_no_other_mailbox_has() {
     // Each address counts by itself.
     let b = Source::new(1);
     assert_eq!(bench.whole(&b, &Put { mailbox: 6, ..b.put(1, 0) }), 50);
-    let done = bench.mailboxes.poll_done().unwrap().epoch;
+    let done = bench.mailboxes.poll_done().unwrap();
     assert_eq!((done.mailbox, done.address, done.operations), (all, 6, 2));
     let c = Source::new(1);
     assert_eq!(bench.whole(&c, &c.put(1, 0)), 0);
@@ -323,6 +323,26 @@ fn strangers_do_not_use_up_the_records() {
     let late = Source::new(200);
     let put = late.put(1, 0);
     assert_eq!(bench.admit(&late, &put), Admission::Refuse(Refusal::Resources));
+}
+
+#[test]
+fn the_oldest_put_says_that_what_is_missing_never_comes() {
+    let mut bench = Bench::bytes(100, 2);
+    let a = Source::new(1);
+    let puts = [30; 5].map(|length| a.put(length, 0));
+    for index in [0, 2, 3] {
+        bench.whole(&a, &puts[index]);
+    }
+    assert_eq!(bench.done(), [], "room is kept for put 1");
+    bench.whole(&a, &Put { oldest: true, ..puts[4] });
+    assert_eq!(bench.mailboxes.counts().gaps, 0);
+    assert_eq!(bench.done(), [(0, 120, 4, false)]);
+    assert_eq!(bench.admit(&a, &puts[1]), Admission::Refuse(Refusal::Operation));
+    // Even if more are missing than a sender may be ahead.
+    let mut far = puts[4];
+    far.sequence += 1000;
+    assert_eq!(bench.admit(&a, &far), Admission::OutOfOrder);
+    bench.whole(&a, &Put { oldest: true, ..far });
 }
 
 #[test]

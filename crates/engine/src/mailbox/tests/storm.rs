@@ -205,8 +205,8 @@ impl World {
         let owner = &mut self.owners[mailbox];
         let before = self.real.epoch(owner.id).unwrap();
         if let Ok(done) = self.real.rewind(owner.id, back) {
-            assert_eq!(done.epoch.epoch, before - u64::from(back));
-            owner.end = done.epoch.epoch;
+            assert_eq!(done.epoch, before - u64::from(back));
+            owner.end = done.epoch;
             owner.reported = owner.reported.min(owner.end);
             owner.rewinds += 1;
             for tally in self.segments.iter_mut().filter(|tally| tally.mailbox == mailbox) {
@@ -217,13 +217,13 @@ impl World {
 
     fn check_done(&mut self) {
         while let Some(done) = self.real.poll_done() {
-            let tally = &mut self.segments[done.epoch.buffer.segment.index()];
+            let tally = &mut self.segments[done.buffer.segment.index()];
             let owner = &mut self.owners[tally.mailbox];
             assert!(!core::mem::replace(&mut tally.done, true), "done once");
-            assert_eq!((done.epoch.mailbox, done.epoch.epoch), (owner.id, tally.epoch));
-            assert_eq!(done.epoch.epoch, owner.reported, "in order");
+            assert_eq!((done.mailbox, done.epoch), (owner.id, tally.epoch));
+            assert_eq!(done.epoch, owner.reported, "in order");
             owner.reported += 1;
-            assert_eq!((done.epoch.bytes, done.epoch.operations), (tally.placed, tally.finished));
+            assert_eq!((done.bytes, done.operations), (tally.placed, tally.finished));
             assert_eq!(done.cancelled, tally.cancelled);
             tally.ranges.retain(|range| range.1 > 0);
             tally.ranges.sort_unstable();
