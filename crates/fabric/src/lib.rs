@@ -19,6 +19,8 @@ mod adversary;
 mod application;
 mod bounds;
 mod hostile;
+mod mail;
+mod mail_oracle;
 mod memory;
 mod node;
 mod oracles;

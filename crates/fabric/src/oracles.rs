@@ -165,6 +165,15 @@ impl Model {
         self.operations.push(operation);
     }
 
+    /// Has the channel ended, and do its operations end like this?
+    pub(crate) fn has_ended(&self, life: Life, channel: ChannelId, status: Status) -> bool {
+        self.ended.get(&(life, channel)) == Some(&status)
+    }
+
+    pub(crate) fn has_ended_at_all(&self, life: Life, channel: ChannelId) -> bool {
+        self.ended.contains_key(&(life, channel))
+    }
+
     /// The application will close the channel: what is pending on it is flushed.
     pub(crate) fn closes(&mut self, world: &World, life: Life, channel: ChannelId) {
         self.ended.insert((life, channel), Status::Flushed);

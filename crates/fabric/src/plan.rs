@@ -1,6 +1,7 @@
 //! What a seed draws before anything happens.
 
 use crate::adversary::{Outage, Weather};
+use crate::mail::MailPlan;
 use crate::node::Knobs;
 use crate::random::Random;
 use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
@@ -53,6 +54,7 @@ pub(crate) struct Plan {
     /// Nodes give their NIC a place for what comes too early.
     pub(crate) stash: bool,
     pub(crate) tick: Duration,
+    pub(crate) mail: MailPlan,
 }
 
 impl Plan {
@@ -64,12 +66,16 @@ impl Plan {
         // What a node needs to make progress depends on how many channels it has.
         let busy = |node: usize| links.iter().filter(|link| link.nodes.contains(&node)).count();
         let most = (0..nodes).map(busy).max().unwrap_or(1);
-        let (limits, profiles) = if random.chance(500) {
+        let (mut limits, profiles) = if random.chance(500) {
             (vec![draw_limits(&mut random, most); nodes], vec![draw_profile(&mut random); nodes])
         } else {
             let limits = (0..nodes).map(|node| draw_limits(&mut random, busy(node))).collect();
             (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
         };
+        let mail = MailPlan::draw(seed);
+        for limits in &mut limits {
+            limits.put_streams = mail.streams;
+        }
         let weather = draw_weather(&mut Random::fork(seed, 2));
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
@@ -103,6 +109,7 @@ impl Plan {
             limits,
             profiles,
             links,
+            mail,
         }
     }
 }
@@ -201,6 +208,9 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
         read_slots,
         paths: 256,
         withheld: 256,
+        mailboxes: 16,
+        mailbox_buffers: 256,
+        put_streams: 64,
         ..Limits::default()
     };
     if random.chance(150) {

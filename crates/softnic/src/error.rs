@@ -61,6 +61,13 @@ pub enum Error {
     TooManyOperations,
     /// As many receives are posted as [`crate::Limits`] allow.
     TooManyReceives,
+    /// As many Jetties put to as many mailboxes as [`crate::Limits`] allow; or 4 GiB are under way
+    /// from one Jetty to one mailbox.
+    TooManyPuts,
+    /// As many buffers are posted to mailboxes as [`crate::Limits`] allow.
+    TooManyBuffers,
+    /// The mailbox is closed.
+    MailboxClosed,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
     /// As many Jetties and pairs of a Jetty and a peer ask for order as [`crate::Limits`] allow.
@@ -155,6 +162,9 @@ impl Error {
             (PostError::TooManyOrders, _) => Error::TooManyOrders,
             (PostError::Unreliable, _) => Error::Unreliable,
             (PostError::Width, _) => Error::Width,
+            (PostError::TooManyPuts, _) => Error::TooManyPuts,
+            (PostError::NoMailbox, _) => Error::MailboxClosed,
+            (PostError::TooManyBuffers, _) => Error::TooManyBuffers,
         }
     }
 }
@@ -195,6 +205,16 @@ impl fmt::Display for Error {
                 f,
                 "too many operations in flight: poll for completions, or raise Limits::messages"
             ),
+            Error::TooManyPuts => write!(
+                f,
+                "too many puts in flight: poll for completions, or raise Limits::put_streams"
+            ),
+            Error::TooManyBuffers => write!(
+                f,
+                "too many buffers posted to mailboxes: post fewer, or raise \
+                 Limits::mailbox_buffers"
+            ),
+            Error::MailboxClosed => write!(f, "the mailbox is closed: open another"),
             Error::TooManyReceives => {
                 write!(f, "too many receives posted: post fewer, or raise Limits::receives")
             }
