@@ -18,6 +18,7 @@
 mod adversary;
 mod application;
 mod bounds;
+mod bypass_oracle;
 mod hostile;
 mod memory;
 mod node;
