@@ -190,6 +190,8 @@ pub(crate) enum MessagePlace {
     AwaitingBypass,
     /// A load whose answer is being put in place.
     Placing,
+    /// A store that is not repeated any more, and waits until nothing older is.
+    Expired,
 }
 
 /// How a message is going to end.

@@ -18,6 +18,7 @@
 mod adversary;
 mod application;
 mod bounds;
+mod bypass_oracle;
 mod hostile;
 mod mail;
 mod mail_oracle;

@@ -70,6 +70,8 @@ pub(crate) struct Late {
 pub(crate) enum What {
     /// Put a payload there.
     Place(Vec<u8>),
+    /// The same, of a store: where its bytes come from.
+    Store(Vec<u8>, (usize, usize)),
     /// Copy it from there.
     Copy(LocalRange),
     /// Change a word.

@@ -55,6 +55,26 @@ pub(crate) struct Plan {
     pub(crate) stash: bool,
     pub(crate) tick: Duration,
     pub(crate) mail: MailPlan,
+    pub(crate) extras: Extras,
+}
+
+/// What came later, and is drawn apart, so that the worlds of old seeds stay what they were where
+/// nothing of it is drawn. Chances in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// Operations that are loads and stores.
+    pub(crate) bypasses: u32,
+    /// Answers to loads and stores that a node can owe, if few.
+    pub(crate) answers: Option<u32>,
+}
+
+impl Extras {
+    fn draw(random: &mut Random) -> Extras {
+        let bypasses = sometimes(random, 300, &[100, 300, 900]);
+        let few = random.range(1, 4) as u32;
+        let answers = random.chance(100).then_some(few);
+        Extras { bypasses, answers }
+    }
 }
 
 impl Plan {
@@ -73,8 +93,10 @@ impl Plan {
             (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
         };
         let mail = MailPlan::draw(seed);
+        let extras = Extras::draw(&mut Random::fork(seed, 6));
         for limits in &mut limits {
             limits.put_streams = mail.streams;
+            limits.bypass_answers = extras.answers.unwrap_or(limits.bypass_answers);
         }
         let weather = draw_weather(&mut Random::fork(seed, 2));
         let mut random = Random::fork(seed, 3);
@@ -110,6 +132,7 @@ impl Plan {
             profiles,
             links,
             mail,
+            extras,
         }
     }
 }

@@ -315,3 +315,5 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
         while pair.nics[0].poll_transmit(pair.now).is_some() {}
     }
 }
+
+mod bypassing;
