@@ -27,11 +27,15 @@ pub enum Canary {
     StoreAgain,
     /// Let operations pass their fences.
     IgnoreFence,
+    /// Take every put as if nothing were missing before it.
+    PutsOvertake,
+    /// Go on placing puts whose buffer was rewound.
+    PlaceRewound,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 12] = [
+    pub const ALL: [Canary; 14] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -44,5 +48,7 @@ impl Canary {
         Canary::ReceivesAtOnce,
         Canary::StoreAgain,
         Canary::IgnoreFence,
+        Canary::PutsOvertake,
+        Canary::PlaceRewound,
     ];
 }

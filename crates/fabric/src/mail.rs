@@ -5,6 +5,7 @@ use crate::application::Connection;
 use crate::oracles::Life;
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::storm::STATUSES;
 use crate::world::World;
 use fairway_engine::wire::{JettyId, ServiceMode, Tag};
 use fairway_engine::{
@@ -52,7 +53,7 @@ impl MailPlan {
             letters,
             slot: [64, 64, 300, 3_000][letters as usize % 4],
             wrong: sometimes(400, &[20, 200]),
-            rough: sometimes(400, &[5, 60]),
+            rough: sometimes(400, &[60, 300]),
             named: sometimes(400, &[100, 500]),
             ordered: sometimes(300, &[200, 800]),
             lazy: sometimes(500, &[300, 900]),
@@ -124,6 +125,7 @@ pub(crate) struct Mail {
     pub(crate) pending: u64,
     pub(crate) gets: Vec<Get>,
     pub(crate) serial: usize,
+    pub(crate) statuses: [u64; STATUSES.len()],
 }
 
 /// One get.
@@ -148,6 +150,7 @@ impl Mail {
             pending: 0,
             gets: Vec::new(),
             serial: 0,
+            statuses: [0; STATUSES.len()],
         }
     }
 

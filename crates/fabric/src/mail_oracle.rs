@@ -169,6 +169,7 @@ impl Mail {
                 (get.from, get.channel)
             }
         };
+        self.statuses[done.status as usize] += 1;
         let ended = model.has_ended(from, channel, done.status);
         let impatient = plan.profiles[node].not_ready_retries != 7;
         if from.0 != node || (done.status == Status::ReceiverNotReady && !impatient) {

@@ -620,6 +620,10 @@ impl Storm {
     }
 
     fn report(&mut self, healing: Duration) -> Report {
+        let mut statuses = self.model.statuses;
+        for (sum, mail) in statuses.iter_mut().zip(self.mail.statuses) {
+            *sum += mail;
+        }
         let mut drops = [0; DropReason::COUNT];
         for node in 0..self.world.nodes.len() {
             self.count_resent(node);
@@ -638,7 +642,7 @@ impl Storm {
             resent: self.resent,
             faults: self.world.adversary.faults,
             drops,
-            statuses: self.model.statuses,
+            statuses,
             healing,
         }
     }

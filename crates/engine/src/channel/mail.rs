@@ -4,6 +4,7 @@ use super::Channel;
 use super::receive::Judgement;
 use crate::api::DropReason;
 use crate::arrival::{Arrival, ArrivalKind};
+use crate::canary::Canary;
 use crate::mailbox::{Admission, Sender};
 use crate::shared::Shared;
 use fairway_wire::{Data, Get, JettyId, Put, Refusal};
@@ -22,6 +23,8 @@ impl Channel {
         put: &Put,
     ) -> Result<(), Refusal> {
         arrival.kind = ArrivalKind::Put;
+        let oldest = put.oldest || shared.is_planted(Canary::PutsOvertake);
+        let put = &Put { oldest, ..*put };
         match shared.mailboxes.admit(self.sender(arrival.remote_jetty), put) {
             Admission::Into { ticket, segment, offset } => {
                 (arrival.ticket, arrival.segment, arrival.offset) = (ticket, segment, offset);

@@ -386,7 +386,11 @@ impl Channel {
         let mtu = u64::from(self.mtu);
         let arrival = &mut shared.arrivals[index];
         arrival.progress.note(data.psn, data.index);
-        if arrival.kind == ArrivalKind::Put && !shared.mailboxes.is_live(arrival.ticket) {
+        let arrival = shared.arrivals[index];
+        let is_lost = arrival.kind == ArrivalKind::Put
+            && !shared.mailboxes.is_live(arrival.ticket)
+            && !(shared.is_planted(Canary::PlaceRewound) && arrival.ticket != Ticket::VOID);
+        if is_lost {
             return Judgement::Accept { kind: PlacementKind::Arrival, subject: index };
         }
         let offset = arrival.offset + u64::from(data.index) * mtu;
