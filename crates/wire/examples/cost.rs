@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fairway_wire::{
-    Access, Ack, AckFlags, Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route,
-    Sack, TokenId, Tpn, decode, encode, header_check,
+    Access, Ack, AckFlags, Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION,
+    Packet, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, decode, encode, header_check,
 };
 
 /// Different packets of a kind: few enough to stay in the first-level cache.
@@ -26,7 +26,13 @@ fn main() {
     };
     let write = |psn| data(psn, Operation::Write { access });
     let learned = |psn| data(psn, Operation::Learned);
-    let send = |psn| data(psn, Operation::Send { target: JettyId::new(3), length: 64 });
+    let target = Target { jetty: JettyId::new(3), token_value: 0xacfe, hint: 0 };
+    let send = |psn| data(psn, Operation::Send { target, length: 64 });
+    let response = |psn| data(psn, Operation::ReadResponse);
+    let ordered = |psn| {
+        let sequence = psn as u16;
+        ordered(write(psn), Order { mode: ServiceMode::Rot, tag: Tag::So, sequence, ..Order::NONE })
+    };
     let plain = |psn| ack(psn, AckFlags::ECHO);
     let selective = |psn| ack(psn, AckFlags::ECHO.with(AckFlags::SELECTIVE));
     println!(
@@ -36,6 +42,8 @@ fn main() {
     report("write", &write);
     report("learned", &learned);
     report("send", &send);
+    report("read response", &response);
+    report("ordered write", &ordered);
     report("ack", &plain);
     report("selective ack", &selective);
 }
@@ -73,7 +81,7 @@ fn report(name: &str, make: &dyn Fn(u32) -> Packet) {
     });
     let checking = median(|| {
         for datagram in &datagrams {
-            black_box(header_check(1, black_box(&datagram[4..len]), 0));
+            black_box(header_check(PROTOCOL_VERSION, black_box(&datagram[4..len]), 0));
         }
     });
     println!("{name:<16} {len:>6} {encoding:>10.1} {decoding:>10.1} {checking:>10.1}");
@@ -104,8 +112,16 @@ fn data(psn: u32, operation: Operation) -> Packet {
         ack_request: psn.is_multiple_of(16),
         retry: false,
         last: psn % 64 == 63,
+        order: Order::NONE,
         operation,
     })
+}
+
+fn ordered(packet: Packet, order: Order) -> Packet {
+    match packet {
+        Packet::Data(data) => Packet::Data(Data { order, ..data }),
+        other => other,
+    }
 }
 
 fn ack(psn: u32, flags: AckFlags) -> Packet {

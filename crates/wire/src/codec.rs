@@ -1,12 +1,17 @@
 //! Packets to bytes and back. `docs/wire.md` has the tables; this is their code.
 //!
 //! Everything is a whole number of 32-bit big-endian words, so the layouts are written as word
-//! numbers from the start of the datagram: word 0 is the header check, 1–3 NTH, 4–7 RTPH, and
-//! what follows depends on TPOpcode. Section numbers (§) are those of UB-Base-Specification 2.0.1.
+//! numbers from the start of the datagram: word 0 is the header check, 1–3 NTH, and what follows
+//! depends on NTH's NLP: in 4–7 RTPH or UTPH and behind them what TPOpcode says, or at once the
+//! headers of a load or store, or a set-up message. Section numbers (§) are those of
+//! UB-Base-Specification 2.0.1.
 
+mod bypass;
+mod datagram;
 mod decode;
 mod encode;
 mod error;
+mod refusal;
 mod setup;
 
 pub use decode::{Decoded, decode};
@@ -20,7 +25,7 @@ pub const MAX_HEADER: usize = 128;
 
 /// The version of everything the UB text leaves open. It seeds the header check, so packets of
 /// another version are never misread.
-pub const PROTOCOL_VERSION: u8 = 1;
+pub const PROTOCOL_VERSION: u8 = 2;
 
 /// Seed of the header check of set-up messages: they are what versions are agreed with, so
 /// every version must be able to read them.
@@ -35,14 +40,15 @@ mod next_layer {
     pub const SETUP: u32 = 0b111;
 }
 
-/// RTPH: which header follows (byte 1, b3–b0; §6.2.1).
+/// RTPH and UTPH: which header follows (byte 1, b3–b0; §6.2.1).
 mod next_header {
     pub const TRANSACTION: u32 = 0x0;
     pub const NOTHING: u32 = 0xf;
 }
 
-/// RTPH: the transport opcode (byte 0, b6–b0; §6.2.1).
+/// RTPH and UTPH: the transport opcode (byte 0, b6–b0; §6.2.1).
 mod tp_opcode {
+    pub const UNRELIABLE: u32 = 0x00;
     pub const DATA: u32 = 0x01;
     pub const NAK: u32 = 0x02;
     pub const ACK: u32 = 0x03;
@@ -60,10 +66,26 @@ mod ta_opcode {
     pub const WRITE: u32 = 0x03;
     pub const WRITE_IMMEDIATE: u32 = 0x04;
     pub const READ: u32 = 0x06;
+    pub const COMPARE_SWAP: u32 = 0x07;
+    /// The first and the last atomic that has one operand.
+    pub const SWAP: u32 = 0x08;
+    pub const XOR: u32 = 0x0f;
+    pub const DONE: u32 = 0x11;
     pub const READ_RESPONSE: u32 = 0x12;
+    pub const ATOMIC_RESPONSE: u32 = 0x13;
+    /// Ours, as the next three.
+    pub const PUT: u32 = 0x20;
+    pub const GET: u32 = 0x21;
+    pub const ABANDON: u32 = 0x22;
+    pub const ABANDON_PUT: u32 = 0x23;
+    /// Only behind NTH, as the next three.
+    pub const LOAD: u32 = 0x40;
+    pub const STORE: u32 = 0x41;
+    pub const LOAD_RESPONSE: u32 = 0x42;
+    pub const STORE_DONE: u32 = 0x43;
 }
 
-/// RTPH: the response status (byte 12, b7–b5; §6.2.1).
+/// RTPH and ATAH: the response status (RTPH byte 12, ATAH byte 4, b7–b5; §6.2.1).
 mod status {
     pub const NOT_READY: u32 = 1;
     pub const TARGET_ERROR: u32 = 3;
@@ -71,16 +93,16 @@ mod status {
     pub const FUSED: u32 = 5;
 }
 
-/// Service mode ROL, where BTAH and ATAH byte 5 carries it.
-const SERVICE_MODE_ROL: u32 = 2;
-
 /// SAETPH: BitMapSize of the 256 bits we send; code `c` is `64 << c` bits.
 const BITMAP_256: u32 = 2;
 
-/// Length in bytes of the headers every packet has: check, NTH, RTPH.
+/// Length in bytes of check, NTH and RTPH or UTPH. No packet is shorter: those without RTPH and
+/// UTPH have BTAH or ATAH at their place.
 const TRANSPORT_LEN: usize = 32;
 /// The same with BTAH or ATAH.
 const TRANSACTION_LEN: usize = 48;
+/// Length in bytes of the order extension, which stands directly behind BTAH.
+const ORDER_LEN: usize = 4;
 
 #[cfg(test)]
 mod tests;

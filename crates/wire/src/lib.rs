@@ -7,7 +7,7 @@
 //!
 //! **May import:** nothing.
 //!
-//! **Invariants.** A packet value is at most 64 bytes and never carries payload. Decoding is
+//! **Invariants.** A packet value is at most 80 bytes and never carries payload. Decoding is
 //! total: any byte string gives a packet or a typed error. `decode(encode(p)) == p`.
 //!
 //! **How to test:** `cargo test -p fairway-wire`; `fuzz/` has a cargo-fuzz target.

@@ -40,26 +40,114 @@ fn access() -> impl Strategy<Value = Access> {
     )
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn target() -> impl Strategy<Value = Target> {
+    (jetty(), any::<u32>(), any::<u8>()).prop_map(|(jetty, token_value, hint)| Target {
+        jetty,
+        token_value,
+        hint,
+    })
+}
+
+/// The operations that a data packet and a datagram may both carry.
+fn message() -> impl Strategy<Value = Operation> {
     prop_oneof![
         access().prop_map(|access| Operation::Write { access }),
-        access().prop_map(|access| Operation::Read { access }),
-        (access(), jetty(), any::<u64>()).prop_map(|(access, target, immediate)| {
+        (access(), target(), any::<u64>()).prop_map(|(access, target, immediate)| {
             Operation::WriteImmediate { access, target, immediate }
         }),
-        (jetty(), any::<u32>()).prop_map(|(target, length)| Operation::Send { target, length }),
-        (jetty(), any::<u32>(), any::<u64>()).prop_map(|(target, length, immediate)| {
+        (target(), any::<u32>()).prop_map(|(target, length)| Operation::Send { target, length }),
+        (target(), any::<u32>(), any::<u64>()).prop_map(|(target, length, immediate)| {
             Operation::SendImmediate { target, length, immediate }
         }),
+    ]
+}
+
+fn atomic() -> impl Strategy<Value = Operation> {
+    let operator = proptest::sample::select(AtomicOperator::ALL.to_vec());
+    (access(), any::<bool>(), operator, any::<u64>(), any::<u64>()).prop_map(
+        |(access, long, operator, operand, compare)| {
+            let access = Access { length: if long { 8 } else { 4 }, ..access };
+            let operand = if operator == AtomicOperator::Load { 0 } else { operand };
+            let compare = if operator == AtomicOperator::CompareSwap { compare } else { 0 };
+            Operation::Atomic { access, operator, operand, compare }
+        },
+    )
+}
+
+fn put() -> impl Strategy<Value = Put> {
+    let place = (any::<u64>(), any::<u64>());
+    let counts = (any::<u32>(), any::<u32>(), any::<u32>());
+    (place, counts, any::<u32>(), any::<Option<u32>>()).prop_map(|(place, counts, key, epoch)| {
+        Put {
+            mailbox: place.0,
+            offset: place.1,
+            sequence: counts.0,
+            before: counts.1,
+            length: counts.2,
+            key,
+            epoch: epoch.unwrap_or(0),
+            named: epoch.is_some(),
+        }
+    })
+}
+
+fn get() -> impl Strategy<Value = Get> {
+    (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>(), any::<Option<u32>>()).prop_map(
+        |(mailbox, offset, length, key, epoch)| {
+            let named = epoch.is_some();
+            Get { mailbox, offset, length, key, epoch: epoch.unwrap_or(0), named }
+        },
+    )
+}
+
+/// The operations that may ask for order.
+fn request() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        4 => message(),
+        1 => access().prop_map(|access| Operation::Read { access }),
+        2 => atomic(),
+        1 => put().prop_map(Operation::Put),
+        1 => get().prop_map(Operation::Get),
+        1 => Just(Operation::Abandon),
+        1 => (any::<u64>(), any::<u32>())
+            .prop_map(|(mailbox, sequence)| Operation::AbandonPut { mailbox, sequence }),
+    ]
+}
+
+/// The operations that never do.
+fn unordered() -> impl Strategy<Value = Operation> {
+    prop_oneof![
         Just(Operation::Learned),
         Just(Operation::ReadResponse),
+        any::<u64>().prop_map(|value| Operation::AtomicResponse { value }),
+        (proptest::option::of(refusal()), any::<u16>())
+            .prop_map(|(refusal, retry_after_us)| { Operation::Done { refusal, retry_after_us } }),
     ]
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    let mode = prop_oneof![Just(ServiceMode::Roi), Just(ServiceMode::Rot), Just(ServiceMode::Rol)];
+    let tag = prop_oneof![Just(Tag::No), Just(Tag::Ro), Just(Tag::So)];
+    let numbers = (any::<u16>(), any::<u16>(), any::<u8>());
+    (mode, tag, any::<bool>(), numbers).prop_map(|(mode, tag, in_order, numbers)| Order {
+        mode,
+        tag,
+        in_order,
+        sequence: if tag == Tag::No { 0 } else { numbers.0 },
+        receive_sequence: if in_order { numbers.1 } else { 0 },
+        request_slot: if mode == ServiceMode::Rol { 0 } else { numbers.2 },
+    })
 }
 
 pub fn data() -> impl Strategy<Value = Data> {
     let numbers = (psn(), msn(), any::<u32>(), jetty(), any::<u16>(), any::<u8>());
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    (numbers, flags, operation()).prop_map(|(numbers, flags, operation)| Data {
+    let asked = prop_oneof![
+        1 => (request(), Just(Order::NONE)),
+        2 => (request(), order()),
+        1 => (unordered(), Just(Order::NONE)),
+    ];
+    (numbers, flags, asked).prop_map(|(numbers, flags, (operation, order))| Data {
         psn: numbers.0,
         message: numbers.1,
         index: numbers.2,
@@ -69,8 +157,31 @@ pub fn data() -> impl Strategy<Value = Data> {
         ack_request: flags.0,
         retry: flags.1,
         last: flags.2,
+        order,
         operation,
     })
+}
+
+fn datagram() -> impl Strategy<Value = Datagram> {
+    (jetty(), any::<u16>(), message()).prop_map(|(jetty, transaction, operation)| Datagram {
+        jetty,
+        transaction,
+        operation,
+    })
+}
+
+fn bypass() -> impl Strategy<Value = Bypass> {
+    let access =
+        || (access(), 1..=BYPASS_BYTES).prop_map(|(access, length)| Access { length, ..access });
+    let refusal = || proptest::option::of(refusal());
+    let operation = prop_oneof![
+        access().prop_map(|access| BypassOperation::Load { access }),
+        access().prop_map(|access| BypassOperation::Store { access }),
+        refusal().prop_map(|refusal| BypassOperation::LoadResponse { refusal }),
+        refusal().prop_map(|refusal| BypassOperation::StoreDone { refusal }),
+    ];
+    (any::<u32>(), any::<u32>(), jetty(), operation)
+        .prop_map(|(number, oldest, jetty, operation)| Bypass { number, oldest, jetty, operation })
 }
 
 /// An acknowledgement; its `sack` is empty unless it is selective.
@@ -98,14 +209,20 @@ pub fn ack() -> impl Strategy<Value = Ack> {
 }
 
 fn refusal() -> impl Strategy<Value = Refusal> {
-    prop_oneof![
-        Just(Refusal::ReceiverNotReady),
-        Just(Refusal::Access),
-        Just(Refusal::Rights),
-        Just(Refusal::NoJetty),
-        Just(Refusal::Length),
-        Just(Refusal::Operation),
-    ]
+    let all = [
+        Refusal::ReceiverNotReady,
+        Refusal::OutOfOrder,
+        Refusal::Access,
+        Refusal::Rights,
+        Refusal::NoJetty,
+        Refusal::Length,
+        Refusal::Operation,
+        Refusal::Misaligned,
+        Refusal::Resources,
+        Refusal::NoMailbox,
+        Refusal::Epoch,
+    ];
+    proptest::sample::select(all.to_vec())
 }
 
 pub fn packet() -> impl Strategy<Value = Packet> {
@@ -117,7 +234,9 @@ pub fn packet() -> impl Strategy<Value = Packet> {
     let void = (psn(), msn(), any::<bool>())
         .prop_map(|(psn, message, ack_request)| Packet::Void(Void { psn, message, ack_request }));
     prop_oneof![
-        4 => data().prop_map(Packet::Data),
+        6 => data().prop_map(Packet::Data),
+        1 => datagram().prop_map(Packet::Datagram),
+        2 => bypass().prop_map(Packet::Bypass),
         3 => ack().prop_map(Packet::Ack),
         1 => nak,
         1 => void,

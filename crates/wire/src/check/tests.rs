@@ -1,8 +1,8 @@
 use super::header_check;
 
-/// Header lengths without the check field: void, nak, ack, learned, send, write, write with
-/// immediate, selective acknowledgement, set-up.
-const LENGTHS: [usize; 9] = [28, 32, 40, 44, 52, 64, 76, 80, 124];
+/// Header lengths without the check field, of every packet that is sent: from void and close over
+/// what BTAH has behind it with and without an order extension to a PUT with one; set-up.
+const LENGTHS: [usize; 17] = [28, 32, 40, 44, 48, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 92, 124];
 
 fn header(len: usize, seed: u32) -> [u8; 124] {
     let mut state = seed;
@@ -85,6 +85,8 @@ fn version_and_header_length_are_covered() {
 fn known_values() {
     assert_eq!(super::KEY[0], 0xeb63_ae6e);
     assert_eq!(header_check(1, &[0; 28], 0), 0x2442_53cf);
+    assert_eq!(header_check(2, &[0; 28], 0), 0xcad1_ab4e);
     let counting: [u8; 64] = core::array::from_fn(|i| i as u8);
     assert_eq!(header_check(1, &counting, 1500), 0x782a_fbc5);
+    assert_eq!(header_check(2, &counting, 1500), 0xdf15_a216);
 }

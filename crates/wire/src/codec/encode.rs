@@ -1,11 +1,15 @@
 //! Packet values to bytes.
 
 use super::{
-    BITMAP_256, MAX_HEADER, PROTOCOL_VERSION, SERVICE_MODE_ROL, TRANSACTION_LEN, TRANSPORT_LEN,
-    next_header, next_layer, status, ta_opcode, tp_opcode,
+    BITMAP_256, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN, bypass, datagram,
+    next_header, next_layer, refusal, status, tp_opcode,
 };
 use crate::check::header_check;
-use crate::{Access, Ack, AckFlags, Data, Nak, Operation, Packet, Refusal, Route};
+use crate::{Ack, AckFlags, BypassOperation, Data, Nak, Operation, Packet, Route};
+
+mod transaction;
+
+pub(super) use transaction::{put_access, put_unreliable};
 
 /// A datagram's header under construction.
 pub(super) type Header = [u8; MAX_HEADER];
@@ -13,17 +17,18 @@ pub(super) type Header = [u8; MAX_HEADER];
 /// Length of a packet's headers in bytes, the check included.
 pub fn header_len(packet: &Packet) -> usize {
     match packet {
-        Packet::Data(data) => match data.operation {
-            Operation::Learned | Operation::ReadResponse => TRANSACTION_LEN,
-            Operation::Send { .. } => TRANSACTION_LEN + 8,
-            Operation::SendImmediate { .. } => TRANSACTION_LEN + 16,
-            Operation::Write { .. } | Operation::Read { .. } => TRANSACTION_LEN + 20,
-            Operation::WriteImmediate { .. } => TRANSACTION_LEN + 32,
-        },
+        Packet::Data(data) => {
+            let operation = transaction::operation_len(&data.operation);
+            TRANSACTION_LEN + transaction::order_len(data) + operation
+        }
         Packet::Ack(ack) if ack.flags.contains(AckFlags::SELECTIVE) => TRANSPORT_LEN + 52,
         Packet::Ack(_) => TRANSPORT_LEN + 12,
         Packet::Nak(_) => TRANSPORT_LEN + 4,
         Packet::Void(_) | Packet::Close(_) => TRANSPORT_LEN,
+        Packet::Datagram(datagram) => {
+            TRANSACTION_LEN + transaction::operation_len(&datagram.operation)
+        }
+        Packet::Bypass(bypass) => bypass::header_len(&bypass.operation),
     }
 }
 
@@ -32,8 +37,11 @@ pub fn header_len(packet: &Packet) -> usize {
 ///
 /// # Panics
 ///
-/// If `out` is shorter than [`MAX_HEADER`], or if `payload_len` is not zero for a packet that
-/// carries no payload: both are mistakes of the caller.
+/// If `out` is shorter than [`MAX_HEADER`]; if `payload_len` is not zero for a packet that carries
+/// no payload, or not the length of a store; if an atomic is not of 4 or 8 bytes, or a load or
+/// store not of 1 to [`BYPASS_BYTES`](crate::BYPASS_BYTES); if the operation is none that a
+/// datagram carries. A debug build also panics if a data packet has mode UNO, or a response or
+/// learned packet any order. All are mistakes of the caller.
 pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]) -> usize {
     let out: &mut Header = out.first_chunk_mut().expect("room for MAX_HEADER bytes");
     assert!(payload_len == 0 || carries_payload(packet), "payload behind a packet without any");
@@ -48,6 +56,8 @@ pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]
         Packet::Close(close) => {
             put_transport(route, bare(tp_opcode::CLOSE), [0, flag(close.answer, 24)], out);
         }
+        Packet::Datagram(datagram) => datagram::put_datagram(route, datagram, out),
+        Packet::Bypass(bypass) => bypass::put_bypass(route, bypass, payload_len, out),
     }
     let len = header_len(packet);
     seal(PROTOCOL_VERSION, len, payload_len, out);
@@ -57,8 +67,22 @@ pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]
 /// True if payload may follow the headers of `packet`.
 pub(super) fn carries_payload(packet: &Packet) -> bool {
     match packet {
-        Packet::Data(data) => !matches!(data.operation, Operation::Read { .. }),
-        _ => false,
+        Packet::Data(data) => matches!(
+            data.operation,
+            Operation::Learned
+                | Operation::Write { .. }
+                | Operation::ReadResponse
+                | Operation::Send { .. }
+                | Operation::Put(_)
+                | Operation::WriteImmediate { .. }
+                | Operation::SendImmediate { .. }
+        ),
+        Packet::Datagram(_) => true,
+        Packet::Bypass(bypass) => matches!(
+            bypass.operation,
+            BypassOperation::Store { .. } | BypassOperation::LoadResponse { refusal: None }
+        ),
+        Packet::Ack(_) | Packet::Nak(_) | Packet::Void(_) | Packet::Close(_) => false,
     }
 }
 
@@ -73,7 +97,7 @@ pub(super) fn put(out: &mut Header, index: usize, word: u32) {
     out[4 * index..4 * index + 4].copy_from_slice(&word.to_be_bytes());
 }
 
-fn flag(set: bool, bit: u32) -> u32 {
+pub(super) fn flag(set: bool, bit: u32) -> u32 {
     u32::from(set) << bit
 }
 
@@ -82,14 +106,26 @@ fn bare(opcode: u32) -> u32 {
     opcode << 24 | next_header::NOTHING << 16
 }
 
-/// NTH and RTPH. `opcode` holds RTPH bytes 0–1 in its upper half; `sequence` is RTPH bytes 8–15.
+/// NTH (§5.2.2).
 #[inline(always)]
-fn put_transport(route: &Route, opcode: u32, sequence: [u32; 2], out: &mut Header) {
+pub(super) fn put_network(route: &Route, next_layer: u32, out: &mut Header) {
     put(out, 1, route.source.value());
     put(out, 2, route.destination.value() << 8);
-    put(out, 3, u32::from(route.path) << 16 | next_layer::RTPH << 9);
+    put(out, 3, u32::from(route.path) << 16 | next_layer << 9);
+}
+
+/// The first half of RTPH or UTPH. `opcode` holds its bytes 0–1 in the upper half.
+#[inline(always)]
+pub(super) fn put_channel(route: &Route, opcode: u32, out: &mut Header) {
     put(out, 4, opcode | route.source_tpn.value() >> 8);
     put(out, 5, route.source_tpn.value() << 24 | route.destination_tpn.value());
+}
+
+/// NTH and RTPH (§6.2.1). `opcode` as in [`put_channel`]; `sequence` is RTPH bytes 8–15.
+#[inline(always)]
+fn put_transport(route: &Route, opcode: u32, sequence: [u32; 2], out: &mut Header) {
+    put_network(route, next_layer::RTPH, out);
+    put_channel(route, opcode, out);
     put(out, 6, sequence[0]);
     put(out, 7, sequence[1]);
 }
@@ -98,86 +134,10 @@ fn put_data(route: &Route, data: &Data, out: &mut Header) {
     let opcode = flag(data.last, 31) | tp_opcode::DATA << 24 | next_header::TRANSACTION << 16;
     let sequence = [flag(data.ack_request, 31) | data.psn.value(), data.message.value()];
     put_transport(route, opcode, sequence, out);
-    put(out, 10, data.jetty.value() << 8 | u32::from(data.slot));
-    put(out, 11, data.index);
-    match data.operation {
-        Operation::ReadResponse => put_response(data, out),
-        Operation::Learned => put_request(data, Request::LEARNED, out),
-        Operation::Write { access } => {
-            put_request(data, Request::WRITE, out);
-            put_access(&access, out);
-        }
-        Operation::Read { access } => {
-            put_request(data, Request::READ, out);
-            put_access(&access, out);
-        }
-        Operation::WriteImmediate { access, target, immediate } => {
-            put_request(data, Request::WRITE_IMMEDIATE, out);
-            put_access(&access, out);
-            put(out, 17, target.value());
-            put_long(out, 18, immediate);
-        }
-        Operation::Send { target, length } => {
-            put_request(data, Request::SEND, out);
-            put(out, 12, target.value());
-            put(out, 13, length);
-        }
-        Operation::SendImmediate { target, length, immediate } => {
-            put_request(data, Request::SEND_IMMEDIATE, out);
-            put(out, 12, target.value());
-            put(out, 13, length);
-            put_long(out, 14, immediate);
-        }
-    }
+    transaction::put_data(data, out);
 }
 
-/// What BTAH says about the headers that follow it.
-struct Request {
-    opcode: u32,
-    /// TV_EN: MAETAH and TVETAH follow.
-    access: bool,
-    /// MT_EN: MTETAH follows.
-    target: bool,
-    /// L: nothing follows.
-    learned: bool,
-}
-
-impl Request {
-    const LEARNED: Request = Request::new(ta_opcode::WRITE, false, false);
-    const WRITE: Request = Request::new(ta_opcode::WRITE, true, false);
-    const READ: Request = Request::new(ta_opcode::READ, true, false);
-    const WRITE_IMMEDIATE: Request = Request::new(ta_opcode::WRITE_IMMEDIATE, true, true);
-    const SEND: Request = Request::new(ta_opcode::SEND, false, true);
-    const SEND_IMMEDIATE: Request = Request::new(ta_opcode::SEND_IMMEDIATE, false, true);
-
-    const fn new(opcode: u32, access: bool, target: bool) -> Self {
-        Request { opcode, access, target, learned: !access && !target }
-    }
-}
-
-/// BTAH bytes 0–7 (§7.2.1).
-fn put_request(data: &Data, request: Request, out: &mut Header) {
-    let environment = 0b01 << 20;
-    let kind = request.opcode << 24 | environment | flag(request.access, 19);
-    put(out, 8, kind | u32::from(data.transaction));
-    let ordering = flag(request.target, 27) | flag(data.retry, 25);
-    put(out, 9, ordering | flag(request.learned, 18) | SERVICE_MODE_ROL << 16);
-}
-
-/// ATAH bytes 0–7 (§7.2.2). The Retry bit is ours: BTAH's is where ATAH has the status.
-fn put_response(data: &Data, out: &mut Header) {
-    put(out, 8, ta_opcode::READ_RESPONSE << 24 | u32::from(data.transaction));
-    put(out, 9, flag(data.retry, 19) | SERVICE_MODE_ROL << 16);
-}
-
-/// MAETAH (§7.2.3) and TVETAH (§7.2.5).
-fn put_access(access: &Access, out: &mut Header) {
-    put_long(out, 12, access.address);
-    put(out, 14, access.token_id.value());
-    put(out, 15, access.length);
-    put(out, 16, access.token_value);
-}
-
+#[inline(always)]
 pub(super) fn put_long(out: &mut Header, index: usize, value: u64) {
     put(out, index, (value >> 32) as u32);
     put(out, index + 1, value as u32);
@@ -205,15 +165,7 @@ fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
 }
 
 fn put_nak(route: &Route, nak: &Nak, out: &mut Header) {
-    let (status, info) = match nak.reason {
-        Refusal::ReceiverNotReady => (status::NOT_READY, 0),
-        Refusal::Access => (status::TARGET_ERROR, 1),
-        Refusal::Rights => (status::TARGET_ERROR, 2),
-        Refusal::NoJetty => (status::TARGET_ERROR, 3),
-        Refusal::Length => (status::TARGET_ERROR, 4),
-        Refusal::Operation => (status::TARGET_ERROR, 5),
-    };
-    let sequence = [nak.psn.value(), status << 29 | info << 24 | nak.message.value()];
+    let sequence = [nak.psn.value(), refusal::code(nak.reason) << 24 | nak.message.value()];
     put_transport(route, bare(tp_opcode::NAK), sequence, out);
     put(out, 8, u32::from(nak.retry_after_us) << 16);
 }

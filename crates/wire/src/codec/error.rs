@@ -12,9 +12,9 @@ pub enum DecodeError {
         /// Bytes there are.
         available: usize,
     },
-    /// Bytes follow a packet that carries no payload.
+    /// More bytes follow the headers than the packet can have payload; most have none.
     TooLong {
-        /// How many.
+        /// How many more.
         extra: usize,
     },
     /// The header check is wrong: damaged on the way, of another protocol version, or not ours.
@@ -43,15 +43,11 @@ pub enum DecodeError {
 /// What UB defines and this version does not offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// UTPH: unreliable transport.
-    UnreliableTransport,
-    /// Transport bypass for loads and stores.
-    Bypass,
-    /// UPIH, EIDH or CIPH after RTPH.
+    /// UPIH, EIDH or CIPH after RTPH or UTPH.
     TransportExtension(u8),
     /// TPACK or TPSACK without CETPH, or a congestion notification.
     TpOpcode(u8),
-    /// An operation: atomics, notify, byte enables, management and the like.
+    /// An operation: notify, byte enables, prefetch, writeback, management.
     TaOpcode(u8),
 }
 
@@ -62,7 +58,7 @@ impl fmt::Display for DecodeError {
                 write!(f, "{available} bytes where the headers need {needed}")
             }
             DecodeError::TooLong { extra } => {
-                write!(f, "{extra} bytes after a packet that carries none")
+                write!(f, "{extra} bytes more than the packet can carry")
             }
             DecodeError::BadCheck => write!(f, "wrong header check"),
             DecodeError::UnsupportedVersion(version) => {
@@ -83,9 +79,9 @@ impl fmt::Display for DecodeError {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unsupported::UnreliableTransport => write!(f, "unreliable transport (UTPH)"),
-            Unsupported::Bypass => write!(f, "transport bypass"),
-            Unsupported::TransportExtension(code) => write!(f, "RTPH next header {code:#x}"),
+            Unsupported::TransportExtension(code) => {
+                write!(f, "next header {code:#x} after the transport's")
+            }
             Unsupported::TpOpcode(code) => write!(f, "TPOpcode {code:#04x}"),
             Unsupported::TaOpcode(code) => write!(f, "TAOpcode {code:#04x}"),
         }

@@ -13,6 +13,14 @@ fn encoded(route: &Route, packet: &Packet, payload_len: usize) -> Vec<u8> {
     out[..len].to_vec()
 }
 
+/// The packet that is all of `bytes`.
+fn packet_in(bytes: &[u8]) -> Packet {
+    match decode(bytes, bytes.len()) {
+        Ok(Decoded::Packet { packet, header_len, .. }) if header_len == bytes.len() => packet,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// What `header` becomes when somebody who knows the check changes it.
 fn resealed(mut header: Vec<u8>, payload_len: usize) -> Vec<u8> {
     let check = crate::check::header_check(PROTOCOL_VERSION, &header[4..], payload_len);
@@ -31,8 +39,13 @@ fn sample_data(operation: Operation) -> Data {
         ack_request: true,
         retry: false,
         last: true,
+        order: Order::NONE,
         operation,
     }
+}
+
+fn sample_target() -> Target {
+    Target { jetty: JettyId::new(0x42), token_value: 0x00c0_ffee, hint: 5 }
 }
 
 fn sample_access() -> Access {
@@ -59,8 +72,24 @@ fn sample_ack(flags: AckFlags) -> Ack {
     }
 }
 
+/// The length nearest to `wanted` that the payload of `packet` may have.
 fn payload_for(packet: &Packet, wanted: usize) -> usize {
-    if super::encode::carries_payload(packet) { wanted } else { 0 }
+    match packet {
+        Packet::Bypass(Bypass { operation: BypassOperation::Store { access }, .. }) => {
+            access.length as usize
+        }
+        _ if !super::encode::carries_payload(packet) => 0,
+        Packet::Bypass(_) => wanted.min(BYPASS_BYTES as usize),
+        _ => wanted,
+    }
+}
+
+/// The channel that sent a load, a store or its answer is not on the wire.
+fn told(route: Route, packet: &Packet) -> Route {
+    match packet {
+        Packet::Bypass(_) => Route { source_tpn: Tpn::new(0), ..route },
+        _ => route,
+    }
 }
 
 proptest! {
@@ -74,6 +103,7 @@ proptest! {
         let bytes = encoded(&route, &packet, payload_len);
         prop_assert_eq!(bytes.len(), header_len(&packet));
         prop_assert!(bytes.len().is_multiple_of(4) && bytes.len() <= MAX_HEADER);
+        let route = told(route, &packet);
         let expected = Ok(Decoded::Packet { route, packet, header_len: bytes.len() });
         prop_assert_eq!(decode(&bytes, bytes.len() + payload_len), expected);
         // Payload bytes behind the headers make no difference.
@@ -119,16 +149,33 @@ proptest! {
         bits in proptest::collection::vec(any::<u16>(), 1..4),
         cut in 0usize..8,
     ) {
-        let bytes = encoded(&Route::default(), &packet, 0);
+        let payload_len = payload_for(&packet, 0);
+        let bytes = encoded(&Route::default(), &packet, payload_len);
         let mut damaged = bytes.clone();
         for bit in bits {
             let bit = usize::from(bit) % (8 * bytes.len());
             damaged[bit / 8] ^= 1 << (bit % 8);
         }
         damaged.truncate(bytes.len() - cut);
-        let answer = decode(&damaged, damaged.len());
+        let answer = decode(&damaged, damaged.len() + payload_len);
         prop_assert!(answer.is_err() || damaged == bytes);
-        demand_sound(&damaged, damaged.len());
+        demand_sound(&damaged, damaged.len() + payload_len);
+    }
+
+    #[test]
+    fn every_prefix_is_too_short(packet in strategies::packet(), payload in 0usize..100) {
+        let payload_len = payload_for(&packet, payload);
+        let bytes = encoded(&Route::default(), &packet, payload_len);
+        for len in 0..bytes.len() {
+            for answer in [decode(&bytes[..len], bytes.len() + payload_len), decode(&bytes, len)] {
+                let short = matches!(
+                    answer,
+                    Err(DecodeError::TooShort { needed, available })
+                        if available == len && needed > len && needed <= MAX_HEADER
+                );
+                prop_assert!(short, "{:?} of {} bytes", answer, len);
+            }
+        }
     }
 }
 
@@ -186,15 +233,50 @@ fn d4_f_bit_is_not_a_congestion_mark() {
 
 #[test]
 fn d5_a_response_is_parsed_as_a_response() {
-    let response = Packet::Data(Data { retry: true, ..sample_data(Operation::ReadResponse) });
-    let bytes = encoded(&Route::default(), &response, 512);
-    assert_eq!(bytes.len(), 48, "no MTETAH behind ATAH");
-    assert_eq!(bytes[36], 0, "ATAH byte 4 is the status, and OK is zero");
-    let mut failed = bytes.clone();
-    failed[36] = 3 << 5;
-    let failed = resealed(failed, 512);
-    let error = DecodeError::BadField { field: "ATAH RSPST", value: 3 << 5 };
-    assert_eq!(decode(&failed, 48 + 512), Err(error));
+    let value = 17;
+    let operations =
+        [(Operation::ReadResponse, 48, 512), (Operation::AtomicResponse { value }, 56, 0)];
+    for (operation, len, payload_len) in operations {
+        let response = Packet::Data(Data { retry: true, ..sample_data(operation) });
+        let bytes = encoded(&Route::default(), &response, payload_len);
+        assert_eq!(bytes.len(), len, "neither MTETAH nor an order extension behind ATAH");
+        assert_eq!(bytes[36], 0, "ATAH byte 4 is the status, and OK is zero");
+        assert_eq!(bytes[37], 0x0a, "X of BTAH is Retry of ATAH");
+        let mut failed = bytes.clone();
+        failed[36] = 3 << 5;
+        let failed = resealed(failed, payload_len);
+        let error = DecodeError::BadField { field: "ATAH RSPST", value: 3 << 5 };
+        assert_eq!(decode(&failed, len + payload_len), Err(error));
+    }
+    // Every status, the bits of which are those of ODR and MT_EN in BTAH, is told as a status.
+    for (status, refusal) in [
+        (0, None),
+        (0x20, Some(Refusal::ReceiverNotReady)),
+        (0x21, Some(Refusal::OutOfOrder)),
+        (0x61, Some(Refusal::Access)),
+        (0x66, Some(Refusal::Misaligned)),
+        (0x67, Some(Refusal::Resources)),
+        (0x68, Some(Refusal::NoMailbox)),
+        (0x69, Some(Refusal::Epoch)),
+    ] {
+        let done = sample_data(Operation::Done { refusal, retry_after_us: 9 });
+        let bytes = encoded(&Route::default(), &Packet::Data(done), 0);
+        assert_eq!(bytes[36], status);
+        assert_eq!(packet_in(&bytes), Packet::Data(done));
+    }
+}
+
+#[test]
+fn d6_swap_and_compare_are_64_bits_and_apart_from_the_token() {
+    let access = Access { length: 8, token_value: 0x0bad_cafe, ..sample_access() };
+    let (operand, compare) = (0x8000_0000_0000_0001, 0x7fff_ffff_ffff_fffe);
+    let operator = AtomicOperator::CompareSwap;
+    let swap = sample_data(Operation::Atomic { access, operator, operand, compare });
+    let bytes = encoded(&Route::default(), &Packet::Data(swap), 0);
+    assert_eq!(bytes[64..68], [0x0b, 0xad, 0xca, 0xfe]);
+    assert_eq!(bytes[68..76], operand.to_be_bytes());
+    assert_eq!(bytes[76..84], compare.to_be_bytes());
+    assert_eq!(packet_in(&bytes), Packet::Data(swap));
 }
 
 #[test]
@@ -215,6 +297,30 @@ fn d20_a_selective_acknowledgement_carries_its_bitmap() {
 }
 
 #[test]
+fn d21_an_atomic_response_carries_its_value() {
+    let value = 0xfedc_ba98_7654_3210;
+    let response = sample_data(Operation::AtomicResponse { value });
+    let bytes = encoded(&Route::default(), &Packet::Data(response), 0);
+    assert_eq!(bytes.len(), 56);
+    assert_eq!(bytes[48..56], [0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10]);
+    assert_eq!(packet_in(&bytes), Packet::Data(response));
+}
+
+#[test]
+fn d27_a_load_or_store_carries_address_length_and_token() {
+    let access = Access { length: 64, ..sample_access() };
+    for operation in [BypassOperation::Load { access }, BypassOperation::Store { access }] {
+        let bypass = Bypass { number: 1, oldest: 1, jetty: JettyId::new(2), operation };
+        let packet = Packet::Bypass(bypass);
+        let bytes = encoded(&Route::default(), &packet, payload_for(&packet, 0));
+        assert_eq!(bytes.len(), 56);
+        assert_eq!(bytes[36..44], 0x7f00_1234_5000_u64.to_be_bytes());
+        assert_eq!(bytes[44..52], [0, 0x0a, 0xbc, 0xde, 0, 0, 0, 64]);
+        assert_eq!(bytes[52..56], [0, 0, 0xac, 0xfe]);
+    }
+}
+
+#[test]
 fn d28_payload_length_is_exact() {
     for payload_len in [0, 1, 5, 6, 7, 59, 60, 64] {
         let packet = Packet::Data(sample_data(Operation::Learned));
@@ -231,17 +337,48 @@ fn d28_payload_length_is_exact() {
 
 #[test]
 fn header_lengths_are_as_documented() {
-    let (access, target, immediate) = (sample_access(), JettyId::new(9), 5);
-    let length = 100;
+    let (access, target, immediate) = (sample_access(), sample_target(), 5);
+    let (length, mailbox, sequence) = (100, 1, 2);
     let of = |operation| header_len(&Packet::Data(sample_data(operation)));
+    let atomic = |operator| {
+        of(Operation::Atomic {
+            access: Access { length: 8, ..access },
+            operator,
+            operand: 1,
+            compare: 0,
+        })
+    };
     assert_eq!(of(Operation::Learned), 48);
     assert_eq!(of(Operation::ReadResponse), 48);
-    assert_eq!(of(Operation::Send { target, length }), 56);
-    assert_eq!(of(Operation::SendImmediate { target, length, immediate }), 64);
+    assert_eq!(of(Operation::Abandon), 48);
+    assert_eq!(of(Operation::Done { refusal: None, retry_after_us: 0 }), 52);
+    assert_eq!(of(Operation::AtomicResponse { value: 0 }), 56);
+    assert_eq!(of(Operation::Send { target, length }), 60);
+    assert_eq!(of(Operation::AbandonPut { mailbox, sequence }), 60);
+    assert_eq!(of(Operation::SendImmediate { target, length, immediate }), 68);
     assert_eq!(of(Operation::Write { access }), 68);
     assert_eq!(of(Operation::Read { access }), 68);
-    assert_eq!(of(Operation::WriteImmediate { access, target, immediate }), 80);
+    assert_eq!(atomic(AtomicOperator::Swap), 76);
+    assert_eq!(of(Operation::Get(Get::default())), 80);
+    assert_eq!(atomic(AtomicOperator::CompareSwap), 84);
+    assert_eq!(of(Operation::WriteImmediate { access, target, immediate }), 84);
+    assert_eq!(of(Operation::Put(Put::default())), 88);
     assert_eq!(of(Operation::Write { access }) - of(Operation::Learned), 20);
+}
+
+#[test]
+fn only_what_asks_for_order_by_an_end_or_for_completion_in_order_has_an_extension() {
+    let access = sample_access();
+    for mode in [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol] {
+        for tag in [Tag::No, Tag::Ro, Tag::So] {
+            for in_order in [false, true] {
+                let order = Order { mode, tag, in_order, ..Order::NONE };
+                let data = Data { order, ..sample_data(Operation::Write { access }) };
+                let extension = if in_order || mode != ServiceMode::Rol { 4 } else { 0 };
+                assert_eq!(header_len(&Packet::Data(data)), 68 + extension);
+            }
+        }
+    }
 }
 
 #[test]
@@ -255,4 +392,36 @@ fn too_small_a_buffer_is_a_callers_bug() {
 fn payload_behind_a_read_is_a_callers_bug() {
     let read = Packet::Data(sample_data(Operation::Read { access: sample_access() }));
     encode(&Route::default(), &read, 1, &mut [0; MAX_HEADER]);
+}
+
+#[test]
+#[should_panic(expected = "payload behind a packet without any")]
+fn payload_behind_a_refused_load_is_a_callers_bug() {
+    let operation = BypassOperation::LoadResponse { refusal: Some(Refusal::Access) };
+    let bypass = Bypass { number: 0, oldest: 0, jetty: JettyId::new(0), operation };
+    encode(&Route::default(), &Packet::Bypass(bypass), 1, &mut [0; MAX_HEADER]);
+}
+
+#[test]
+#[should_panic(expected = "a load or store of a wrong length")]
+fn a_store_of_another_length_than_its_payloads_is_a_callers_bug() {
+    let operation = BypassOperation::Store { access: Access { length: 8, ..sample_access() } };
+    let bypass = Bypass { number: 0, oldest: 0, jetty: JettyId::new(0), operation };
+    encode(&Route::default(), &Packet::Bypass(bypass), 7, &mut [0; MAX_HEADER]);
+}
+
+#[test]
+#[should_panic(expected = "neither 4 nor 8 bytes")]
+fn an_atomic_on_a_long_word_is_a_callers_bug() {
+    let (access, operator) = (sample_access(), AtomicOperator::Add);
+    let add = sample_data(Operation::Atomic { access, operator, operand: 1, compare: 0 });
+    encode(&Route::default(), &Packet::Data(add), 0, &mut [0; MAX_HEADER]);
+}
+
+#[test]
+#[should_panic(expected = "an operation that no datagram carries")]
+fn a_read_in_a_datagram_is_a_callers_bug() {
+    let operation = Operation::Read { access: sample_access() };
+    let datagram = Datagram { jetty: JettyId::new(1), transaction: 2, operation };
+    encode(&Route::default(), &Packet::Datagram(datagram), 0, &mut [0; MAX_HEADER]);
 }

@@ -38,8 +38,7 @@ fn every_cut_is_too_short() {
 #[test]
 fn next_layers() {
     let bytes = learned();
-    assert_eq!(with(&bytes, 14, 0b011 << 1), unsupported(Unsupported::UnreliableTransport));
-    assert_eq!(with(&bytes, 14, 0b001 << 1), unsupported(Unsupported::Bypass));
+    assert_eq!(with(&bytes, 14, 0b001 << 1), Err(DecodeError::UnknownTaOpcode(0x81)));
     assert_eq!(with(&bytes, 14, 0), Err(DecodeError::UnknownNextLayer(0)));
     assert_eq!(with(&bytes, 14, 0b100 << 1), Err(DecodeError::UnknownNextLayer(4)));
     assert_eq!(with(&bytes, 4, 0x40), bad("RT", 1));
@@ -53,7 +52,7 @@ fn transport_headers() {
     assert_eq!(with(&bytes, 17, 0x01), unsupported(Unsupported::TransportExtension(1)));
     assert_eq!(with(&bytes, 17, 0x03), unsupported(Unsupported::TransportExtension(3)));
     assert_eq!(with(&bytes, 17, 0x0f), bad("RTPH NLP", 15));
-    assert_eq!(with(&bytes, 16, 0x00), unsupported(Unsupported::UnreliableTransport));
+    assert_eq!(with(&bytes, 16, 0x00), bad("TPOpcode", 0));
     assert_eq!(with(&bytes, 16, 0x05), unsupported(Unsupported::TpOpcode(5)));
     assert_eq!(with(&bytes, 16, 0x08), unsupported(Unsupported::TpOpcode(8)));
     assert_eq!(with(&bytes, 16, 0x7f), Err(DecodeError::UnknownTpOpcode(0x7f)));
@@ -62,10 +61,13 @@ fn transport_headers() {
 #[test]
 fn transaction_headers() {
     let bytes = learned();
-    for opcode in [0x05, 0x07, 0x0f, 0x10, 0x11, 0x13, 0x14, 0x15, 0x17, 0x18, 0x40, 0x43] {
+    for opcode in [0x05, 0x10, 0x14, 0x15, 0x17, 0x18] {
         assert_eq!(with(&bytes, 32, opcode), unsupported(Unsupported::TaOpcode(opcode)));
     }
-    for opcode in [0x02, 0x16, 0x19, 0x44, 0xff] {
+    for opcode in [0x40, 0x41, 0x42, 0x43] {
+        assert_eq!(with(&bytes, 32, opcode), bad("TAOpcode", u32::from(opcode)));
+    }
+    for opcode in [0x02, 0x16, 0x19, 0x1f, 0x24, 0x44, 0xff] {
         assert_eq!(with(&bytes, 32, opcode), Err(DecodeError::UnknownTaOpcode(opcode)));
     }
     assert_eq!(with(&bytes, 33, 0x50), Err(DecodeError::UnsupportedVersion(1)));
@@ -74,10 +76,144 @@ fn transaction_headers() {
     assert_eq!(with(&bytes, 36, 0x08), bad("MT_EN", 1));
     assert_eq!(with(&bytes, 36, 0x20), bad("ODR", 2));
     assert_eq!(with(&bytes, 37, 0x04), bad("service mode", 0));
-    let send = Operation::Send { target: JettyId::new(1), length: 1 };
+    let send = Operation::Send { target: sample_target(), length: 1 };
     let send = encoded(&Route::default(), &Packet::Data(sample_data(send)), 0);
     assert_eq!(with(&send, 37, 0x06), bad("L", 1));
     assert_eq!(with(&send, 36, 0x00), bad("MT_EN", 0));
+    assert_eq!(with(&send, 33, 0x10), bad("TV_EN", 0));
+}
+
+#[test]
+fn orders() {
+    let order = Order { mode: ServiceMode::Rot, tag: Tag::So, sequence: 9, ..Order::NONE };
+    let read = Operation::Read { access: sample_access() };
+    let ordered = Packet::Data(Data { order, ..sample_data(read) });
+    let ordered = encoded(&Route::default(), &ordered, 0);
+    assert_eq!(with(&ordered, 36, 0x30), bad("ODR", 3));
+    assert_eq!(with(&ordered, 36, 0x70), bad("ODR", 7));
+    assert_eq!(with(&ordered, 37, 0x0b), bad("service mode", 3));
+    // X where nothing needs it, and no X where something does.
+    assert_eq!(with(&ordered, 37, 0x0a), bad("X", 1));
+    let plain = encoded(&Route::default(), &Packet::Data(sample_data(read)), 0);
+    assert_eq!(with(&plain, 37, 0x00), bad("X", 0));
+    assert_eq!(with(&plain, 37, 0x01), bad("X", 0));
+    assert_eq!(with(&plain, 37, 0x03), bad("service mode", 3));
+    assert_eq!(with(&plain, 36, 0x40), bad("X", 0));
+    // A continued message asks for nothing, in whatever way.
+    let bytes = learned();
+    for odr in 1..8 {
+        assert_eq!(with(&bytes, 36, odr << 4), bad("ODR", u32::from(odr)));
+    }
+    assert_eq!(with(&bytes, 37, 0x05), bad("service mode", 1));
+    let mut longer = bytes;
+    longer.extend([0; 4]);
+    assert_eq!(with(&longer, 37, 0x0e), bad("X", 1));
+    let response = Packet::Data(sample_data(Operation::AtomicResponse { value: 1 }));
+    let response = encoded(&Route::default(), &response, 0);
+    assert_eq!(with(&response, 37, 0x01), bad("service mode", 1));
+}
+
+#[test]
+fn what_is_not_asked_for_is_not_read() {
+    let order = Order { mode: ServiceMode::Roi, ..Order::NONE };
+    let read = Operation::Read { access: sample_access() };
+    let ordered = Packet::Data(Data { order, ..sample_data(read) });
+    let bytes = encoded(&Route::default(), &ordered, 0);
+    let expected = Decoded::Packet { route: Route::default(), packet: ordered, header_len: 72 };
+    for at in [38, 39, 48, 49, 51] {
+        assert_eq!(with(&bytes, at, 0xff), Ok(expected), "byte {at}");
+    }
+}
+
+#[test]
+fn atomics() {
+    let access = Access { length: 8, ..sample_access() };
+    let (operator, operand, compare) = (AtomicOperator::Load, 0, 0);
+    let load = Packet::Data(sample_data(Operation::Atomic { access, operator, operand, compare }));
+    let bytes = encoded(&Route::default(), &load, 0);
+    for length in [0, 1, 2, 3, 5, 7, 9, 16] {
+        assert_eq!(with(&bytes, 63, length), bad("MAETAH length", u32::from(length)));
+    }
+    assert_eq!(with(&bytes, 62, 1), bad("MAETAH length", 0x108));
+    assert_eq!(with(&bytes, 33, 0x10), bad("TV_EN", 0));
+    assert_eq!(with(&bytes, 36, 0x08), bad("MT_EN", 1));
+    let expected = Decoded::Packet { route: Route::default(), packet: load, header_len: 76 };
+    assert_eq!(with(&bytes, 68, 0xff), Ok(expected), "a load has no operand");
+}
+
+#[test]
+fn mailboxes() {
+    let put = Packet::Data(sample_data(Operation::Put(Put::default())));
+    let bytes = encoded(&Route::default(), &put, 0);
+    let expected = Decoded::Packet { route: Route::default(), packet: put, header_len: 88 };
+    for at in [80, 83, 85, 87] {
+        assert_eq!(with(&bytes, at, 0xfe), Ok(expected), "no epoch is named: byte {at}");
+    }
+    assert_eq!(with(&bytes, 33, 0x18), bad("TV_EN", 1));
+    assert_eq!(with(&bytes, 36, 0x08), bad("MT_EN", 1));
+    assert_eq!(with(&bytes, 37, 0x06), bad("L", 1));
+}
+
+#[test]
+fn datagrams() {
+    let operation = Operation::Write { access: sample_access() };
+    let datagram = Datagram { jetty: JettyId::new(3), transaction: 4, operation };
+    let bytes = encoded(&Route::default(), &Packet::Datagram(datagram), 0);
+    assert_eq!(with(&bytes, 16, 0x01), bad("TPOpcode", 1));
+    assert_eq!(with(&bytes, 16, 0x80), bad("TPOpcode b7", 1));
+    assert_eq!(with(&bytes, 17, 0x40), Err(DecodeError::UnsupportedVersion(1)));
+    assert_eq!(with(&bytes, 17, 0x10), bad("Padding", 1));
+    assert_eq!(with(&bytes, 17, 0x01), unsupported(Unsupported::TransportExtension(1)));
+    assert_eq!(with(&bytes, 17, 0x0f), bad("UTPH NLP", 15));
+    for opcode in [0x06, 0x07, 0x0f, 0x11, 0x12, 0x13, 0x20, 0x21, 0x22, 0x23, 0x40] {
+        assert_eq!(with(&bytes, 32, opcode), bad("TAOpcode", u32::from(opcode)));
+    }
+    assert_eq!(with(&bytes, 32, 0x05), unsupported(Unsupported::TaOpcode(5)));
+    assert_eq!(with(&bytes, 32, 0x02), Err(DecodeError::UnknownTaOpcode(2)));
+    assert_eq!(with(&bytes, 36, 0x10), bad("ODR", 1));
+    for mode in [0, 1, 2] {
+        assert_eq!(with(&bytes, 37, mode), bad("service mode", u32::from(mode)));
+    }
+    assert_eq!(with(&bytes, 37, 0x0b), bad("X", 1));
+    // Neither with TV_EN nor without is a datagram a continued message.
+    assert_eq!(with(&bytes, 37, 0x07), bad("L", 1));
+    let mut continued = bytes.clone();
+    continued[33] = 0x10;
+    assert_eq!(with(&continued, 37, 0x07), bad("L", 1));
+}
+
+#[test]
+fn loads_and_stores() {
+    let access = Access { length: 16, ..sample_access() };
+    let bypass = |operation| {
+        let packet = Bypass { number: 1, oldest: 1, jetty: JettyId::new(2), operation };
+        Packet::Bypass(packet)
+    };
+    let load = encoded(&Route::default(), &bypass(BypassOperation::Load { access }), 0);
+    for length in [0, 65, 255] {
+        assert_eq!(with(&load, 51, length), bad("MAETAH length", u32::from(length)));
+    }
+    assert_eq!(with(&load, 17, 0x10), bad("TV_EN", 0));
+    assert_eq!(with(&load, 17, 0x1c), bad("Poison", 1));
+    assert_eq!(with(&load, 17, 0x58), Err(DecodeError::UnsupportedVersion(1)));
+    assert_eq!(with(&load, 16, 0x06), bad("TAOpcode", 6));
+    assert_eq!(with(&load, 16, 0x44), Err(DecodeError::UnknownTaOpcode(0x44)));
+    let payload_behind = |bytes: &[u8], payload_len| {
+        decode(&resealed(bytes.to_vec(), payload_len), bytes.len() + payload_len)
+    };
+    assert_eq!(payload_behind(&load, 1), Err(DecodeError::TooLong { extra: 1 }));
+    let store = encoded(&Route::default(), &bypass(BypassOperation::Store { access }), 16);
+    assert_eq!(payload_behind(&store, 15), bad("MAETAH length", 16));
+    assert_eq!(payload_behind(&store, 17), Err(DecodeError::TooLong { extra: 1 }));
+    let answer = BypassOperation::LoadResponse { refusal: None };
+    let answer = encoded(&Route::default(), &bypass(answer), 64);
+    assert!(payload_behind(&answer, 64).is_ok());
+    assert_eq!(payload_behind(&answer, 65), Err(DecodeError::TooLong { extra: 1 }));
+    let done = BypassOperation::StoreDone { refusal: None };
+    let done = encoded(&Route::default(), &bypass(done), 0);
+    assert_eq!(with(&done, 20, 3 << 5 | 10), bad("RSPINFO", 10));
+    assert_eq!(with(&done, 20, 5 << 5), bad("RSPST", 5));
+    assert_eq!(payload_behind(&done, 4), Err(DecodeError::TooLong { extra: 4 }));
 }
 
 #[test]
@@ -116,8 +252,8 @@ fn refusals_of_refusals() {
     let reason = Refusal::Access;
     let nak = Nak { psn: Psn::new(1), message: Msn::new(1), reason, retry_after_us: 0 };
     let bytes = encoded(&Route::default(), &Packet::Nak(nak), 0);
-    assert_eq!(with(&bytes, 28, 3 << 5 | 6), bad("RSPINFO", 6));
-    assert_eq!(with(&bytes, 28, 1 << 5 | 1), bad("RSPINFO", 1));
+    assert_eq!(with(&bytes, 28, 3 << 5 | 10), bad("RSPINFO", 10));
+    assert_eq!(with(&bytes, 28, 1 << 5 | 2), bad("RSPINFO", 2));
     assert_eq!(with(&bytes, 28, 0), bad("RSPST", 0));
 }
 

@@ -33,34 +33,126 @@ fn data(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vec
     packet(file, Packet::Data(sample_data(operation)), payload)
 }
 
+/// The files of the vectors, by name.
+macro_rules! file {
+    ($name:literal) => {
+        include_str!(concat!("../../../vectors/", $name, ".hex"))
+    };
+}
+
+const IMMEDIATE: u64 = 0x0123_4567_89ab_cdef;
+
 fn data_vectors() -> [Vector; 7] {
-    let (access, target) = (sample_access(), JettyId::new(0x0_0042));
-    let immediate = 0x0123_4567_89ab_cdef;
+    let (access, target, immediate) = (sample_access(), sample_target(), IMMEDIATE);
     let learned = Data { index: 3, retry: true, last: false, ..sample_data(Operation::Learned) };
     [
-        data(include_str!("../../../vectors/write.hex"), Operation::Write { access }, b"data"),
+        data(file!("write"), Operation::Write { access }, b"data"),
         data(
-            include_str!("../../../vectors/write_immediate.hex"),
+            file!("write_immediate"),
             Operation::WriteImmediate { access, target, immediate },
             b"data",
         ),
+        data(file!("send"), Operation::Send { target, length: 5 }, b"hello"),
         data(
-            include_str!("../../../vectors/send.hex"),
-            Operation::Send { target, length: 5 },
-            b"hello",
-        ),
-        data(
-            include_str!("../../../vectors/send_immediate.hex"),
+            file!("send_immediate"),
             Operation::SendImmediate { target, length: 0, immediate },
             b"",
         ),
-        packet(include_str!("../../../vectors/learned.hex"), Packet::Data(learned), b"more"),
-        data(include_str!("../../../vectors/read.hex"), Operation::Read { access }, b""),
-        data(include_str!("../../../vectors/read_response.hex"), Operation::ReadResponse, b"data"),
+        packet(file!("learned"), Packet::Data(learned), b"more"),
+        data(file!("read"), Operation::Read { access }, b""),
+        data(file!("read_response"), Operation::ReadResponse, b"data"),
     ]
 }
 
-fn control_vectors() -> [Vector; 6] {
+fn ordered_vectors() -> [Vector; 4] {
+    let write = Operation::Write { access: sample_access() };
+    let order = Order {
+        mode: ServiceMode::Rot,
+        tag: Tag::So,
+        in_order: true,
+        sequence: 0x0102,
+        receive_sequence: 0x0304,
+        request_slot: 5,
+    };
+    let strict = Data { order, ..sample_data(write) };
+    let (mode, tag) = (ServiceMode::Roi, Tag::Ro);
+    let order = Order { mode, tag, in_order: false, receive_sequence: 0, ..order };
+    let abandoned = Data { order, ..sample_data(Operation::Abandon) };
+    let refusal = Some(Refusal::ReceiverNotReady);
+    [
+        packet(file!("write_ordered"), Packet::Data(strict), b"data"),
+        packet(file!("abandon"), Packet::Data(abandoned), b""),
+        data(file!("done"), Operation::Done { refusal: None, retry_after_us: 0 }, b""),
+        data(file!("done_not_ready"), Operation::Done { refusal, retry_after_us: 250 }, b""),
+    ]
+}
+
+fn atomic_vectors() -> [Vector; 3] {
+    let access = |length| Access { length, ..sample_access() };
+    let compare_swap = Operation::Atomic {
+        access: access(8),
+        operator: AtomicOperator::CompareSwap,
+        operand: 0x1111_2222_3333_4444,
+        compare: 0xaaaa_bbbb_cccc_dddd,
+    };
+    let operator = AtomicOperator::Add;
+    let add = Operation::Atomic { access: access(4), operator, operand: 5, compare: 0 };
+    [
+        data(file!("compare_swap"), compare_swap, b""),
+        data(file!("fetch_add"), add, b""),
+        data(file!("atomic_response"), Operation::AtomicResponse { value: IMMEDIATE }, b""),
+    ]
+}
+
+fn mailbox_vectors() -> [Vector; 3] {
+    let (mailbox, offset, key) = (0xd00d_0000_0001, 0x200, 0xbeef);
+    let put = Put {
+        mailbox,
+        offset,
+        sequence: 7,
+        before: 0xe00,
+        length: 4096,
+        key,
+        epoch: 3,
+        named: true,
+    };
+    let get = Get { mailbox, offset, length: 64, key, epoch: 0, named: false };
+    [
+        data(file!("put"), Operation::Put(put), b"data"),
+        data(file!("get"), Operation::Get(get), b""),
+        data(file!("abandon_put"), Operation::AbandonPut { mailbox, sequence: 7 }, b""),
+    ]
+}
+
+fn datagram_vector() -> Vector {
+    let datagram = Datagram {
+        jetty: JettyId::new(0x12345),
+        transaction: 0x6789,
+        operation: Operation::Send { target: sample_target(), length: 5 },
+    };
+    packet(file!("datagram_send"), Packet::Datagram(datagram), b"hello")
+}
+
+fn bypass_vectors() -> [Vector; 4] {
+    let access = |length| Access { length, ..sample_access() };
+    let vector = |file, oldest, operation, payload| {
+        let jetty = JettyId::new(0x12345);
+        let bypass = Packet::Bypass(Bypass { number: 0x1_0203, oldest, jetty, operation });
+        let route = Route { source_tpn: Tpn::new(0), ..route() };
+        let header_len = header_len(&bypass);
+        Vector { file, meant: Decoded::Packet { route, packet: bypass, header_len }, payload }
+    };
+    let oldest = 0x1_0200;
+    let refusal = Some(Refusal::Rights);
+    [
+        vector(file!("load"), oldest, BypassOperation::Load { access: access(16) }, b""),
+        vector(file!("store"), oldest, BypassOperation::Store { access: access(4) }, b"data"),
+        vector(file!("load_response"), 0, BypassOperation::LoadResponse { refusal: None }, b"data"),
+        vector(file!("store_done"), 0, BypassOperation::StoreDone { refusal }, b""),
+    ]
+}
+
+fn control_vectors() -> [Vector; 7] {
     let flags = AckFlags::ECHO.with(AckFlags::LEARNED);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
@@ -70,26 +162,16 @@ fn control_vectors() -> [Vector; 6] {
     };
     let (psn, message) = (Psn::new(100), Msn::new(4));
     let nak = Nak { psn, message, reason: Refusal::ReceiverNotReady, retry_after_us: 250 };
+    let early = Nak { reason: Refusal::OutOfOrder, retry_after_us: 0, ..nak };
     let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
     [
-        packet(include_str!("../../../vectors/ack.hex"), Packet::Ack(sample_ack(flags)), b""),
-        packet(
-            include_str!("../../../vectors/selective_ack.hex"),
-            Packet::Ack(Ack { sack, ..sample_ack(selective) }),
-            b"",
-        ),
-        packet(include_str!("../../../vectors/nak_not_ready.hex"), Packet::Nak(nak), b""),
-        packet(include_str!("../../../vectors/nak_rights.hex"), Packet::Nak(denied), b""),
-        packet(
-            include_str!("../../../vectors/void.hex"),
-            Packet::Void(Void { psn, message, ack_request: true }),
-            b"",
-        ),
-        packet(
-            include_str!("../../../vectors/close.hex"),
-            Packet::Close(Close { answer: true }),
-            b"",
-        ),
+        packet(file!("ack"), Packet::Ack(sample_ack(flags)), b""),
+        packet(file!("selective_ack"), Packet::Ack(Ack { sack, ..sample_ack(selective) }), b""),
+        packet(file!("nak_not_ready"), Packet::Nak(nak), b""),
+        packet(file!("nak_out_of_order"), Packet::Nak(early), b""),
+        packet(file!("nak_rights"), Packet::Nak(denied), b""),
+        packet(file!("void"), Packet::Void(Void { psn, message, ack_request: true }), b""),
+        packet(file!("close"), Packet::Close(Close { answer: true }), b""),
     ]
 }
 
@@ -125,36 +207,21 @@ fn setup_vectors() -> [Vector; 5] {
         payload: b"",
     };
     [
+        vector(file!("hello"), near, Cna::new(0), SetupMessage::Hello(hello)),
         vector(
-            include_str!("../../../vectors/hello.hex"),
-            near,
-            Cna::new(0),
-            SetupMessage::Hello(hello),
-        ),
-        vector(
-            include_str!("../../../vectors/welcome.hex"),
+            file!("welcome"),
             far,
             near,
             SetupMessage::Welcome(Welcome { version, nonce, cookie, server, offer: agreed }),
         ),
+        vector(file!("confirm"), near, far, SetupMessage::Confirm(confirm)),
         vector(
-            include_str!("../../../vectors/confirm.hex"),
-            near,
-            far,
-            SetupMessage::Confirm(confirm),
-        ),
-        vector(
-            include_str!("../../../vectors/accept.hex"),
+            file!("accept"),
             far,
             near,
             SetupMessage::Accept(Accept { version, nonce, server, agreed }),
         ),
-        vector(
-            include_str!("../../../vectors/reject.hex"),
-            far,
-            near,
-            SetupMessage::Reject(reject),
-        ),
+        vector(file!("reject"), far, near, SetupMessage::Reject(reject)),
     ]
 }
 
@@ -190,6 +257,11 @@ fn datagram(vector: &Vector) -> Vec<u8> {
 fn vectors() -> Vec<Vector> {
     let mut all = Vec::new();
     all.extend(data_vectors());
+    all.extend(ordered_vectors());
+    all.extend(atomic_vectors());
+    all.extend(mailbox_vectors());
+    all.push(datagram_vector());
+    all.extend(bypass_vectors());
     all.extend(control_vectors());
     all.extend(setup_vectors());
     all

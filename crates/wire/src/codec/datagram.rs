@@ -1,0 +1,56 @@
+//! Unreliable messages of one packet (mode UNO): UTPH stands where RTPH does in others.
+
+use super::decode::{bad, decoded, next_header, route, transport_version, verified};
+use super::decode::{tp_opcode, transaction};
+use super::encode::{Header, put, put_channel, put_network, put_unreliable};
+use super::{
+    DecodeError, Decoded, TRANSPORT_LEN, next_header as following, next_layer, tp_opcode as tp,
+};
+use crate::{Datagram, Operation, Packet, Route};
+
+/// # Panics
+///
+/// If a datagram cannot carry the operation.
+pub(super) fn put_datagram(route: &Route, datagram: &Datagram, out: &mut Header) {
+    assert!(offered(&datagram.operation), "an operation that no datagram carries");
+    put_network(route, next_layer::UTPH, out);
+    put_channel(route, tp::UNRELIABLE << 24 | following::TRANSACTION << 16, out);
+    put(out, 6, 0);
+    put(out, 7, 0);
+    put_unreliable(datagram, out);
+}
+
+/// True if the operation is complete in one packet and wants no response.
+fn offered(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Write { .. }
+            | Operation::WriteImmediate { .. }
+            | Operation::Send { .. }
+            | Operation::SendImmediate { .. }
+    )
+}
+
+/// Decodes a packet with UTPH; NTH has said that it is one.
+pub(super) fn decode(
+    first: &[u8; TRANSPORT_LEN],
+    header: &[u8],
+    datagram_len: usize,
+) -> Result<Decoded, DecodeError> {
+    transport_version(first)?;
+    next_header(first, "UTPH NLP", following::TRANSACTION)?;
+    let header_len = transaction::datagram_len(header)?;
+    let (header, payload_len) = verified(header, header_len, datagram_len)?;
+    let padding = u32::from(first[17] >> 4 & 0b11);
+    if padding != 0 {
+        return bad("Padding", padding);
+    }
+    if first[16] & 0x80 != 0 {
+        return bad("TPOpcode b7", 1);
+    }
+    if tp_opcode(first) != tp::UNRELIABLE {
+        return bad("TPOpcode", tp_opcode(first));
+    }
+    let packet = Packet::Datagram(transaction::datagram(header)?);
+    decoded(route(first), packet, header_len, payload_len)
+}

@@ -1,0 +1,381 @@
+//! BTAH, ATAH and the extension headers behind them.
+
+use super::{ack_request, bad, long, message, psn, too_short, word};
+use crate::codec::{
+    DecodeError, ORDER_LEN, TRANSACTION_LEN, TRANSPORT_LEN, Unsupported, refusal, ta_opcode,
+};
+use crate::{
+    Access, AtomicOperator, Data, Datagram, Get, JettyId, Operation, Order, Put, ServiceMode, Tag,
+    Target, TokenId,
+};
+
+/// The headers that every data packet and datagram has.
+type Fixed = [u8; TRANSACTION_LEN];
+
+/// Length of the headers of a data packet: TAOpcode, L and X tell it.
+pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
+    let fixed: &Fixed = header.first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
+    let operation = match u32::from(fixed[32]) {
+        ta_opcode::WRITE if learned(fixed) => 0,
+        ta_opcode::WRITE | ta_opcode::READ | ta_opcode::SEND_IMMEDIATE => 20,
+        ta_opcode::READ_RESPONSE | ta_opcode::ABANDON => 0,
+        ta_opcode::DONE => 4,
+        ta_opcode::ATOMIC_RESPONSE => 8,
+        ta_opcode::SEND | ta_opcode::ABANDON_PUT => 12,
+        ta_opcode::WRITE_IMMEDIATE | ta_opcode::COMPARE_SWAP => 36,
+        ta_opcode::SWAP..=ta_opcode::XOR => 28,
+        ta_opcode::GET => 32,
+        ta_opcode::PUT => 40,
+        _ => return Err(other_opcode(fixed[32])),
+    };
+    let order = if extended(fixed) && !is_response(fixed) { ORDER_LEN } else { 0 };
+    Ok(TRANSACTION_LEN + order + operation)
+}
+
+/// Length of the headers of a datagram: TAOpcode tells it.
+pub(in crate::codec) fn datagram_len(header: &[u8]) -> Result<usize, DecodeError> {
+    let fixed: &Fixed = header.first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
+    let operation = match u32::from(fixed[32]) {
+        ta_opcode::WRITE | ta_opcode::SEND_IMMEDIATE => 20,
+        ta_opcode::WRITE_IMMEDIATE => 36,
+        ta_opcode::SEND => 12,
+        _ => return Err(other_opcode(fixed[32])),
+    };
+    Ok(TRANSACTION_LEN + operation)
+}
+
+/// Why a packet whose kind does not have `opcode` is refused.
+pub(in crate::codec) fn other_opcode(opcode: u8) -> DecodeError {
+    match u32::from(opcode) {
+        0x05 | 0x10 | 0x14 | 0x15 | 0x17 | 0x18 => {
+            DecodeError::NotSupported(Unsupported::TaOpcode(opcode))
+        }
+        ta_opcode::SEND
+        | ta_opcode::SEND_IMMEDIATE
+        | ta_opcode::WRITE
+        | ta_opcode::WRITE_IMMEDIATE
+        | ta_opcode::READ..=ta_opcode::XOR
+        | ta_opcode::DONE..=ta_opcode::ATOMIC_RESPONSE
+        | ta_opcode::PUT..=ta_opcode::ABANDON_PUT
+        | ta_opcode::LOAD..=ta_opcode::STORE_DONE => {
+            DecodeError::BadField { field: "TAOpcode", value: u32::from(opcode) }
+        }
+        _ => DecodeError::UnknownTaOpcode(opcode),
+    }
+}
+
+/// The data packet in `header`, whose length and check are right.
+#[inline(always)]
+pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, DecodeError> {
+    let (fixed, extension) = split(header)?;
+    // What is BTAH's ordering byte is ATAH's status byte: each is read as what it is.
+    let (operation, order, retry) = if is_response(fixed) {
+        (response_operation(fixed, extension)?, Order::NONE, fixed[37] & 0x08 != 0)
+    } else {
+        let (order, extension) = order(fixed, extension)?;
+        (request_operation(fixed, extension)?, order, fixed[36] & 0x02 != 0)
+    };
+    Ok(Data {
+        psn: psn(first),
+        message: message(first),
+        index: word(fixed, 11),
+        jetty: JettyId::new(word(fixed, 10) >> 8),
+        transaction: word(fixed, 8) as u16,
+        slot: fixed[43],
+        ack_request: ack_request(first),
+        retry,
+        last: fixed[16] & 0x80 != 0,
+        order,
+        operation,
+    })
+}
+
+/// The datagram in `header`, whose length and check are right.
+pub(in crate::codec) fn datagram(header: &[u8]) -> Result<Datagram, DecodeError> {
+    let (fixed, extension) = split(header)?;
+    demand_unordered(fixed, ServiceMode::Uno)?;
+    if learned(fixed) {
+        return bad("L", 1);
+    }
+    Ok(Datagram {
+        jetty: JettyId::new(word(fixed, 10) >> 8),
+        transaction: word(fixed, 8) as u16,
+        operation: request_operation(fixed, extension)?,
+    })
+}
+
+/// The fixed headers, of which TAver and Poison are as they must be, and what follows them.
+#[inline(always)]
+fn split(header: &[u8]) -> Result<(&Fixed, &[u8]), DecodeError> {
+    let (fixed, extension) =
+        header.split_first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
+    let fixed: &Fixed = fixed;
+    if fixed[33] & 0xc0 != 0 {
+        return Err(DecodeError::UnsupportedVersion(fixed[33] >> 6));
+    }
+    if fixed[33] & 0x04 != 0 {
+        return bad("Poison", 1);
+    }
+    Ok((fixed, extension))
+}
+
+/// The ordering fields, and what follows the order extension.
+#[inline(always)]
+fn order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), DecodeError> {
+    if fixed[36] & 0x70 == 0 && fixed[37] & 0x0b == ServiceMode::Rol as u8 {
+        return Ok((Order::NONE, extension));
+    }
+    asked_order(fixed, extension)
+}
+
+/// As [`order`], of a packet that asks for some.
+fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), DecodeError> {
+    if learned(fixed) {
+        demand_unordered(fixed, ServiceMode::Rol)?;
+    }
+    let tag = match odr(fixed) & 0b11 {
+        0 => Tag::No,
+        1 => Tag::Ro,
+        2 => Tag::So,
+        _ => return bad("ODR", odr(fixed)),
+    };
+    let (mode, by_ends) = match fixed[37] & 0b11 {
+        0 => (ServiceMode::Roi, true),
+        1 => (ServiceMode::Rot, true),
+        2 => (ServiceMode::Rol, false),
+        other => return bad("service mode", u32::from(other)),
+    };
+    let in_order = odr(fixed) & 0b100 != 0;
+    if extended(fixed) != (in_order || by_ends) {
+        return bad("X", u32::from(extended(fixed)));
+    }
+    let sequence = if tag == Tag::No { 0 } else { word(fixed, 9) as u16 };
+    let mut order = Order { mode, tag, in_order, sequence, ..Order::NONE };
+    if !extended(fixed) {
+        return Ok((order, extension));
+    }
+    let (ordering, extension) =
+        extension.split_first_chunk::<ORDER_LEN>().ok_or(too_short(extension, ORDER_LEN))?;
+    if in_order {
+        order.receive_sequence = u16::from_be_bytes([ordering[0], ordering[1]]);
+    }
+    if by_ends {
+        order.request_slot = ordering[2];
+    }
+    Ok((order, extension))
+}
+
+/// A packet that carries no order must not seem to ask for one, and has one service mode.
+#[inline(always)]
+fn demand_unordered(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
+    if odr(fixed) != 0 {
+        return bad("ODR", odr(fixed));
+    }
+    demand_mode(fixed, mode)?;
+    if extended(fixed) {
+        return bad("X", 1);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn demand_mode(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
+    match fixed[37] & 0b11 {
+        found if found == mode as u8 => Ok(()),
+        found => bad("service mode", u32::from(found)),
+    }
+}
+
+#[inline(always)]
+fn response_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
+    demand_mode(fixed, ServiceMode::Rol)?;
+    let short = too_short(extension, extension.len() + 4);
+    let opcode = u32::from(fixed[32]);
+    if opcode == ta_opcode::DONE {
+        let extension: &[u8; 4] = extension.first_chunk().ok_or(short)?;
+        let refusal = refusal::decode_or_none(fixed[36])?;
+        let retry_after_us = (word(extension, 0) >> 16) as u16;
+        return Ok(Operation::Done { refusal, retry_after_us });
+    }
+    match fixed[36] {
+        0 => {}
+        status => return bad("ATAH RSPST", u32::from(status)),
+    }
+    if opcode == ta_opcode::READ_RESPONSE {
+        return Ok(Operation::ReadResponse);
+    }
+    let extension: &[u8; 8] = extension.first_chunk().ok_or(short)?;
+    Ok(Operation::AtomicResponse { value: long(extension, 0) })
+}
+
+#[inline(always)]
+fn request_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
+    let short = too_short(extension, extension.len() + 4);
+    let operation = match u32::from(fixed[32]) {
+        ta_opcode::WRITE if learned(fixed) => Operation::Learned,
+        ta_opcode::WRITE => {
+            let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
+            Operation::Write { access: access(extension) }
+        }
+        ta_opcode::READ => {
+            let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
+            Operation::Read { access: access(extension) }
+        }
+        ta_opcode::WRITE_IMMEDIATE => {
+            let extension: &[u8; 36] = extension.first_chunk().ok_or(short)?;
+            Operation::WriteImmediate {
+                access: access(extension),
+                target: target(extension, 5),
+                immediate: long(extension, 7),
+            }
+        }
+        ta_opcode::SEND => {
+            let extension: &[u8; 12] = extension.first_chunk().ok_or(short)?;
+            Operation::Send { target: target(extension, 0), length: word(extension, 2) }
+        }
+        ta_opcode::SEND_IMMEDIATE => {
+            let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
+            Operation::SendImmediate {
+                target: target(extension, 0),
+                length: word(extension, 2),
+                immediate: long(extension, 3),
+            }
+        }
+        _ => rarer_operation(fixed, extension)?,
+    };
+    enabled(fixed, &operation)?;
+    Ok(operation)
+}
+
+/// As [`request_operation`], of those that have no message behind them or go to a mailbox.
+fn rarer_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
+    let short = too_short(extension, extension.len() + 4);
+    Ok(match u32::from(fixed[32]) {
+        ta_opcode::COMPARE_SWAP..=ta_opcode::XOR => atomic(fixed[32], extension)?,
+        ta_opcode::PUT => Operation::Put(put(extension.first_chunk().ok_or(short)?)),
+        ta_opcode::GET => Operation::Get(get(extension.first_chunk().ok_or(short)?)),
+        ta_opcode::ABANDON => Operation::Abandon,
+        ta_opcode::ABANDON_PUT => {
+            let extension: &[u8; 12] = extension.first_chunk().ok_or(short)?;
+            Operation::AbandonPut { mailbox: long(extension, 0), sequence: word(extension, 2) }
+        }
+        _ => return Err(other_opcode(fixed[32])),
+    })
+}
+
+fn atomic(opcode: u8, extension: &[u8]) -> Result<Operation, DecodeError> {
+    let short = too_short(extension, extension.len() + 4);
+    let operator = AtomicOperator::ALL.into_iter().find(|operator| *operator as u8 == opcode);
+    let operator = operator.ok_or(other_opcode(opcode))?;
+    let (fixed, rest) = extension.split_first_chunk().ok_or(short)?;
+    let fixed: &[u8; 28] = fixed;
+    let access = access(fixed);
+    if !matches!(access.length, 4 | 8) {
+        return bad("MAETAH length", access.length);
+    }
+    let operand = if operator == AtomicOperator::Load { 0 } else { long(fixed, 5) };
+    let mut compare = 0;
+    if operator == AtomicOperator::CompareSwap {
+        let rest: &[u8; 8] = rest.first_chunk().ok_or(short)?;
+        compare = long(rest, 0);
+    }
+    Ok(Operation::Atomic { access, operator, operand, compare })
+}
+
+fn put(extension: &[u8; 40]) -> Put {
+    let (epoch, named) = epoch(extension, 8);
+    Put {
+        mailbox: long(extension, 0),
+        offset: long(extension, 2),
+        sequence: word(extension, 4),
+        before: word(extension, 5),
+        length: word(extension, 6),
+        key: word(extension, 7),
+        epoch,
+        named,
+    }
+}
+
+fn get(extension: &[u8; 32]) -> Get {
+    let (epoch, named) = epoch(extension, 6);
+    Get {
+        mailbox: long(extension, 0),
+        offset: long(extension, 2),
+        length: word(extension, 4),
+        key: word(extension, 5),
+        epoch,
+        named,
+    }
+}
+
+/// The epoch at word `at`, and whether it is named.
+fn epoch<const N: usize>(extension: &[u8; N], at: usize) -> (u32, bool) {
+    let named = word(extension, at + 1) >> 24 & 1 != 0;
+    (if named { word(extension, at) } else { 0 }, named)
+}
+
+/// The bits of BTAH that announce extension headers must agree with the opcode.
+#[inline(always)]
+fn enabled(fixed: &Fixed, operation: &Operation) -> Result<(), DecodeError> {
+    let (token, target) = match operation {
+        Operation::Write { .. } | Operation::Read { .. } | Operation::Atomic { .. } => {
+            (true, false)
+        }
+        Operation::WriteImmediate { .. }
+        | Operation::Send { .. }
+        | Operation::SendImmediate { .. } => (true, true),
+        _ => (false, false),
+    };
+    if learned(fixed) != matches!(operation, Operation::Learned) {
+        return bad("L", 1);
+    }
+    if (fixed[33] & 0x08 != 0) != token {
+        return bad("TV_EN", u32::from(!token));
+    }
+    if (fixed[36] & 0x08 != 0) != target {
+        return bad("MT_EN", u32::from(!target));
+    }
+    Ok(())
+}
+
+#[inline(always)]
+pub(in crate::codec) fn access<const N: usize>(extension: &[u8; N]) -> Access {
+    Access {
+        address: long(extension, 0),
+        length: word(extension, 3),
+        token_id: TokenId::new(word(extension, 2)),
+        token_value: word(extension, 4),
+    }
+}
+
+/// MTETAH and the token value behind it, from word `at` on.
+#[inline(always)]
+fn target<const N: usize>(extension: &[u8; N], at: usize) -> Target {
+    Target {
+        jetty: JettyId::new(word(extension, at)),
+        token_value: word(extension, at + 1),
+        hint: (word(extension, at) >> 24) as u8,
+    }
+}
+
+/// True if ATAH follows RTPH, and not BTAH.
+#[inline(always)]
+fn is_response(fixed: &Fixed) -> bool {
+    matches!(u32::from(fixed[32]), ta_opcode::DONE..=ta_opcode::ATOMIC_RESPONSE)
+}
+
+/// L: the message continues one whose start the receiver knows.
+#[inline(always)]
+fn learned(fixed: &Fixed) -> bool {
+    fixed[37] & 0x04 != 0
+}
+
+/// X: the order extension follows BTAH. In ATAH the bit is Retry.
+#[inline(always)]
+fn extended(fixed: &Fixed) -> bool {
+    fixed[37] & 0x08 != 0
+}
+
+fn odr(fixed: &Fixed) -> u32 {
+    u32::from(fixed[36] >> 4 & 0b111)
+}

@@ -1,0 +1,255 @@
+//! BTAH, ATAH and the extension headers behind them.
+
+use super::{Header, flag, put, put_long};
+use crate::codec::{ORDER_LEN, TRANSACTION_LEN, refusal, ta_opcode};
+use crate::{
+    Access, AtomicOperator, Data, Datagram, Get, Operation, Order, Put, ServiceMode, Tag, Target,
+};
+
+/// Length in bytes of the extension headers of an operation, the order extension left out.
+pub(super) fn operation_len(operation: &Operation) -> usize {
+    match operation {
+        Operation::Learned | Operation::ReadResponse | Operation::Abandon => 0,
+        Operation::Done { .. } => 4,
+        Operation::AtomicResponse { .. } => 8,
+        Operation::Send { .. } | Operation::AbandonPut { .. } => 12,
+        Operation::Write { .. } | Operation::Read { .. } | Operation::SendImmediate { .. } => 20,
+        Operation::Atomic { operator: AtomicOperator::CompareSwap, .. } => 36,
+        Operation::Atomic { .. } => 28,
+        Operation::Get(_) => 32,
+        Operation::WriteImmediate { .. } => 36,
+        Operation::Put(_) => 40,
+    }
+}
+
+/// Length in bytes of the order extension of `data`.
+pub(super) fn order_len(data: &Data) -> usize {
+    let unordered = matches!(
+        data.operation,
+        Operation::Learned
+            | Operation::ReadResponse
+            | Operation::AtomicResponse { .. }
+            | Operation::Done { .. }
+    );
+    if has_extension(&data.order) && !unordered { ORDER_LEN } else { 0 }
+}
+
+/// BTAH or ATAH of a data packet, and what follows it.
+pub(super) fn put_data(data: &Data, out: &mut Header) {
+    let kind = put_operation(&data.operation, out);
+    put(out, 8, kind.first | u32::from(data.transaction));
+    put(out, 10, data.jetty.value() << 8 | u32::from(data.slot));
+    put(out, 11, data.index);
+    let second = kind.second | flag(data.retry, kind.retry_bit);
+    if !kind.ordered {
+        debug_assert_eq!(data.order, Order::NONE, "an order where none is carried");
+        put(out, 9, second);
+        return;
+    }
+    debug_assert!(data.order.mode != ServiceMode::Uno, "reliable data in mode UNO");
+    put(out, 9, second | order_bits(&data.order));
+    if has_extension(&data.order) {
+        put_order_extension(data, out);
+    }
+}
+
+/// BTAH of a datagram, and what follows it.
+pub(in crate::codec) fn put_unreliable(datagram: &Datagram, out: &mut Header) {
+    let kind = put_operation(&datagram.operation, out);
+    put(out, 8, kind.first | u32::from(datagram.transaction));
+    put(out, 9, kind.second | mode_bits(ServiceMode::Uno));
+    put(out, 10, datagram.jetty.value() << 8);
+    put(out, 11, 0);
+}
+
+/// What the operation says in bytes 0–7 of BTAH or ATAH.
+struct Kind {
+    first: u32,
+    second: u32,
+    /// Where Retry is in the second word.
+    retry_bit: u32,
+    /// Whether the second word has the ordering fields as well.
+    ordered: bool,
+}
+
+impl Kind {
+    const SEND: Kind = Kind::request(ta_opcode::SEND, true, true);
+    const SEND_IMMEDIATE: Kind = Kind::request(ta_opcode::SEND_IMMEDIATE, true, true);
+    const WRITE: Kind = Kind::request(ta_opcode::WRITE, true, false);
+    const WRITE_IMMEDIATE: Kind = Kind::request(ta_opcode::WRITE_IMMEDIATE, true, true);
+    const READ: Kind = Kind::request(ta_opcode::READ, true, false);
+    const PUT: Kind = Kind::request(ta_opcode::PUT, false, false);
+    const GET: Kind = Kind::request(ta_opcode::GET, false, false);
+    const ABANDON: Kind = Kind::request(ta_opcode::ABANDON, false, false);
+    const ABANDON_PUT: Kind = Kind::request(ta_opcode::ABANDON_PUT, false, false);
+    /// L: a continued message, whatever its operation.
+    const LEARNED: Kind = Kind {
+        second: 1 << 18 | mode_bits(ServiceMode::Rol),
+        ordered: false,
+        ..Kind::request(ta_opcode::WRITE, false, false)
+    };
+
+    /// BTAH (§7.2.1): `token` is TV_EN, a token value follows; `target` is MT_EN, MTETAH follows.
+    const fn request(opcode: u32, token: bool, target: bool) -> Self {
+        let environment = 0b01 << 20;
+        Kind {
+            first: opcode << 24 | environment | (token as u32) << 19,
+            second: (target as u32) << 27,
+            retry_bit: 25,
+            ordered: true,
+        }
+    }
+
+    /// ATAH (§7.2.2). The Retry bit is ours: BTAH's is where ATAH has the status.
+    const fn response(opcode: u32, status: u32) -> Self {
+        Kind {
+            first: opcode << 24,
+            second: status << 24 | mode_bits(ServiceMode::Rol),
+            retry_bit: 19,
+            ordered: false,
+        }
+    }
+}
+
+/// Writes the extension headers as if there were no order extension.
+#[inline(always)]
+fn put_operation(operation: &Operation, out: &mut Header) -> Kind {
+    match operation {
+        Operation::Learned => Kind::LEARNED,
+        Operation::ReadResponse => Kind::response(ta_opcode::READ_RESPONSE, 0),
+        Operation::Write { access } => {
+            put_access(access, 12, out);
+            Kind::WRITE
+        }
+        Operation::Read { access } => {
+            put_access(access, 12, out);
+            Kind::READ
+        }
+        Operation::WriteImmediate { access, target, immediate } => {
+            put_access(access, 12, out);
+            put_target(target, 17, out);
+            put_long(out, 19, *immediate);
+            Kind::WRITE_IMMEDIATE
+        }
+        Operation::Send { target, length } => {
+            put_target(target, 12, out);
+            put(out, 14, *length);
+            Kind::SEND
+        }
+        Operation::SendImmediate { target, length, immediate } => {
+            put_target(target, 12, out);
+            put(out, 14, *length);
+            put_long(out, 15, *immediate);
+            Kind::SEND_IMMEDIATE
+        }
+        Operation::Atomic { access, operator, operand, compare } => {
+            put_atomic(access, *operator, [*operand, *compare], out)
+        }
+        Operation::AtomicResponse { value } => {
+            put_long(out, 12, *value);
+            Kind::response(ta_opcode::ATOMIC_RESPONSE, 0)
+        }
+        Operation::Done { refusal, retry_after_us } => {
+            put(out, 12, u32::from(*retry_after_us) << 16);
+            Kind::response(ta_opcode::DONE, refusal::code_or_zero(*refusal))
+        }
+        Operation::Put(message) => put_put(message, out),
+        Operation::Get(question) => put_get(question, out),
+        Operation::Abandon => Kind::ABANDON,
+        Operation::AbandonPut { mailbox, sequence } => {
+            put_long(out, 12, *mailbox);
+            put(out, 14, *sequence);
+            Kind::ABANDON_PUT
+        }
+    }
+}
+
+/// MAETAH (§7.2.3) and TVETAH (§7.2.5), from word `at` on.
+#[inline(always)]
+pub(in crate::codec) fn put_access(access: &Access, at: usize, out: &mut Header) {
+    put_long(out, at, access.address);
+    put(out, at + 2, access.token_id.value());
+    put(out, at + 3, access.length);
+    put(out, at + 4, access.token_value);
+}
+
+/// MTETAH (§7.2.4) and the target's token value in the layout of TVETAH, from word `at` on.
+#[inline(always)]
+fn put_target(target: &Target, at: usize, out: &mut Header) {
+    put(out, at, u32::from(target.hint) << 24 | target.jetty.value());
+    put(out, at + 1, target.token_value);
+}
+
+fn put_atomic(
+    access: &Access,
+    operator: AtomicOperator,
+    [operand, compare]: [u64; 2],
+    out: &mut Header,
+) -> Kind {
+    assert!(matches!(access.length, 4 | 8), "an atomic on a word of neither 4 nor 8 bytes");
+    put_access(access, 12, out);
+    put_long(out, 17, if operator == AtomicOperator::Load { 0 } else { operand });
+    if operator == AtomicOperator::CompareSwap {
+        put_long(out, 19, compare);
+    }
+    Kind::request(operator as u32, true, false)
+}
+
+fn put_put(message: &Put, out: &mut Header) -> Kind {
+    put_long(out, 12, message.mailbox);
+    put_long(out, 14, message.offset);
+    put(out, 16, message.sequence);
+    put(out, 17, message.before);
+    put(out, 18, message.length);
+    put(out, 19, message.key);
+    put_epoch(message.named, message.epoch, 20, out);
+    Kind::PUT
+}
+
+fn put_get(question: &Get, out: &mut Header) -> Kind {
+    put_long(out, 12, question.mailbox);
+    put_long(out, 14, question.offset);
+    put(out, 16, question.length);
+    put(out, 17, question.key);
+    put_epoch(question.named, question.epoch, 18, out);
+    Kind::GET
+}
+
+fn put_epoch(named: bool, epoch: u32, at: usize, out: &mut Header) {
+    put(out, at, if named { epoch } else { 0 });
+    put(out, at + 1, flag(named, 24));
+}
+
+/// True if four more bytes of ordering fields follow BTAH (X).
+fn has_extension(order: &Order) -> bool {
+    order.in_order || by_ends(order.mode)
+}
+
+/// True if an end of the transaction orders it, so that its response is waited for by slot.
+fn by_ends(mode: ServiceMode) -> bool {
+    matches!(mode, ServiceMode::Roi | ServiceMode::Rot)
+}
+
+/// ODR, X, service mode and the order's sequence: BTAH bytes 4–7 as far as they tell the order.
+fn order_bits(order: &Order) -> u32 {
+    let sequence = if order.tag == Tag::No { 0 } else { order.sequence };
+    flag(order.in_order, 30)
+        | (order.tag as u32) << 28
+        | flag(has_extension(order), 19)
+        | mode_bits(order.mode)
+        | u32::from(sequence)
+}
+
+const fn mode_bits(mode: ServiceMode) -> u32 {
+    (mode as u32) << 16
+}
+
+/// Moves the extension headers up and puts the order extension before them.
+fn put_order_extension(data: &Data, out: &mut Header) {
+    let end = TRANSACTION_LEN + operation_len(&data.operation);
+    out.copy_within(TRANSACTION_LEN..end, TRANSACTION_LEN + ORDER_LEN);
+    let order = &data.order;
+    let receive_sequence = if order.in_order { order.receive_sequence } else { 0 };
+    let request_slot = if by_ends(order.mode) { order.request_slot } else { 0 };
+    put(out, 12, u32::from(receive_sequence) << 16 | u32::from(request_slot) << 8);
+}
