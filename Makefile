@@ -3,7 +3,7 @@ CARGO ?= cargo
 SEEDS ?= 200000..201000
 XTASK = $(CARGO) run --quiet --release --package xtask --
 
-.PHONY: run test lint bench soak canaries fuzz clean
+.PHONY: run test lint bench soak order-check canaries fuzz clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -22,6 +22,9 @@ bench:     ## The figures of docs/performance.md, as ratios within one run.
 
 soak:      ## The storm over a range of seeds: make soak SEEDS=200000..201000
 	$(XTASK) storm --seeds $(SEEDS)
+
+order-check: ## Schedules of small programs against the rules of order, for about ten minutes.
+	$(CARGO) run --release --package fairway-fabric --example order_check -- deep
 
 canaries:  ## Plant each known bug and demand that the storm finds it.
 	$(CARGO) run --quiet --release --package xtask --features canary -- canaries

@@ -1,7 +1,7 @@
 //! Messages being received that somebody has to keep count of: those of several packets, sends,
 //! and notified writes.
 
-use crate::api::CompletionKind;
+use crate::api::{Completion, CompletionKind};
 use crate::message::Progress;
 use crate::pool::NONE;
 use fairway_wire::{Data, JettyId, Msn, Order};
@@ -39,8 +39,6 @@ pub(crate) struct Arrival {
     pub(crate) order: Order,
     /// The answer that is to tell its sender that it is done, or `NONE`.
     pub(crate) response: u32,
-    /// Its receive is complete and waits for an earlier one: the next that does.
-    pub(crate) next_parked: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +72,6 @@ impl Arrival {
             channel,
             order: data.order,
             response: NONE,
-            next_parked: NONE,
         }
     }
 
@@ -91,4 +88,14 @@ impl Arrival {
             _ => (CompletionKind::ReceiveWrite, Some(self.immediate)),
         }
     }
+}
+
+/// A receive whose message is complete, and whose turn to be reported has not come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parked {
+    pub(crate) completion: Completion,
+    pub(crate) receive: u32,
+    pub(crate) sequence: u16,
+    /// The next one of the same tracker.
+    pub(crate) next: u32,
 }

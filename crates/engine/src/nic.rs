@@ -91,6 +91,7 @@ impl Nic {
             queues: (0..limits.completion_queues).map(|_| None).collect(),
             messages: Pool::new(limits.messages),
             arrivals: Pool::new(limits.arrivals),
+            parked: Pool::new(limits.receives),
             answers: Pool::new(limits.bypass_answers),
             held: HeldPool::new(limits.held),
             due: (NONE, NONE),
@@ -646,6 +647,15 @@ impl Nic {
 
     /// Operations whose gate has opened get in line at their channels.
     fn let_opened_in(&mut self) {
+        while let Some(index) = self.shared.initiator.promoted.pop() {
+            let shared = &mut self.shared;
+            let channel = shared.messages[index].channel;
+            if channel != NONE
+                && let Some(channel) = channel_at(&mut self.entries, channel)
+            {
+                channel.promote(shared, index);
+            }
+        }
         loop {
             let shared = &mut self.shared;
             let Some(index) = shared.initiator.opened.pop_front(&mut shared.messages) else {

@@ -4,7 +4,7 @@ use crate::api::{
     Completion, CompletionKind, DropReason, Event, ExceptionMode, JettyState, LocalRange,
     PostError, SegmentId, Status, Verdict,
 };
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::channel::Answer;
 use crate::completion::CompletionQueue;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) queues: Vec<Option<CompletionQueue>>,
     pub(crate) messages: Pool<Message>,
     pub(crate) arrivals: Pool<Arrival>,
+    /// Receives that are complete and wait for earlier ones: as many as there are receives.
+    pub(crate) parked: Pool<Parked>,
     /// Answers to loads and stores of peers.
     pub(crate) answers: Pool<Answer>,
     pub(crate) held: HeldPool,
@@ -202,10 +204,10 @@ impl Shared {
     }
 
     /// Reports a receive and frees it.
-    pub(crate) fn complete_receive(&mut self, arrival: &Arrival, completion: Completion) {
-        let receive = self.receives[arrival.receive];
-        self.receives.give_back(arrival.receive);
-        let queue = self.jetties[arrival.jetty.value() as usize].receive_queue;
+    pub(crate) fn complete_receive(&mut self, index: u32, completion: Completion) {
+        let receive = self.receives[index];
+        self.receives.give_back(index);
+        let queue = self.jetties[completion.jetty.value() as usize].receive_queue;
         self.queue(queue).push(Completion { id: receive.id, ..completion });
         self.let_go(receive.segment);
     }
@@ -337,8 +339,13 @@ impl Shared {
         self.free_held(index);
     }
 
-    /// The Jetty that is to take a message for `target`, and its next receive.
-    pub(crate) fn receiver(&mut self, target: &Target) -> Result<(JettyId, u32), Refusal> {
+    /// The Jetty that is to take a message for `target`, and its next receive. One whose receive
+    /// would have to wait for an earlier one may not have the last: that one needs it.
+    pub(crate) fn receiver(
+        &mut self,
+        target: &Target,
+        early: bool,
+    ) -> Result<(JettyId, u32), Refusal> {
         let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
         if jetty.token_value != target.token_value {
             return Err(Refusal::NoJetty);
@@ -352,15 +359,22 @@ impl Shared {
                 let depth = |member: JettyId| {
                     let number = member.value() as usize;
                     let ready = self.jetties[number].state == JettyState::Ready;
-                    (ready && self.next_receive(member).is_some()).then_some(self.taken[number])
+                    let can = ready && self.receive_for(member, early).is_some();
+                    can.then_some(self.taken[number])
                 };
                 let chosen = group.dispatch(target.hint, depth);
                 self.groups[self.jetties[target.jetty.value() as usize].last_receive] = group;
                 chosen.ok_or(Refusal::ReceiverNotReady)?
             }
         };
-        let receive = self.next_receive(member).ok_or(Refusal::ReceiverNotReady)?;
+        let receive = self.receive_for(member, early).ok_or(Refusal::ReceiverNotReady)?;
         Ok((member, receive))
+    }
+
+    fn receive_for(&self, jetty: JettyId, early: bool) -> Option<u32> {
+        let receive = self.next_receive(jetty)?;
+        let last = self.jetties[jetty.value() as usize].last_receive;
+        (!early || receive != last).then_some(receive)
     }
 
     /// Drops a reference to a segment, and says so if that released it.

@@ -1,7 +1,7 @@
 //! What the NIC takes up: records in use, and the size of every record, from the live types.
 
 use crate::api::Completion;
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, Parked};
 use crate::channel::{Answer, BypassState, Channel, Path, TpChannel};
 use crate::group::Group;
 use crate::held::Held;
@@ -32,6 +32,8 @@ pub struct Usage {
     pub arrivals: u32,
     /// Jetties that have asked for order, and pairs of a Jetty and a node between which there is.
     pub order_records: u32,
+    /// Receives that are complete and wait for earlier ones.
+    pub parked: u32,
     /// Packets that wait to be executed.
     pub held: u32,
     /// Answers to loads and stores that are to be sent.
@@ -62,7 +64,7 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 21] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 22] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let slots = 2 * u64::from(self.message_slots) + u64::from(self.read_slots);
@@ -115,6 +117,7 @@ impl Limits {
                 u64::from(self.bypass_answers),
                 true,
             ),
+            line("parked receive", size_of::<Parked>(), u64::from(self.receives), true),
             line("held packet", size_of::<Held>(), u64::from(self.held), true),
             line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
             line("completion", size_of::<Completion>(), u64::from(self.completions), true),
@@ -136,6 +139,7 @@ impl Nic {
             order_records: shared.initiator.records_in_use()
                 + shared.initiator.sequences.in_use()
                 + shared.trackers.in_use(),
+            parked: shared.parked.in_use(),
             held: shared.held.in_use(),
             bypass_answers: shared.answers.in_use(),
             groups: shared.groups.in_use(),

@@ -22,6 +22,7 @@ mod hostile;
 mod memory;
 mod node;
 mod oracles;
+pub mod order;
 mod order_oracle;
 mod plan;
 mod random;

@@ -108,6 +108,8 @@ struct SendKey {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sends {
     posted: u32,
+    /// Of those, to be received in order.
+    in_turn: u32,
     delivered: u32,
     succeeded: u32,
     /// Refused for good: never to be delivered.
@@ -154,7 +156,9 @@ impl Model {
     pub(crate) fn posted(&mut self, world: &World, operation: Operation, immediate: u64) {
         if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
             let key = send_key(world, &operation, immediate);
-            self.sends.entry(key).or_default().posted += 1;
+            let sends = self.sends.entry(key).or_default();
+            sends.posted += 1;
+            sends.in_turn += u32::from(operation.order.receive_in_order);
         }
         self.pending += u64::from(operation.signaled);
         self.order.posted(self.operations.len(), &operation);
@@ -327,7 +331,9 @@ impl Model {
             }
             (Kind::Write | Kind::WriteImmediate, Some(remote)) => {
                 world.memory.expect_copy(operation.local, remote, length);
-                if operation.kind == Kind::WriteImmediate && !operation.noticed {
+                // One that is received in order may have to wait there for earlier ones.
+                let at_once = !operation.order.receive_in_order;
+                if operation.kind == Kind::WriteImmediate && !operation.noticed && at_once {
                     return Err(String::from("done before its receive completed"));
                 }
                 compare(world, remote, length, "what was written")
@@ -336,7 +342,8 @@ impl Model {
                 let key = send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.succeeded += 1;
-                if sends.succeeded > sends.delivered {
+                // One that is received in order may have to wait there for earlier ones.
+                if sends.succeeded > sends.delivered + sends.in_turn {
                     return Err(format!("done before it was delivered: {sends:?}"));
                 }
                 Ok(())
@@ -356,7 +363,8 @@ impl Model {
         let fine = operation.allowed.has(status)
             || ended
             || (status == Status::RemoteAccess && withdrawn)
-            || (status == Status::RemoteNoJetty && destroyed);
+            || (status == Status::RemoteNoJetty && destroyed)
+            || (status == Status::RemoteResources && operation.order != OrderRequest::default());
         if !fine {
             return Err(format!("must not end like this: {operation:?}"));
         }
@@ -532,7 +540,8 @@ impl Model {
     /// Is anything unfinished that needs the memory?
     pub(crate) fn uses(&self, key: usize) -> bool {
         let operation = |operation: &Operation| {
-            operation.state == State::Pending && operation.signaled && operation.local.0 == key
+            let uses = operation.kind != Kind::Atomic && operation.local.0 == key;
+            operation.state == State::Pending && operation.signaled && uses
         };
         let receive =
             |receive: &Receive| receive.state == State::Pending && receive.buffer.0 == key;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// What is remembered for it.
 #[derive(Debug, Default)]
 pub(crate) struct OrderOracle {
-    /// Operations by the place in the peer's memory that is theirs alone.
+    /// Operations by the place in memory that is theirs alone: the peer's, or of a read ours.
     by_place: BTreeMap<(usize, usize), usize>,
     /// Atomics by their operand, which is theirs alone.
     by_operand: BTreeMap<u64, usize>,
@@ -30,6 +30,10 @@ impl OrderOracle {
         match (operation.kind, operation.remote) {
             (Kind::Write | Kind::WriteImmediate, Some(place)) if operation.length > 0 => {
                 self.by_place.insert(place, id);
+            }
+            // What a read brings has a place here that is its own.
+            (Kind::Read, _) if operation.length > 0 => {
+                self.by_place.insert(operation.local, id);
             }
             (Kind::Atomic, _) => {
                 self.by_operand.insert(operand_of(id as u64), id);
@@ -61,7 +65,7 @@ impl Model {
         }
         let Some(id) = self.order.operation_of(&self.operations, effect) else { return Ok(()) };
         let first = self.operations[id].affected == 0;
-        if first {
+        if first && self.operations[id].kind != Kind::Read {
             self.check_turn(id)?;
         }
         let operation = &mut self.operations[id];
@@ -158,9 +162,8 @@ impl Operation {
             return true;
         }
         match self.kind {
-            Kind::Write | Kind::WriteImmediate => self.affected >= self.length,
+            Kind::Write | Kind::WriteImmediate | Kind::Read => self.affected >= self.length,
             Kind::Atomic => self.old.is_some() || !self.counted,
-            Kind::Read => !self.signaled,
             Kind::Send | Kind::SendImmediate => true,
         }
     }

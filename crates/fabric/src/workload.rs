@@ -387,6 +387,7 @@ impl Workload {
         let node = draft.life.0;
         let target_jetty = JettyId::new(self.random.below(u64::from(plan.jetties)) as u32);
         let wrong = self.random.chance(plan.wrong);
+        let succeeds = Statuses::of(&[Status::Success]);
         let mut operation = Operation {
             life: draft.life,
             target_life: (draft.peer, world.nodes[draft.peer].incarnation),
@@ -398,7 +399,7 @@ impl Workload {
             remote: None,
             length: draft.length,
             signaled: draft.signaled,
-            allowed: Statuses::of(&[Status::Success]),
+            allowed: succeeds,
             state: State::Pending,
             noticed: false,
             order: draft.order,
@@ -406,9 +407,6 @@ impl Workload {
             old: None,
             counted: false,
         };
-        if draft.order != OrderRequest::default() {
-            operation.allowed = operation.allowed.with(Status::RemoteResources);
-        }
         let capacity = self.capacities[target_jetty.value() as usize];
         let is_send = matches!(draft.kind, Kind::Send | Kind::SendImmediate);
         if is_send && draft.length > capacity {
@@ -432,6 +430,11 @@ impl Workload {
         } else {
             self.remote(world, &mut operation, wrong)?
         };
+        if operation.is_unreliable() && operation.allowed != succeeds {
+            // Nobody is told that it was refused, but nothing may be written.
+            operation.allowed = succeeds;
+            operation.remote = None;
+        }
         let patience = plan.profiles[node].not_ready_retries;
         if matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate)
             && patience != 7
@@ -484,7 +487,6 @@ impl Workload {
                 remote.token_value ^= 1;
                 operation.allowed = Statuses::of(&[Status::RemoteAccess]);
             }
-            operation.allowed = operation.allowed.with(Status::RemoteResources);
         }
         let id = model.operation_id();
         let operator = random.pick(&AtomicOperator::ALL);

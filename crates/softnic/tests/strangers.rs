@@ -68,6 +68,7 @@ fn a_packet_from_the_wrong_address_is_dropped() {
             ack_request: true,
             retry: false,
             last: true,
+            order: wire::Order::NONE,
             operation: Operation::Write { access },
         };
         let mut datagram = [0xaa; MAX_HEADER + 100];

@@ -1,11 +1,9 @@
 //! What must hold between any two calls, checked on demand.
 
 use super::Channel;
-use crate::arrival::Arrival;
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST};
 use crate::shared::Shared;
-use fairway_wire::JettyId;
 
 impl Channel {
     /// Recounts what is in flight.
@@ -42,15 +40,5 @@ impl Channel {
         let usable = self.views.iter().filter(|view| view.usable).count();
         assert_eq!(usable as u32, self.usable_paths, "usable paths");
         assert!(usable > 0, "a channel without a usable path");
-    }
-
-    /// Is a message for this Jetty arriving?
-    pub(crate) fn delivers_to(&self, shared: &Shared, id: JettyId) -> bool {
-        let takes = |arrival: &Arrival| arrival.receive != NONE && arrival.jetty == id;
-        let kept = self.arrivals.iter().any(|&at| at != NONE && takes(&shared.arrivals[at]));
-        kept || self.withheld.iter().any(|entry| match entry.why {
-            super::Why::Placing { arrival } => arrival != NONE && takes(&shared.arrivals[arrival]),
-            super::Why::Refused { .. } => false,
-        })
     }
 }

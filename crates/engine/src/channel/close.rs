@@ -16,8 +16,8 @@ const LINGER: Duration = Duration::from_ms(200);
 impl Channel {
     /// Closes from this side: what is pending is flushed.
     pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
-        self.flush(shared, Status::Flushed);
         self.state = ChannelState::Closing;
+        self.flush(shared, Status::Flushed);
         self.closes_left = CLOSES;
         self.say_close(shared, now);
     }

@@ -77,7 +77,8 @@ impl Channel {
         let arrival = shared.arrivals[index];
         let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
         if is_it && arrival.message == token.message {
-            self.report_receive(shared, index);
+            let completion = self.receive_completion(&arrival);
+            shared.complete_receive(arrival.receive, completion);
             shared.free_arrival(index);
         }
     }

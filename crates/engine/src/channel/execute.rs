@@ -5,14 +5,15 @@ use super::Channel;
 use super::receive::Judgement;
 use crate::api::{
     AtomicExecution, Completion, DropReason, Execution, LocalRange, PlacementKind, PlacementToken,
+    Status,
 };
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::order::{Key, Standing, Tracker};
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{Data, Operation, Order, Refusal, ServiceMode, Tag};
+use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
 /// Does the target order transactions that ask for this?
 pub(crate) fn is_numbered(order: &Order) -> bool {
@@ -20,6 +21,18 @@ pub(crate) fn is_numbered(order: &Order) -> bool {
 }
 
 impl Channel {
+    /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
+    /// made any more: it would not know which numbers have been refused for lack of it.
+    fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<u32> {
+        let key = Key::of(self.index(), jetty);
+        if self.orders_denied {
+            return shared.trackers.find(&key);
+        }
+        let tracker = shared.trackers.find_or_make(&key, Tracker::NEW);
+        self.orders_denied = tracker.is_none();
+        tracker
+    }
+
     /// Lets a transaction pass, or says what becomes of it instead.
     pub(crate) fn gate(
         &mut self,
@@ -33,8 +46,7 @@ impl Channel {
             return None;
         }
         shared.counters.gates_passed += 1;
-        let key = Key::of(self.index(), data.jetty);
-        let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else {
+        let Some(tracker) = self.tracker(shared, data.jetty) else {
             return Some(Judgement::Refuse(Refusal::Resources));
         };
         if order.in_order {
@@ -101,14 +113,8 @@ impl Channel {
     }
 
     /// A numbered transaction of the peer was executed, or never will be.
-    pub(crate) fn mark_executed(
-        &mut self,
-        shared: &mut Shared,
-        jetty: fairway_wire::JettyId,
-        sequence: u16,
-    ) {
-        let key = Key::of(self.index(), jetty);
-        let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else { return };
+    pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
+        let Some(tracker) = self.tracker(shared, jetty) else { return };
         if shared.trackers[tracker].mark(sequence) {
             self.release_held(shared, tracker);
         }
@@ -226,87 +232,67 @@ impl Channel {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
         }
-        self.skip_numbers(shared, data);
+        self.skip_numbers(shared, data.jetty, &data.order);
         Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
     }
 
     /// Nobody need wait for the numbers of a transaction that was refused for good.
-    pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, data: &Data) {
-        if is_numbered(&data.order) {
-            self.mark_executed(shared, data.jetty, data.order.sequence);
+    pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, jetty: JettyId, order: &Order) {
+        if is_numbered(order) {
+            self.mark_executed(shared, jetty, order.sequence);
         }
-        if data.order.in_order {
-            let key = Key::of(self.index(), data.jetty);
-            let Some(tracker) = shared.trackers.find_or_make(&key, Tracker::NEW) else { return };
-            self.skip_receive(shared, tracker, data.order.receive_sequence);
+        if order.in_order {
+            let Some(tracker) = self.tracker(shared, jetty) else { return };
+            self.skip_receive(shared, tracker, order.receive_sequence);
         }
     }
 
     pub(crate) fn skip_receive(&mut self, shared: &mut Shared, tracker: u32, sequence: u16) {
-        match shared.trackers[tracker].receive_standing(sequence) {
-            Standing::Next => {
-                let tracker = &mut shared.trackers[tracker];
-                tracker.next_receive = tracker.next_receive.wrapping_add(1);
-            }
-            Standing::Early => {
-                // Leaves a parked record without a receive, which completes as nothing.
-                let mut arrival = Arrival::refused(sequence_only(sequence), self.index());
-                arrival.next_parked = shared.trackers[tracker].parked;
-                if let Some(index) = shared.arrivals.take(arrival) {
-                    shared.trackers[tracker].parked = index;
-                }
-            }
-            _ => return,
-        }
+        shared.trackers[tracker].skip_receive(sequence);
         self.unpark(shared, tracker);
     }
 
-    /// Reports a receive, in its turn if it asked for that. True if the arrival's record is still
-    /// needed.
-    pub(crate) fn complete_in_turn(&mut self, shared: &mut Shared, index: u32) -> bool {
-        let arrival = shared.arrivals[index];
-        if !arrival.order.in_order || shared.is_planted(Canary::ReceivesAtOnce) {
-            self.report_receive(shared, index);
-            return false;
-        }
+    /// Reports a receive, in its turn if it asked for that.
+    pub(crate) fn complete_in_turn(&mut self, shared: &mut Shared, arrival: &Arrival) {
+        let completion = self.receive_completion(arrival);
         let key = Key::of(self.index(), arrival.remote_jetty);
-        let Some(tracker) = shared.trackers.find(&key) else {
-            self.report_receive(shared, index);
-            return false;
+        let tracker = match arrival.order.in_order {
+            true if !shared.is_planted(Canary::ReceivesAtOnce) => shared.trackers.find(&key),
+            _ => None,
         };
-        if shared.trackers[tracker].receive_standing(arrival.order.receive_sequence)
-            == Standing::Next
-        {
-            let record = &mut shared.trackers[tracker];
-            record.next_receive = record.next_receive.wrapping_add(1);
-            self.report_receive(shared, index);
-            self.unpark(shared, tracker);
-            return false;
+        let Some(tracker) = tracker else {
+            return shared.complete_receive(arrival.receive, completion);
+        };
+        let sequence = arrival.order.receive_sequence;
+        if shared.trackers[tracker].receive_standing(sequence) == Standing::Next {
+            shared.trackers[tracker].receive_done();
+            shared.complete_receive(arrival.receive, completion);
+            return self.unpark(shared, tracker);
         }
-        shared.arrivals[index].next_parked = shared.trackers[tracker].parked;
-        shared.trackers[tracker].parked = index;
-        shared.counters.receives_parked += 1;
-        true
+        let (receive, next) = (arrival.receive, shared.trackers[tracker].parked);
+        // There are as many records as receives, and each holds one.
+        if let Some(index) = shared.parked.take(Parked { completion, receive, sequence, next }) {
+            shared.trackers[tracker].parked = index;
+            shared.counters.receives_parked += 1;
+        }
     }
 
     /// Completes the parked receives whose turn has come.
     fn unpark(&mut self, shared: &mut Shared, tracker: u32) {
         let (mut previous, mut at) = (NONE, shared.trackers[tracker].parked);
         while at != NONE {
-            let arrival = shared.arrivals[at];
-            let sequence = arrival.order.receive_sequence;
-            if shared.trackers[tracker].receive_standing(sequence) != Standing::Next {
-                (previous, at) = (at, arrival.next_parked);
+            let parked = shared.parked[at];
+            if shared.trackers[tracker].receive_standing(parked.sequence) != Standing::Next {
+                (previous, at) = (at, parked.next);
                 continue;
             }
             match previous {
-                NONE => shared.trackers[tracker].parked = arrival.next_parked,
-                previous => shared.arrivals[previous].next_parked = arrival.next_parked,
+                NONE => shared.trackers[tracker].parked = parked.next,
+                previous => shared.parked[previous].next = parked.next,
             }
-            let record = &mut shared.trackers[tracker];
-            record.next_receive = record.next_receive.wrapping_add(1);
-            self.report_receive(shared, at);
-            shared.free_arrival(at);
+            shared.trackers[tracker].receive_done();
+            shared.complete_receive(parked.receive, parked.completion);
+            shared.parked.give_back(at);
             (previous, at) = (NONE, shared.trackers[tracker].parked);
         }
     }
@@ -314,7 +300,7 @@ impl Channel {
     /// The channel ends: parked receives complete, in their order, without waiting any longer.
     pub(crate) fn report_parked(&mut self, shared: &mut Shared) {
         for tracker in shared.trackers.of_channel(self.index()) {
-            let mut steps = shared.arrivals.high_water();
+            let mut steps = shared.parked.high_water();
             while shared.trackers[tracker].parked != NONE && steps > 0 {
                 steps -= 1;
                 let next = self.first_parked(shared, tracker);
@@ -330,48 +316,27 @@ impl Channel {
         let mut lowest = u16::MAX;
         let mut at = shared.trackers[tracker].parked;
         while at != NONE {
-            let arrival = &shared.arrivals[at];
-            lowest = lowest.min(arrival.order.receive_sequence.wrapping_sub(from));
-            at = arrival.next_parked;
+            let parked = &shared.parked[at];
+            lowest = lowest.min(parked.sequence.wrapping_sub(from));
+            at = parked.next;
         }
         from.wrapping_add(lowest)
     }
 
-    pub(crate) fn report_receive(&mut self, shared: &mut Shared, index: u32) {
-        let arrival = shared.arrivals[index];
-        if arrival.receive == NONE {
-            return;
-        }
+    /// How a receive completes that a message has taken.
+    pub(crate) fn receive_completion(&self, arrival: &Arrival) -> Completion {
         let (kind, immediate) = arrival.completion();
-        let completion = Completion {
+        Completion {
             id: 0,
             jetty: arrival.jetty,
-            status: crate::api::Status::Success,
+            status: Status::Success,
             kind,
             bytes: arrival.length,
             immediate,
             value: 0,
             channel: self.id,
             remote_jetty: arrival.remote_jetty,
-        };
-        shared.complete_receive(&arrival, completion);
-    }
-}
-
-/// A data packet that says nothing but a receive sequence number.
-fn sequence_only(sequence: u16) -> Data {
-    Data {
-        psn: Default::default(),
-        message: Default::default(),
-        index: 0,
-        jetty: Default::default(),
-        transaction: 0,
-        slot: 0,
-        ack_request: false,
-        retry: false,
-        last: true,
-        order: Order { in_order: true, receive_sequence: sequence, ..Order::NONE },
-        operation: Operation::Abandon,
+        }
     }
 }
 

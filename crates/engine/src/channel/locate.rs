@@ -7,7 +7,7 @@ use crate::canary::Canary;
 use crate::message::{Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{Data, Operation, Tag};
+use fairway_wire::{Data, Operation, Order};
 
 /// Of a message: where it starts, its length, and which of its packets have come (`None`: none).
 type Whereabouts = (LocalRange, u32, Option<Progress>);
@@ -35,8 +35,8 @@ impl Channel {
         // Of a message that is not known nothing has come, unless all of it has: so it is open if
         // this packet has not come. A message of one packet has no further ones.
         let Operation::Write { access } = data.operation else { return None };
-        // What is strict may have to wait before it goes there.
-        if data.order.tag == Tag::So {
+        // What asks for order may have to wait, or may be refused, before it goes there.
+        if data.order != Order::NONE {
             return None;
         }
         if self.tp.receive.has_arrived(data.psn, &shared.bitmap_blocks) || (!multi && ahead > 0) {

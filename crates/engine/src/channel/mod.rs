@@ -81,9 +81,8 @@ pub(crate) struct Withheld {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Its payload is being put in place. If `arrival` is not `NONE`, it is all there is of that
-    /// message, which is kept nowhere else.
-    Placing { arrival: u32 },
+    /// Its payload is being put in place.
+    Placing,
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
@@ -188,6 +187,8 @@ pub(crate) struct Channel {
     pub(crate) closes_left: u32,
     pub(crate) timers: [Instant; Timer::COUNT],
     pub(crate) armed: u8,
+    /// The peer asked for order when there was no record for it.
+    pub(crate) orders_denied: bool,
     pub(crate) in_ready: bool,
     pub(crate) in_urgent: bool,
     pub(crate) in_starved: bool,
@@ -255,6 +256,7 @@ impl Channel {
             closes_left: 0,
             timers: [Instant::ZERO; Timer::COUNT],
             armed: 0,
+            orders_denied: false,
             in_ready: false,
             in_urgent: false,
             in_starved: false,

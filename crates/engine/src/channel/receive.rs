@@ -1,7 +1,7 @@
 //! Data packets in: judged, recorded, placed.
 
 use super::execute::{atomic_execution, is_numbered};
-use super::respond::wants_done;
+use super::respond::{is_question, wants_done};
 use super::{Channel, Why, Withheld};
 use crate::api::{
     DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
@@ -10,7 +10,7 @@ use crate::api::{
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::message::{MessageKind, Outcome};
-use crate::order::Key;
+use crate::order::{Key, Standing};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
@@ -78,13 +78,11 @@ impl Channel {
         match judgement {
             Judgement::Place { target, kind, subject } => {
                 let token = token(kind, subject);
-                let alone = kind == PlacementKind::Arrival && data.index == 0 && data.last;
-                let arrival = if alone { subject } else { NONE };
-                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing { arrival } });
+                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing });
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, subject } => {
-                let why = Why::Placing { arrival: NONE };
+                let why = Why::Placing;
                 self.withheld.push(Withheld { psn: data.psn, why });
                 let token = token(PlacementKind::Atomic, subject);
                 Verdict::Atomic(atomic_execution(data, target, token))
@@ -154,7 +152,11 @@ impl Channel {
             Operation::Abandon => return self.judge_abandon(shared, data),
             _ => {}
         }
-        if data.index > 0 || !data.last {
+        let multi = data.index > 0 || !data.last;
+        if multi && is_question(&data.operation) {
+            return Judgement::Drop(DropReason::Malformed);
+        }
+        if multi {
             match self.arrivals.get(usize::from(data.slot)) {
                 None => return Judgement::Drop(DropReason::Malformed),
                 Some(&NONE) => {}
@@ -191,7 +193,7 @@ impl Channel {
         }
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder | Refusal::Resources)
         {
-            self.skip_numbers(shared, data);
+            self.skip_numbers(shared, data.jetty, &data.order);
         }
         judgement
     }
@@ -317,7 +319,7 @@ impl Channel {
             arrival.offset = offset;
         }
         let Some(target) = target else { return Ok(arrival) };
-        let (jetty, next) = shared.receiver(&target)?;
+        let (jetty, next) = shared.receiver(&target, self.is_early_receive(shared, data))?;
         if arrival.kind != ArrivalKind::WriteImmediate {
             let receive = shared.receives[next];
             if length > receive.length {
@@ -329,6 +331,18 @@ impl Channel {
         arrival.jetty = jetty;
         arrival.receive = shared.take_receive(jetty).unwrap_or(NONE);
         Ok(arrival)
+    }
+
+    /// Would the receive that it takes have to wait for an earlier one?
+    fn is_early_receive(&self, shared: &Shared, data: &Data) -> bool {
+        if !data.order.in_order {
+            return false;
+        }
+        let tracker = shared.trackers.find(&Key::of(self.index(), data.jetty));
+        tracker.is_some_and(|tracker| {
+            let standing = shared.trackers[tracker].receive_standing(data.order.receive_sequence);
+            standing != Standing::Next
+        })
     }
 
     /// A packet of a message that is known.
@@ -351,6 +365,7 @@ impl Channel {
         {
             // Deregistered in the middle of the message.
             self.abandon_arrival(shared, index);
+            self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
             return Judgement::Refuse(Refusal::Access);
         }
         self.place_in(shared, index, data, payload)
@@ -414,7 +429,7 @@ impl Channel {
         let found = self
             .withheld
             .iter()
-            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing { .. }));
+            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing));
         // A placement that was under way when the channel was flushed counts for nothing.
         if let Some(at) = found {
             self.withheld.swap_remove(at);
@@ -466,8 +481,9 @@ impl Channel {
             shared.arrivals[index].response = NONE;
             self.answer_done(shared, arrival.response);
         }
-        let parked = arrival.receive != NONE && self.complete_in_turn(shared, index);
-        if !parked && arrival.receive == NONE && arrival.order.in_order {
+        if arrival.receive != NONE {
+            self.complete_in_turn(shared, &arrival);
+        } else if arrival.order.in_order {
             // It consumed no receive, and nobody need wait for it.
             let key = Key::of(self.index(), arrival.remote_jetty);
             if let Some(tracker) = shared.trackers.find(&key) {
@@ -481,9 +497,7 @@ impl Channel {
             return;
         }
         self.forget_slot(&arrival, index);
-        if !parked {
-            shared.free_arrival(index);
-        }
+        shared.free_arrival(index);
     }
 
     /// Drops what is known of a message; a receive it took goes back to its Jetty.

@@ -121,6 +121,10 @@ impl Channel {
     ) {
         let status = status_of(reason);
         let early = reason == Refusal::OutOfOrder;
+        if early {
+            // It may be our acknowledgement of an answer that the peer lacks.
+            self.acknowledge_soon(shared);
+        }
         let limit = shared.profile.not_ready_retries;
         let message = &mut shared.messages[index];
         if message.outcome != Outcome::Open {

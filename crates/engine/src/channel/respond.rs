@@ -14,6 +14,11 @@ pub(crate) fn wants_done(order: &Order) -> bool {
     matches!(order.mode, ServiceMode::Roi | ServiceMode::Rot)
 }
 
+/// Does it ask for an answer of its own, whatever the mode? Such a request is one packet.
+pub(crate) fn is_question(operation: &Operation) -> bool {
+    matches!(operation, Operation::Read { .. } | Operation::Get(_) | Operation::Atomic { .. })
+}
+
 impl Channel {
     /// Sets a record aside for the answer to a request; its kind is settled later.
     pub(crate) fn reserve_answer(&mut self, shared: &mut Shared, data: &Data) -> Option<u32> {
@@ -21,10 +26,7 @@ impl Channel {
         if self.responses >= 2 * shared.limits.read_slots {
             return None;
         }
-        let question = matches!(
-            data.operation,
-            Operation::Read { .. } | Operation::Get(_) | Operation::Atomic { .. }
-        );
+        let question = is_question(&data.operation);
         let mut answer = Message::new(MessageKind::Done, self.index(), data.jetty);
         answer.transaction = data.transaction;
         answer.slot = if question { data.slot } else { data.order.request_slot };
@@ -65,7 +67,7 @@ impl Channel {
         refusal: Refusal,
     ) {
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
-            self.skip_numbers(shared, data);
+            self.skip_numbers(shared, data.jetty, &data.order);
         }
         shared.messages[index].refusal = Some(refusal);
         self.answer_done(shared, index);

@@ -5,7 +5,7 @@ use crate::api::Status;
 use crate::message::{MessageKind, MessagePlace, Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::ServiceMode;
+use fairway_wire::{ServiceMode, Tag};
 
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
@@ -83,6 +83,10 @@ impl Channel {
         let message = &mut shared.messages[index];
         message.abandons_put = message.kind == MessageKind::Put;
         message.kind = MessageKind::Abandon;
+        if message.order.mode == ServiceMode::Roi {
+            // What the initiator orders has no number at the target.
+            message.order.tag = Tag::No;
+        }
         message.order.mode = ServiceMode::Rol;
         message.packets = 1;
         message.next_index = 0;
@@ -140,30 +144,70 @@ impl Channel {
         }
     }
 
-    /// Frees the slots a message holds, and lets those that wait for such slots in.
+    /// Passes the slots a message holds on to those that wait for such slots. They get them at
+    /// once: if they only got in line, others could take them first for ever.
     pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: u32) {
         let message = &mut shared.messages[index];
         if core::mem::take(&mut message.has_request) {
             let slot = message.request_slot;
-            self.reads[usize::from(slot)] = NONE;
-            self.read_slots.give_back(slot);
-            let next = self.awaiting_read_slot.pop_front(&mut shared.messages);
-            self.let_in(shared, next);
+            self.pass_read_slot(shared, slot);
         }
         let message = &mut shared.messages[index];
         if !core::mem::take(&mut message.has_slot) {
             return;
         }
         let slot = message.slot;
-        let (slots, owners, waiting) = if message.kind.is_question() {
-            (&mut self.read_slots, &mut self.reads, &mut self.awaiting_read_slot)
+        if message.kind.is_question() {
+            return self.pass_read_slot(shared, slot);
+        }
+        match self.awaiting_slot.pop_front(&mut shared.messages) {
+            None => {
+                self.slotted[usize::from(slot)] = NONE;
+                self.message_slots.give_back(slot);
+            }
+            Some(next) => {
+                self.slotted[usize::from(slot)] = next;
+                let message = &mut shared.messages[next];
+                (message.slot, message.has_slot) = (slot, true);
+                self.let_in(shared, Some(next));
+            }
+        }
+    }
+
+    fn pass_read_slot(&mut self, shared: &mut Shared, slot: u8) {
+        let is_last = self.read_slots.free() == 0;
+        let mut at = self.awaiting_read_slot.head;
+        while at != NONE && is_last && !shared.initiator.is_first_in_order(&shared.messages, at) {
+            at = shared.messages[at].links.next;
+        }
+        if at == NONE {
+            self.reads[usize::from(slot)] = NONE;
+            self.read_slots.give_back(slot);
         } else {
-            (&mut self.message_slots, &mut self.slotted, &mut self.awaiting_slot)
-        };
-        owners[usize::from(slot)] = NONE;
-        slots.give_back(slot);
-        let next = waiting.pop_front(&mut shared.messages);
-        self.let_in(shared, next);
+            self.grant_read_slot(shared, at, slot);
+        }
+    }
+
+    /// Gives a read slot to one that waits for it.
+    fn grant_read_slot(&mut self, shared: &mut Shared, index: u32, slot: u8) {
+        self.awaiting_read_slot.unlink(&mut shared.messages, index);
+        self.reads[usize::from(slot)] = index;
+        let message = &mut shared.messages[index];
+        if message.kind.is_question() {
+            (message.slot, message.has_slot) = (slot, true);
+        } else {
+            (message.request_slot, message.has_request) = (slot, true);
+        }
+        self.let_in(shared, Some(index));
+    }
+
+    /// One that waits for a slot may have the last one now.
+    pub(crate) fn promote(&mut self, shared: &mut Shared, index: u32) {
+        if shared.messages[index].place == MessagePlace::AwaitingReadSlot
+            && let Some(slot) = self.read_slots.take()
+        {
+            self.grant_read_slot(shared, index, slot);
+        }
     }
 
     /// A message gets its turn to send.

@@ -21,6 +21,11 @@ impl Slots {
         Some((word as u32 * 64 + bit) as u8)
     }
 
+    /// How many are free.
+    pub(crate) fn free(&self) -> u32 {
+        self.free.iter().map(|word| word.count_ones()).sum()
+    }
+
     pub(crate) fn give_back(&mut self, slot: u8) {
         let bit = 1 << (slot % 64);
         assert!(self.free[usize::from(slot / 64)] & bit == 0, "slot {slot} given back twice");

@@ -101,7 +101,8 @@ impl Channel {
     fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
         while self.sending.head != NONE {
             let index = self.sending.head;
-            if self.acquire_slots(&mut shared.messages[index], index) {
+            let first = shared.initiator.is_first_in_order(&shared.messages, index);
+            if self.acquire_slots(&mut shared.messages[index], index, first) {
                 return Some(index);
             }
             self.sending.unlink(&mut shared.messages, index);
@@ -117,10 +118,16 @@ impl Channel {
         None
     }
 
-    /// Takes the slots a message needs; false if one is not to be had.
-    fn acquire_slots(&mut self, message: &mut Message, index: u32) -> bool {
+    /// Takes the slots a message needs; false if one is not to be had. The last read slot is only
+    /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
+    /// until what it follows has been executed, and that may need a slot, too.
+    fn acquire_slots(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
         if message.kind.is_answer() || message.order.mode == ServiceMode::Uno {
             return true;
+        }
+        let needs_read_slot = message.awaits_answer() && !(message.has_request || message.has_slot);
+        if needs_read_slot && !first && self.read_slots.free() <= 1 {
+            return false;
         }
         if message.awaits_answer() && !message.kind.is_question() && !message.has_request {
             let Some(slot) = self.read_slots.take() else { return false };
@@ -307,8 +314,9 @@ impl Channel {
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         self.lost.unlink(&mut links, psn.value());
         let message = shared.messages[sent.message];
-        let given_up = message.outcome != Outcome::Open && message.outcome != Outcome::Reported;
-        let void = sent.is(VOID) || given_up;
+        // Of what was answered every packet has arrived, and its memory may be gone: only the
+        // sequence number has to be filled.
+        let void = sent.is(VOID) || message.outcome != Outcome::Open;
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = (sent.flags & !LOST) | RESENT | if void { VOID } else { 0 };
         let avoid = Some(sent.path);

@@ -1,6 +1,6 @@
 //! The life of Jetties and of Jetty groups.
 
-use super::{EntryState, Nic, channel_at};
+use super::{Nic, channel_at};
 use crate::api::{Event, GroupConfig, JettyConfig, JettyState, SetupError};
 use crate::group::Group;
 use crate::jetty::Jetty;
@@ -58,11 +58,20 @@ impl Nic {
     /// `Missing`; `Busy` while operations of it, or arrivals for it, are under way.
     pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
         let jetty = *self.shared.jetty(id).ok_or(SetupError::Missing)?;
-        let arriving = self.entries.iter().any(|entry| match &entry.state {
-            EntryState::Open(channel) => channel.delivers_to(&self.shared, id),
-            _ => false,
+        let arrivals = &self.shared.arrivals;
+        let parked = &self.shared.parked;
+        let waiting = self.shared.trackers.any(|tracker| {
+            let mut at = tracker.parked;
+            while at != NONE && parked[at].completion.jetty != id {
+                at = parked[at].next;
+            }
+            at != NONE
         });
-        if jetty.outstanding > 0 || arriving {
+        let arriving = (0..arrivals.high_water()).any(|index| {
+            let arrival = &arrivals[index];
+            arrival.channel != NONE && arrival.receive != NONE && arrival.jetty == id
+        });
+        if jetty.outstanding > 0 || arriving || waiting {
             return Err(SetupError::Busy);
         }
         while let Some(receive) = self.shared.take_receive(id) {

@@ -55,6 +55,8 @@ pub(crate) struct Initiator {
     record: Vec<u32>,
     records: Pool<JettyOrder>,
     pub(crate) sequences: Keyed<Sequences>,
+    /// Operations that wait for a slot and may have the last one now. Some may have gone on.
+    pub(crate) promoted: Vec<u32>,
     /// Operations whose gate has opened, on their way to their channels.
     pub(crate) opened: List,
 }
@@ -100,6 +102,7 @@ impl Initiator {
             record: alloc::vec![NONE; jetties as usize],
             records: Pool::new(records),
             sequences: Keyed::new(records),
+            promoted: Vec::with_capacity(records as usize),
             opened: List::default(),
         }
     }
@@ -234,6 +237,10 @@ impl Initiator {
         let record = &mut self.records[record];
         record.ordered.unlink(&mut Ordered(messages), index);
         let head = record.ordered.head;
+        if head != NONE && messages[head].place == MessagePlace::AwaitingReadSlot {
+            // It may have the last slot now.
+            self.promoted.push(head);
+        }
         if head != NONE && messages[head].waits_for_order {
             messages[head].waits_for_order = false;
             if !messages[head].waits_for_reads {
@@ -305,6 +312,16 @@ impl Initiator {
 
     pub(crate) fn records_in_use(&self) -> u32 {
         self.records.in_use()
+    }
+
+    /// Does the target execute it as soon as it arrives, whatever else is under way?
+    pub(crate) fn is_first_in_order(&self, messages: &Pool<Message>, index: u32) -> bool {
+        let message = &messages[index];
+        if message.order.tag != Tag::So || !is_numbered(&message.order) {
+            return true;
+        }
+        let record = self.record[message.jetty.value() as usize];
+        record == NONE || self.records[record].ordered.head == index
     }
 
     pub(crate) fn is_first(&self, messages: &Pool<Message>, index: u32) -> bool {

@@ -71,6 +71,12 @@ impl<T: Copy> Keyed<T> {
         Some(self.table[at])
     }
 
+    /// Is there a record of which this is true? Looks at all there are.
+    pub(crate) fn any(&self, is_it: impl Fn(&T) -> bool) -> bool {
+        self.records.in_use() > 0
+            && self.table.iter().any(|&at| at != NONE && is_it(&self.records[at].value))
+    }
+
     /// The records of a channel, by index. Looks at all there are.
     pub(crate) fn of_channel(&self, channel: u32) -> impl Iterator<Item = u32> + use<T> {
         let found: Vec<u32> = if self.records.in_use() == 0 {

@@ -4,8 +4,6 @@ use crate::pool::NONE;
 
 /// Sequence numbers tracked beyond the first one that is missing.
 const WINDOW: u16 = 128;
-/// In-order receives that may wait for an earlier one.
-const RECEIVES_EARLY: u16 = 256;
 
 /// One per Jetty and node of which relaxed, strict or in-order transactions have come: keyed by
 /// source node *and* Jetty, because Jetty numbers of two nodes are independent.
@@ -15,11 +13,13 @@ pub(crate) struct Tracker {
     executed: u128,
     /// Every transaction before this one was executed.
     next: u16,
+    /// Of the in-order receives beyond `next_receive`, those that will never come.
+    skipped: u128,
     /// Every in-order receive before this one has completed.
     pub(crate) next_receive: u16,
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) held: u32,
-    /// In-order receives that wait to complete: a list through the arrivals.
+    /// In-order receives that wait to complete: a list through the parked ones.
     pub(crate) parked: u32,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Standing {
 
 impl Tracker {
     pub(crate) const NEW: Tracker =
-        Tracker { executed: 0, next: 0, next_receive: 0, held: NONE, parked: NONE };
+        Tracker { executed: 0, next: 0, skipped: 0, next_receive: 0, held: NONE, parked: NONE };
 
     pub(crate) fn standing(&self, sequence: u16) -> Standing {
         let ahead = sequence.wrapping_sub(self.next);
@@ -72,9 +72,31 @@ impl Tracker {
     pub(crate) fn receive_standing(&self, sequence: u16) -> Standing {
         match sequence.wrapping_sub(self.next_receive) {
             0 => Standing::Next,
-            1..=RECEIVES_EARLY => Standing::Early,
+            1..=WINDOW => Standing::Early,
             ahead if (ahead as i16) < 0 => Standing::Past,
             _ => Standing::Beyond,
+        }
+    }
+}
+
+impl Tracker {
+    /// The receive that was next has completed.
+    pub(crate) fn receive_done(&mut self) {
+        self.next_receive = self.next_receive.wrapping_add(1);
+        // Those behind it that will never come are passed over at once.
+        let run = self.skipped.trailing_ones();
+        self.skipped = self.skipped.checked_shr(run + 1).unwrap_or(0);
+        self.next_receive = self.next_receive.wrapping_add(run as u16);
+    }
+
+    /// A receive will never come.
+    pub(crate) fn skip_receive(&mut self, sequence: u16) {
+        match self.receive_standing(sequence) {
+            Standing::Next => self.receive_done(),
+            Standing::Early => {
+                self.skipped |= bit(sequence.wrapping_sub(self.next_receive));
+            }
+            Standing::Past | Standing::Beyond => {}
         }
     }
 }

@@ -15,6 +15,7 @@ pub(super) use transaction::{put_access, put_unreliable};
 pub(super) type Header = [u8; MAX_HEADER];
 
 /// Length of a packet's headers in bytes, the check included.
+#[inline]
 pub fn header_len(packet: &Packet) -> usize {
     match packet {
         Packet::Data(data) => {

@@ -211,17 +211,23 @@ fn response_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Deco
 #[inline(always)]
 fn request_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
     let short = too_short(extension, extension.len() + 4);
-    let operation = match u32::from(fixed[32]) {
-        ta_opcode::WRITE if learned(fixed) => Operation::Learned,
+    Ok(match u32::from(fixed[32]) {
+        ta_opcode::WRITE if learned(fixed) => {
+            announced(fixed, Announced::LEARNED)?;
+            Operation::Learned
+        }
         ta_opcode::WRITE => {
+            announced(fixed, Announced::TOKEN)?;
             let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
             Operation::Write { access: access(extension) }
         }
         ta_opcode::READ => {
+            announced(fixed, Announced::TOKEN)?;
             let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
             Operation::Read { access: access(extension) }
         }
         ta_opcode::WRITE_IMMEDIATE => {
+            announced(fixed, Announced::TOKEN_AND_TARGET)?;
             let extension: &[u8; 36] = extension.first_chunk().ok_or(short)?;
             Operation::WriteImmediate {
                 access: access(extension),
@@ -230,10 +236,12 @@ fn request_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Decod
             }
         }
         ta_opcode::SEND => {
+            announced(fixed, Announced::TOKEN_AND_TARGET)?;
             let extension: &[u8; 12] = extension.first_chunk().ok_or(short)?;
             Operation::Send { target: target(extension, 0), length: word(extension, 2) }
         }
         ta_opcode::SEND_IMMEDIATE => {
+            announced(fixed, Announced::TOKEN_AND_TARGET)?;
             let extension: &[u8; 20] = extension.first_chunk().ok_or(short)?;
             Operation::SendImmediate {
                 target: target(extension, 0),
@@ -242,16 +250,19 @@ fn request_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Decod
             }
         }
         _ => rarer_operation(fixed, extension)?,
-    };
-    enabled(fixed, &operation)?;
-    Ok(operation)
+    })
 }
 
 /// As [`request_operation`], of those that have no message behind them or go to a mailbox.
 fn rarer_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
     let short = too_short(extension, extension.len() + 4);
-    Ok(match u32::from(fixed[32]) {
-        ta_opcode::COMPARE_SWAP..=ta_opcode::XOR => atomic(fixed[32], extension)?,
+    let opcode = u32::from(fixed[32]);
+    if matches!(opcode, ta_opcode::COMPARE_SWAP..=ta_opcode::XOR) {
+        announced(fixed, Announced::TOKEN)?;
+        return atomic(fixed[32], extension);
+    }
+    announced(fixed, Announced::NOTHING)?;
+    Ok(match opcode {
         ta_opcode::PUT => Operation::Put(put(extension.first_chunk().ok_or(short)?)),
         ta_opcode::GET => Operation::Get(get(extension.first_chunk().ok_or(short)?)),
         ta_opcode::ABANDON => Operation::Abandon,
@@ -314,28 +325,37 @@ fn epoch<const N: usize>(extension: &[u8; N], at: usize) -> (u32, bool) {
     (if named { word(extension, at) } else { 0 }, named)
 }
 
-/// The bits of BTAH that announce extension headers must agree with the opcode.
+/// The bits of BTAH that announce what follows must agree with the opcode.
 #[inline(always)]
-fn enabled(fixed: &Fixed, operation: &Operation) -> Result<(), DecodeError> {
-    let (token, target) = match operation {
-        Operation::Write { .. } | Operation::Read { .. } | Operation::Atomic { .. } => {
-            (true, false)
-        }
-        Operation::WriteImmediate { .. }
-        | Operation::Send { .. }
-        | Operation::SendImmediate { .. } => (true, true),
-        _ => (false, false),
+fn announced(fixed: &Fixed, expected: Announced) -> Result<(), DecodeError> {
+    let found = word(fixed, 8) & Announced::TOKEN.0
+        | word(fixed, 9) & (Announced::TARGET.0 | Announced::LEARNED.0);
+    if found == expected.0 { Ok(()) } else { Err(misannounced(found, expected)) }
+}
+
+/// Which of them does not.
+fn misannounced(found: u32, expected: Announced) -> DecodeError {
+    let differs = |bit: Announced| (found ^ expected.0) & bit.0 != 0;
+    let (field, bit) = if differs(Announced::LEARNED) {
+        ("L", Announced::LEARNED)
+    } else if differs(Announced::TOKEN) {
+        ("TV_EN", Announced::TOKEN)
+    } else {
+        ("MT_EN", Announced::TARGET)
     };
-    if learned(fixed) != matches!(operation, Operation::Learned) {
-        return bad("L", 1);
-    }
-    if (fixed[33] & 0x08 != 0) != token {
-        return bad("TV_EN", u32::from(!token));
-    }
-    if (fixed[36] & 0x08 != 0) != target {
-        return bad("MT_EN", u32::from(!target));
-    }
-    Ok(())
+    DecodeError::BadField { field, value: u32::from(found & bit.0 != 0) }
+}
+
+/// TV_EN, MT_EN and L, where they are in their words of BTAH.
+#[derive(Clone, Copy)]
+struct Announced(u32);
+
+impl Announced {
+    const NOTHING: Announced = Announced(0);
+    const TOKEN: Announced = Announced(1 << 19);
+    const TARGET: Announced = Announced(1 << 27);
+    const TOKEN_AND_TARGET: Announced = Announced(Self::TOKEN.0 | Self::TARGET.0);
+    const LEARNED: Announced = Announced(1 << 18);
 }
 
 #[inline(always)]

@@ -35,31 +35,32 @@ pub(super) fn order_len(data: &Data) -> usize {
 }
 
 /// BTAH or ATAH of a data packet, and what follows it.
+#[inline(always)]
 pub(super) fn put_data(data: &Data, out: &mut Header) {
-    let kind = put_operation(&data.operation, out);
-    put(out, 8, kind.first | u32::from(data.transaction));
     put(out, 10, data.jetty.value() << 8 | u32::from(data.slot));
     put(out, 11, data.index);
-    let second = kind.second | flag(data.retry, kind.retry_bit);
-    if !kind.ordered {
-        debug_assert_eq!(data.order, Order::NONE, "an order where none is carried");
-        put(out, 9, second);
-        return;
-    }
-    debug_assert!(data.order.mode != ServiceMode::Uno, "reliable data in mode UNO");
-    put(out, 9, second | order_bits(&data.order));
-    if has_extension(&data.order) {
-        put_order_extension(data, out);
-    }
+    put_operation(&data.operation, out, |kind, out| {
+        put(out, 8, kind.first | u32::from(data.transaction));
+        let second = kind.second | flag(data.retry, kind.retry_bit);
+        if !kind.ordered {
+            debug_assert_eq!(data.order, Order::NONE, "an order where none is carried");
+            put(out, 9, second);
+        } else if asks_for_nothing(&data.order) {
+            put(out, 9, second | mode_bits(ServiceMode::Rol));
+        } else {
+            put_order(data, second, out);
+        }
+    });
 }
 
 /// BTAH of a datagram, and what follows it.
 pub(in crate::codec) fn put_unreliable(datagram: &Datagram, out: &mut Header) {
-    let kind = put_operation(&datagram.operation, out);
-    put(out, 8, kind.first | u32::from(datagram.transaction));
-    put(out, 9, kind.second | mode_bits(ServiceMode::Uno));
     put(out, 10, datagram.jetty.value() << 8);
     put(out, 11, 0);
+    put_operation(&datagram.operation, out, |kind, out| {
+        put(out, 8, kind.first | u32::from(datagram.transaction));
+        put(out, 9, kind.second | mode_bits(ServiceMode::Uno));
+    });
 }
 
 /// What the operation says in bytes 0–7 of BTAH or ATAH.
@@ -111,30 +112,45 @@ impl Kind {
     }
 }
 
-/// Writes the extension headers as if there were no order extension.
+/// Writes the extension headers as if there were no order extension, and has `finish` write what
+/// stands before them. That is called once per kind and not once behind all of them, so that for
+/// the common kinds the compiler knows what they say.
 #[inline(always)]
-fn put_operation(operation: &Operation, out: &mut Header) -> Kind {
+fn put_operation(operation: &Operation, out: &mut Header, finish: impl Fn(Kind, &mut Header)) {
     match operation {
-        Operation::Learned => Kind::LEARNED,
-        Operation::ReadResponse => Kind::response(ta_opcode::READ_RESPONSE, 0),
+        Operation::Learned => finish(Kind::LEARNED, out),
+        Operation::ReadResponse => finish(Kind::response(ta_opcode::READ_RESPONSE, 0), out),
         Operation::Write { access } => {
             put_access(access, 12, out);
-            Kind::WRITE
+            finish(Kind::WRITE, out);
         }
         Operation::Read { access } => {
             put_access(access, 12, out);
-            Kind::READ
+            finish(Kind::READ, out);
         }
+        Operation::Send { target, length } => {
+            put_target(target, 12, out);
+            put(out, 14, *length);
+            finish(Kind::SEND, out);
+        }
+        rarer => finish(put_rarer(rarer, out), out),
+    }
+}
+
+/// Kept out of line, so that the common kinds stay short.
+#[inline(never)]
+fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
+    match operation {
+        Operation::Learned
+        | Operation::ReadResponse
+        | Operation::Write { .. }
+        | Operation::Read { .. }
+        | Operation::Send { .. } => unreachable!("a common kind"),
         Operation::WriteImmediate { access, target, immediate } => {
             put_access(access, 12, out);
             put_target(target, 17, out);
             put_long(out, 19, *immediate);
             Kind::WRITE_IMMEDIATE
-        }
-        Operation::Send { target, length } => {
-            put_target(target, 12, out);
-            put(out, 14, *length);
-            Kind::SEND
         }
         Operation::SendImmediate { target, length, immediate } => {
             put_target(target, 12, out);
@@ -220,6 +236,12 @@ fn put_epoch(named: bool, epoch: u32, at: usize, out: &mut Header) {
     put(out, at + 1, flag(named, 24));
 }
 
+/// True if the ordering fields say no more than mode ROL.
+#[inline(always)]
+fn asks_for_nothing(order: &Order) -> bool {
+    order.mode == ServiceMode::Rol && order.tag == Tag::No && !order.in_order
+}
+
 /// True if four more bytes of ordering fields follow BTAH (X).
 fn has_extension(order: &Order) -> bool {
     order.in_order || by_ends(order.mode)
@@ -230,25 +252,25 @@ fn by_ends(mode: ServiceMode) -> bool {
     matches!(mode, ServiceMode::Roi | ServiceMode::Rot)
 }
 
-/// ODR, X, service mode and the order's sequence: BTAH bytes 4–7 as far as they tell the order.
-fn order_bits(order: &Order) -> u32 {
-    let sequence = if order.tag == Tag::No { 0 } else { order.sequence };
-    flag(order.in_order, 30)
-        | (order.tag as u32) << 28
-        | flag(has_extension(order), 19)
-        | mode_bits(order.mode)
-        | u32::from(sequence)
-}
-
 const fn mode_bits(mode: ServiceMode) -> u32 {
     (mode as u32) << 16
 }
 
-/// Moves the extension headers up and puts the order extension before them.
-fn put_order_extension(data: &Data, out: &mut Header) {
+/// BTAH bytes 4–7, of which `second` is what does not tell the order, and the order extension, for
+/// which the other extension headers move up.
+#[inline(never)]
+fn put_order(data: &Data, second: u32, out: &mut Header) {
+    let order = &data.order;
+    debug_assert!(order.mode != ServiceMode::Uno, "reliable data in mode UNO");
+    let sequence = if order.tag == Tag::No { 0 } else { order.sequence };
+    let odr = flag(order.in_order, 30) | (order.tag as u32) << 28;
+    let mode = flag(has_extension(order), 19) | mode_bits(order.mode);
+    put(out, 9, second | odr | mode | u32::from(sequence));
+    if !has_extension(order) {
+        return;
+    }
     let end = TRANSACTION_LEN + operation_len(&data.operation);
     out.copy_within(TRANSACTION_LEN..end, TRANSACTION_LEN + ORDER_LEN);
-    let order = &data.order;
     let receive_sequence = if order.in_order { order.receive_sequence } else { 0 };
     let request_slot = if by_ends(order.mode) { order.request_slot } else { 0 };
     put(out, 12, u32::from(receive_sequence) << 16 | u32::from(request_slot) << 8);

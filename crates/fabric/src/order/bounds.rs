@@ -1,0 +1,90 @@
+//! How far a search goes.
+
+use fairway_engine::Canary;
+use std::fmt;
+use std::str::FromStr;
+
+/// What may happen in a run beside packets arriving in the order in which they were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Packets that arrive before one that left earlier on the same path.
+    pub overtakes: u32,
+    /// Packets that are lost.
+    pub losses: u32,
+    /// Packets that arrive twice.
+    pub duplicates: u32,
+    /// Payloads that take their time to their place, and atomics that take their time.
+    pub late: u32,
+    /// Packets and duties of a node that come before the next operation is posted there.
+    pub late_posts: u32,
+    /// Timers that fire although something else can happen.
+    pub early_timers: u32,
+    /// Runs per program at most.
+    pub runs: u64,
+    /// Places at the target for packets that come too early; and as many slots of each kind, but
+    /// one at least and eight at most.
+    pub places: u32,
+    /// How often the clock moves before receives are posted.
+    pub receives_after: u32,
+    /// A bug to plant into every NIC. Needs the feature `canary`.
+    pub canary: Option<Canary>,
+}
+
+impl Bounds {
+    /// Places enough for everything.
+    pub const PLACES: u32 = 16;
+    /// Nothing is lost, repeated, late or overtaken.
+    pub const CALM: Bounds = Bounds {
+        overtakes: 0,
+        losses: 0,
+        duplicates: 0,
+        late: 0,
+        late_posts: 0,
+        early_timers: 0,
+        runs: 1,
+        places: Self::PLACES,
+        receives_after: 0,
+        canary: None,
+    };
+
+    /// May operations have to wait for each other's slots?
+    pub fn is_tight(&self) -> bool {
+        self.places < Self::PLACES
+    }
+
+    /// As calm as can be, for the same NICs.
+    #[must_use]
+    pub fn calmed(&self) -> Bounds {
+        let Bounds { places, receives_after, canary, .. } = *self;
+        Bounds { places, receives_after, canary, ..Self::CALM }
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bounds { overtakes, losses, duplicates, late, late_posts, early_timers, .. } = self;
+        let Bounds { runs, places, receives_after, .. } = self;
+        write!(f, "{overtakes},{losses},{duplicates},{late},{late_posts},{early_timers}")?;
+        write!(f, ",{runs},{places},{receives_after}")
+    }
+}
+
+impl FromStr for Bounds {
+    type Err = String;
+
+    /// As printed: the numbers, in the order of the fields; the last two may be left out.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |word: &str| word.trim().parse::<u32>().map_err(|_| format!("bounds: {word}"));
+        let numbers = text.split(',').map(number).collect::<Result<Vec<u32>, _>>()?;
+        let &[overtakes, losses, duplicates, late, late_posts, early_timers, runs, ref rest @ ..] =
+            &numbers[..]
+        else {
+            return Err(String::from("bounds are seven to nine numbers"));
+        };
+        let (runs, places) = (u64::from(runs), *rest.first().unwrap_or(&Self::PLACES));
+        let calm = Self::CALM;
+        let receives_after = *rest.get(1).unwrap_or(&0);
+        let many = Bounds { overtakes, losses, duplicates, late, runs, places, ..calm };
+        Ok(Bounds { late_posts, early_timers, receives_after, ..many })
+    }
+}

@@ -1,0 +1,95 @@
+//! A schedule: the list of choices that were made, and the way to the next one.
+
+/// Depth-first search through all lists of choices, by running again and again from the start.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// Of each choice of this run: which was taken, and how many there were.
+    stack: Vec<(u8, u8)>,
+    depth: usize,
+    how: How,
+}
+
+#[derive(Clone, Debug, Default)]
+enum How {
+    /// The first of each; [`Choices::advance`] takes the next.
+    #[default]
+    First,
+    /// Drawn from a seed.
+    Drawn(crate::Random),
+    /// A drawn list once more.
+    Again,
+}
+
+impl Choices {
+    /// The first schedule.
+    pub fn new() -> Self {
+        Choices::default()
+    }
+
+    /// The schedule that begins with `list`, and goes on with the first of each. Was it `drawn`?
+    pub fn listed(list: &[u8], drawn: bool) -> Self {
+        let stack = list.iter().map(|&taken| (taken, u8::MAX)).collect();
+        Choices { stack, depth: 0, how: if drawn { How::Again } else { How::First } }
+    }
+
+    /// A schedule drawn from `seed`.
+    pub fn drawn(seed: u64) -> Self {
+        Choices { how: How::Drawn(crate::Random::new(seed)), ..Self::default() }
+    }
+
+    /// Is this schedule drawn? Then nothing is known of others.
+    pub fn is_drawn(&self) -> bool {
+        !matches!(self.how, How::First)
+    }
+
+    /// One of `count` possibilities, of which there has to be one.
+    pub fn choose(&mut self, count: usize) -> usize {
+        self.take(count, 1000)
+    }
+
+    /// As [`Self::choose`]; in schedules that are drawn, it is the first more often than not.
+    pub fn choose_rarely(&mut self, count: usize) -> usize {
+        self.take(count, 150)
+    }
+
+    fn take(&mut self, count: usize, permille: u32) -> usize {
+        assert!((1..=usize::from(u8::MAX)).contains(&count), "{count} possibilities");
+        let count = count as u8;
+        if self.depth == self.stack.len() {
+            let taken = match &mut self.how {
+                How::Drawn(random) => {
+                    let (takes, other) = (random.chance(permille), random.below(u64::from(count)));
+                    if takes { other as u8 } else { 0 }
+                }
+                How::First | How::Again => 0,
+            };
+            self.stack.push((taken, count));
+        }
+        let entry = &mut self.stack[self.depth];
+        entry.0 = entry.0.min(count - 1);
+        entry.1 = count;
+        self.depth += 1;
+        usize::from(entry.0)
+    }
+
+    /// Goes on to the next schedule; false if this was the last.
+    pub fn advance(&mut self) -> bool {
+        self.stack.truncate(self.depth);
+        self.depth = 0;
+        while let Some(last) = self.stack.last_mut() {
+            if last.0 + 1 < last.1 {
+                last.0 += 1;
+                return true;
+            }
+            self.stack.pop();
+        }
+        false
+    }
+
+    /// The choices made so far, without the first ones at the end.
+    pub fn list(&self) -> Vec<u8> {
+        let made = &self.stack[..self.depth.min(self.stack.len())];
+        let end = made.iter().rposition(|entry| entry.0 > 0).map_or(0, |at| at + 1);
+        made[..end].iter().map(|entry| entry.0).collect()
+    }
+}

@@ -1,0 +1,581 @@
+//! One run of a program under one schedule.
+//!
+//! Whatever a node is told or given is one step, and it acts at once: its completions are taken,
+//! what is due is executed, and what it has to send is on its way. Steps of different nodes know
+//! nothing of each other, so of two orders that differ only in such steps one is enough (sleep
+//! sets: Godefroid 1996). Time stands still until nothing else can happen; then it goes on to the
+//! next deadline.
+
+use super::bounds::Bounds;
+use super::choices::Choices;
+use super::clock::Clock;
+use super::history::{Event, History, What};
+use super::host::{Duty, Host, PATHS, RECEIVE_ID, RECEIVES, SLOT, hosts, node_of};
+use super::network::{Flight, Network, Stamp, over_the_wire};
+use super::program::{Kind, Program};
+use super::spec::{self, Violation};
+use fairway_engine::wire::{Instant, Operation, Packet};
+use fairway_engine::{
+    Completion, CompletionKind, Event as NicEvent, Execution, LocalRange, Received, Status,
+    Transmit, Verdict,
+};
+use std::fmt;
+
+/// What went wrong.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// A rule was broken.
+    Rule(Violation),
+    /// It never ends.
+    Stuck(String),
+    /// The engine does what its contract forbids.
+    Contract(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Rule(violation) => write!(f, "{violation}"),
+            Failure::Stuck(why) => write!(f, "stuck: {why}"),
+            Failure::Contract(why) => write!(f, "contract: {why}"),
+        }
+    }
+}
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What was seen.
+    pub history: History,
+    /// Things that happened.
+    pub steps: u32,
+    /// It was not finished, for another run differs from it only in the order of things that know
+    /// nothing of each other.
+    pub pruned: bool,
+}
+
+/// Something that can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Post { node: usize },
+    Deliver { node: usize, id: u32 },
+    Finish { node: usize, id: u32 },
+    Timer,
+}
+
+impl Step {
+    /// Does it make no difference which of the two comes first?
+    fn commutes(self, other: Step) -> bool {
+        match (self.node(), other.node()) {
+            (Some(one), Some(two)) => one != two,
+            _ => false,
+        }
+    }
+
+    fn node(self) -> Option<usize> {
+        match self {
+            Step::Post { node } | Step::Deliver { node, .. } | Step::Finish { node, .. } => {
+                Some(node)
+            }
+            Step::Timer => None,
+        }
+    }
+}
+
+/// Things in one run at most.
+const STEPS_MAX: u32 = 20_000;
+/// Times that the clock moves in one run at most.
+const WAITS_MAX: u32 = 2_000;
+/// Times that it moves until the packets of the operation that is held back arrive.
+const PATIENCE: u32 = 6;
+
+struct World<'a> {
+    program: &'a Program,
+    choices: &'a mut Choices,
+    left: Bounds,
+    now: Instant,
+    hosts: Vec<Host>,
+    network: Network,
+    events: Vec<Event>,
+    sequence: u64,
+    sleep: Vec<Step>,
+    /// The operation whose request is held back.
+    slow: Option<usize>,
+    steps: u32,
+    waits: u32,
+    traced: bool,
+}
+
+/// Runs `program` once. If `slow` names an operation, its request arrives only when nothing else
+/// helps. If `traced`, everything that happens is written to standard error.
+///
+/// # Errors
+/// What went wrong, and how far it came.
+pub fn run(
+    program: &Program,
+    bounds: &Bounds,
+    choices: &mut Choices,
+    slow: Option<usize>,
+    traced: bool,
+) -> Result<Run, (Failure, Run)> {
+    let now = Instant::from_ns(1);
+    let mut world = World {
+        program,
+        choices,
+        left: *bounds,
+        now,
+        hosts: hosts(program, bounds, now),
+        network: Network::default(),
+        events: Vec::new(),
+        sequence: 0,
+        sleep: Vec::new(),
+        slow,
+        steps: 0,
+        waits: 0,
+        traced,
+    };
+    let ended = world.go();
+    let checked = ended.and_then(|pruned| if pruned { Ok(true) } else { world.check() });
+    let history = History::new(std::mem::take(&mut world.events));
+    let run = |pruned| Run { history, steps: world.steps, pruned };
+    match checked {
+        Ok(pruned) => Ok(run(pruned)),
+        Err(failure) => Err((failure, run(false))),
+    }
+}
+
+impl World<'_> {
+    /// To the end; true if the run was given up because another stands for it.
+    fn go(&mut self) -> Result<bool, Failure> {
+        loop {
+            self.steps += 1;
+            if self.steps > STEPS_MAX {
+                return Err(Failure::Stuck(format!("{STEPS_MAX} steps and no end")));
+            }
+            let steps = self.possible();
+            if steps.is_empty() {
+                if self.is_done() {
+                    return Ok(false);
+                }
+                self.wait()?;
+                continue;
+            }
+            let Some(step) = self.pick(&steps) else { return Ok(true) };
+            self.take(step).map_err(Failure::Contract)?;
+        }
+    }
+
+    /// What can happen now, the most usual first.
+    fn possible(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let posts = (0..self.hosts.len()).filter(|&node| !self.hosts[node].unposted.is_empty());
+        steps.extend(posts.map(|node| Step::Post { node }));
+        let is_posting = !steps.is_empty();
+        if is_posting && self.left.late_posts == 0 {
+            steps.truncate(1);
+            return steps;
+        }
+        for (node, host) in self.hosts.iter().enumerate() {
+            steps.extend(host.pending.iter().map(|&(id, _)| Step::Finish { node, id }));
+        }
+        let flights = self.network.flights();
+        for pass in 0..=u32::from(self.left.overtakes > 0) {
+            for flight in flights.iter().filter(|flight| !flight.slow) {
+                let first = self.network.ahead_of(flight.id) == 0;
+                if first == (pass == 0) {
+                    steps.push(Step::Deliver { node: flight.to, id: flight.id });
+                }
+            }
+        }
+        if !is_posting && !steps.is_empty() && self.left.early_timers > 0 {
+            steps.push(Step::Timer);
+        }
+        if steps.is_empty() && (self.waits >= PATIENCE || self.is_done()) {
+            let slow = flights.first().map(|flight| (flight.to, flight.id));
+            steps.extend(slow.map(|(node, id)| Step::Deliver { node, id }));
+        }
+        steps
+    }
+
+    /// The step whose turn it is in this schedule; none if another schedule stands for it.
+    fn pick(&mut self, steps: &[Step]) -> Option<Step> {
+        let awake: Vec<Step> =
+            steps.iter().copied().filter(|step| !self.sleep.contains(step)).collect();
+        let chosen = match awake.len() {
+            0 => return None,
+            1 => 0,
+            count => self.choices.choose(count),
+        };
+        let step = awake[chosen];
+        if !self.choices.is_drawn() {
+            self.sleep.extend_from_slice(&awake[..chosen]);
+        }
+        self.sleep.retain(|other| other.commutes(step));
+        Some(step)
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), String> {
+        if let Some(node) = step.node()
+            && !matches!(step, Step::Post { .. })
+            && !self.hosts[node].unposted.is_empty()
+        {
+            self.left.late_posts = self.left.late_posts.saturating_sub(1);
+        }
+        match step {
+            Step::Post { node } => self.post(node),
+            Step::Deliver { node, id } => self.deliver(node, id),
+            Step::Finish { node, id } => {
+                let pending = &mut self.hosts[node].pending;
+                let at = pending.iter().position(|entry| entry.0 == id).ok_or("no such duty")?;
+                let (_, duty) = pending.remove(at);
+                self.perform(node, duty)?;
+                self.settle(node)
+            }
+            Step::Timer => {
+                self.left.early_timers -= 1;
+                self.fire()
+            }
+        }
+    }
+
+    fn post(&mut self, node: usize) -> Result<(), String> {
+        let op = self.hosts[node].unposted.pop().ok_or("nothing to post")?;
+        let remote = self.hosts[self.program.operations[op].node].shared;
+        self.note(node, What::Posted { op });
+        self.line(|program| format!("{node} posts {op}: {}", program.operations[op]));
+        self.hosts[node].post(self.program, op, remote, self.now)?;
+        self.settle(node)
+    }
+
+    fn deliver(&mut self, node: usize, id: u32) -> Result<(), String> {
+        if self.network.ahead_of(id) > 0 {
+            self.left.overtakes = self.left.overtakes.saturating_sub(1);
+        }
+        let flight = self.network.take(id);
+        let host = &mut self.hosts[node];
+        host.clock.merge(&flight.gathered.clock);
+        let verdict = host.nic.handle_packet(self.now, &flight.received);
+        self.line(|_| {
+            let Received { packet, route, .. } = flight.received;
+            format!("{node} < [{}] {packet:?}\n      : {verdict:?}", route.path)
+        });
+        match verdict {
+            Verdict::Place(placement) => {
+                if placement.target.length as usize != flight.payload.len() {
+                    return Err(format!("{} bytes for {placement:?}", flight.payload.len()));
+                }
+                let (target, token) = (placement.target, placement.token);
+                let (payload, gathered) = (flight.payload, flight.gathered);
+                self.assign(node, Duty::Place { target, token, payload, gathered })?;
+            }
+            Verdict::Atomic(atomic) => self.assign(node, Duty::Atomic(atomic))?,
+            Verdict::Done | Verdict::Drop(_) => {}
+        }
+        self.settle(node)
+    }
+
+    /// A duty is done at once, or takes its time.
+    fn assign(&mut self, node: usize, duty: Duty) -> Result<(), String> {
+        if self.left.late > 0 && self.choices.choose_rarely(2) == 1 {
+            self.left.late -= 1;
+            let host = &mut self.hosts[node];
+            host.duties += 1;
+            host.pending.push((host.duties, duty));
+            return Ok(());
+        }
+        self.perform(node, duty)
+    }
+
+    fn perform(&mut self, node: usize, duty: Duty) -> Result<(), String> {
+        self.line(|_| format!("{node}   does {duty:?}"));
+        let (token, old) = match duty {
+            Duty::Place { target, token, payload, gathered } => {
+                self.hosts[node].named(&target)?.copy_from_slice(&payload);
+                self.placed(node, &target, payload, Some(gathered))?;
+                (token, 0)
+            }
+            Duty::Copy { from, to, token } => {
+                let payload = self.hosts[node].named(&from)?.to_vec();
+                self.hosts[node].named(&to)?.copy_from_slice(&payload);
+                self.placed(node, &to, payload, None)?;
+                (token, 0)
+            }
+            Duty::Atomic(atomic) => {
+                let word = self.hosts[node].named(&atomic.target)?;
+                let bytes: [u8; 8] = (&*word).try_into().map_err(|_| "a word of 8 bytes")?;
+                let old = u64::from_le_bytes(bytes);
+                let new = atomic.operator.apply(old, atomic.operand, atomic.compare);
+                word.copy_from_slice(&new.to_le_bytes());
+                let op = self.program.adder(atomic.operand).ok_or("nobody adds that")?;
+                if self.program.operations[op].node != node {
+                    return Err(format!("operation {op} is executed at node {node}"));
+                }
+                self.note(node, What::Executed { op, old });
+                (atomic.token, old)
+            }
+        };
+        self.hosts[node].nic.handle_placed(self.now, token, old);
+        Ok(())
+    }
+
+    /// Bytes are where they were to be: whose are they?
+    fn placed(
+        &mut self,
+        node: usize,
+        target: &LocalRange,
+        payload: Vec<u8>,
+        gathered: Option<Stamp>,
+    ) -> Result<(), String> {
+        let host = &self.hosts[node];
+        let offset = target.offset as usize;
+        let length = payload.len();
+        if target.segment == host.own && offset < RECEIVES {
+            let (op, at) = (offset / SLOT, offset % SLOT);
+            let reads = |op: usize| self.program.operations.get(op).map(|one| one.kind);
+            let stamp = gathered.ok_or("the answer to a READ was set aside")?;
+            if !matches!(reads(op), Some(Kind::Read(_))) {
+                return Err(format!("bytes of a READ are placed at {target:?}"));
+            }
+            let what = What::Gathered { op, at, bytes: payload };
+            self.events.push(Event { at: stamp.at, clock: stamp.clock, what });
+            return Ok(());
+        }
+        let is_receive = target.segment == host.own;
+        if !is_receive && target.segment != host.shared {
+            return Ok(());
+        }
+        let at = if is_receive { (offset - RECEIVES) % SLOT } else { offset };
+        let owner = payload.first().and_then(|&byte| self.program.owner(byte));
+        let op = owner.ok_or_else(|| format!("{payload:02x?} is nobody's"))?;
+        let operation = &self.program.operations[op];
+        let own = self.program.payload(op);
+        let is_right = own.get(at..at + length) == Some(&payload[..])
+            && operation.node == node
+            && is_receive == matches!(operation.kind, Kind::Send(_));
+        if !is_right {
+            return Err(format!("{payload:02x?} of operation {op} is placed at {target:?}"));
+        }
+        self.note(node, What::Placed { op, at, length });
+        Ok(())
+    }
+
+    /// Lets a node do what it has to.
+    fn settle(&mut self, node: usize) -> Result<(), String> {
+        loop {
+            let queue = self.hosts[node].queue;
+            while let Some(completion) = self.hosts[node].nic.poll_completion(queue) {
+                self.completed(node, &completion)?;
+            }
+            while let Some(event) = self.hosts[node].nic.poll_event() {
+                let is_end =
+                    matches!(event, NicEvent::PeerDead { .. } | NicEvent::PeerClosed { .. });
+                if is_end && self.program.dead.is_none() {
+                    return Err(format!("node {node}: {event:?}"));
+                }
+            }
+            if let Some(execution) = self.hosts[node].nic.poll_execution() {
+                self.line(|_| format!("{node}   is told {execution:?}"));
+                let duty = match execution {
+                    Execution::Copy { from, to, token } => Duty::Copy { from, to, token },
+                    Execution::Atomic(atomic) => Duty::Atomic(atomic),
+                };
+                self.assign(node, duty)?;
+                continue;
+            }
+            match self.hosts[node].nic.poll_transmit(self.now) {
+                Some(transmit) => self.send(node, &transmit)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn completed(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
+        self.line(|_| format!("{node}   completes {completion:?}"));
+        if completion.id >= RECEIVE_ID {
+            return self.received(node, completion);
+        }
+        let op = completion.id as usize;
+        let success = completion.status == Status::Success;
+        let operation = &self.program.operations[op];
+        let length = if matches!(operation.kind, Kind::Read(_)) { operation.bytes() } else { 0 };
+        let bytes = self.hosts[node].own_bytes(op * SLOT, length).to_vec();
+        let value = if operation.kind == Kind::Atomic { completion.value } else { 0 };
+        self.note(node, What::Completed { op, success, value, bytes });
+        Ok(())
+    }
+
+    fn received(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
+        let buffer = RECEIVES + (completion.id - RECEIVE_ID) as usize * SLOT;
+        let op = match (completion.kind, completion.immediate) {
+            (CompletionKind::ReceiveWrite, Some(immediate)) => Some(immediate as usize),
+            _ => self.program.owner(self.hosts[node].own_bytes(buffer, 1)[0]),
+        };
+        let op = op.ok_or_else(|| format!("nobody sent what {completion:?} brings"))?;
+        let length = self.program.operations[op].bytes();
+        let is_send = matches!(self.program.operations[op].kind, Kind::Send(_));
+        if is_send && self.hosts[node].own_bytes(buffer, length) != self.program.payload(op) {
+            let held = self.hosts[node].own_bytes(buffer, length);
+            return Err(format!("{completion:?} brings {held:02x?} of operation {op}"));
+        }
+        if is_send && completion.bytes as usize != length {
+            return Err(format!("{completion:?} of {length} bytes"));
+        }
+        self.note(node, What::Received { op });
+        Ok(())
+    }
+
+    fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), String> {
+        let gathered = Stamp { at: self.next(), clock: self.hosts[node].clock.tick(node) };
+        let payload = self.hosts[node].named(&transmit.gather)?.to_vec();
+        let received = over_the_wire(transmit, &payload)?;
+        let slow = self.slow.is_some_and(|op| self.is_request_of(node, transmit, op));
+        let to = node_of(transmit.route.destination);
+        let silent = self.program.dead.is_some_and(|dead| dead == node || dead == to);
+        let mut copies = usize::from(!silent);
+        // Datagrams are not duplicated: nobody could tell, and nobody promises anything.
+        let twice = self.left.duplicates > 0 && !matches!(transmit.packet, Packet::Datagram(_));
+        if !slow && !silent && (self.left.losses > 0 || twice) {
+            let fates = 1 + usize::from(self.left.losses > 0) + usize::from(twice);
+            let fate = self.choices.choose_rarely(fates);
+            match (fate, self.left.losses > 0) {
+                (0, _) => {}
+                (1, true) => (copies, self.left.losses) = (0, self.left.losses - 1),
+                _ => (copies, self.left.duplicates) = (2, self.left.duplicates - 1),
+            }
+        }
+        self.line(|_| {
+            let fate = ["lost ", "", "twice "][copies];
+            format!("{node} > [{}] {fate}{:?}", transmit.route.path, transmit.packet)
+        });
+        for _ in 0..copies {
+            let host = &mut self.hosts[node];
+            host.sent += 1;
+            let id = (node as u32) << 24 | host.sent;
+            let payload = payload.clone();
+            self.network.push(Flight { id, from: node, to, received, payload, gathered, slow });
+        }
+        Ok(())
+    }
+
+    /// Is it a packet of the request of operation `op`?
+    fn is_request_of(&self, node: usize, transmit: &Transmit, op: usize) -> bool {
+        let operation = &self.program.operations[op];
+        if self.program.jetties[operation.jetty] != node {
+            return false;
+        }
+        use Operation::{AtomicResponse, Done, ReadResponse};
+        let (jetty, transaction) = match transmit.packet {
+            Packet::Data(data) => match data.operation {
+                AtomicResponse { .. } | Done { .. } | ReadResponse => return false,
+                _ => (data.jetty, data.transaction),
+            },
+            Packet::Datagram(datagram) => (datagram.jetty, datagram.transaction),
+            _ => return false,
+        };
+        let earlier = &self.program.operations[..op];
+        let number = earlier.iter().filter(|other| other.jetty == operation.jetty).count();
+        let jetties = &self.program.jetties[..=operation.jetty];
+        let own = jetties.iter().filter(|&&at| at == node).count();
+        (jetty.value() as usize, usize::from(transaction)) == (own, number)
+    }
+
+    /// Nothing can happen but that time goes by.
+    fn wait(&mut self) -> Result<(), Failure> {
+        self.waits += 1;
+        self.sleep.clear();
+        if self.waits == self.left.receives_after {
+            for (node, host) in self.hosts.iter_mut().enumerate() {
+                host.post_receives(self.program, node);
+            }
+        }
+        if self.waits > WAITS_MAX {
+            let (open, records) = (self.open(), self.records());
+            let why = format!("{WAITS_MAX} timers, and {open:?} have no end; {records}");
+            return Err(Failure::Stuck(why));
+        }
+        self.fire().map_err(Failure::Contract)
+    }
+
+    fn fire(&mut self) -> Result<(), String> {
+        let due = self.hosts.iter().filter_map(|host| host.nic.poll_timeout());
+        let due = due.reduce(Instant::min).ok_or("nobody waits for anything")?;
+        self.now = self.now.max(due);
+        self.line(|_| format!("the time is {} ns", due.as_ps() / 1000));
+        for node in 0..self.hosts.len() {
+            if self.hosts[node].nic.poll_timeout().is_some_and(|at| self.now.is_at_or_after(at)) {
+                self.hosts[node].nic.handle_timeout(self.now);
+                self.settle(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Operations that have not ended.
+    fn open(&self) -> Vec<usize> {
+        let ended = |op: usize, wanted: fn(&What) -> bool| {
+            self.events.iter().any(|event| event.what.op() == op && wanted(&event.what))
+        };
+        let is_open = |&op: &usize| {
+            let operation = &self.program.operations[op];
+            let completed = ended(op, |what| matches!(what, What::Completed { .. }));
+            let failed = ended(op, |what| matches!(what, What::Completed { success: false, .. }));
+            let received = ended(op, |what| matches!(what, What::Received { .. }));
+            let wanted = operation.consumes_receive() && operation.is_reliable() && !failed;
+            (operation.signaled && !completed) || (wanted && !received)
+        };
+        (0..self.program.operations.len()).filter(is_open).collect()
+    }
+
+    fn is_done(&self) -> bool {
+        // The record of a message that was refused stays until its slot is used again.
+        let idle = |host: &Host| {
+            let usage = host.nic.usage();
+            usage.messages == 0 && usage.held == 0
+        };
+        self.hosts.iter().all(idle) && self.open().is_empty()
+    }
+
+    /// What the NICs still keep.
+    fn records(&self) -> String {
+        let kept = |(node, host): (usize, &Host)| {
+            let usage = host.nic.usage();
+            let (messages, held) = (usage.messages, usage.held);
+            format!("node {node} keeps {messages} messages and {held} held packets")
+        };
+        self.hosts.iter().enumerate().map(kept).collect::<Vec<_>>().join(", ")
+    }
+
+    fn check(&mut self) -> Result<bool, Failure> {
+        self.hosts.iter_mut().for_each(|host| host.nic.audit());
+        let history = History::new(self.events.clone());
+        spec::check(self.program, &history).map_err(Failure::Rule)?;
+        let memories = spec::replay(self.program, &history).map_err(Failure::Rule)?;
+        for (node, host) in self.hosts.iter().enumerate() {
+            let (held, ought) = (host.shared_bytes(), &memories[node][..]);
+            if held != ought {
+                let why = format!("node {node} holds {held:02x?} and ought to hold {ought:02x?}");
+                return Err(Failure::Contract(why));
+            }
+        }
+        Ok(false)
+    }
+
+    fn note(&mut self, node: usize, what: What) {
+        let at = self.next();
+        let clock: Clock = self.hosts[node].clock.tick(node);
+        self.events.push(Event { at, clock, what });
+    }
+
+    fn next(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn line(&self, text: impl FnOnce(&Program) -> String) {
+        if self.traced {
+            eprintln!("{}", text(self.program));
+        }
+    }
+}
+
+const _: () = assert!(PATHS == 2, "two paths: enough for packets to overtake each other");
