@@ -114,7 +114,7 @@ impl ByHand {
 
     fn hello(&self) -> wire::Hello {
         wire::Hello {
-            versions: wire::Versions::new(1, 1).unwrap(),
+            versions: wire::Versions::new(wire::PROTOCOL_VERSION, wire::PROTOCOL_VERSION).unwrap(),
             nonce: 42,
             client: wire::Endpoint {
                 tpn: Tpn::new(1),
