@@ -312,13 +312,10 @@ impl Nic {
         if !shared.queue(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
-        let mut message = Message::of(request, jetty, endpoint.transaction, channel.mtu);
-        if kind == MessageKind::Put {
-            if !shared.puts.prepare(&message) {
-                shared.queue(endpoint.send_queue).unreserve();
-                return Err(PostError::TooManyPuts);
-            }
-            shared.puts.number(&mut message);
+        let message = Message::of(request, jetty, endpoint.transaction, channel.mtu);
+        if kind == MessageKind::Put && !shared.puts.prepare(&shared.messages, &message) {
+            shared.queue(endpoint.send_queue).unreserve();
+            return Err(PostError::TooManyPuts);
         }
         let index = shared.messages.take(message).ok_or(PostError::TooManyMessages)?;
         let endpoint = &mut shared.jetties[jetty.value() as usize];
@@ -326,6 +323,9 @@ impl Nic {
         endpoint.outstanding += 1;
         if kind != MessageKind::Atomic {
             shared.segments.hold(local.segment.0);
+        }
+        if kind == MessageKind::Put {
+            shared.puts.number(&mut shared.messages, index);
         }
         let lax = shared.is_planted(Canary::IgnoreFence);
         if shared.initiator.post(&mut shared.messages, index, lax) {

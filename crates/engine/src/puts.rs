@@ -1,31 +1,25 @@
-//! The sender's side of mailboxes: how the puts of a Jetty to a mailbox are numbered.
+//! The sender's side of mailboxes: how the puts of a Jetty to a mailbox are numbered, and which of
+//! them are over.
 
-use crate::list::Links;
-use crate::message::{Message, MessageKind};
+use crate::list::{Linked, Links, List};
+use crate::message::Message;
 use crate::order::{Key, Keyed};
 use crate::pool::{NONE, Pool};
 
 /// The puts of one Jetty to one mailbox.
-///
-/// The receiver tells the puts that it has yet to see by their numbers and by how many bytes went
-/// before each, modulo 2^32. So those between the oldest that is not over and the newest have to
-/// stay below 2^32 bytes together. That is kept up by two generations: `old` puts from `start` on,
-/// and `young` ones since `mark`; when the last old one is over, the young ones become the old.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// Bytes of all puts so far; of those before the first old one; of those before the first young
-    /// one.
-    bytes: u64,
-    start: u64,
-    mark: u64,
-    /// The next put's number, and the first young one's.
+    /// Those that are not over, in the order of their numbers.
+    open: List,
+    /// The next put's number.
     next: u32,
-    marked: u32,
-    /// Puts that are not over.
-    old: u32,
-    young: u32,
-    /// Puts that were given up, and of which the receiver has to be told yet.
-    abandoned: u32,
+    /// Bytes of all puts so far, modulo 2^32.
+    bytes: u32,
+    /// The last one that ended without its receiver's taking note of its number, if the receiver
+    /// has not been told since.
+    unnoted: Option<u32>,
+    /// It is being told.
+    telling: bool,
 }
 
 /// The puts of all Jetties to all mailboxes.
@@ -33,8 +27,21 @@ pub(crate) struct Puts {
     streams: Keyed<Stream>,
 }
 
+/// The links of `Stream::open`.
+struct Open<'a>(&'a mut Pool<Message>);
+
+impl Linked for Open<'_> {
+    fn links(&mut self, index: u32) -> &mut Links {
+        &mut self.0[index].put_links
+    }
+}
+
 /// Bytes of a stream's record, with its share of the table.
 pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
+
+fn number_of(message: &Message) -> u32 {
+    (message.compare >> 32) as u32
+}
 
 impl Puts {
     pub(crate) fn new(capacity: u32) -> Self {
@@ -45,78 +52,79 @@ impl Puts {
         Key { channel: message.channel, jetty: message.jetty, address: message.immediate }
     }
 
-    /// May such a put be posted now?
-    pub(crate) fn prepare(&mut self, message: &Message) -> bool {
-        let key = Self::key(message);
-        let Some(index) = self.streams.find_or_make(&key, Stream::default()) else { return false };
-        let stream = &self.streams[index];
-        let span = stream.bytes + u64::from(message.local.length) - stream.start;
-        span <= u64::from(u32::MAX)
-    }
-
-    /// Numbers a put.
-    pub(crate) fn number(&mut self, message: &mut Message) {
-        let Some(index) = self.streams.find(&Self::key(message)) else { return };
-        let stream = &mut self.streams[index];
-        message.is_oldest = stream.old + stream.young == 0;
-        message.compare = u64::from(stream.next) << 32 | (stream.bytes & u64::from(u32::MAX));
-        stream.next = stream.next.wrapping_add(1);
-        stream.bytes += u64::from(message.local.length);
-        if message.is_oldest {
-            stream.start = stream.bytes - u64::from(message.local.length);
-            stream.old = 1;
-            (stream.mark, stream.marked) = (stream.bytes, stream.next);
-        } else {
-            stream.young += 1;
-        }
-    }
-
-    /// A put has failed, and the receiver has yet to hear that it will never come.
-    pub(crate) fn give_up(&mut self, message: &Message) {
-        if let Some(index) = self.streams.find(&Self::key(message)) {
-            self.streams[index].abandoned += 1;
-        }
-    }
-
-    /// A put is over: whatever became of it, the receiver knows.
-    pub(crate) fn over(&mut self, message: &Message) {
-        let Some(index) = self.streams.find(&Self::key(message)) else { return };
-        let stream = &mut self.streams[index];
-        if message.kind == MessageKind::Abandon {
-            stream.abandoned -= 1;
-        }
-        let sequence = (message.compare >> 32) as u32;
-        if (sequence.wrapping_sub(stream.marked) as i32) < 0 {
-            stream.old -= 1;
-        } else {
-            stream.young -= 1;
-        }
-        if stream.old == 0 {
-            (stream.old, stream.young) = (stream.young, 0);
-            stream.start = stream.mark;
-            (stream.mark, stream.marked) = (stream.bytes, stream.next);
-        }
-        if stream.old == 0 {
-            stream.start = stream.bytes;
-        }
-    }
-
-    /// Is everything before this put over? Walks what its Jetty has under way before it: only to be
-    /// asked when it was sent back.
-    pub(crate) fn is_oldest(&self, messages: &Pool<Message>, first: u32, index: u32) -> bool {
-        let key = Self::key(&messages[index]);
-        if self.streams.find(&key).is_none_or(|stream| self.streams[stream].abandoned > 0) {
+    /// May such a put be posted now? The receiver tells the puts that it has yet to see by how many
+    /// bytes went before each, modulo 2^32: those from the first that is not over on have to stay
+    /// below that together.
+    pub(crate) fn prepare(&mut self, messages: &Pool<Message>, put: &Message) -> bool {
+        let Some(index) = self.streams.find_or_make(&Self::key(put), Stream::default()) else {
             return false;
+        };
+        let stream = &self.streams[index];
+        let open = match stream.open.head {
+            NONE => 0,
+            first => stream.bytes.wrapping_sub(messages[first].compare as u32),
+        };
+        open.checked_add(put.local.length).is_some()
+    }
+
+    /// Numbers a put that was just posted.
+    pub(crate) fn number(&mut self, messages: &mut Pool<Message>, index: u32) {
+        let message = &mut messages[index];
+        let Some(at) = self.streams.find(&Self::key(message)) else { return };
+        let stream = &mut self.streams[at];
+        message.compare = u64::from(stream.next) << 32 | u64::from(stream.bytes);
+        stream.next = stream.next.wrapping_add(1);
+        stream.bytes = stream.bytes.wrapping_add(message.local.length);
+        stream.open.push_back(&mut Open(messages), index);
+    }
+
+    /// Is everything before this put over?
+    pub(crate) fn is_oldest(&self, message: &Message, index: u32) -> bool {
+        let stream = self.streams.find(&Self::key(message));
+        stream.is_some_and(|stream| self.streams[stream].open.head == index)
+    }
+
+    /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room
+    /// for it, if it has admitted later ones: then it has to be told that all up to the number
+    /// given back are over.
+    pub(crate) fn over(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: u32,
+        unnoted: bool,
+    ) -> Option<u32> {
+        let at = self.streams.find(&Self::key(&messages[index]))?;
+        let stream = &mut self.streams[at];
+        stream.open.unlink(&mut Open(messages), index);
+        let number = number_of(&messages[index]);
+        let is_later = |last: u32| number.wrapping_sub(last) as i32 > 0;
+        if unnoted && stream.unnoted.is_none_or(is_later) {
+            stream.unnoted = Some(number);
         }
-        let mut at = first;
-        while at != index && at != NONE {
-            let Message { incomplete_links: Links { next, .. }, kind, parked, .. } = messages[at];
-            if kind == MessageKind::Put && parked.is_none() && Self::key(&messages[at]) == key {
-                return false;
-            }
-            at = next;
+        self.to_tell(messages, at)
+    }
+
+    /// The receiver has been told.
+    pub(crate) fn told(&mut self, messages: &Pool<Message>, index: u32) -> Option<u32> {
+        let at = self.streams.find(&Self::key(&messages[index]))?;
+        self.streams[at].telling = false;
+        self.to_tell(messages, at)
+    }
+
+    fn to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
+        let stream = &mut self.streams[at];
+        let last = stream.unnoted.filter(|_| !stream.telling)?;
+        let floor = match stream.open.head {
+            NONE => stream.next,
+            first => number_of(&messages[first]),
+        };
+        if floor.wrapping_sub(last) as i32 <= 0 {
+            return None;
         }
-        at == index
+        stream.unnoted = None;
+        // Where no put came after it, room is kept for none: the next one is the oldest.
+        stream.telling = last.wrapping_add(1) != stream.next;
+        stream.telling.then(|| floor.wrapping_sub(1))
     }
 
     pub(crate) fn forget_channel(&mut self, channel: u32) {

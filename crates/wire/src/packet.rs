@@ -209,11 +209,11 @@ pub enum Operation {
     /// A transaction was given up after it took its place in an order: whoever waits for the
     /// numbers in `order` need not. One packet without payload.
     Abandon,
-    /// As `Abandon`, of a put.
+    /// All puts of this Jetty to this mailbox up to a number are over.
     AbandonPut {
         /// The mailbox.
         mailbox: u64,
-        /// The put's sequence number.
+        /// The sequence number of the last one.
         sequence: u32,
     },
 }

@@ -235,7 +235,6 @@ impl Channel {
         }
         self.skip_numbers(shared, data.jetty, &data.order);
         if let Operation::AbandonPut { mailbox, sequence } = data.operation {
-            // If there is no room to note it, the sender's oldest put says so in its turn.
             shared.mailboxes.abandon(self.sender(data.jetty), mailbox, sequence);
         }
         Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }

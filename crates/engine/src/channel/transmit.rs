@@ -248,6 +248,9 @@ impl Channel {
     fn advance_message(&mut self, shared: &mut Shared, index: u32) -> bool {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
+            if message.kind == MessageKind::Put {
+                message.is_oldest = shared.puts.is_oldest(message, index);
+            }
             message.number = self.tp.next_message;
             self.tp.next_message = self.tp.next_message.next();
         }

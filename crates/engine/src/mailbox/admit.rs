@@ -38,28 +38,13 @@ impl Mailboxes {
         admission
     }
 
-    /// A sender gave up a put that was not admitted (or was refused: then nothing changes). Room
-    /// kept for it is given back; later puts do not wait for it any more. False if that can't be
-    /// noted at present (no record is free, or nothing is known of the sender's earlier puts): the
-    /// caller has the sender say it again later.
-    pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) -> bool {
-        // A stream, if there is one, may still be that of an open catch-all, though the address has
-        // a mailbox of its own by now.
-        let stream = match (self.streams.find(sender, address), self.addressed(address)) {
-            (Some(stream), _) => stream,
-            (None, Some(mailbox)) if self.records[mailbox].life == Life::Open => {
-                let begun = || self.streams.begin(sender, address, mailbox, false);
-                match (sequence == 0).then(begun).flatten() {
-                    Some(stream) => stream,
-                    None => return false,
-                }
-            }
-            (None, _) => return true,
-        };
-        let noted = self.settle(stream, sequence, None);
-        let mailbox = self.streams.records[stream].mailbox;
-        self.advance(mailbox);
-        noted
+    /// A sender's puts up to this number are over: those that were not admitted never will be. Room
+    /// that was kept for them is given back, and later puts do not wait for them any more.
+    pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) {
+        if let Some(stream) = self.streams.find(sender, address) {
+            self.settle_before(stream, sequence.wrapping_add(1), None);
+            self.advance(self.streams.records[stream].mailbox);
+        }
     }
 
     /// The stream of a put whose key is right, begun if need be.
@@ -74,14 +59,13 @@ impl Mailboxes {
             }
             let stream = self
                 .streams
-                .begin(sender, put.mailbox, mailbox, true)
+                .begin(sender, put.mailbox, mailbox)
                 .ok_or(Admission::Refuse(Refusal::Resources))?;
             if put.oldest {
                 self.streams.set_end(stream, put.sequence, Some(put.before));
             }
             return Ok(stream);
         };
-        self.streams.prove(stream);
         let old = self.streams.records[stream].mailbox;
         if old != mailbox {
             // The address had none of its own, so the catch-all took the earlier puts.
@@ -90,7 +74,7 @@ impl Mailboxes {
             self.streams.records[stream].rewound = false;
             self.advance(old);
         }
-        if put.oldest && self.settle_before(stream, put) {
+        if put.oldest && self.settle_before(stream, put.sequence, Some(put.before)) {
             self.advance(mailbox);
         }
         Ok(stream)

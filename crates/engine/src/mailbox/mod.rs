@@ -32,8 +32,9 @@
 //! another epoch is given back. While it waits it's missing like any other: later unnamed puts of
 //! its sender are early ones.
 //!
-//! **Puts that never come.** A refused put's number is over at once. A sender that gives a put up
-//! says so ([`Mailboxes::abandon`]); the end of its channel says it of all
+//! **Puts that never come.** The number of a put that was refused because of what it asks for is
+//! over at once. Of others its sender says it: each put tells whether everything before it is over,
+//! and where none follows, [`Mailboxes::abandon`] does; the end of its channel says it of all
 //! ([`Mailboxes::forget_channel`]). Room that was kept is then given back, and the epoch takes
 //! other puts in its stead, unless one has been turned away already: then it is done below its threshold.
 //! In stream mode bytes between two puts can't be given back: the room counts as used and the hole

@@ -5,7 +5,6 @@ use super::index::{Chained, Index, mix};
 use super::record::Mailbox;
 use super::{Mailboxes, Sender};
 use crate::pool::{NONE, Pool};
-use fairway_wire::Put;
 
 /// A put this many behind the first missing one of its sender may still be admitted.
 pub(super) const WINDOW: u32 = 64;
@@ -34,8 +33,6 @@ pub(super) struct Stream {
     /// False if the last put before `end` was given up, which doesn't tell its length.
     pub(super) end_is_known: bool,
     pub(super) rewound: bool,
-    /// A put with the right key has been seen.
-    pub(super) proven: bool,
 }
 
 /// Neighbouring puts of a stream of which some are missing; what follows them is over.
@@ -111,8 +108,6 @@ pub(super) struct Streams {
     pub(super) records: Pool<Stream>,
     pub(super) gaps: Pool<Gap>,
     index: Index,
-    /// Streams of which no put with the right key has been seen.
-    unproven: u32,
 }
 
 impl Streams {
@@ -121,7 +116,6 @@ impl Streams {
             records: Pool::new(capacity),
             gaps: Pool::new(capacity),
             index: Index::new(capacity),
-            unproven: 0,
         }
     }
 
@@ -131,19 +125,9 @@ impl Streams {
         })
     }
 
-    /// Begins a stream. If its sender hasn't shown the key it gets a record only while few such
-    /// have one, so that strangers can't use them up.
-    pub(super) fn begin(
-        &mut self,
-        sender: Sender,
-        address: u64,
-        mailbox: u32,
-        proven: bool,
-    ) -> Option<u32> {
+    /// Begins a stream, if a record is free.
+    pub(super) fn begin(&mut self, sender: Sender, address: u64, mailbox: u32) -> Option<u32> {
         let hash = hash(sender, address);
-        if !proven && self.unproven >= self.records.capacity().div_ceil(8) {
-            return None;
-        }
         if !self.index.has_room(&self.records, hash) {
             return None;
         }
@@ -158,23 +142,15 @@ impl Streams {
             chain: NONE,
             end_is_known: true,
             rewound: false,
-            proven,
         })?;
         self.index.insert(&mut self.records, hash, stream);
-        self.unproven += u32::from(!proven);
         Some(stream)
-    }
-
-    pub(super) fn prove(&mut self, stream: u32) {
-        self.unproven -= u32::from(!self.records[stream].proven);
-        self.records[stream].proven = true;
     }
 
     /// Frees a stream that has no gaps.
     fn free(&mut self, stream: u32) {
-        let Stream { sender, address, proven, gaps, .. } = self.records[stream];
+        let Stream { sender, address, gaps, .. } = self.records[stream];
         debug_assert!(gaps == NONE);
-        self.unproven -= u32::from(!proven);
         self.index.remove(&mut self.records, hash(sender, address), stream);
         self.records[stream].mailbox = NONE;
         self.records.give_back(stream);
@@ -258,9 +234,9 @@ impl Mailboxes {
         }
     }
 
-    /// The sender says that everything before this put is over. True if something was missing.
-    pub(super) fn settle_before(&mut self, stream: u32, put: &Put) -> bool {
-        let ahead = put.sequence.wrapping_sub(self.streams.records[stream].end);
+    /// Everything before this number is over, and had `bytes` bytes. True if something was missing.
+    pub(super) fn settle_before(&mut self, stream: u32, sequence: u32, bytes: Option<u32>) -> bool {
+        let ahead = sequence.wrapping_sub(self.streams.records[stream].end);
         let mut struck = false;
         loop {
             let gap = self.streams.records[stream].gaps;
@@ -269,14 +245,14 @@ impl Mailboxes {
             }
             let lowest = self.streams.gaps[gap].lowest();
             // Half of all numbers are before any one.
-            if put.sequence.wrapping_sub(lowest).wrapping_sub(1) >= 1 << 31 {
+            if sequence.wrapping_sub(lowest).wrapping_sub(1) >= 1 << 31 {
                 break;
             }
             self.strike(stream, gap, lowest);
             struck = true;
         }
         if (1..1 << 31).contains(&ahead) {
-            self.streams.set_end(stream, put.sequence, Some(put.before));
+            self.streams.set_end(stream, sequence, bytes);
         }
         struck
     }

@@ -138,8 +138,10 @@ impl World {
 
     fn admit(&mut self, line: usize, index: usize) -> Admission {
         let Line { sender, address, ref mut puts } = self.lines[line];
+        let waits = |(_, state): &(Put, State)| matches!(state, State::Waiting);
+        let oldest = !puts[..index].iter().any(waits);
         let (put, state) = &mut puts[index];
-        let admission = self.real.admit(sender, put);
+        let admission = self.real.admit(sender, &Put { oldest, ..*put });
         match admission {
             Admission::Into { ticket, segment, offset } => {
                 let tally = &mut self.segments[segment as usize];
@@ -163,9 +165,12 @@ impl World {
 
     fn abandon(&mut self, line: usize, index: usize) {
         let Line { sender, address, ref mut puts } = self.lines[line];
-        if self.real.abandon(sender, address, puts[index].0.sequence) {
-            puts[index].1 = State::Over;
+        for (_, state) in &mut puts[..=index] {
+            if let State::Waiting = state {
+                *state = State::Over;
+            }
         }
+        self.real.abandon(sender, address, puts[index].0.sequence);
     }
 
     fn progress(&mut self, at: usize) {
