@@ -101,17 +101,17 @@ impl Puts {
         if unnoted && stream.unnoted.is_none_or(is_later) {
             stream.unnoted = Some(number);
         }
-        self.to_tell(messages, at)
+        self.next_to_tell(messages, at)
     }
 
     /// The receiver has been told.
     pub(crate) fn told(&mut self, messages: &Pool<Message>, index: u32) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
         self.streams[at].telling = false;
-        self.to_tell(messages, at)
+        self.next_to_tell(messages, at)
     }
 
-    fn to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
+    fn next_to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
         let stream = &mut self.streams[at];
         let last = stream.unnoted.filter(|_| !stream.telling)?;
         let floor = match stream.open.head {

@@ -54,7 +54,8 @@ impl Mailboxes {
     /// another mailbox had this address, and what would be waited for never come.
     fn stream(&mut self, sender: Sender, put: &Put, mailbox: u32) -> Result<u32, Admission> {
         let Some(stream) = self.streams.find(sender, put.mailbox) else {
-            if !put.oldest && !(put.named && put.sequence <= WINDOW) {
+            let may_begin = put.oldest || (put.named && put.sequence <= WINDOW);
+            if !may_begin {
                 return Err(Admission::OutOfOrder);
             }
             let stream = self

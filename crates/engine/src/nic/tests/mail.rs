@@ -85,7 +85,7 @@ fn puts_fill_epoch_after_epoch_whatever_is_lost() {
         let mut effects = core::mem::take(&mut pair.effects);
         effects.sort_unstable();
         effects.dedup();
-        let place = |id: u64| (id / 3) << 16 | id % 3 * 2_000;
+        let place = |id: u64| ((id / 3) << 16) | (id % 3 * 2_000);
         let expected: Vec<u64> = (0..60).flat_map(|id| [place(id), place(id) + 1024]).collect();
         assert_eq!(effects, expected, "seed {seed}");
         assert_eq!(pair.nics[1].mailbox_epoch(mailbox), Some(20));
@@ -145,7 +145,7 @@ fn a_sender_that_begins_before_the_mailbox_is_there_is_heard_afterwards() {
     for id in 0..4 {
         pair.put(id, 0, 10);
     }
-    pair.settle(|n, _| n % 3 == 0);
+    pair.settle(|n, _| n.is_multiple_of(3));
     assert_eq!(pair.statuses(), [Status::Success; 4]);
     assert_eq!(pair.epochs().len(), 2);
     // Closed and made again, under way.
@@ -252,7 +252,7 @@ fn a_closed_mailbox_discards_or_refuses() {
         pair.nics[1].close_mailbox(mailbox, nack).unwrap();
         pair.put(0, 0, 10);
         pair.put(1, 0, 9_000);
-        pair.settle(|n, _| n % 4 == 0);
+        pair.settle(|n, _| n.is_multiple_of(4));
         assert_eq!(pair.statuses(), [status; 2]);
         assert_eq!(pair.effects, []);
         pair.nics[1].release_mailbox(mailbox).unwrap();
@@ -307,11 +307,11 @@ fn ordered_puts_keep_their_order_with_other_operations() {
             let mailbox = pair.mailbox(Threshold::Operations(10), Steering::Receiver);
             pair.buffer(mailbox, 1);
             let order = OrderRequest { mode, tag: Tag::So, ..OrderRequest::default() };
-            for id in 0..20 {
+            for id in 0..20_u64 {
                 let put = Work::Put { mailbox: BOX, offset: 0, epoch: None };
                 let remote = RemoteRange { address: 0x1007, ..pair.remote() };
                 let write = Work::Write { remote };
-                let work = if id % 2 == 0 { put } else { write };
+                let work = if id.is_multiple_of(2) { put } else { write };
                 pair.post_in_order(id, work, 10, order);
             }
             let mut random = Random::new(seed);
@@ -319,7 +319,7 @@ fn ordered_puts_keep_their_order_with_other_operations() {
             assert_eq!(pair.statuses(), [Status::Success; 20], "{mode:?} seed {seed}");
             // What was set aside first lies at multiples of the packet's size.
             pair.effects.retain(|&at| at >= 1 << 16 || at % 1024 != 0);
-            let at = |n: u64| if n % 2 == 0 { (1 << 16) + n / 2 * 10 } else { 7 };
+            let at = |n: u64| if n.is_multiple_of(2) { (1 << 16) + n / 2 * 10 } else { 7 };
             assert_eq!(pair.effects, (0..20).map(at).collect::<Vec<u64>>(), "{mode:?} {seed}");
             assert_eq!(pair.epochs().len(), 1);
         }
