@@ -213,7 +213,12 @@ impl Core {
             .nic
             .create_completion_queue(options.depth)
             .map_err(|error| Error::setup(error, "completion queue", None))?;
-        let config = JettyConfig { number: options.number, ..JettyConfig::new(queue, queue) };
+        let config = JettyConfig {
+            number: options.number,
+            token_value: options.token,
+            exception: options.exception,
+            ..JettyConfig::new(queue, queue)
+        };
         let id = match self.nic.create_jetty(&config) {
             Ok(id) => id,
             Err(error) => {
