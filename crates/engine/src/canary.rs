@@ -25,13 +25,15 @@ pub enum Canary {
     ReceivesAtOnce,
     /// Do a store again when a copy of it turns up.
     StoreAgain,
+    /// Do a store however late it comes.
+    StoreLate,
     /// Let operations pass their fences.
     IgnoreFence,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 12] = [
+    pub const ALL: [Canary; 13] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -43,6 +45,7 @@ impl Canary {
         Canary::CompleteAtOnce,
         Canary::ReceivesAtOnce,
         Canary::StoreAgain,
+        Canary::StoreLate,
         Canary::IgnoreFence,
     ];
 }
