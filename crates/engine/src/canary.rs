@@ -25,6 +25,8 @@ pub enum Canary {
     ReceivesAtOnce,
     /// Do a store again when a copy of it turns up.
     StoreAgain,
+    /// Do a store however late it comes.
+    StoreLate,
     /// Let operations pass their fences.
     IgnoreFence,
     /// Take every put as if nothing were missing before it.
@@ -35,7 +37,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 14] = [
+    pub const ALL: [Canary; 15] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -47,6 +49,7 @@ impl Canary {
         Canary::CompleteAtOnce,
         Canary::ReceivesAtOnce,
         Canary::StoreAgain,
+        Canary::StoreLate,
         Canary::IgnoreFence,
         Canary::PutsOvertake,
         Canary::PlaceRewound,

@@ -66,6 +66,8 @@ pub(crate) struct Extras {
     pub(crate) bypasses: u32,
     /// Answers to loads and stores that a node can owe, if few.
     pub(crate) answers: Option<u32>,
+    /// Loads and stores are given up at once, and the network is slow: what is given up arrives.
+    pub(crate) hasty: bool,
 }
 
 impl Extras {
@@ -73,7 +75,20 @@ impl Extras {
         let bypasses = sometimes(random, 300, &[100, 300, 900]);
         let few = random.range(1, 4) as u32;
         let answers = random.chance(100).then_some(few);
-        Extras { bypasses, answers }
+        let hasty = random.chance(300) && bypasses > 0;
+        Extras { bypasses, answers, hasty }
+    }
+
+    /// Has the rest of the world fit.
+    fn adjust(&self, limits: &mut [Limits], profiles: &mut [Profile], weather: &mut Weather) {
+        for limits in limits {
+            limits.bypass_answers = self.answers.unwrap_or(limits.bypass_answers);
+        }
+        if self.hasty {
+            profiles.iter_mut().for_each(|profile| profile.bypass_retries = 0);
+            weather.delay = weather.delay.max(200);
+            weather.delay_by = weather.delay_by.max(Duration::from_us(1_000));
+        }
     }
 }
 
@@ -86,19 +101,19 @@ impl Plan {
         // What a node needs to make progress depends on how many channels it has.
         let busy = |node: usize| links.iter().filter(|link| link.nodes.contains(&node)).count();
         let most = (0..nodes).map(busy).max().unwrap_or(1);
-        let (mut limits, profiles) = if random.chance(500) {
+        let (mut limits, mut profiles): (Vec<_>, Vec<_>) = if random.chance(500) {
             (vec![draw_limits(&mut random, most); nodes], vec![draw_profile(&mut random); nodes])
         } else {
             let limits = (0..nodes).map(|node| draw_limits(&mut random, busy(node))).collect();
             (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
         };
         let mail = MailPlan::draw(seed);
-        let extras = Extras::draw(&mut Random::fork(seed, 6));
         for limits in &mut limits {
             limits.put_streams = mail.streams;
-            limits.bypass_answers = extras.answers.unwrap_or(limits.bypass_answers);
         }
-        let weather = draw_weather(&mut Random::fork(seed, 2));
+        let mut weather = draw_weather(&mut Random::fork(seed, 2));
+        let extras = Extras::draw(&mut Random::fork(seed, 6));
+        extras.adjust(&mut limits, &mut profiles, &mut weather);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);

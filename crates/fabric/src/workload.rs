@@ -29,8 +29,8 @@ pub(crate) struct Workload {
 const RECEIVES_MAX: u32 = 8;
 /// Words that peers change atomically, on each node.
 const WORDS: u64 = 8;
-/// Cells that peers store to and load from, on each node: few, so that stores meet.
-const CELLS: u64 = 3;
+/// Bytes that peers store to and load from, on each node: few, so that stores meet.
+const CELLS: u64 = BYPASS_BYTES as u64 + 10;
 /// Bytes to store, on each node: each is stored once.
 const INK: u64 = 8_000;
 /// Bytes between two ranges at most, which nobody may touch.
@@ -135,7 +135,7 @@ impl Workload {
         let length = match role {
             Role::Source | Role::Private => plan.bytes_max + random.below(5000),
             Role::Words => 8 * WORDS,
-            Role::Cells => CELLS * u64::from(BYPASS_BYTES),
+            Role::Cells => CELLS,
             Role::Ink => INK,
             Role::Inbox => self
                 .capacities
