@@ -236,7 +236,15 @@ impl Mailboxes {
 
     /// Everything before this number is over, and had `bytes` bytes. True if something was missing.
     pub(super) fn settle_before(&mut self, stream: u32, sequence: u32, bytes: Option<u32>) -> bool {
-        let ahead = sequence.wrapping_sub(self.streams.records[stream].end);
+        let Stream { end, gaps, .. } = self.streams.records[stream];
+        let ahead = sequence.wrapping_sub(end);
+        if ahead < 1 << 31 {
+            self.strike_all(stream);
+            if ahead > 0 {
+                self.streams.set_end(stream, sequence, bytes);
+            }
+            return gaps != NONE;
+        }
         let mut struck = false;
         loop {
             let gap = self.streams.records[stream].gaps;
@@ -244,15 +252,11 @@ impl Mailboxes {
                 break;
             }
             let lowest = self.streams.gaps[gap].lowest();
-            // Half of all numbers are before any one.
-            if sequence.wrapping_sub(lowest).wrapping_sub(1) >= 1 << 31 {
+            if end.wrapping_sub(lowest) <= end.wrapping_sub(sequence) {
                 break;
             }
             self.strike(stream, gap, lowest);
             struck = true;
-        }
-        if (1..1 << 31).contains(&ahead) {
-            self.streams.set_end(stream, sequence, bytes);
         }
         struck
     }
