@@ -1,5 +1,6 @@
 use super::*;
 use fairway_engine::wire::AtomicOperator;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[test]
 fn copies_are_exact_at_every_alignment_and_length() {
@@ -99,21 +100,53 @@ fn words_change_as_the_operator_says() {
 #[test]
 fn aligned_words_do_not_tear() {
     let memory = Memory::zeroed(64).unwrap();
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let done = AtomicBool::new(false);
     for (offset, length) in [(2, 2), (4, 4), (8, 8)] {
-        done.store(false, std::sync::atomic::Ordering::Relaxed);
+        done.store(false, Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..200_000_u32 {
                     memory.bytes(offset, length).write(&[round as u8; 8][..length]);
                 }
-                done.store(true, std::sync::atomic::Ordering::Relaxed);
+                done.store(true, Ordering::Relaxed);
             });
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 let mut seen = [0; 8];
                 memory.bytes(offset, length).read(&mut seen[..length]);
                 assert!(seen[..length].iter().all(|byte| *byte == seen[0]), "torn: {seen:?}");
             }
         });
     }
+}
+
+#[test]
+fn words_change_atomically_with_the_processor() {
+    const ROUNDS: u64 = 300_000;
+    let memory = Memory::zeroed(8).unwrap();
+    // SAFETY: aligned, mapped while `memory` exists, and only accessed by atomics.
+    let word = unsafe { AtomicU64::from_ptr(memory.start().as_ptr().cast()) };
+    let peer = |times: u64, operator, operand| {
+        let bytes = memory.bytes(0, 8);
+        (0..times).for_each(|_| {
+            bytes.change(operator, operand, 0);
+        });
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..ROUNDS).for_each(|_| {
+                word.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        peer(ROUNDS, AtomicOperator::Add, 3);
+    });
+    assert_eq!(word.load(Ordering::Relaxed), 4 * ROUNDS);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..ROUNDS).for_each(|_| {
+                word.fetch_add(5, Ordering::Relaxed);
+            })
+        });
+        peer(ROUNDS, AtomicOperator::Subtract, 4);
+    });
+    assert_eq!(word.load(Ordering::Relaxed), 5 * ROUNDS);
 }
