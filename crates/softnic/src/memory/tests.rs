@@ -1,6 +1,6 @@
 use super::*;
 use fairway_engine::wire::AtomicOperator;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn copies_are_exact_at_every_alignment_and_length() {
@@ -117,36 +117,4 @@ fn aligned_words_do_not_tear() {
             }
         });
     }
-}
-
-#[test]
-fn words_change_atomically_with_the_processor() {
-    const ROUNDS: u64 = 300_000;
-    let memory = Memory::zeroed(8).unwrap();
-    // SAFETY: aligned, mapped while `memory` exists, and only accessed by atomics.
-    let word = unsafe { AtomicU64::from_ptr(memory.start().as_ptr().cast()) };
-    let peer = |times: u64, operator, operand| {
-        let bytes = memory.bytes(0, 8);
-        (0..times).for_each(|_| {
-            bytes.change(operator, operand, 0);
-        });
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (0..ROUNDS).for_each(|_| {
-                word.fetch_add(1, Ordering::Relaxed);
-            })
-        });
-        peer(ROUNDS, AtomicOperator::Add, 3);
-    });
-    assert_eq!(word.load(Ordering::Relaxed), 4 * ROUNDS);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (0..ROUNDS).for_each(|_| {
-                word.fetch_add(5, Ordering::Relaxed);
-            })
-        });
-        peer(ROUNDS, AtomicOperator::Subtract, 4);
-    });
-    assert_eq!(word.load(Ordering::Relaxed), 5 * ROUNDS);
 }
