@@ -12,6 +12,7 @@ use crate::core::{Core, Notice};
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::event::Event;
+use crate::group::{GroupOptions, JettyGroup};
 use crate::jetty::{Jetty, JettyOptions};
 use crate::memory::Memory;
 use crate::peer::Peer;
@@ -76,6 +77,15 @@ impl Context {
     pub fn create_jetty(&self, options: JettyOptions) -> Result<Jetty, Error> {
         let (index, id) = self.handle.shared.with(|core| core.create_jetty(&options))?;
         Ok(Jetty::new(self.handle.clone(), index, id))
+    }
+
+    /// Makes a group: a number under which Jetties that join it receive.
+    ///
+    /// # Errors
+    /// The number is taken, or a limit is reached.
+    pub fn create_group(&self, options: GroupOptions) -> Result<JettyGroup, Error> {
+        let id = self.handle.shared.with(|core| core.create_group(&options))?;
+        Ok(JettyGroup::new(self.handle.clone(), id))
     }
 
     /// Connects to the context that has a socket at `server`.
@@ -174,6 +184,10 @@ impl Context {
             Notice::PeerClosed(state) => Event::PeerClosed(self.peer(state)),
             Notice::PathDown(state, path) => Event::PathDown { peer: self.peer(state), path },
             Notice::PathUp(state, path) => Event::PathUp { peer: self.peer(state), path },
+            Notice::JettyFault { jetty, status, state } => {
+                Event::JettyFault { jetty: jetty.value(), status, state }
+            }
+            Notice::JettyDrained { jetty } => Event::JettyDrained { jetty: jetty.value() },
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod channels;
 mod interests;
+mod jetties;
 mod memories;
 
 use std::collections::VecDeque;
@@ -12,8 +13,8 @@ use std::sync::atomic::Ordering;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Instant, JettyId, TokenId};
 use fairway_engine::{
-    ChannelId, Completion, CompletionQueueId, JettyConfig, Limits, Nic, Profile, ReceiveRequest,
-    Rights, SegmentId, SegmentRequest, SetupError, Usage, WorkRequest,
+    ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
+    SetupError, Status, Usage, WorkRequest,
 };
 use fairway_port::Datapath;
 
@@ -21,7 +22,6 @@ use crate::clock;
 use crate::connect::Connecting;
 use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
-use crate::jetty::JettyOptions;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::peer::PeerState;
@@ -30,6 +30,7 @@ use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
 pub(crate) use interests::{Interests, Wake, What};
+use jetties::Jetties;
 pub(crate) use memories::Memories;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
@@ -52,9 +53,7 @@ pub(crate) struct Core {
     pub(crate) counters: NicCounters,
     pub(crate) last_error: Option<String>,
     pub(crate) policy: PolicySpec,
-    jetties: Vec<Option<JettyRecord>>,
-    /// Jetties that were dropped while something of theirs was under way.
-    dying: Vec<JettyRecord>,
+    jetties: Jetties,
     state: State,
     /// One of the segments is the stash.
     has_stash: bool,
@@ -78,13 +77,6 @@ pub(crate) struct CoreConfig {
     pub(crate) datapath: Box<dyn Datapath>,
 }
 
-struct JettyRecord {
-    id: JettyId,
-    queue: CompletionQueueId,
-    /// Completions taken from the engine to find out whether there are any.
-    stash: VecDeque<Completion>,
-}
-
 /// An event, before it is given a handle.
 pub(crate) enum Notice {
     Connected(Arc<PeerState>),
@@ -92,6 +84,8 @@ pub(crate) enum Notice {
     PeerClosed(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
     PathUp(Arc<PeerState>, u8),
+    JettyFault { jetty: JettyId, status: Status, state: JettyState },
+    JettyDrained { jetty: JettyId },
 }
 
 impl Core {
@@ -113,8 +107,7 @@ impl Core {
             counters: NicCounters::default(),
             last_error: None,
             policy,
-            jetties: Vec::new(),
-            dying: Vec::new(),
+            jetties: Jetties::default(),
             state: State::Running,
             has_stash: false,
         };
@@ -199,99 +192,6 @@ impl Core {
             self.memories.release(id);
             self.memories.bury(self.io.is_idle());
         }
-    }
-
-    // ---- Jetties ----
-
-    pub(crate) fn create_jetty(
-        &mut self,
-        options: &JettyOptions,
-    ) -> Result<(usize, JettyId), Error> {
-        self.check_running()?;
-        self.reap_jetties();
-        let queue = self
-            .nic
-            .create_completion_queue(options.depth)
-            .map_err(|error| Error::setup(error, "completion queue", None))?;
-        let config = JettyConfig {
-            number: options.number,
-            token_value: options.token,
-            exception: options.exception,
-            ..JettyConfig::new(queue, queue)
-        };
-        let id = match self.nic.create_jetty(&config) {
-            Ok(id) => id,
-            Err(error) => {
-                // It is empty and unused, so it can be destroyed.
-                let _ = self.nic.destroy_completion_queue(queue);
-                return Err(Error::setup(error, "Jetty", options.number));
-            }
-        };
-        let record = Some(JettyRecord { id, queue, stash: VecDeque::new() });
-        let index = self.jetties.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.jetties.push(None);
-            self.jetties.len() - 1
-        });
-        self.jetties[index] = record;
-        Ok((index, id))
-    }
-
-    pub(crate) fn drop_jetty(&mut self, index: usize) {
-        if let Some(record) = self.jetties.get_mut(index).and_then(Option::take) {
-            self.dying.push(record);
-            self.reap_jetties();
-        }
-    }
-
-    /// Removes dropped Jetties whose operations have ended. Their receives let go of segments, so
-    /// events are heard at once: before a segment's number can be used again.
-    pub(crate) fn reap_jetties(&mut self) {
-        let nic = &mut self.nic;
-        self.dying.retain(|jetty| {
-            while nic.poll_completion(jetty.queue).is_some() {}
-            match nic.destroy_jetty(jetty.id) {
-                Err(SetupError::Busy) => true,
-                // The Jetty is gone; its queue is empty, and nobody else's.
-                _ => {
-                    while nic.poll_completion(jetty.queue).is_some() {}
-                    nic.destroy_completion_queue(jetty.queue).is_err()
-                }
-            }
-        });
-        self.hear_events();
-    }
-
-    pub(crate) fn has_dying_jetties(&self) -> bool {
-        !self.dying.is_empty()
-    }
-
-    pub(crate) fn take_completion(&mut self, index: usize) -> Option<Completion> {
-        let jetty = self.jetties.get_mut(index)?.as_mut()?;
-        jetty.stash.pop_front().or_else(|| self.nic.poll_completion(jetty.queue))
-    }
-
-    pub(crate) fn take_completions(
-        &mut self,
-        index: usize,
-        out: &mut Vec<Completion>,
-        max: usize,
-    ) -> usize {
-        for count in 0..max {
-            match self.take_completion(index) {
-                Some(completion) => out.push(completion),
-                None => return count,
-            }
-        }
-        max
-    }
-
-    /// Is there a completion? (The engine can't be asked without taking it.)
-    pub(crate) fn has_completion(&mut self, index: usize) -> bool {
-        let Some(Some(jetty)) = self.jetties.get_mut(index) else { return false };
-        if jetty.stash.is_empty() {
-            jetty.stash.extend(self.nic.poll_completion(jetty.queue));
-        }
-        !jetty.stash.is_empty()
     }
 
     // ---- operations ----

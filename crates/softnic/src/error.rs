@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fairway_engine::{PostError, SetupError};
+use fairway_engine::{JettyState, PostError, SetupError};
 
 /// Why a call failed. Nothing has happened unless the variant says so.
 #[derive(Debug)]
@@ -70,6 +70,18 @@ pub enum Error {
     MailboxClosed,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
+    /// The Jetty is in no state from which that is possible.
+    JettyState {
+        /// What it is.
+        from: JettyState,
+        /// What it was to become.
+        to: JettyState,
+    },
+    /// Operations of the Jetty are under way.
+    JettyBusy {
+        /// How many.
+        outstanding: u32,
+    },
     /// As many Jetties and pairs of a Jetty and a peer ask for order as [`crate::Limits`] allow.
     TooManyOrders,
     /// Mode UNO carries WRITE and SEND of one packet.
@@ -236,6 +248,14 @@ impl fmt::Display for Error {
             }
             Error::JettyNotReady => {
                 write!(f, "the Jetty is suspended or in the error state: resume or reset it")
+            }
+            Error::JettyState { from, to } => write!(
+                f,
+                "the Jetty can't go from {from:?} to {to:?}: ready ones are suspended, suspended \
+                 ones resumed, and failed ones reset"
+            ),
+            Error::JettyBusy { outstanding } => {
+                write!(f, "{outstanding} operations of the Jetty are under way: drain it first")
             }
             Error::TooManyOrders => write!(
                 f,

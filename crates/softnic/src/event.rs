@@ -1,8 +1,10 @@
 //! What happens without being asked for.
 
+use fairway_engine::{JettyState, Status};
+
 use crate::peer::Peer;
 
-/// Something happened to a peer or to the way to it.
+/// Something happened to a peer, to the way to it, or to a Jetty.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -26,14 +28,29 @@ pub enum Event {
         /// Which one.
         path: u8,
     },
+    /// An operation of a Jetty failed, and its exception mode stopped it.
+    JettyFault {
+        /// Its number.
+        jetty: u32,
+        /// How the operation ended.
+        status: Status,
+        /// What the Jetty is now.
+        state: JettyState,
+    },
+    /// None of the operations of a Jetty that was suspended, or has failed, is under way any more.
+    JettyDrained {
+        /// Its number.
+        jetty: u32,
+    },
 }
 
 impl Event {
-    /// The peer it is about.
-    pub fn peer(&self) -> &Peer {
+    /// The peer it is about, if it is about one.
+    pub fn peer(&self) -> Option<&Peer> {
         match self {
-            Event::Connected(peer) | Event::PeerDead(peer) | Event::PeerClosed(peer) => peer,
-            Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => peer,
+            Event::Connected(peer) | Event::PeerDead(peer) | Event::PeerClosed(peer) => Some(peer),
+            Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => Some(peer),
+            Event::JettyFault { .. } | Event::JettyDrained { .. } => None,
         }
     }
 }

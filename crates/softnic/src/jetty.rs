@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairway_engine::wire::JettyId;
-use fairway_engine::{Completion, ExceptionMode, ReceiveRequest, WorkRequest};
+use fairway_engine::{Completion, ExceptionMode, JettyState, ReceiveRequest, WorkRequest};
 
 use crate::batch::Batch;
 use crate::core::What;
@@ -97,6 +97,75 @@ impl Jetty {
         requests.clear();
         *self.requests.lock().unwrap_or_else(PoisonError::into_inner) = requests;
         posted
+    }
+
+    /// What it is now.
+    pub fn state(&self) -> JettyState {
+        self.handle.shared.with(|core| core.nic.jetty_state(self.id))
+    }
+
+    /// Operations of it that have not completed, unsignaled ones included.
+    pub fn outstanding(&self) -> u32 {
+        self.handle.shared.with(|core| core.nic.outstanding(self.id))
+    }
+
+    /// Takes no more operations, and lets peers that send to it wait. What was posted runs to its
+    /// end; [`crate::Event::JettyDrained`] says when.
+    ///
+    /// # Errors
+    /// [`Error::JettyState`]: it is not ready.
+    pub fn suspend(&self) -> Result<(), Error> {
+        self.change_state(&[JettyState::Ready], JettyState::Suspended)
+    }
+
+    /// Goes on after [`Jetty::suspend`], or after a failure suspended it.
+    ///
+    /// # Errors
+    /// [`Error::JettyState`]: it is not suspended.
+    pub fn resume(&self) -> Result<(), Error> {
+        self.change_state(&[JettyState::Suspended], JettyState::Ready)
+    }
+
+    /// Takes it to the error state: operations that were not sent yet, and posted receives,
+    /// complete as flushed; peers that send to it are told that it does not exist; and what was
+    /// sent runs to its end, which [`crate::Event::JettyDrained`] announces.
+    ///
+    /// # Errors
+    /// [`Error::JettyState`]: it has failed already.
+    pub fn fail(&self) -> Result<(), Error> {
+        self.change_state(&[JettyState::Ready, JettyState::Suspended], JettyState::Error)
+    }
+
+    /// Makes it ready again after [`Jetty::fail`], or after a failure.
+    ///
+    /// # Errors
+    /// [`Error::JettyState`]: it has not failed; [`Error::JettyBusy`]: [`Jetty::drain`] it first.
+    pub fn reset(&self) -> Result<(), Error> {
+        self.change_state(&[JettyState::Error], JettyState::Ready)
+    }
+
+    /// Waits until none of its operations is under way. Their completions are there then. While it
+    /// is ready others may post to it meanwhile: suspend it to keep them from that.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn drain(&self, timeout: Duration) -> Result<(), Error> {
+        let awaited = "end of the Jetty's operations";
+        self.handle.shared.wait_for(awaited, Some(timeout), None, |core| {
+            (core.nic.outstanding(self.id) == 0).then_some(())
+        })
+    }
+
+    fn change_state(&self, from: &[JettyState], to: JettyState) -> Result<(), Error> {
+        self.handle.shared.with(|core| core.set_jetty_state(self.id, from, to))
+    }
+
+    pub(crate) fn id(&self) -> JettyId {
+        self.id
+    }
+
+    pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.handle, handle)
     }
 
     /// Runs a turn of the NIC, then appends what has completed to `out`, and returns how many that

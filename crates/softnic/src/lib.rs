@@ -43,6 +43,7 @@ mod core;
 mod counters;
 mod error;
 mod event;
+mod group;
 mod jetty;
 mod key;
 mod memory;
@@ -70,6 +71,7 @@ pub use fairway_engine::{
     ExceptionMode, JettyState, Limits, Profile, Rights, Status, Usage, policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
+pub use group::{GroupOptions, JettyGroup};
 pub use jetty::{Jetty, JettyOptions};
 pub use key::{KeyError, RemoteSlice, SegmentKey};
 pub use memory::Memory;

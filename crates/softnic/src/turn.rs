@@ -254,7 +254,12 @@ impl Core {
                         self.notice(Notice::PathUp(peer, path));
                     }
                 }
-                Event::JettyFault { .. } | Event::JettyDrained { .. } => {}
+                Event::JettyFault { jetty, status, state } => {
+                    self.notice_jetty(jetty, Notice::JettyFault { jetty, status, state });
+                }
+                Event::JettyDrained { jetty } => {
+                    self.notice_jetty(jetty, Notice::JettyDrained { jetty });
+                }
             }
         }
     }

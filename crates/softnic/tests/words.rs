@@ -87,11 +87,11 @@ fn peers_and_processors_add_to_the_same_word() {
             }
             own
         });
-        add(&pair.client, &remote, 5000);
+        add(&pair.client, &remote, 20_000);
         done.store(true, Ordering::Relaxed);
         own.join().unwrap()
     });
-    assert_eq!(word.load(Ordering::SeqCst), own + 5000);
+    assert_eq!(word.load(Ordering::SeqCst), own + 20_000);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn words_are_loaded_and_stored_whole() {
                 assert!(whole(ours.load(Ordering::Relaxed)), "a torn store");
             }
         });
-        for round in 0..2000 {
+        for round in 0..5000 {
             client.jetty.load(&client.peer, local.slice(0..8), remote.key(), 1).unwrap();
             client.succeed();
             let seen = local.atomic_u64(0).unwrap().load(Ordering::Relaxed);

@@ -1,5 +1,6 @@
 use super::*;
 use fairway_engine::wire::AtomicOperator;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn copies_are_exact_at_every_alignment_and_length() {
@@ -99,17 +100,17 @@ fn words_change_as_the_operator_says() {
 #[test]
 fn aligned_words_do_not_tear() {
     let memory = Memory::zeroed(64).unwrap();
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let done = AtomicBool::new(false);
     for (offset, length) in [(2, 2), (4, 4), (8, 8)] {
-        done.store(false, std::sync::atomic::Ordering::Relaxed);
+        done.store(false, Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..200_000_u32 {
                     memory.bytes(offset, length).write(&[round as u8; 8][..length]);
                 }
-                done.store(true, std::sync::atomic::Ordering::Relaxed);
+                done.store(true, Ordering::Relaxed);
             });
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 let mut seen = [0; 8];
                 memory.bytes(offset, length).read(&mut seen[..length]);
                 assert!(seen[..length].iter().all(|byte| *byte == seen[0]), "torn: {seen:?}");

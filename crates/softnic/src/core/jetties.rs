@@ -1,0 +1,209 @@
+//! Jetties and groups of Jetties behind the lock.
+
+use std::collections::VecDeque;
+
+use fairway_engine::wire::JettyId;
+use fairway_engine::{
+    Completion, CompletionQueueId, GroupConfig, JettyConfig, JettyState, SetupError,
+};
+
+use super::{Core, Notice};
+use crate::clock;
+use crate::error::Error;
+use crate::group::GroupOptions;
+use crate::jetty::JettyOptions;
+
+/// The Jetties and groups of the application.
+#[derive(Default)]
+pub(super) struct Jetties {
+    live: Vec<Option<JettyRecord>>,
+    /// Jetties that were dropped while something of theirs was under way.
+    dying: Vec<JettyRecord>,
+    groups: Vec<JettyId>,
+}
+
+struct JettyRecord {
+    id: JettyId,
+    queue: CompletionQueueId,
+    /// Completions taken from the engine to find out whether there are any.
+    stash: VecDeque<Completion>,
+}
+
+impl Jetties {
+    /// Its index, by which its handle finds it.
+    fn insert(&mut self, record: JettyRecord) -> usize {
+        let index = self.live.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.live.push(None);
+            self.live.len() - 1
+        });
+        self.live[index] = Some(record);
+        index
+    }
+
+    fn is_live(&self, id: JettyId) -> bool {
+        self.live.iter().flatten().any(|record| record.id == id)
+    }
+}
+
+impl Core {
+    pub(crate) fn create_jetty(
+        &mut self,
+        options: &JettyOptions,
+    ) -> Result<(usize, JettyId), Error> {
+        self.check_running()?;
+        self.reap_jetties();
+        let queue = self
+            .nic
+            .create_completion_queue(options.depth)
+            .map_err(|error| Error::setup(error, "completion queue", None))?;
+        let config = JettyConfig {
+            number: options.number,
+            token_value: options.token,
+            exception: options.exception,
+            ..JettyConfig::new(queue, queue)
+        };
+        let id = match self.nic.create_jetty(&config) {
+            Ok(id) => id,
+            Err(error) => {
+                // It is empty and unused, so it can be destroyed.
+                let _ = self.nic.destroy_completion_queue(queue);
+                return Err(Error::setup(error, "Jetty", options.number));
+            }
+        };
+        Ok((self.jetties.insert(JettyRecord { id, queue, stash: VecDeque::new() }), id))
+    }
+
+    pub(crate) fn drop_jetty(&mut self, index: usize) {
+        let Some(record) = self.jetties.live.get_mut(index).and_then(Option::take) else { return };
+        // Nothing more is to be dispatched to it while its last operations end.
+        for group in &self.jetties.groups {
+            let _ = self.nic.leave_group(*group, record.id);
+        }
+        self.jetties.dying.push(record);
+        self.reap_jetties();
+    }
+
+    /// Removes dropped Jetties whose operations have ended. Their receives let go of segments, so
+    /// events are heard at once: before a segment's number can be used again.
+    pub(crate) fn reap_jetties(&mut self) {
+        let nic = &mut self.nic;
+        self.jetties.dying.retain(|jetty| {
+            while nic.poll_completion(jetty.queue).is_some() {}
+            match nic.destroy_jetty(jetty.id) {
+                Err(SetupError::Busy) => true,
+                // The Jetty is gone; its queue is empty, and nobody else's.
+                _ => {
+                    while nic.poll_completion(jetty.queue).is_some() {}
+                    nic.destroy_completion_queue(jetty.queue).is_err()
+                }
+            }
+        });
+        self.hear_events();
+    }
+
+    pub(crate) fn has_dying_jetties(&self) -> bool {
+        !self.jetties.dying.is_empty()
+    }
+
+    pub(crate) fn take_completion(&mut self, index: usize) -> Option<Completion> {
+        let jetty = self.jetties.live.get_mut(index)?.as_mut()?;
+        jetty.stash.pop_front().or_else(|| self.nic.poll_completion(jetty.queue))
+    }
+
+    pub(crate) fn take_completions(
+        &mut self,
+        index: usize,
+        out: &mut Vec<Completion>,
+        max: usize,
+    ) -> usize {
+        for count in 0..max {
+            match self.take_completion(index) {
+                Some(completion) => out.push(completion),
+                None => return count,
+            }
+        }
+        max
+    }
+
+    /// Is there a completion? (The engine can't be asked without taking it.)
+    pub(crate) fn has_completion(&mut self, index: usize) -> bool {
+        let Some(Some(jetty)) = self.jetties.live.get_mut(index) else { return false };
+        if jetty.stash.is_empty() {
+            jetty.stash.extend(self.nic.poll_completion(jetty.queue));
+        }
+        !jetty.stash.is_empty()
+    }
+
+    // ---- states ----
+
+    /// Takes a Jetty from one of the states `from` to another.
+    pub(crate) fn set_jetty_state(
+        &mut self,
+        id: JettyId,
+        from: &[JettyState],
+        to: JettyState,
+    ) -> Result<(), Error> {
+        self.check_running()?;
+        let state = self.nic.jetty_state(id);
+        if !from.contains(&state) {
+            return Err(Error::JettyState { from: state, to });
+        }
+        self.nic.set_jetty_state(id, to).map_err(|error| match error {
+            SetupError::Busy => Error::JettyBusy { outstanding: self.nic.outstanding(id) },
+            SetupError::Parameter(_) => Error::JettyState { from: state, to },
+            other => Error::setup(other, "Jetty", Some(id.value())),
+        })?;
+        self.changes += 1;
+        // Peers are told what was given up.
+        self.transmit(clock::now());
+        self.hear_events();
+        Ok(())
+    }
+
+    /// Passes on what became of a Jetty, if the application still has it.
+    pub(crate) fn notice_jetty(&mut self, id: JettyId, notice: Notice) {
+        if self.jetties.is_live(id) {
+            self.notice(notice);
+        }
+    }
+
+    // ---- groups ----
+
+    pub(crate) fn create_group(&mut self, options: &GroupOptions) -> Result<JettyId, Error> {
+        self.check_running()?;
+        let GroupOptions { number, dispatch, token } = *options;
+        let config = GroupConfig { number, dispatch, token_value: token };
+        let refused = |error| Error::setup(error, "Jetty group", number);
+        let id = self.nic.create_group(&config).map_err(refused)?;
+        self.jetties.groups.push(id);
+        Ok(id)
+    }
+
+    pub(crate) fn drop_group(&mut self, id: JettyId) {
+        self.jetties.groups.retain(|group| *group != id);
+        // It was made by `create_group` and is dropped once, so it is there.
+        let _ = self.nic.destroy_group(id);
+    }
+
+    pub(crate) fn join_group(&mut self, group: JettyId, member: JettyId) -> Result<(), Error> {
+        let refuse = |value: String, remedy| Error::Parameter { name: "group", value, remedy };
+        self.nic.join_group(group, member).map_err(|error| match error {
+            SetupError::Number => refuse(
+                format!("one that Jetty {} is in already", member.value()),
+                "let it join once",
+            ),
+            SetupError::Limit(_) => {
+                refuse("of more members".into(), "let one leave, or make another group")
+            }
+            other => Error::setup(other, "Jetty group", Some(group.value())),
+        })
+    }
+
+    pub(crate) fn leave_group(&mut self, group: JettyId, member: JettyId) -> Result<(), Error> {
+        self.nic.leave_group(group, member).map_err(|_| Error::Parameter {
+            name: "group",
+            value: format!("one that Jetty {} is not in", member.value()),
+            remedy: "let only members leave",
+        })
+    }
+}
