@@ -39,6 +39,11 @@ impl Context {
         Ok(Context { handle: Arc::new(Handle::start(core, progress_thread)?) })
     }
 
+    /// The context that a handle belongs to.
+    pub(crate) fn of(handle: Arc<Handle>) -> Context {
+        Context { handle }
+    }
+
     /// The addresses of the sockets. Peers connect to any of them.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.handle.shared.with(|core| core.local_addrs().to_vec())

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fairway_engine::{JettyState, PostError, SetupError};
+use fairway_engine::{JettyState, PostError, SetupError, Status};
 
 /// Why a call failed. Nothing has happened unless the variant says so.
 #[derive(Debug)]
@@ -81,6 +81,13 @@ pub enum Error {
     JettyBusy {
         /// How many.
         outstanding: u32,
+    },
+    /// A blocking operation was carried out, and failed.
+    Failed {
+        /// Which.
+        operation: &'static str,
+        /// How it ended.
+        status: Status,
     },
     /// As many Jetties and pairs of a Jetty and a peer ask for order as [`crate::Limits`] allow.
     TooManyOrders,
@@ -256,6 +263,9 @@ impl fmt::Display for Error {
             ),
             Error::JettyBusy { outstanding } => {
                 write!(f, "{outstanding} operations of the Jetty are under way: drain it first")
+            }
+            Error::Failed { operation, status } => {
+                write!(f, "the {operation} ended as {status:?}: check key, rights and peer")
             }
             Error::TooManyOrders => write!(
                 f,

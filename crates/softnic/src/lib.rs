@@ -18,6 +18,32 @@
 //! # }
 //! ```
 //!
+//! Where single words are wanted, [`RemotePtr`] is the short way:
+//!
+//! ```
+//! use fairway_softnic::{Context, Memory, Rights};
+//! use std::sync::atomic::Ordering;
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), fairway_softnic::Error> {
+//! let owner = Context::builder().bind([127, 0, 0, 1].into()).build()?;
+//! let segment = owner.register(Memory::zeroed(4096)?, Rights::ALL)?;
+//!
+//! let other = Context::builder().bind([127, 0, 0, 1].into()).build()?;
+//! let peer = other.connect(owner.local_addrs()[0], Duration::from_secs(5))?;
+//! let memory = peer.memory(segment.key())?;
+//! let counter = memory.at::<u64>(64)?;
+//! counter.store(40)?;
+//! assert_eq!(counter.fetch_add(2)?, 40);
+//! assert_eq!(counter.compare_exchange(42, 1)?, Ok(42));
+//! assert_eq!(counter.load()?, 1);
+//! // The owner sees the same word, and may change it at any time.
+//! assert_eq!(segment.atomic_u64(64)?.fetch_add(1, Ordering::SeqCst), 1);
+//! assert_eq!(counter.load()?, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-port`,
 //! `fairway-ring`, `libc`.
 //!
@@ -50,6 +76,7 @@ mod memory;
 mod next;
 mod order;
 mod peer;
+mod pointer;
 mod post;
 mod progress;
 mod segment;
@@ -78,6 +105,7 @@ pub use memory::Memory;
 pub use next::Next;
 pub use order::Order;
 pub use peer::{PathStats, Peer, PeerStats};
+pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use segment::{LocalSlice, Segment};
 pub use target::{Notify, To};

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{PATIENCE, Pair};
-use fairway_softnic::{Notify, Post};
+use fairway_softnic::{Notify, Order, Post, Rights, ServiceMode};
 
 struct Counting;
 
@@ -34,7 +34,7 @@ fn main() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(1 << 20, 1);
-    let remote = server.open_segment(1 << 20);
+    let remote = server.segment(1 << 20, Rights::ALL);
     let inbox = server.open_segment(1 << 20);
     let mut done = Vec::with_capacity(1024);
     let mut round = |id: u64| {
@@ -43,6 +43,11 @@ fn main() {
         server.jetty.post_receive(&inbox, id).unwrap();
         let notify = Notify::new(server.jetty.number(), id);
         client.jetty.send_immediate(&client.peer, notify, local.slice(0..5000), id).unwrap();
+        let strict = client.jetty.ordered(Order::strict(ServiceMode::Rot));
+        strict.write(&client.peer, local.slice(0..100), remote.key(), id).unwrap();
+        strict.fetch_add(&client.peer, remote.key().at(8).word64(), 1, id).unwrap();
+        client.jetty.load(&client.peer, local.slice(0..8), remote.key(), id).unwrap();
+        client.jetty.store(&client.peer, local.slice(0..8), remote.key(), id).unwrap();
         let posted = client.jetty.batch(|batch| {
             (0..16)
                 .try_for_each(|_| batch.write(&client.peer, local.slice(0..64), remote.key(), id))
@@ -53,7 +58,7 @@ fn main() {
         while done.len() < 10 {
             client.jetty.poll(&mut done);
         }
-        while done.len() < 19 {
+        while done.len() < 23 {
             done.push(client.jetty.wait(PATIENCE).unwrap());
         }
         server.jetty.wait(PATIENCE).unwrap();

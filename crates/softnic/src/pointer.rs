@@ -1,0 +1,355 @@
+//! A peer's memory in the manner of pointers: one word at a time, and each call waits for its
+//! outcome.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fairway_engine::Status;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::jetty::{Jetty, JettyOptions};
+use crate::key::{RemoteSlice, SegmentKey};
+use crate::memory::Memory;
+use crate::peer::Peer;
+use crate::post::Post;
+use crate::segment::Segment;
+use crate::word::{AtomicOp, RemoteWord};
+
+mod plain;
+
+pub use plain::{Plain, Word};
+
+/// How long an operation may take, if nobody says otherwise.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// The longest value, in bytes.
+const VALUE_MAX: usize = fairway_engine::wire::BYPASS_BYTES as usize;
+
+/// A peer's segment, for access by [`RemotePtr`]s; see [`Peer::memory`].
+///
+/// Clones share a Jetty and a piece of scratch memory of their own, and so work one at a time.
+/// Threads that are to work at the same time each ask for theirs.
+#[derive(Clone)]
+pub struct RemoteMemory {
+    inner: Arc<Inner>,
+    timeout: Duration,
+}
+
+struct Inner {
+    peer: Peer,
+    key: SegmentKey,
+    /// `None` after a time-out: what was given up may yet arrive, and must not find another's
+    /// scratch memory.
+    lane: Mutex<Option<Lane>>,
+}
+
+/// What an operation under way needs.
+struct Lane {
+    jetty: Jetty,
+    scratch: Segment,
+}
+
+impl Lane {
+    fn new(peer: &Peer) -> Result<Lane, Error> {
+        let context = Context::of(peer.handle.clone());
+        let jetty = context.create_jetty(JettyOptions { depth: 2, ..JettyOptions::default() })?;
+        let memory = Memory::from_vec(vec![0; VALUE_MAX]);
+        let scratch = context.register(memory, fairway_engine::Rights::NONE)?;
+        Ok(Lane { jetty, scratch })
+    }
+}
+
+impl Peer {
+    /// Gives access to one of its segments in the manner of pointers.
+    ///
+    /// # Errors
+    /// No Jetty, completion queue or segment is left on this side. Whether the key is good, the
+    /// first access tells.
+    pub fn memory(&self, key: SegmentKey) -> Result<RemoteMemory, Error> {
+        let lane = Mutex::new(Some(Lane::new(self)?));
+        let inner = Arc::new(Inner { peer: self.clone(), key, lane });
+        Ok(RemoteMemory { inner, timeout: TIMEOUT_DEFAULT })
+    }
+}
+
+impl RemoteMemory {
+    /// The same, with another limit to how long an operation may take (default: 5 s).
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> RemoteMemory {
+        RemoteMemory { timeout, ..self }
+    }
+
+    /// Whose it is.
+    pub fn peer(&self) -> &Peer {
+        &self.inner.peer
+    }
+
+    /// The segment's key.
+    pub fn key(&self) -> SegmentKey {
+        self.inner.key
+    }
+
+    /// A pointer to the value at `offset` bytes from the segment's start.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]: it would leave the segment; [`Error::Parameter`]: its address is no
+    /// multiple of the alignment of `T`.
+    pub fn at<T: Plain>(&self, offset: u64) -> Result<RemotePtr<T>, Error> {
+        const { assert!(size_of::<T>() >= 1 && size_of::<T>() <= VALUE_MAX, "1 to 64 bytes") };
+        let (length, segment) = (size_of::<T>() as u64, self.inner.key.length);
+        if offset.checked_add(length).is_none_or(|end| end > segment) {
+            return Err(Error::OutOfBounds { offset, length, segment });
+        }
+        let address = self.inner.key.address.wrapping_add(offset);
+        if !address.is_multiple_of(align_of::<T>() as u64) {
+            return Err(Error::Parameter {
+                name: "offset of a pointer",
+                value: format!("{offset} for a type that is aligned to {}", align_of::<T>()),
+                remedy: "choose one whose address is a multiple of the alignment",
+            });
+        }
+        Ok(RemotePtr { memory: self.clone(), offset, value: PhantomData })
+    }
+
+    /// Runs one operation to its end; `post` says which. Gives the old value of an atomic.
+    fn run(
+        &self,
+        operation: &'static str,
+        post: impl FnOnce(&Lane) -> Result<(), Error>,
+        finish: impl FnOnce(&Lane) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let mut place = self.inner.lane.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = match place.take() {
+            Some(lane) => lane,
+            None => Lane::new(&self.inner.peer)?,
+        };
+        if let Err(error) = post(&lane) {
+            *place = Some(lane);
+            return Err(error);
+        }
+        // After a time-out the lane goes, with whatever is still under way on it.
+        let done = lane.jetty.wait(self.timeout)?;
+        let finished = match done.status {
+            Status::Success => finish(&lane).map(|()| done.value),
+            status => Err(Error::Failed { operation, status }),
+        };
+        *place = Some(lane);
+        finished
+    }
+
+    fn atomic(&self, word: RemoteWord, operation: AtomicOp) -> Result<u64, Error> {
+        let peer = &self.inner.peer;
+        let post = |lane: &Lane| lane.jetty.atomic(peer, word, operation, 0);
+        self.run("atomic", post, |_| Ok(()))
+    }
+}
+
+impl fmt::Debug for RemoteMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteMemory")
+            .field("peer", &self.inner.peer)
+            .field("length", &self.inner.key.length)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Points to a value in a peer's segment. Every access is a packet there and one back, and is
+/// done, or has failed, when the call returns; after a time-out nobody knows which.
+///
+/// Values are as the owner's CPU has them in memory: both sides are to have the same byte order.
+/// An aligned value of 1, 2, 4 or 8 bytes is loaded and stored as one; longer ones may be seen
+/// half old and half new.
+pub struct RemotePtr<T> {
+    memory: RemoteMemory,
+    offset: u64,
+    value: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Plain> RemotePtr<T> {
+    /// Bytes from the segment's start.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Points `count` values of this type further on.
+    ///
+    /// # Errors
+    /// As [`RemoteMemory::at`].
+    pub fn add(&self, count: u64) -> Result<RemotePtr<T>, Error> {
+        let step = count.saturating_mul(size_of::<T>() as u64);
+        self.memory.at(self.offset.saturating_add(step))
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::Failed`] if the peer refuses or is gone; or what keeps
+    /// operations from being posted.
+    pub fn load(&self) -> Result<T, Error> {
+        let size = size_of::<T>();
+        let mut bytes = [0; VALUE_MAX];
+        self.memory.run(
+            "load",
+            |lane| {
+                let room = lane.scratch.slice(0..size as u64);
+                lane.jetty.load(self.memory.peer(), room, self.place(), 0)
+            },
+            |lane| lane.scratch.read_at(0, &mut bytes[..size]),
+        )?;
+        Ok(plain::from_bytes(&bytes[..size]))
+    }
+
+    /// Makes it this. What was stored is in place when the call returns.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn store(&self, value: T) -> Result<(), Error> {
+        let size = size_of::<T>();
+        let post = |lane: &Lane| {
+            lane.scratch.write_at(0, plain::bytes_of(&value))?;
+            let local = lane.scratch.slice(0..size as u64);
+            lane.jetty.store(self.memory.peer(), local, self.place(), 0)
+        };
+        self.memory.run("store", post, |_| Ok(())).map(drop)
+    }
+
+    fn place(&self) -> RemoteSlice {
+        self.memory.inner.key.at(self.offset)
+    }
+}
+
+/// Atomics: done exactly once, and atomic with the owner's own. They need
+/// [`crate::Rights::ATOMIC`].
+///
+/// Values of 1 and 2 bytes are changed by exchanging the word of 4 bytes that they are part of,
+/// as often as it takes; that word has to be within the segment.
+impl<T: Word> RemotePtr<T> {
+    /// Makes it `new` if it is `current`. `Ok(Ok(old))` if it was; otherwise `Ok(Err(old))`, and
+    /// nothing has changed.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn compare_exchange(&self, current: T, new: T) -> Result<Result<T, T>, Error> {
+        let (expected, wanted) = (current.to_word(), new.to_word());
+        let old = match self.whole_word() {
+            Some(word) => {
+                let operation = AtomicOp::CompareSwap { expected, new: wanted };
+                self.memory.atomic(word, operation)?
+            }
+            None => self.change_part(|part| (part == expected).then_some(wanted))?,
+        };
+        let was = T::from_word(old);
+        Ok(if old == expected { Ok(was) } else { Err(was) })
+    }
+
+    /// Makes it `value`; what it was.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn swap(&self, value: T) -> Result<T, Error> {
+        self.change(AtomicOp::Swap(value.to_word()), |_| value.to_word())
+    }
+
+    /// Adds to it, wrapping; what it was.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn fetch_add(&self, value: T) -> Result<T, Error> {
+        let value = value.to_word();
+        self.change(AtomicOp::Add(value), |old| old.wrapping_add(value))
+    }
+
+    /// Subtracts from it, wrapping; what it was.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn fetch_sub(&self, value: T) -> Result<T, Error> {
+        let value = value.to_word();
+        self.change(AtomicOp::Subtract(value), |old| old.wrapping_sub(value))
+    }
+
+    /// Bitwise and; what it was.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn fetch_and(&self, value: T) -> Result<T, Error> {
+        let value = value.to_word();
+        self.change(AtomicOp::And(value), |old| old & value)
+    }
+
+    /// Bitwise or; what it was.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn fetch_or(&self, value: T) -> Result<T, Error> {
+        let value = value.to_word();
+        self.change(AtomicOp::Or(value), |old| old | value)
+    }
+
+    /// Bitwise exclusive or; what it was.
+    ///
+    /// # Errors
+    /// As [`RemotePtr::load`].
+    pub fn fetch_xor(&self, value: T) -> Result<T, Error> {
+        let value = value.to_word();
+        self.change(AtomicOp::Xor(value), |old| old ^ value)
+    }
+
+    /// Does `operation`, which `part` describes for words too short for it.
+    fn change(&self, operation: AtomicOp, part: impl Fn(u64) -> u64) -> Result<T, Error> {
+        let old = match self.whole_word() {
+            Some(word) => self.memory.atomic(word, operation)?,
+            None => self.change_part(|old| Some(part(old)))?,
+        };
+        Ok(T::from_word(old))
+    }
+
+    /// The word, if the wire has atomics of its length.
+    fn whole_word(&self) -> Option<RemoteWord> {
+        match size_of::<T>() {
+            8 => Some(self.place().word64()),
+            4 => Some(self.place().word32()),
+            _ => None,
+        }
+    }
+
+    /// Changes a part of a word of 4 bytes, unless `change` says that it is to stay; what it was.
+    fn change_part(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, Error> {
+        let key = self.memory.inner.key;
+        let within = key.address.wrapping_add(self.offset) % 4;
+        let word = key.at(self.offset.wrapping_sub(within)).word32();
+        let size = size_of::<T>() as u64;
+        let shift = 8 * if cfg!(target_endian = "little") { within } else { 4 - size - within };
+        let mask = (1 << (8 * size)) - 1;
+        let mut seen = self.memory.atomic(word, AtomicOp::Load)?;
+        loop {
+            let part = seen >> shift & mask;
+            let Some(changed) = change(part) else { return Ok(part) };
+            let new = seen & !(mask << shift) | (changed & mask) << shift;
+            let exchange = AtomicOp::CompareSwap { expected: seen, new };
+            let old = self.memory.atomic(word, exchange)?;
+            if old == seen {
+                return Ok(part);
+            }
+            seen = old;
+        }
+    }
+}
+
+impl<T> Clone for RemotePtr<T> {
+    fn clone(&self) -> Self {
+        RemotePtr { memory: self.memory.clone(), offset: self.offset, value: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for RemotePtr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemotePtr")
+            .field("memory", &self.memory)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
+    }
+}
