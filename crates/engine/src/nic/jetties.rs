@@ -84,6 +84,8 @@ impl Nic {
             self.shared.groups[group].leave(id);
         }
         self.shared.initiator.forget_jetty(id);
+        // The next Jetty of this number has not failed.
+        self.shared.failing.retain(|&other| other != id);
         self.shared.jetties[id.value() as usize] = Jetty::FREE;
         Ok(())
     }
@@ -107,6 +109,7 @@ impl Nic {
     /// # Errors
     /// `Missing`; `Busy` if it is not drained; `Parameter` if there is no such transition.
     pub fn set_jetty_state(&mut self, id: JettyId, to: JettyState) -> Result<(), SetupError> {
+        let flushed = !self.shared.failing.contains(&id);
         let jetty = self.shared.jetty(id).ok_or(SetupError::Missing)?;
         let (from, outstanding) = (jetty.state, jetty.outstanding);
         match (from, to) {
@@ -121,7 +124,9 @@ impl Nic {
                 self.shared.fail(id);
                 self.fail_jetties();
             }
-            (JettyState::Error, JettyState::Ready) if outstanding == 0 => jetty.state = to,
+            (JettyState::Error, JettyState::Ready) if outstanding == 0 && flushed => {
+                jetty.state = to;
+            }
             (JettyState::Error, JettyState::Ready) => return Err(SetupError::Busy),
             _ => return Err(SetupError::Parameter("state")),
         }
