@@ -27,13 +27,19 @@ pub enum Canary {
     StoreAgain,
     /// Do a store however late it comes.
     StoreLate,
+    /// Flush an operation of a failed Jetty without saying so.
+    LoseFlushed,
+    /// Say that a Jetty is drained while it is not.
+    DrainedEarly,
+    /// Let a Jetty that leaves a group go on receiving for it.
+    StayMember,
     /// Let operations pass their fences.
     IgnoreFence,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 13] = [
+    pub const ALL: [Canary; 16] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -46,6 +52,9 @@ impl Canary {
         Canary::ReceivesAtOnce,
         Canary::StoreAgain,
         Canary::StoreLate,
+        Canary::LoseFlushed,
+        Canary::DrainedEarly,
+        Canary::StayMember,
         Canary::IgnoreFence,
     ];
 }

@@ -2,6 +2,7 @@
 
 use super::{Nic, channel_at};
 use crate::api::{Event, GroupConfig, JettyConfig, JettyState, SetupError};
+use crate::canary::Canary;
 use crate::group::Group;
 use crate::jetty::Jetty;
 use crate::pool::NONE;
@@ -165,7 +166,14 @@ impl Nic {
     /// # Errors
     /// `Missing` if the group does not exist or it is no member.
     pub fn leave_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
-        if self.group(group)?.leave(member) { Ok(()) } else { Err(SetupError::Missing) }
+        let stays = self.shared.is_planted(Canary::StayMember);
+        let group = self.group(group)?;
+        let mut copy = *group;
+        if if stays { &mut copy } else { group }.leave(member) {
+            Ok(())
+        } else {
+            Err(SetupError::Missing)
+        }
     }
 
     /// Removes a group; its members stay.
