@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fairway_softnic::{
-    Completion, CompletionKind, Context, Error, Jetty, JettyOptions, Memory, Peer, Rights, Segment,
-    Status,
+    Completion, CompletionKind, Context, Error, Jetty, JettyOptions, Memory, Peer, Post, Rights,
+    Segment, Status,
 };
 
 use crate::failure::Failure;
@@ -48,7 +48,11 @@ impl Mailbox {
         number: Option<u32>,
         slot_bytes: u64,
     ) -> Result<Self, Error> {
-        let jetty = context.create_jetty(JettyOptions { number, depth: 4 * SLOTS as u32 })?;
+        let jetty = context.create_jetty(JettyOptions {
+            number,
+            depth: 4 * SLOTS as u32,
+            ..Default::default()
+        })?;
         let memory = || Memory::zeroed((SLOTS * slot_bytes) as usize);
         let inbox = context.register(memory()?, Rights::NONE)?;
         let outbox = context.register(memory()?, Rights::NONE)?;

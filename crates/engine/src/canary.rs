@@ -35,11 +35,15 @@ pub enum Canary {
     StayMember,
     /// Let operations pass their fences.
     IgnoreFence,
+    /// Take every put as if nothing were missing before it.
+    PutsOvertake,
+    /// Go on placing puts whose buffer was rewound.
+    PlaceRewound,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 16] = [
+    pub const ALL: [Canary; 18] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -56,5 +60,7 @@ impl Canary {
         Canary::DrainedEarly,
         Canary::StayMember,
         Canary::IgnoreFence,
+        Canary::PutsOvertake,
+        Canary::PlaceRewound,
     ];
 }

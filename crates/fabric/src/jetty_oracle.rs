@@ -104,7 +104,9 @@ impl Model {
         let operation = &self.operations[id];
         let over = match operation.state {
             State::Done(Status::Success) => !operation.is_unreliable(),
-            State::Done(Status::Flushed) => !self.has_ended(operation.life, operation.channel),
+            State::Done(Status::Flushed) => {
+                !self.has_ended_at_all(operation.life, operation.channel)
+            }
             _ => false,
         };
         if over { Err(format!("{id} has an effect after its end: {operation:?}")) } else { Ok(()) }

@@ -21,6 +21,8 @@ mod bounds;
 mod bypass_oracle;
 mod hostile;
 mod jetty_oracle;
+mod mail;
+mod mail_oracle;
 mod memory;
 mod node;
 mod oracles;

@@ -174,6 +174,15 @@ impl Model {
         self.operations.push(operation);
     }
 
+    /// Has the channel ended, and do its operations end like this?
+    pub(crate) fn has_ended(&self, life: Life, channel: ChannelId, status: Status) -> bool {
+        self.ended.get(&(life, channel)) == Some(&status)
+    }
+
+    pub(crate) fn has_ended_at_all(&self, life: Life, channel: ChannelId) -> bool {
+        self.ended.contains_key(&(life, channel))
+    }
+
     /// The application will close the channel: what is pending on it is flushed.
     pub(crate) fn closes(&mut self, world: &World, life: Life, channel: ChannelId) {
         self.ended.insert((life, channel), Status::Flushed);
@@ -185,11 +194,6 @@ impl Model {
         if let Some(note) = &world.nodes[node].channels[channel.index()] {
             self.flushed.insert(note.peer, ());
         }
-    }
-
-    /// Has the channel ended, or is it being closed from there?
-    pub(crate) fn has_ended(&self, life: Life, channel: ChannelId) -> bool {
-        self.ended.contains_key(&(life, channel))
     }
 
     /// From now on peers may be told that there is no such Jetty or group.

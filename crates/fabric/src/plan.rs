@@ -1,6 +1,7 @@
 //! What a seed draws before anything happens.
 
 use crate::adversary::{Outage, Weather};
+use crate::mail::MailPlan;
 use crate::node::Knobs;
 use crate::random::Random;
 use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
@@ -53,6 +54,7 @@ pub(crate) struct Plan {
     /// Nodes give their NIC a place for what comes too early.
     pub(crate) stash: bool,
     pub(crate) tick: Duration,
+    pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
 }
 
@@ -125,6 +127,10 @@ impl Plan {
             let limits = (0..nodes).map(|node| draw_limits(&mut random, busy(node))).collect();
             (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
         };
+        let mail = MailPlan::draw(seed);
+        for limits in &mut limits {
+            limits.put_streams = mail.streams;
+        }
         let mut weather = draw_weather(&mut Random::fork(seed, 2));
         let extras = Extras::draw(&mut Random::fork(seed, 6));
         extras.adjust(&mut limits, &mut profiles, &mut weather);
@@ -160,6 +166,7 @@ impl Plan {
             limits,
             profiles,
             links,
+            mail,
             extras,
         }
     }
@@ -259,6 +266,9 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
         read_slots,
         paths: 256,
         withheld: 256,
+        mailboxes: 16,
+        mailbox_buffers: 256,
+        put_streams: 64,
         ..Limits::default()
     };
     if random.chance(150) {

@@ -224,14 +224,24 @@ impl World {
         self.nodes[node].channels[channel.index()] = Some(note);
     }
 
-    /// Deregisters a segment, after finishing what is being placed in it.
-    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, String> {
+    /// Puts in place what is still to go into a segment.
+    pub(crate) fn finish_placements(
+        &mut self,
+        node: usize,
+        segment: SegmentId,
+    ) -> Result<(), String> {
         while let Some(at) =
             self.nodes[node].late.iter().position(|late| late.target.segment == segment)
         {
             let late = self.nodes[node].late.remove(at);
             self.place(node, late)?;
         }
+        Ok(())
+    }
+
+    /// Deregisters a segment, after finishing what is being placed in it.
+    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, String> {
+        self.finish_placements(node, segment)?;
         let Some(nic) = self.nic(node) else { return Err(String::from("no NIC")) };
         let released = nic.deregister(segment).map_err(|error| format!("deregister: {error:?}"))?;
         self.collect(node);
@@ -580,6 +590,9 @@ impl World {
         let Some(nic) = here.nic.as_mut() else { return };
         while let Some(event) = nic.poll_event() {
             here.outputs.push_back(Output::Event(event));
+        }
+        while let Some(done) = nic.poll_epoch() {
+            here.outputs.push_back(Output::Epoch(done));
         }
         for &queue in &here.queues {
             while let Some(completion) = nic.poll_completion(queue) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairway_softnic::{Context, Error, Memory, Rights};
+use fairway_softnic::{Context, Error, Memory, Post, Rights};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -1,29 +1,31 @@
 //! Operations that are posted together.
 
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use fairway_engine::wire::{JettyId, Target};
-use fairway_engine::{OrderRequest, Work, WorkRequest};
+use fairway_engine::WorkRequest;
 
 use crate::error::Error;
-use crate::jetty::Notify;
-use crate::key::RemoteSlice;
-use crate::peer::Peer;
-use crate::segment::LocalSlice;
+use crate::post::{Operation, Post};
+use crate::segment::Segment;
 use crate::shared::Handle;
 
-/// Operations to be posted together; see [`crate::Jetty::batch`]. What they name has to outlive
-/// the batch.
+/// Operations to be posted together; see [`crate::Jetty::batch`]. The operations are those of
+/// [`Post`]; the segments that they name have to outlive the batch.
 pub struct Batch<'a> {
     handle: &'a Arc<Handle>,
-    requests: Vec<WorkRequest>,
+    requests: RefCell<Vec<WorkRequest>>,
     signaled: bool,
+    /// Segments that live shorter than this are not taken, even by a shared reference.
+    segments: PhantomData<Cell<&'a Segment>>,
 }
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(handle: &'a Arc<Handle>, spare: Vec<WorkRequest>) -> Self {
-        Batch { handle, requests: spare, signaled: true }
+        let requests = RefCell::new(spare);
+        Batch { handle, requests, signaled: true, segments: PhantomData }
     }
 
     /// Whether the operations named from now on report success (the default). Failure is always
@@ -33,111 +35,27 @@ impl<'a> Batch<'a> {
         self
     }
 
-    /// As [`crate::Jetty::write`].
-    ///
-    /// # Errors
-    /// The range is not within its segment, or an object is of another context.
-    pub fn write(
-        &mut self,
-        peer: &Peer,
-        local: impl Into<LocalSlice<'a>>,
-        remote: impl Into<RemoteSlice>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = Work::Write { remote: remote.into().range() };
-        self.add(peer, local.into(), work, id)
-    }
-
-    /// As [`crate::Jetty::write_immediate`].
-    ///
-    /// # Errors
-    /// As [`Batch::write`].
-    pub fn write_immediate(
-        &mut self,
-        peer: &Peer,
-        local: impl Into<LocalSlice<'a>>,
-        remote: impl Into<RemoteSlice>,
-        notify: Notify,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = notify.write(remote.into())?;
-        self.add(peer, local.into(), work, id)
-    }
-
-    /// As [`crate::Jetty::read`].
-    ///
-    /// # Errors
-    /// As [`Batch::write`]; or the local memory can't be written.
-    pub fn read(
-        &mut self,
-        peer: &Peer,
-        local: impl Into<LocalSlice<'a>>,
-        remote: impl Into<RemoteSlice>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = Work::Read { remote: remote.into().range() };
-        self.add(peer, local.into(), work, id)
-    }
-
-    /// As [`crate::Jetty::send`].
-    ///
-    /// # Errors
-    /// As [`Batch::write`].
-    pub fn send(
-        &mut self,
-        peer: &Peer,
-        target: u32,
-        local: impl Into<LocalSlice<'a>>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = Work::Send { target: jetty_id(target)? };
-        self.add(peer, local.into(), work, id)
-    }
-
-    /// As [`crate::Jetty::send_immediate`].
-    ///
-    /// # Errors
-    /// As [`Batch::write`].
-    pub fn send_immediate(
-        &mut self,
-        peer: &Peer,
-        notify: Notify,
-        local: impl Into<LocalSlice<'a>>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = notify.send()?;
-        self.add(peer, local.into(), work, id)
-    }
-
     /// Number of operations named so far.
     pub fn len(&self) -> usize {
-        self.requests.len()
+        self.requests.borrow().len()
     }
 
     /// True if none was.
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.len() == 0
     }
 
-    pub(crate) fn requests(&self) -> &[WorkRequest] {
-        &self.requests
+    /// The operations named.
+    pub(crate) fn into_requests(self) -> Vec<WorkRequest> {
+        self.requests.into_inner()
     }
+}
 
-    /// The emptied vector, for the next batch.
-    pub(crate) fn into_spare(mut self) -> Vec<WorkRequest> {
-        self.requests.clear();
-        self.requests
-    }
-
-    fn add(
-        &mut self,
-        peer: &Peer,
-        local: LocalSlice<'a>,
-        work: Work,
-        id: u64,
-    ) -> Result<(), Error> {
-        let request = request(self.handle, peer, local, work, id)?;
-        self.requests.push(WorkRequest { signaled: self.signaled, ..request });
+impl<'a> Post<'a> for Batch<'a> {
+    /// Keeps it until the batch is posted.
+    fn post(&self, operation: Operation<'_, 'a>) -> Result<(), Error> {
+        let request = operation.request(self.handle)?;
+        self.requests.borrow_mut().push(WorkRequest { signaled: self.signaled, ..request });
         Ok(())
     }
 }
@@ -146,34 +64,4 @@ impl fmt::Debug for Batch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").field("operations", &self.len()).finish_non_exhaustive()
     }
-}
-
-/// A signaled request, its arguments checked.
-pub(crate) fn request(
-    handle: &Arc<Handle>,
-    peer: &Peer,
-    local: LocalSlice<'_>,
-    work: Work,
-    id: u64,
-) -> Result<WorkRequest, Error> {
-    if !peer.belongs_to(handle) {
-        return Err(Error::Foreign { what: "peer" });
-    }
-    let local = local.range(handle, matches!(work, Work::Read { .. }))?;
-    Ok(WorkRequest {
-        id,
-        channel: peer.channel(),
-        work,
-        local,
-        signaled: true,
-        order: OrderRequest::default(),
-    })
-}
-
-/// A Jetty as the wire has it.
-pub(crate) fn jetty_id(number: u32) -> Result<Target, Error> {
-    if number > JettyId::MAX {
-        return Err(Error::Number { name: "Jetty", value: number });
-    }
-    Ok(Target { jetty: JettyId::new(number), ..Target::default() })
 }

@@ -47,7 +47,8 @@ impl Context {
     /// them its first byte has address 0.
     ///
     /// # Errors
-    /// [`Error::Limit`]; [`Error::ReadOnly`] if peers are to write memory that can't be written.
+    /// [`Error::Limit`]; [`Error::ReadOnly`] if peers are to write memory that can't be written;
+    /// [`Error::Parameter`] if it is for atomics and does not begin at a multiple of 8.
     pub fn register(&self, memory: Memory, rights: Rights) -> Result<Segment, Error> {
         self.register_at(memory, rights, 0)
     }
@@ -55,7 +56,8 @@ impl Context {
     /// As [`Context::register`], with another address for the first byte.
     ///
     /// # Errors
-    /// As [`Context::register`]; or the addresses would wrap.
+    /// As [`Context::register`]; or the addresses would wrap, or it is for atomics and `address` is
+    /// no multiple of 8.
     pub fn register_at(
         &self,
         memory: Memory,
@@ -129,7 +131,7 @@ impl Context {
 
     /// Records of the engine's pools in use now.
     pub fn usage(&self) -> Usage {
-        self.handle.shared.with(|core| core.nic.usage())
+        self.handle.shared.with(|core| core.usage())
     }
 
     /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::wire::{Instant, JettyId, TokenId};
 use fairway_engine::{
     ChannelId, Completion, CompletionQueueId, JettyConfig, Limits, Nic, Profile, ReceiveRequest,
-    Rights, SegmentId, SegmentRequest, SetupError, WorkRequest,
+    Rights, SegmentId, SegmentRequest, SetupError, Usage, WorkRequest,
 };
 use fairway_port::Datapath;
 
@@ -35,6 +35,9 @@ pub(crate) use memories::Memories;
 /// Events kept for an application that does not ask for them; the oldest go first.
 const NOTICES_MAX: usize = 1024;
 
+/// The longest word of an atomic, in bytes.
+const ATOMIC_ALIGNMENT: usize = size_of::<u64>();
+
 /// Everything a context is made of. One thread at a time has it.
 pub(crate) struct Core {
     pub(crate) nic: Nic,
@@ -53,6 +56,8 @@ pub(crate) struct Core {
     /// Jetties that were dropped while something of theirs was under way.
     dying: Vec<JettyRecord>,
     state: State,
+    /// One of the segments is the stash.
+    has_stash: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +97,12 @@ pub(crate) enum Notice {
 impl Core {
     pub(crate) fn new(config: CoreConfig) -> Result<Core, Error> {
         let CoreConfig { limits, profile, policy, identity, datapath } = config;
-        Ok(Core {
-            nic: Nic::new(identity.cna, &limits, &profile, clock::random()?),
+        let packet_bytes = u32::from(identity.limits.mtu_bytes);
+        // The stash is a segment too; it is not to take one away from the application.
+        let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
+        let with_stash = Limits { segments, ..limits };
+        let mut core = Core {
+            nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
             io: Io::new(datapath),
             channels: Channels::new(limits.channels),
             memories: Memories::default(),
@@ -107,7 +116,32 @@ impl Core {
             jetties: Vec::new(),
             dying: Vec::new(),
             state: State::Running,
-        })
+            has_stash: false,
+        };
+        core.make_stash(limits.held, packet_bytes)?;
+        Ok(core)
+    }
+
+    /// Gives the engine memory in which the payload of packets that come too early waits.
+    fn make_stash(&mut self, places: u32, packet_bytes: u32) -> Result<(), Error> {
+        let length = places as usize * packet_bytes as usize;
+        if length == 0 {
+            return Ok(());
+        }
+        let memory = Arc::new(Memory::zeroed(length)?);
+        let (id, _) = self.register(&memory, Rights::NONE, 0)?;
+        let refused = |error| Error::setup(error, "stash", None);
+        self.nic.set_stash(id, packet_bytes).map_err(refused)?;
+        self.io.scratch = vec![0; packet_bytes as usize];
+        self.has_stash = true;
+        Ok(())
+    }
+
+    /// Records in use, as the application counts.
+    pub(crate) fn usage(&self) -> Usage {
+        let mut usage = self.nic.usage();
+        usage.segments -= u32::from(self.has_stash);
+        usage
     }
 
     pub(crate) fn local_addrs(&self) -> &[SocketAddr] {
@@ -144,6 +178,9 @@ impl Core {
         if needs_writing && !memory.is_writable() {
             return Err(Error::ReadOnly);
         }
+        if rights.contains(Rights::ATOMIC) {
+            check_alignment(memory, address)?;
+        }
         let length = memory.len() as u64;
         let token_value = clock::random()? as u32;
         let request = SegmentRequest { address, length, rights, token_value };
@@ -176,7 +213,12 @@ impl Core {
             .nic
             .create_completion_queue(options.depth)
             .map_err(|error| Error::setup(error, "completion queue", None))?;
-        let config = JettyConfig { number: options.number, ..JettyConfig::new(queue, queue) };
+        let config = JettyConfig {
+            number: options.number,
+            token_value: options.token,
+            exception: options.exception,
+            ..JettyConfig::new(queue, queue)
+        };
         let id = match self.nic.create_jetty(&config) {
             Ok(id) => id,
             Err(error) => {
@@ -353,4 +395,20 @@ impl Core {
             .flatten()
             .reduce(Instant::min)
     }
+}
+
+/// Words that are aligned for peers, who count from `address`, have to be aligned for the CPU.
+fn check_alignment(memory: &Memory, address: u64) -> Result<(), Error> {
+    let refuse = |name, value, remedy| Err(Error::Parameter { name, value, remedy });
+    let start = memory.start().as_ptr() as usize;
+    if !memory.is_empty() && !start.is_multiple_of(ATOMIC_ALIGNMENT) {
+        let remedy =
+            "memory for atomics begins at a multiple of 8: take Memory::zeroed, or align it";
+        return refuse("memory address", format!("{start:#x}"), remedy);
+    }
+    if !address.is_multiple_of(ATOMIC_ALIGNMENT as u64) {
+        let remedy = "a segment for atomics begins at a multiple of 8: round it";
+        return refuse("segment address", format!("{address:#x}"), remedy);
+    }
+    Ok(())
 }

@@ -28,6 +28,10 @@ pub struct NicCounters {
     pub placed_copied: u64,
     /// Bytes of those.
     pub bytes_copied: u64,
+    /// Payloads that waited for their turn before they were copied into place.
+    pub placed_late: u64,
+    /// Atomics done to memory here, for whomever.
+    pub atomics: u64,
     /// Receives planned from what came before.
     pub plans_guessed: u64,
     /// Receives planned from a look at what is there.

@@ -61,14 +61,33 @@ pub enum Error {
     TooManyOperations,
     /// As many receives are posted as [`crate::Limits`] allow.
     TooManyReceives,
+    /// As many Jetties put to as many mailboxes as [`crate::Limits`] allow; or 4 GiB are under way
+    /// from one Jetty to one mailbox.
+    TooManyPuts,
+    /// As many buffers are posted to mailboxes as [`crate::Limits`] allow.
+    TooManyBuffers,
+    /// The mailbox is closed.
+    MailboxClosed,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
     /// As many Jetties and pairs of a Jetty and a peer ask for order as [`crate::Limits`] allow.
     TooManyOrders,
-    /// Mode UNO carries WRITE and SEND of one packet, and no order.
-    Unreliable,
-    /// An atomic is neither 4 nor 8 bytes long, or a load or store is longer than 64.
-    Width,
+    /// Mode UNO carries WRITE and SEND of one packet.
+    Unreliable {
+        /// What was to be carried.
+        operation: &'static str,
+        /// Its length in bytes.
+        length: u64,
+        /// The length of a packet to this peer in bytes.
+        packet: u32,
+    },
+    /// A load or store is not of 1 to 64 bytes.
+    Width {
+        /// Which of them.
+        operation: &'static str,
+        /// Its length in bytes.
+        length: u64,
+    },
     /// The channel to the peer is gone.
     PeerGone {
         /// The peer.
@@ -153,8 +172,15 @@ impl Error {
             (PostError::TooManyReceives, _) => Error::TooManyReceives,
             (PostError::NotReady, _) => Error::JettyNotReady,
             (PostError::TooManyOrders, _) => Error::TooManyOrders,
-            (PostError::Unreliable, _) => Error::Unreliable,
-            (PostError::Width, _) => Error::Width,
+            (PostError::TooManyPuts, _) => Error::TooManyPuts,
+            (PostError::NoMailbox, _) => Error::MailboxClosed,
+            (PostError::TooManyBuffers, _) => Error::TooManyBuffers,
+            // Both were checked before.
+            (PostError::Unreliable | PostError::Width, _) => Error::Parameter {
+                name: "operation",
+                value: "one that the engine refuses".into(),
+                remedy: "report it",
+            },
         }
     }
 }
@@ -195,6 +221,16 @@ impl fmt::Display for Error {
                 f,
                 "too many operations in flight: poll for completions, or raise Limits::messages"
             ),
+            Error::TooManyPuts => write!(
+                f,
+                "too many puts in flight: poll for completions, or raise Limits::put_streams"
+            ),
+            Error::TooManyBuffers => write!(
+                f,
+                "too many buffers posted to mailboxes: post fewer, or raise \
+                 Limits::mailbox_buffers"
+            ),
+            Error::MailboxClosed => write!(f, "the mailbox is closed: open another"),
             Error::TooManyReceives => {
                 write!(f, "too many receives posted: post fewer, or raise Limits::receives")
             }
@@ -205,14 +241,14 @@ impl fmt::Display for Error {
                 f,
                 "too many Jetties ask for order: use fewer, or raise Limits::order_records"
             ),
-            Error::Unreliable => write!(
+            Error::Unreliable { operation, length, packet } => write!(
                 f,
-                "mode UNO carries WRITE and SEND of one packet and keeps no order: shorten it, or \
-                 choose another mode"
+                "mode UNO can't carry a {operation} of {length} bytes: use WRITE or SEND of at \
+                 most {packet} bytes, or another mode"
             ),
-            Error::Width => write!(
+            Error::Width { operation, length } => write!(
                 f,
-                "an atomic is 4 or 8 bytes long, and a load or store at most 64: change the length"
+                "a {operation} can't have {length} bytes: use 1 to 64, or a READ or WRITE"
             ),
             Error::PeerGone { peer } => {
                 write!(f, "the channel to {peer} is gone: connect again")

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairway_engine::wire::JettyId;
-use fairway_engine::{Completion, ReceiveRequest, Work, WorkRequest};
+use fairway_engine::{Completion, ExceptionMode, ReceiveRequest, WorkRequest};
 
-use crate::batch::{Batch, jetty_id, request};
+use crate::batch::Batch;
 use crate::core::What;
 use crate::error::Error;
-use crate::key::RemoteSlice;
 use crate::next::Next;
 use crate::peer::Peer;
+use crate::post::{Operation, Post};
 use crate::segment::LocalSlice;
 use crate::shared::Handle;
 
@@ -22,45 +22,28 @@ const POLL_MAX: usize = 256;
 /// What a Jetty is to be like.
 #[derive(Clone, Copy, Debug)]
 pub struct JettyOptions {
-    /// The number that peers send to; `None`: any free one.
+    /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
+    /// are only given to those who ask for them.
     pub number: Option<u32>,
     /// Completions it can hold: operations in flight, posted receives and completions not yet
     /// polled count against it.
     pub depth: u32,
+    /// The secret that peers have to name to send to it ([`crate::To::token`]); 0, the default,
+    /// is what those name who name none.
+    pub token: u32,
+    /// What becomes of it when an operation of its own is refused, or finds no receiver.
+    pub exception: ExceptionMode,
 }
 
 impl Default for JettyOptions {
     fn default() -> Self {
-        JettyOptions { number: None, depth: 1024 }
-    }
-}
-
-/// Whom an operation with immediate data tells, and what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notify {
-    /// The number of the Jetty at the peer.
-    pub jetty: u32,
-    /// What its completion is to carry.
-    pub immediate: u64,
-}
-
-impl Notify {
-    pub(crate) fn write(self, remote: RemoteSlice) -> Result<Work, Error> {
-        let Notify { jetty, immediate } = self;
-        let remote = remote.range();
-        Ok(Work::WriteImmediate { remote, target: jetty_id(jetty)?, immediate })
-    }
-
-    pub(crate) fn send(self) -> Result<Work, Error> {
-        let Notify { jetty, immediate } = self;
-        Ok(Work::SendImmediate { target: jetty_id(jetty)?, immediate })
+        JettyOptions { number: None, depth: 1024, token: 0, exception: ExceptionMode::Continue }
     }
 }
 
 /// An endpoint of the application.
 ///
-/// Every operation is posted with a number of the caller's choice, which comes back in its
-/// completion. All methods may be called from any thread. Dropping a Jetty drops its posted
+/// Operations are posted with the methods of [`Post`]. All methods may be called from any thread. Dropping a Jetty drops its posted
 /// receives; operations in flight still finish.
 pub struct Jetty {
     handle: Arc<Handle>,
@@ -80,89 +63,11 @@ impl Jetty {
         self.id.value()
     }
 
-    /// Copies `local` to `remote`.
-    ///
-    /// # Errors
-    /// Nothing was posted: the range is not within its segment, an object is of another context,
-    /// the peer is gone, or too much is in flight. The same holds for all the other operations.
-    pub fn write<'a>(
-        &self,
-        peer: &Peer,
-        local: impl Into<LocalSlice<'a>>,
-        remote: impl Into<RemoteSlice>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = Work::Write { remote: remote.into().range() };
-        self.post(peer, local.into(), work, id)
-    }
-
-    /// Copies `local` to `remote`; then a receive of the peer's Jetty completes with the immediate
-    /// data.
-    ///
-    /// # Errors
-    /// As [`Jetty::write`].
-    pub fn write_immediate<'a>(
-        &self,
-        peer: &Peer,
-        local: impl Into<LocalSlice<'a>>,
-        remote: impl Into<RemoteSlice>,
-        notify: Notify,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = notify.write(remote.into())?;
-        self.post(peer, local.into(), work, id)
-    }
-
-    /// Copies from `remote` to `local`.
-    ///
-    /// # Errors
-    /// As [`Jetty::write`]; or the local memory can't be written.
-    pub fn read<'a>(
-        &self,
-        peer: &Peer,
-        local: impl Into<LocalSlice<'a>>,
-        remote: impl Into<RemoteSlice>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = Work::Read { remote: remote.into().range() };
-        self.post(peer, local.into(), work, id)
-    }
-
-    /// Copies `local` into the next receive that the Jetty `target` of the peer has posted.
-    ///
-    /// # Errors
-    /// As [`Jetty::write`].
-    pub fn send<'a>(
-        &self,
-        peer: &Peer,
-        target: u32,
-        local: impl Into<LocalSlice<'a>>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = Work::Send { target: jetty_id(target)? };
-        self.post(peer, local.into(), work, id)
-    }
-
-    /// As [`Jetty::send`], with immediate data for the receive's completion.
-    ///
-    /// # Errors
-    /// As [`Jetty::write`].
-    pub fn send_immediate<'a>(
-        &self,
-        peer: &Peer,
-        notify: Notify,
-        local: impl Into<LocalSlice<'a>>,
-        id: u64,
-    ) -> Result<(), Error> {
-        let work = notify.send()?;
-        self.post(peer, local.into(), work, id)
-    }
-
     /// Offers `local` to the next message that somebody sends to this Jetty (or its completion to
     /// the next write with immediate data, which leaves the bytes alone).
     ///
     /// # Errors
-    /// As [`Jetty::write`]; or the memory can't be written.
+    /// As for [`Post`]'s operations; or the memory can't be written.
     pub fn post_receive<'a>(&self, local: impl Into<LocalSlice<'a>>, id: u64) -> Result<(), Error> {
         let local = local.into().range(&self.handle, true)?;
         let request = ReceiveRequest { id, local };
@@ -183,11 +88,14 @@ impl Jetty {
             std::mem::take(&mut *requests)
         };
         let mut batch = Batch::new(&self.handle, spare);
-        let posted = match fill(&mut batch) {
-            Ok(()) => self.handle.shared.with(|core| core.post(self.id, batch.requests())),
+        let filled = fill(&mut batch);
+        let mut requests = batch.into_requests();
+        let posted = match filled {
+            Ok(()) => self.handle.shared.with(|core| core.post(self.id, &requests)),
             Err(error) => Err(error),
         };
-        *self.requests.lock().unwrap_or_else(PoisonError::into_inner) = batch.into_spare();
+        requests.clear();
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner) = requests;
         posted
     }
 
@@ -220,9 +128,13 @@ impl Jetty {
         let state = self.handle.shared.with(|core| core.peer_state(completion.channel))?;
         Some(Peer { handle: self.handle.clone(), state })
     }
+}
 
-    fn post(&self, peer: &Peer, local: LocalSlice<'_>, work: Work, id: u64) -> Result<(), Error> {
-        let request = request(&self.handle, peer, local, work, id)?;
+impl<'a> Post<'a> for Jetty {
+    /// Posts it at once.
+    fn post(&self, operation: Operation<'_, 'a>) -> Result<(), Error> {
+        let peer = operation.peer();
+        let request = operation.request(&self.handle)?;
         let requests = std::slice::from_ref(&request);
         match self.handle.shared.with(|core| core.post(self.id, requests)) {
             Ok(_) => Ok(()),

@@ -47,12 +47,16 @@ mod jetty;
 mod key;
 mod memory;
 mod next;
+mod order;
 mod peer;
+mod post;
 mod progress;
 mod segment;
 mod setup;
 mod shared;
+mod target;
 mod turn;
+mod word;
 
 pub use batch::Batch;
 pub use builder::Builder;
@@ -60,16 +64,21 @@ pub use context::Context;
 pub use counters::{Counters, NicCounters};
 pub use error::{Error, Refusal};
 pub use event::Event;
+pub use fairway_engine::wire::{ServiceMode, Tag};
 pub use fairway_engine::{
-    ChannelId, Completion, CompletionKind, Counters as EngineCounters, DropReason, Limits, Profile,
-    Rights, Status, Usage, policy, wire,
+    ChannelId, Completion, CompletionKind, Counters as EngineCounters, Dispatch, DropReason,
+    ExceptionMode, JettyState, Limits, Profile, Rights, Status, Usage, policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
-pub use jetty::{Jetty, JettyOptions, Notify};
+pub use jetty::{Jetty, JettyOptions};
 pub use key::{KeyError, RemoteSlice, SegmentKey};
 pub use memory::Memory;
 pub use next::Next;
+pub use order::Order;
 pub use peer::{PathStats, Peer, PeerStats};
+pub use post::{Operation, Ordered, Post};
 pub use segment::{LocalSlice, Segment};
+pub use target::{Notify, To};
+pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.
 pub use {fairway_engine as engine, fairway_port as port};

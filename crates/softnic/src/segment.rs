@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use fairway_engine::{LocalRange, SegmentId};
 
@@ -128,6 +129,44 @@ impl Segment {
             hash.add(piece);
         }
         Ok(hash.finish())
+    }
+
+    /// The 8-byte word at `offset`, for this process to work with while peers do: their atomics on
+    /// it are atomic with the CPU's, and their loads and stores, reads and writes of just this word
+    /// are whole. What was written in order before a word is seen by whoever loads it with
+    /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire).
+    ///
+    /// # Errors
+    /// It leaves the segment, is not aligned, or the memory can't be written.
+    pub fn atomic_u64(&self, offset: u64) -> Result<&AtomicU64, Error> {
+        let word = self.word::<u64>(offset)?;
+        // SAFETY: see `word`.
+        Ok(unsafe { AtomicU64::from_ptr(word) })
+    }
+
+    /// The 4-byte word at `offset`, likewise.
+    ///
+    /// # Errors
+    /// As [`Segment::atomic_u64`].
+    pub fn atomic_u32(&self, offset: u64) -> Result<&AtomicU32, Error> {
+        let word = self.word::<u32>(offset)?;
+        // SAFETY: see `word`.
+        Ok(unsafe { AtomicU32::from_ptr(word) })
+    }
+
+    /// Where a word begins: within the memory, which stays mapped while a handle to the segment
+    /// exists; writable; aligned. Nobody borrows the bytes but as atomics.
+    fn word<T>(&self, offset: u64) -> Result<*mut T, Error> {
+        let start = self.checked_writable(offset, size_of::<T>() as u64)?;
+        let word = self.inner.memory.start().as_ptr().wrapping_add(start);
+        if !(word as usize).is_multiple_of(align_of::<T>()) {
+            return Err(Error::Parameter {
+                name: "offset of a word",
+                value: offset.to_string(),
+                remedy: "choose a multiple of its length, in memory that begins at one",
+            });
+        }
+        Ok(word.cast())
     }
 
     /// The address of the first byte in this process, for code that keeps its own peace with the

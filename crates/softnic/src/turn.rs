@@ -1,6 +1,7 @@
 //! One turn of the NIC: what has arrived goes to the engine, what the engine wants goes out, and
 //! whoever sleeps for what came of it is woken.
 
+mod execute;
 mod plan;
 mod receive;
 mod transmit;
@@ -42,6 +43,8 @@ pub(crate) struct Io {
     sockets: Vec<plan::SocketPlan>,
     /// Packets of the arrival at hand.
     heard: Vec<Option<Heard>>,
+    /// Room for a payload on its way from the stash to its place.
+    pub(crate) scratch: Vec<u8>,
     /// Set-up messages of this turn: the socket, the sender, the message.
     setups: Vec<(usize, Address, Setup)>,
     /// Watches all sockets, to ask which have something without waiting.
@@ -94,6 +97,7 @@ impl Io {
             scatter: Scatter::new(),
             sockets: (0..count).map(|_| plan::SocketPlan::default()).collect(),
             heard: Vec::with_capacity(fairway_port::SEGMENTS_MAX + 1),
+            scratch: Vec::new(),
             setups: Vec::with_capacity(64),
             look,
             ready: Vec::with_capacity(count),

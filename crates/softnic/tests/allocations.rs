@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{PATIENCE, Pair};
-use fairway_softnic::Notify;
+use fairway_softnic::{Notify, Post};
 
 struct Counting;
 
@@ -41,7 +41,7 @@ fn main() {
         client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
         client.jetty.read(&client.peer, &local, remote.key(), id).unwrap();
         server.jetty.post_receive(&inbox, id).unwrap();
-        let notify = Notify { jetty: server.jetty.number(), immediate: id };
+        let notify = Notify::new(server.jetty.number(), id);
         client.jetty.send_immediate(&client.peer, notify, local.slice(0..5000), id).unwrap();
         let posted = client.jetty.batch(|batch| {
             (0..16)

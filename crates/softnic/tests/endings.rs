@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, Pair, builder, bytes, content, dead_after, side};
 use fairway_softnic::{
-    Builder, Context, Error, Event, JettyOptions, Memory, Rights, SegmentKey, Status,
+    Builder, Context, Error, Event, JettyOptions, Memory, Post, Rights, SegmentKey, Status,
 };
 
 fn mortal() -> Builder {
@@ -234,7 +234,7 @@ fn memory_comes_back_only_from_the_last_handle() {
 fn a_dropped_jetty_frees_its_number_when_its_operations_end() {
     let pair = Pair::of(mortal(), mortal());
     let (client, server) = (&pair.client, &pair.server);
-    let options = JettyOptions { number: Some(7), depth: 64 };
+    let options = JettyOptions { number: Some(7), depth: 64, ..Default::default() };
     let jetty = client.context.create_jetty(options).unwrap();
     let local = client.filled(1 << 20, 1);
     jetty.post_receive(&local, 1).unwrap();

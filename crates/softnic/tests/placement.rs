@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Pair, builder, bytes};
-use fairway_softnic::{Builder, NicCounters};
+use fairway_softnic::{Builder, NicCounters, Post};
 
 const SIZE: usize = 4 << 20;
 

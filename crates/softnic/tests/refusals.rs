@@ -4,7 +4,8 @@ mod common;
 
 use common::{PATIENCE, Pair, Side, builder, content};
 use fairway_softnic::{
-    Completion, Context, Error, JettyOptions, Limits, Memory, Refusal, Rights, SegmentKey, Status,
+    Completion, Context, Error, JettyOptions, Limits, Memory, Post, Refusal, Rights, SegmentKey,
+    Status,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -187,7 +188,8 @@ fn limits_are_named() {
     assert!(matches!(make(), Err(Error::Limit { name: "segments" })));
     drop(kept);
     make().unwrap();
-    let numbered = || server.create_jetty(JettyOptions { number: Some(1), depth: 8 });
+    let numbered =
+        || server.create_jetty(JettyOptions { number: Some(1), depth: 8, ..Default::default() });
     let first = numbered().unwrap();
     assert_eq!(first.number(), 1);
     assert!(matches!(numbered(), Err(Error::Number { value: 1, .. })));

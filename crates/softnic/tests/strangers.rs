@@ -9,7 +9,7 @@ use fairway_softnic::wire::{
     Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, Setup, SetupMessage, Tpn,
     decode, encode, encode_setup,
 };
-use fairway_softnic::{Context, wire};
+use fairway_softnic::{Context, Post, wire};
 
 /// Waits until the context has counted something.
 fn until(context: &Context, counted: impl Fn(&fairway_softnic::Counters) -> bool) {
@@ -114,7 +114,7 @@ impl ByHand {
 
     fn hello(&self) -> wire::Hello {
         wire::Hello {
-            versions: wire::Versions::new(1, 1).unwrap(),
+            versions: wire::Versions::new(wire::PROTOCOL_VERSION, wire::PROTOCOL_VERSION).unwrap(),
             nonce: 42,
             client: wire::Endpoint {
                 tpn: Tpn::new(1),

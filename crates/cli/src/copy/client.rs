@@ -5,7 +5,9 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
+use fairway_softnic::{
+    Context, JettyOptions, Memory, Peer, Post, Rights, Segment, SegmentKey, Status,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -158,8 +160,11 @@ impl Client {
         key: SegmentKey,
         options: &CopyOptions,
     ) -> Result<(), Failure> {
-        let jetty =
-            self.context.create_jetty(JettyOptions { number: None, depth: 2 * DEPTH as u32 })?;
+        let jetty = self.context.create_jetty(JettyOptions {
+            number: None,
+            depth: 2 * DEPTH as u32,
+            ..Default::default()
+        })?;
         let bar = progress(segment.len(), options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
         let (mut completions, mut last) = (Vec::new(), Instant::now());

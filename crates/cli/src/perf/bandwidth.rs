@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{CompletionKind, Notify};
+use fairway_softnic::{CompletionKind, Notify, Post};
 
 use super::initiator::{Measured, Session};
 use super::slots::Payload;
@@ -181,7 +181,7 @@ fn post<'p>(
                 Operation::Write => batch.write(peer, local, remote, id)?,
                 Operation::WriteImm => {
                     let immediate = id << 32 | u64::from(payload.generation);
-                    let notify = Notify { jetty: *target, immediate };
+                    let notify = Notify::new(*target, immediate);
                     batch.write_immediate(peer, local, remote, notify, id)?;
                 }
                 Operation::Read => batch.read(peer, local, remote, id)?,

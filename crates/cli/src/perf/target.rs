@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fairway_softnic::{
-    Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Rights, Status,
+    Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Post, Rights, Status,
 };
 
 use super::message::{JETTY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
@@ -96,8 +96,11 @@ impl<'a> Session<'a> {
         };
         let slots = Slots::new(context, pattern, places, rights)?;
         let receives = receives(&run, places);
-        let jetty =
-            context.create_jetty(JettyOptions { number: None, depth: 2 * receives.max(64) })?;
+        let jetty = context.create_jetty(JettyOptions {
+            number: None,
+            depth: 2 * receives.max(64),
+            ..Default::default()
+        })?;
         if run.operation == Operation::Read {
             for slot in 0..places {
                 slots.fill(slot, Payload { slot, generation: 0 })?;

@@ -19,6 +19,7 @@ impl Storm {
                 return Err(format!("{} channels are left after closing", self.channels_left()));
             }
         }
+        self.mail.finish(&mut self.world, &self.model)?;
         for node in 0..self.world.nodes.len() {
             self.strip(node)?;
         }
@@ -45,6 +46,7 @@ impl Storm {
         for at in 0..self.workload.applications[node].groups.len() {
             self.workload.destroy_group(&mut self.world, &mut self.model, node, at)?;
         }
+        self.mail.strip(&mut self.world, node)?;
         self.world.look(node);
         self.listen(node)?;
         let segments = std::mem::take(&mut self.workload.applications[node].segments);

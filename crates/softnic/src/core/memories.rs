@@ -50,6 +50,12 @@ impl Memories {
         })
     }
 
+    /// The bytes of a range, to be copied out; `None` if they are not there.
+    pub(crate) fn source(&self, range: &LocalRange) -> Option<SharedBytes> {
+        let memory = self.holder(range)?;
+        Some(memory.bytes(range.offset as usize, range.length as usize))
+    }
+
     /// Room for a payload to be received into; `None` if it is not there or can't be written.
     pub(crate) fn scatter(&self, range: &LocalRange) -> Option<RawSliceMut> {
         let memory = self.holder(range).filter(|memory| memory.is_writable())?;

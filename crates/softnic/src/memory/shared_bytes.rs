@@ -5,9 +5,36 @@
 //! time where the shared side is aligned, so the outcome is at worst a mixture of old and new
 //! bytes. Compilers keep such loops as one load and one store per word, which is as fast as
 //! memory is.
+//!
+//! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. Whoever sees what was written
+//! sees what was written before it: a flag that follows its data can be trusted.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+use fairway_engine::wire::AtomicOperator;
+
+/// Does to a word what the operator says, in one atomic operation of the CPU. A macro, because the
+/// words of 4 and of 8 bytes are different types without a common trait.
+macro_rules! change_word {
+    ($word:expr, $operator:expr, $operand:expr, $compare:expr) => {{
+        let (word, operand, order) = ($word, $operand, Ordering::SeqCst);
+        match $operator {
+            AtomicOperator::CompareSwap => {
+                match word.compare_exchange($compare, operand, order, order) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+            AtomicOperator::Swap | AtomicOperator::Store => word.swap(operand, order),
+            AtomicOperator::Load => word.load(order),
+            AtomicOperator::Add => word.fetch_add(operand, order),
+            AtomicOperator::Subtract => word.fetch_sub(operand, order),
+            AtomicOperator::And => word.fetch_and(operand, order),
+            AtomicOperator::Or => word.fetch_or(operand, order),
+            AtomicOperator::Xor => word.fetch_xor(operand, order),
+        }
+    }};
+}
 
 /// Bytes per shared word.
 const WORD: usize = size_of::<u64>();
@@ -30,6 +57,9 @@ impl SharedBytes {
     /// Copies all of it to `out`, which is as long.
     pub(crate) fn read(self, out: &mut [u8]) {
         assert_eq!(self.length, out.len(), "a copy between ranges of different lengths");
+        if self.read_word(out) {
+            return;
+        }
         let mut rest = out;
         self.walk(|piece| match piece {
             Piece::Byte(byte) => put(&mut rest, &[byte.load(Ordering::Relaxed)]),
@@ -41,11 +71,16 @@ impl SharedBytes {
                 rest = later;
             }
         });
+        fence(Ordering::Acquire);
     }
 
     /// Copies `data`, which is as long, over all of it.
     pub(crate) fn write(self, data: &[u8]) {
         assert_eq!(self.length, data.len(), "a copy between ranges of different lengths");
+        if self.write_word(data) {
+            return;
+        }
+        fence(Ordering::Release);
         let mut rest = data;
         self.walk(|piece| match piece {
             Piece::Byte(byte) => {
@@ -62,6 +97,73 @@ impl SharedBytes {
                 rest = later;
             }
         });
+    }
+
+    /// Changes the word that it is, atomically, and returns what it was.
+    ///
+    /// Panics if it is no aligned word of 4 or 8 bytes: the callers have checked.
+    pub(crate) fn change(self, operator: AtomicOperator, operand: u64, compare: u64) -> u64 {
+        let word = self.word().expect("an atomic on something that is no aligned word");
+        let shorter = |value: u64| value as u32;
+        match word {
+            Word::Long(word) => change_word!(word, operator, operand, compare),
+            Word::Int(word) => {
+                change_word!(word, operator, shorter(operand), shorter(compare)).into()
+            }
+            Word::Byte(_) | Word::Short(_) => panic!("an atomic on {} bytes", self.length),
+        }
+    }
+
+    /// The aligned word that it is, if it is one.
+    fn word(&self) -> Option<Word<'_>> {
+        let start = self.start.as_ptr();
+        if !(start as usize).is_multiple_of(self.length.max(1)) {
+            return None;
+        }
+        // SAFETY: the range is as long as the word, which its address is aligned for; the maker
+        // vouched for it, and for there being no references to it but such atomics.
+        unsafe {
+            match self.length {
+                1 => Some(Word::Byte(AtomicU8::from_ptr(start))),
+                2 => Some(Word::Short(AtomicU16::from_ptr(start.cast()))),
+                4 => Some(Word::Int(AtomicU32::from_ptr(start.cast()))),
+                8 => Some(Word::Long(AtomicU64::from_ptr(start.cast()))),
+                _ => None,
+            }
+        }
+    }
+
+    /// Reads all of it in one load, if it is a word; false if not.
+    fn read_word(&self, out: &mut [u8]) -> bool {
+        let order = Ordering::Acquire;
+        match self.word() {
+            Some(Word::Byte(word)) => out.copy_from_slice(&[word.load(order)]),
+            Some(Word::Short(word)) => out.copy_from_slice(&word.load(order).to_ne_bytes()),
+            Some(Word::Int(word)) => out.copy_from_slice(&word.load(order).to_ne_bytes()),
+            Some(Word::Long(word)) => out.copy_from_slice(&word.load(order).to_ne_bytes()),
+            None => return false,
+        }
+        true
+    }
+
+    /// Writes all of it in one store, if it is a word; false if not.
+    fn write_word(&self, data: &[u8]) -> bool {
+        let order = Ordering::Release;
+        // `data` is as long as the word, so nothing is defaulted.
+        match self.word() {
+            Some(Word::Byte(word)) => word.store(data[0], order),
+            Some(Word::Short(word)) => {
+                word.store(u16::from_ne_bytes(data.try_into().unwrap_or_default()), order);
+            }
+            Some(Word::Int(word)) => {
+                word.store(u32::from_ne_bytes(data.try_into().unwrap_or_default()), order);
+            }
+            Some(Word::Long(word)) => {
+                word.store(u64::from_ne_bytes(data.try_into().unwrap_or_default()), order);
+            }
+            None => return false,
+        }
+        true
     }
 
     /// True if it holds `data` (which is as long) now.
@@ -114,6 +216,14 @@ impl SharedBytes {
         // SAFETY: as in `walk`: within the range, and a byte is always aligned.
         unsafe { AtomicU8::from_ptr(self.start.as_ptr().add(offset)) }
     }
+}
+
+/// An aligned word.
+enum Word<'a> {
+    Byte(&'a AtomicU8),
+    Short(&'a AtomicU16),
+    Int(&'a AtomicU32),
+    Long(&'a AtomicU64),
 }
 
 /// A part of a range.

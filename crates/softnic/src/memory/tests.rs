@@ -1,4 +1,5 @@
 use super::*;
+use fairway_engine::wire::AtomicOperator;
 
 #[test]
 fn copies_are_exact_at_every_alignment_and_length() {
@@ -70,4 +71,49 @@ fn foreign_memory_is_left_alone() {
     memory.bytes(0, 4).write(&[1, 2, 3, 4]);
     drop(memory);
     assert_eq!(bytes[..5], [1, 2, 3, 4, 7]);
+}
+
+#[test]
+fn words_change_as_the_operator_says() {
+    let memory = Memory::zeroed(16).unwrap();
+    for width in [4, 8] {
+        let mask = if width == 8 { u64::MAX } else { u64::from(u32::MAX) };
+        for operator in AtomicOperator::ALL {
+            for (old, operand, compare) in [(7, 9, 7), (7, 9, 8), (mask, 2, mask), (0, 1, 1)] {
+                let bytes = old.to_ne_bytes();
+                memory.bytes(0, 16).write(&[0xee; 16]);
+                memory.bytes(8, width).write(&bytes[..width]);
+                assert_eq!(memory.bytes(8, width).change(operator, operand, compare), old);
+                let mut now = [0; 8];
+                memory.bytes(8, width).read(&mut now[..width]);
+                let expected = operator.apply(old, operand, compare) & mask;
+                assert_eq!(u64::from_ne_bytes(now), expected, "{operator:?} of {old}");
+                assert!(memory.bytes(0, 8).equals(&[0xee; 8]), "the word before is untouched");
+                assert!(memory.bytes(8 + width, 8 - width).equals(&[0xee; 8][width..]));
+            }
+        }
+    }
+}
+
+/// A writer flips all bits of a word; a reader must never see some of them old and some new.
+#[test]
+fn aligned_words_do_not_tear() {
+    let memory = Memory::zeroed(64).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    for (offset, length) in [(2, 2), (4, 4), (8, 8)] {
+        done.store(false, std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..200_000_u32 {
+                    memory.bytes(offset, length).write(&[round as u8; 8][..length]);
+                }
+                done.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let mut seen = [0; 8];
+                memory.bytes(offset, length).read(&mut seen[..length]);
+                assert!(seen[..length].iter().all(|byte| *byte == seen[0]), "torn: {seen:?}");
+            }
+        });
+    }
 }

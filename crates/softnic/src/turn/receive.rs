@@ -1,7 +1,7 @@
 //! Receiving: headers to the engine, payloads into place.
 
 use fairway_engine::wire::{Decoded, Instant, Packet, decode};
-use fairway_engine::{LocalRange, Received, Verdict};
+use fairway_engine::{LocalRange, Placement, Received, Verdict};
 use fairway_port::{Address, Arrival};
 
 use super::Io;
@@ -220,7 +220,7 @@ impl Core {
         Some(Heard { received, header_len })
     }
 
-    /// Hands a packet to the engine, and puts its payload where the engine says.
+    /// Hands a packet to the engine, and does to memory what the engine says.
     fn handle_heard(
         &mut self,
         now: Instant,
@@ -229,18 +229,35 @@ impl Core {
         index: usize,
         targets: &Targets,
     ) {
-        let Verdict::Place(placement) = self.nic.handle_packet(now, &heard.received) else {
-            return;
-        };
+        match self.nic.handle_packet(now, &heard.received) {
+            Verdict::Place(placement) => {
+                self.place(heard, arrival, (index, targets), &placement);
+                self.placed(now, placement.token, 0);
+            }
+            Verdict::Atomic(atomic) => {
+                let old = self.change_word(&atomic);
+                self.placed(now, atomic.token, old);
+            }
+            Verdict::Done | Verdict::Drop(_) => self.execute_due(now),
+        }
+    }
+
+    /// Puts the payload of packet `index` where the engine says, unless the kernel has.
+    fn place(
+        &mut self,
+        heard: &Heard,
+        arrival: &mut Arrival<'_>,
+        (index, targets): (usize, &Targets),
+        placement: &Placement,
+    ) {
         let target = placement.target;
         if arrival.in_place(index) {
             if target == with_length(targets.ranges[index], heard.received.payload) {
                 self.counters.placed_direct += 1;
-                self.nic.handle_placed(now, placement.token, 0);
                 return;
             }
             // The plan was right when it was verified, but a packet of the same arrival has
-            // changed what the engine wants.
+            // changed what the engine wants: it may have to wait, which nobody plans for.
             arrival.rescue(index);
         }
         let payload = &arrival.segment(index)[heard.header_len..];
@@ -252,7 +269,6 @@ impl Core {
         room.write(payload);
         self.counters.placed_copied += 1;
         self.counters.bytes_copied += u64::from(target.length);
-        self.nic.handle_placed(now, placement.token, 0);
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
 
-use crate::{Completion, Context, Event, Jetty, Memory, Peer, Rights, Status};
+use crate::{Completion, Context, Event, Jetty, Memory, Peer, Post, Rights, Status};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,7 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
-use fairway_engine::wire::{Instant, MAX_HEADER, Setup, encode, encode_setup};
+use fairway_engine::wire::{BYPASS_BYTES, Instant, MAX_HEADER, Setup, encode, encode_setup};
+use fairway_engine::{LocalRange, Transmit};
 use fairway_port::{Address, DoesNotFit, RawSlice, Sent};
 
 use super::{Bound, RETRY_AFTER, ns};
@@ -38,9 +39,7 @@ impl Core {
                 socket: ends.socket,
                 to: ends.remote,
             };
-            let mut header = [0; MAX_HEADER];
-            let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
-            if !self.append(now, bound, &header[..length], payload) {
+            if !self.append_packet(now, bound, &transmit, payload) {
                 return;
             }
             // A run takes longer to leave than round trips are measured in: what follows it is
@@ -57,6 +56,35 @@ impl Core {
         }
         self.io.unfinished = true;
         self.flush(now);
+    }
+
+    /// Adds one packet to the run; see [`Core::append`].
+    fn append_packet(
+        &mut self,
+        now: Instant,
+        bound: Bound,
+        transmit: &Transmit,
+        payload: RawSlice,
+    ) -> bool {
+        let mut header = [0; MAX_HEADER];
+        let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
+        if self.copy_word(&transmit.gather, &mut header[length..]) {
+            let whole = &header[..length + payload.len()];
+            return self.append(now, bound, whole, RawSlice::EMPTY);
+        }
+        self.append(now, bound, &header[..length], payload)
+    }
+
+    /// Copies what is short behind its header. The kernel would copy a word byte by byte as it
+    /// likes; here an aligned one is read whole. False if it is too long.
+    fn copy_word(&self, gather: &LocalRange, room: &mut [u8]) -> bool {
+        let length = gather.length as usize;
+        if !(1..=BYPASS_BYTES as usize).contains(&length) || length > room.len() {
+            return false;
+        }
+        let Some(bytes) = self.memories.source(gather) else { return false };
+        bytes.read(&mut room[..length]);
+        true
     }
 
     /// Sends a set-up message.

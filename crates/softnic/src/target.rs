@@ -1,0 +1,67 @@
+//! Whom messages are for.
+
+use fairway_engine::wire::{JettyId, Target};
+
+use crate::error::Error;
+
+/// The Jetty, or Jetty group, of a peer that a message is for. A bare number will do where neither
+/// token nor hint is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct To {
+    /// Its number.
+    pub jetty: u32,
+    /// Its token: [`crate::JettyOptions::token`] or [`crate::GroupOptions::token`].
+    pub token: u32,
+    /// For a group that dispatches by hint: the member, modulo the number of members.
+    pub hint: u8,
+}
+
+impl To {
+    /// The Jetty or group of this number, without token and hint.
+    pub fn new(jetty: u32) -> To {
+        To { jetty, ..To::default() }
+    }
+
+    /// With this token.
+    #[must_use]
+    pub fn token(self, token: u32) -> To {
+        To { token, ..self }
+    }
+
+    /// With this hint.
+    #[must_use]
+    pub fn hint(self, hint: u8) -> To {
+        To { hint, ..self }
+    }
+
+    /// As the wire has it.
+    pub(crate) fn target(self) -> Result<Target, Error> {
+        let To { jetty, token, hint } = self;
+        if jetty > JettyId::MAX {
+            return Err(Error::Number { name: "Jetty", value: jetty });
+        }
+        Ok(Target { jetty: JettyId::new(jetty), token_value: token, hint })
+    }
+}
+
+impl From<u32> for To {
+    fn from(jetty: u32) -> To {
+        To::new(jetty)
+    }
+}
+
+/// Whom an operation with immediate data tells, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// The Jetty at the peer.
+    pub to: To,
+    /// What its completion is to carry.
+    pub immediate: u64,
+}
+
+impl Notify {
+    /// Tells `to` this.
+    pub fn new(to: impl Into<To>, immediate: u64) -> Notify {
+        Notify { to: to.into(), immediate }
+    }
+}
