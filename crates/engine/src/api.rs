@@ -396,6 +396,12 @@ pub struct EpochDone {
     pub address: u64,
     /// The application ended the epoch before its threshold.
     pub early: bool,
+    /// Puts that were not finished because their sender was gone: what they wrote is there, but
+    /// not all they were to write.
+    pub cancelled: u32,
+    /// Stream mode: bytes from the start of the buffer to the end of the last put; more than
+    /// `bytes` if there are holes. Otherwise 0.
+    pub extent: u32,
 }
 
 /// What both sides agreed on when a channel was set up.
@@ -616,7 +622,8 @@ pub enum Status {
     RemoteOperation,
     /// The address of the atomic is no multiple of its length.
     RemoteMisaligned,
-    /// The peer has no record free in which to keep the order asked for.
+    /// The peer has no record free in which to keep the order asked for; or the mailbox has no
+    /// buffer, and does not let puts wait for one.
     RemoteResources,
     /// The peer has no such mailbox, the key is wrong, or it is closed.
     RemoteNoMailbox,
@@ -762,6 +769,13 @@ pub enum PostError {
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.
     Width,
+    /// `Limits::put_streams` pairs of a Jetty and a remote mailbox are in use; or 4 GiB are under
+    /// way from this Jetty to this mailbox: poll for completions first.
+    TooManyPuts,
+    /// No such mailbox, or it is closed.
+    NoMailbox,
+    /// `Limits::mailbox_buffers` are in use.
+    TooManyBuffers,
 }
 
 /// Why an object could not be made, opened or removed.

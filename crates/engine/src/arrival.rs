@@ -2,6 +2,7 @@
 //! and notified writes.
 
 use crate::api::{Completion, CompletionKind};
+use crate::mailbox::Ticket;
 use crate::message::Progress;
 use crate::pool::NONE;
 use fairway_wire::{Data, JettyId, Msn, Order};
@@ -39,6 +40,8 @@ pub(crate) struct Arrival {
     pub(crate) order: Order,
     /// The answer that is to tell its sender that it is done, or `NONE`.
     pub(crate) response: u32,
+    /// Of a put: its place in an epoch.
+    pub(crate) ticket: Ticket,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,7 @@ pub(crate) enum ArrivalKind {
     WriteImmediate,
     Send,
     SendImmediate,
+    Put,
 }
 
 impl Arrival {
@@ -72,6 +76,7 @@ impl Arrival {
             channel,
             order: data.order,
             response: NONE,
+            ticket: Ticket::VOID,
         }
     }
 

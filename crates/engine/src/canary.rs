@@ -25,13 +25,19 @@ pub enum Canary {
     ReceivesAtOnce,
     /// Do a store again when a copy of it turns up.
     StoreAgain,
+    /// Do a store however late it comes.
+    StoreLate,
     /// Let operations pass their fences.
     IgnoreFence,
+    /// Take every put as if nothing were missing before it.
+    PutsOvertake,
+    /// Go on placing puts whose buffer was rewound.
+    PlaceRewound,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 12] = [
+    pub const ALL: [Canary; 15] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -43,6 +49,9 @@ impl Canary {
         Canary::CompleteAtOnce,
         Canary::ReceivesAtOnce,
         Canary::StoreAgain,
+        Canary::StoreLate,
         Canary::IgnoreFence,
+        Canary::PutsOvertake,
+        Canary::PlaceRewound,
     ];
 }

@@ -63,6 +63,10 @@ pub struct Counters {
     pub transaction_acks_sent: u64,
     /// Atomics executed here.
     pub atomics_executed: u64,
+    /// Puts that are whole in a mailbox here.
+    pub puts_received: u64,
+    /// Epochs of mailboxes that were done.
+    pub epochs_done: u64,
     /// Unreliable packets sent.
     pub datagrams_sent: u64,
     /// Unreliable packets accepted.

@@ -50,6 +50,15 @@ pub struct Limits {
     pub groups: u32,
     /// Packets that may wait to be executed, all channels together: places in the stash.
     pub held: u32,
+    /// Mailboxes, open or closed but not yet released. At most 65,536.
+    pub mailboxes: u32,
+    /// Buffers of all mailboxes together: posted, being filled, done but not yet reported, and
+    /// retired ones that are kept.
+    pub mailbox_buffers: u32,
+    /// Streams of puts into mailboxes here, one per remote Jetty and mailbox address that it puts
+    /// to; and as many gaps in them (runs of puts that are missing while a later one has arrived).
+    /// A stream lasts until its channel is closed or its mailbox is.
+    pub put_streams: u32,
 }
 
 impl Limits {
@@ -83,6 +92,9 @@ impl Default for Limits {
             bypass_answers: 1024,
             groups: 64,
             held: 256,
+            mailboxes: 1024,
+            mailbox_buffers: 16_384,
+            put_streams: 4096,
         }
     }
 }

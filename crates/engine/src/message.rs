@@ -73,8 +73,12 @@ pub(crate) struct Message {
     pub(crate) released: bool,
     /// In an answer: `sequence` is to be marked as executed when the answer has arrived.
     pub(crate) marks: bool,
-    /// It abandons a put.
+    /// Of a put: the receiver has not taken note of its number.
+    pub(crate) is_unnoted: bool,
+    /// It was a put, and tells the receiver now that all up to a number are over.
     pub(crate) abandons_put: bool,
+    /// A put: all earlier ones of its Jetty to its mailbox are over.
+    pub(crate) is_oldest: bool,
     /// In an answer: why the transaction was refused, if it was.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) operator: AtomicOperator,
@@ -88,6 +92,7 @@ pub(crate) struct Message {
     pub(crate) incomplete_links: Links,
     pub(crate) ordered_links: Links,
     pub(crate) read_links: Links,
+    pub(crate) put_links: Links,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +193,8 @@ pub(crate) enum MessagePlace {
     AwaitingBypass,
     /// A load whose answer is being put in place.
     Placing,
+    /// A store that is not repeated any more, and waits until nothing older is.
+    Expired,
 }
 
 /// How a message is going to end.
@@ -245,7 +252,9 @@ impl Message {
             reported: false,
             released: false,
             marks: false,
+            is_unnoted: false,
             abandons_put: false,
+            is_oldest: false,
             refusal: None,
             operator: AtomicOperator::Load,
             epoch: None,
@@ -256,6 +265,7 @@ impl Message {
             incomplete_links: Links::UNLINKED,
             ordered_links: Links::UNLINKED,
             read_links: Links::UNLINKED,
+            put_links: Links::UNLINKED,
         }
     }
 

@@ -14,9 +14,11 @@ use crate::held::HeldPool;
 use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
+use crate::mailbox::Mailboxes;
 use crate::message::{Message, MessageKind};
 use crate::order::{Initiator, Keyed};
 use crate::pool::{NONE, Pool};
+use crate::puts::Puts;
 use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
 use crate::segment::Segments;
@@ -74,6 +76,7 @@ impl Nic {
         assert!((1..=256).contains(&limits.read_slots), "read_slots: 1 to 256");
         assert!((1..=256).contains(&limits.paths), "paths: 1 to 256");
         assert!(limits.segments <= TokenId::MAX && limits.jetties <= JettyId::MAX, "20-bit names");
+        assert!(limits.mailboxes <= 65_536, "mailboxes: at most 65,536");
         assert!(limits.completion_queues < 65_536, "completion_queues: below 65,536");
         let ring = || Ring::new(limits.channels);
         let shared = Shared {
@@ -99,6 +102,8 @@ impl Nic {
             stash_packet: 0,
             trackers: Keyed::new(limits.order_records),
             initiator: Initiator::new(limits.jetties, limits.order_records),
+            mailboxes: Mailboxes::new(limits),
+            puts: Puts::new(limits.put_streams),
             send_blocks: Pool::new(limits.send_blocks),
             bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
             events: VecDeque::with_capacity(256),
@@ -308,12 +313,19 @@ impl Nic {
             return Err(PostError::CompletionQueueFull);
         }
         let message = Message::of(request, jetty, endpoint.transaction, channel.mtu);
+        if kind == MessageKind::Put && !shared.puts.prepare(&shared.messages, &message) {
+            shared.queue(endpoint.send_queue).unreserve();
+            return Err(PostError::TooManyPuts);
+        }
         let index = shared.messages.take(message).ok_or(PostError::TooManyMessages)?;
         let endpoint = &mut shared.jetties[jetty.value() as usize];
         endpoint.transaction = endpoint.transaction.wrapping_add(1);
         endpoint.outstanding += 1;
         if kind != MessageKind::Atomic {
             shared.segments.hold(local.segment.0);
+        }
+        if kind == MessageKind::Put {
+            shared.puts.number(&mut shared.messages, index);
         }
         let lax = shared.is_planted(Canary::IgnoreFence);
         if shared.initiator.post(&mut shared.messages, index, lax) {
@@ -730,6 +742,7 @@ fn check_request(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
 }
 
 mod jetties;
+mod mailboxes;
 #[cfg(test)]
 mod tests;
 

@@ -15,9 +15,11 @@ use crate::held::{HeldPool, HeldState};
 use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
+use crate::mailbox::Mailboxes;
 use crate::message::Message;
 use crate::order::{Initiator, Keyed, Tracker};
 use crate::pool::{NONE, Pool};
+use crate::puts::Puts;
 use crate::random::Random;
 use crate::segment::Segments;
 use crate::send_window::SendBlocks;
@@ -54,6 +56,9 @@ pub(crate) struct Shared {
     pub(crate) stash_packet: u32,
     pub(crate) trackers: Keyed<Tracker>,
     pub(crate) initiator: Initiator,
+    pub(crate) mailboxes: Mailboxes,
+    /// Our own puts, by channel, Jetty and mailbox.
+    pub(crate) puts: Puts,
     pub(crate) send_blocks: SendBlocks,
     pub(crate) bitmap_blocks: Pool<u16>,
     pub(crate) events: VecDeque<Event>,

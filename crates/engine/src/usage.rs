@@ -7,9 +7,11 @@ use crate::group::Group;
 use crate::held::Held;
 use crate::jetty::{Jetty, Receive};
 use crate::limits::Limits;
+use crate::mailbox::{BUFFER_BYTES, GAP_BYTES, MAILBOX_BYTES, STREAM_BYTES};
 use crate::message::Message;
 use crate::nic::Nic;
 use crate::order::{JettyOrder, Keyed, Sequences, Tracker};
+use crate::puts::PUTS_BYTES;
 use crate::receive_window::BLOCK_PSNS;
 use crate::segment::Segment;
 use crate::send_window::{BLOCK_RECORDS, Sent};
@@ -40,6 +42,14 @@ pub struct Usage {
     pub bypass_answers: u32,
     /// Jetty groups.
     pub groups: u32,
+    /// Mailboxes.
+    pub mailboxes: u32,
+    /// Buffers of mailboxes.
+    pub mailbox_buffers: u32,
+    /// Streams of puts: of peers into mailboxes here, and of our own into remote ones.
+    pub put_streams: u32,
+    /// Gaps in those of peers.
+    pub put_gaps: u32,
     /// Send-window blocks.
     pub send_blocks: u32,
     /// Bitmap blocks.
@@ -64,9 +74,10 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 22] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 27] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
+        let streams = u64::from(self.put_streams);
         let slots = 2 * u64::from(self.message_slots) + u64::from(self.read_slots);
         [
             line("Jetty", size_of::<Jetty>(), jetties, false),
@@ -120,6 +131,11 @@ impl Limits {
             line("parked receive", size_of::<Parked>(), u64::from(self.receives), true),
             line("held packet", size_of::<Held>(), u64::from(self.held), true),
             line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
+            line("mailbox", MAILBOX_BYTES, u64::from(self.mailboxes), true),
+            line("buffer of a mailbox", BUFFER_BYTES, u64::from(self.mailbox_buffers), true),
+            line("puts of a remote Jetty to a mailbox", STREAM_BYTES, streams, true),
+            line("gap in them", GAP_BYTES, streams, true),
+            line("puts of a Jetty to a remote mailbox", PUTS_BYTES, streams, true),
             line("completion", size_of::<Completion>(), u64::from(self.completions), true),
         ]
     }
@@ -129,6 +145,7 @@ impl Nic {
     /// Records of each pool in use now.
     pub fn usage(&self) -> Usage {
         let shared = &self.shared;
+        let mailboxes = shared.mailboxes.counts();
         Usage {
             channels: self.channels_in_use(),
             jetties: self.jetties_in_use(),
@@ -143,6 +160,10 @@ impl Nic {
             held: shared.held.in_use(),
             bypass_answers: shared.answers.in_use(),
             groups: shared.groups.in_use(),
+            mailboxes: mailboxes.mailboxes,
+            mailbox_buffers: mailboxes.buffers,
+            put_streams: mailboxes.streams + shared.puts.in_use(),
+            put_gaps: mailboxes.gaps,
             send_blocks: shared.send_blocks.in_use(),
             bitmap_blocks: shared.bitmap_blocks.in_use(),
             completions_reserved: shared

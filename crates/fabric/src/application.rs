@@ -21,6 +21,10 @@ pub(crate) enum Role {
     Inbox,
     /// Words that peers change atomically.
     Words,
+    /// What peers store to and load from, and nothing else.
+    Cells,
+    /// What is stored at peers; never changes.
+    Ink,
 }
 
 /// A segment as the application knows it.

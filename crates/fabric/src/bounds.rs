@@ -1,6 +1,7 @@
 //! How long, and how often: the bounds the storm holds the engine to.
 
 use crate::adversary::Fault;
+use crate::mail::HEAD;
 use crate::plan::Plan;
 use crate::world::World;
 use fairway_engine::policy::CongestionSpec;
@@ -25,7 +26,7 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         let silence = profile.peer_dead.saturating_add(profile.keep_alive).times(3);
         timeouts.saturating_add(silence).saturating_add(profile.path_probe.times(4))
     });
-    let wire = plan.knobs.byte_time.times(plan.operations * (plan.bytes_max + 10_000));
+    let wire = plan.knobs.byte_time.times(operations(plan) * (plan.bytes_max + 10_000));
     let (knobs, weather) = (&plan.knobs, &plan.weather);
     let one_way = weather.latency.saturating_add(weather.latency_spread);
     let round_trip = one_way.saturating_add(knobs.turn_delay).times(2);
@@ -37,17 +38,23 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         .saturating_add(round_trip.times(rounds(plan)))
 }
 
+/// Letters count, and what is asked for with them.
+fn operations(plan: &Plan) -> u64 {
+    plan.operations + 2 * plan.mail.letters
+}
+
 /// Round trips that everything takes if each channel sends a window at a time.
 fn rounds(plan: &Plan) -> u64 {
     let least = plan.links.iter().map(|link| {
         let packets = (plan.bytes_max / u64::from(link.mtu)).min(plan.packets_max) + 1;
+        let packets = packets.max(HEAD as u64 / u64::from(link.mtu));
         let window = link.policies.iter().map(|policies| match policies.congestion {
             CongestionSpec::Fixed { window_bytes } => window_bytes,
             CongestionSpec::Swift(swift) => swift.min_bytes,
         });
         let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
         // Two round trips per operation for slots that have to be waited for.
-        plan.operations * (packets / window.max(1) + 2)
+        operations(plan) * (packets / window.max(1) + 2)
     });
     least.max().unwrap_or_default()
 }

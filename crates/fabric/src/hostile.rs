@@ -200,7 +200,7 @@ fn any_data(random: &mut Random) -> Data {
                 retry_after_us: random.number() as u16,
             },
             11 | 12 => Operation::Put(Put {
-                mailbox: random.below(4),
+                mailbox: random.range(10, 13),
                 offset: random.pick(&[0, 1, u64::MAX]),
                 sequence: random.number() as u32,
                 before: random.number() as u32,
@@ -208,18 +208,20 @@ fn any_data(random: &mut Random) -> Data {
                 key: 0,
                 epoch: random.below(4) as u32,
                 named: random.chance(300),
+                oldest: random.chance(300),
             }),
             13 => Operation::Get(Get {
-                mailbox: random.below(4),
+                mailbox: random.range(10, 13),
                 offset: random.number(),
                 length,
                 key: 0,
                 epoch: 0,
                 named: false,
             }),
-            14 => {
-                Operation::AbandonPut { mailbox: random.below(4), sequence: random.number() as u32 }
-            }
+            14 => Operation::AbandonPut {
+                mailbox: random.range(10, 13),
+                sequence: random.number() as u32,
+            },
             _ => Operation::Abandon,
         },
     }

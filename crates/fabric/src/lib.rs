@@ -18,7 +18,10 @@
 mod adversary;
 mod application;
 mod bounds;
+mod bypass_oracle;
 mod hostile;
+mod mail;
+mod mail_oracle;
 mod memory;
 mod node;
 mod oracles;

@@ -129,6 +129,19 @@ impl Memory {
         self.pieces[to.0].mirror[to.1..to.1 + length].copy_from_slice(&source);
     }
 
+    /// From now on a range holds these bytes.
+    pub(crate) fn write(&mut self, key: usize, start: usize, bytes: &[u8]) {
+        let piece = &mut self.pieces[key];
+        piece.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        piece.mirror[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// From now on a range ought to hold what it does.
+    pub(crate) fn accept(&mut self, key: usize, start: usize, length: usize) {
+        let Piece { bytes, mirror, .. } = &mut self.pieces[key];
+        mirror[start..start + length].copy_from_slice(&bytes[start..start + length]);
+    }
+
     /// Nothing is promised of this range any more.
     pub(crate) fn unsettle(&mut self, key: usize, start: usize, length: usize) {
         self.pieces[key].unsettled.push((start, length));

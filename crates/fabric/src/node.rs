@@ -3,8 +3,8 @@
 use crate::adversary::Delivery;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{
-    AtomicExecution, ChannelId, Completion, CompletionQueueId, DropReason, Event, LocalRange, Nic,
-    PlacementToken, Received,
+    AtomicExecution, ChannelId, Completion, CompletionQueueId, DropReason, EpochDone, Event,
+    LocalRange, Nic, PlacementToken, Received,
 };
 use std::collections::{BTreeSet, VecDeque};
 
@@ -52,6 +52,7 @@ impl Default for Knobs {
 pub(crate) enum Output {
     Completion(Completion),
     Event(Event),
+    Epoch(EpochDone),
 }
 
 /// A payload that has not been put in place yet.
@@ -69,6 +70,8 @@ pub(crate) struct Late {
 pub(crate) enum What {
     /// Put a payload there.
     Place(Vec<u8>),
+    /// The same, of a store: where its bytes come from.
+    Store(Vec<u8>, (usize, usize)),
     /// Copy it from there.
     Copy(LocalRange),
     /// Change a word.

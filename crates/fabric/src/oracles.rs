@@ -4,6 +4,7 @@
 //! of ending it may have. Each operation has a target range of its own, so the order in which
 //! operations arrive never matters to the memory.
 
+use crate::bypass_oracle::BypassOracle;
 use crate::order_oracle::{OrderOracle, check_old_value};
 use crate::storm::STATUSES;
 use crate::world::World;
@@ -28,7 +29,7 @@ impl Statuses {
     pub(crate) fn with(self, status: Status) -> Self {
         Statuses(self.0 | 1 << status as u8)
     }
-    fn has(self, status: Status) -> bool {
+    pub(crate) fn has(self, status: Status) -> bool {
         self.0 & 1 << status as u8 != 0
     }
 }
@@ -42,6 +43,8 @@ pub(crate) enum Kind {
     Send,
     SendImmediate,
     Atomic,
+    Load,
+    Store,
 }
 
 /// Where an operation stands.
@@ -133,6 +136,7 @@ pub(crate) struct Model {
     /// that never came to their end.
     flushed: BTreeMap<usize, ()>,
     pub(crate) order: OrderOracle,
+    pub(crate) bypass: BypassOracle,
     pub(crate) statuses: [u64; STATUSES.len()],
     pub(crate) pending: u64,
 }
@@ -162,7 +166,17 @@ impl Model {
         }
         self.pending += u64::from(operation.signaled);
         self.order.posted(self.operations.len(), &operation);
+        self.bypass.posted(self.operations.len(), &operation);
         self.operations.push(operation);
+    }
+
+    /// Has the channel ended, and do its operations end like this?
+    pub(crate) fn has_ended(&self, life: Life, channel: ChannelId, status: Status) -> bool {
+        self.ended.get(&(life, channel)) == Some(&status)
+    }
+
+    pub(crate) fn has_ended_at_all(&self, life: Life, channel: ChannelId) -> bool {
+        self.ended.contains_key(&(life, channel))
     }
 
     /// The application will close the channel: what is pending on it is flushed.
@@ -212,7 +226,8 @@ impl Model {
             }
             operation.state = State::Lost;
             self.pending -= u64::from(operation.signaled);
-            let writes = !matches!(operation.kind, Kind::Read | Kind::Atomic);
+            let writes =
+                !matches!(operation.kind, Kind::Read | Kind::Atomic | Kind::Load | Kind::Store);
             if let (Some((key, at)), true) = (operation.remote, writes) {
                 world.memory.unsettle(key, at, operation.length as usize);
             }
@@ -287,6 +302,8 @@ impl Model {
             Kind::Read => CompletionKind::Read,
             Kind::Send | Kind::SendImmediate => CompletionKind::Send,
             Kind::Atomic => CompletionKind::Atomic,
+            Kind::Load => CompletionKind::Load,
+            Kind::Store => CompletionKind::Store,
         };
         let bytes = if done.status == Status::Success { operation.length } else { 0 };
         let same = (operation.life, operation.jetty, operation.channel, kind, bytes, None);
@@ -325,6 +342,7 @@ impl Model {
         }
         match (operation.kind, operation.remote) {
             (Kind::Atomic, Some(_)) => Ok(()),
+            (Kind::Load | Kind::Store, Some(_)) => self.check_bypassed(id),
             (Kind::Read, Some(remote)) => {
                 world.memory.expect_copy(remote, operation.local, length);
                 compare(world, operation.local, length, "what was read")
@@ -367,6 +385,9 @@ impl Model {
             || (status == Status::RemoteResources && operation.order != OrderRequest::default());
         if !fine {
             return Err(format!("must not end like this: {operation:?}"));
+        }
+        if matches!(operation.kind, Kind::Load | Kind::Store) {
+            return self.bypass_failed(id, status);
         }
         let half_way = ended || withdrawn;
         let length = operation.length as usize;

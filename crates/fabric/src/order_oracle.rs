@@ -22,7 +22,7 @@ pub(crate) struct OrderOracle {
 
 /// The operand of an atomic that tells it from all others.
 pub(crate) fn operand_of(id: u64) -> u64 {
-    0x5A5A_0000_0000 | id + 1
+    0x5A5A_0000_0000 | (id + 1)
 }
 
 impl OrderOracle {
@@ -32,7 +32,7 @@ impl OrderOracle {
                 self.by_place.insert(place, id);
             }
             // What a read brings has a place here that is its own.
-            (Kind::Read, _) if operation.length > 0 => {
+            (Kind::Read | Kind::Load, _) if operation.length > 0 => {
                 self.by_place.insert(operation.local, id);
             }
             (Kind::Atomic, _) => {
@@ -63,7 +63,13 @@ impl Model {
             world.memory.pieces[key].mirror[at..at + length]
                 .copy_from_slice(&new.to_le_bytes()[..length]);
         }
+        if let Some((ink, accepted)) = effect.store {
+            return self.stored(world, effect, ink, accepted);
+        }
         let Some(id) = self.order.operation_of(&self.operations, effect) else { return Ok(()) };
+        if self.operations[id].kind == Kind::Load {
+            return self.loaded(world, id, effect);
+        }
         let first = self.operations[id].affected == 0;
         if first && self.operations[id].kind != Kind::Read {
             self.check_turn(id)?;
@@ -162,7 +168,9 @@ impl Operation {
             return true;
         }
         match self.kind {
-            Kind::Write | Kind::WriteImmediate | Kind::Read => self.affected >= self.length,
+            Kind::Write | Kind::WriteImmediate | Kind::Read | Kind::Load | Kind::Store => {
+                self.affected >= self.length
+            }
             Kind::Atomic => self.old.is_some() || !self.counted,
             Kind::Send | Kind::SendImmediate => true,
         }

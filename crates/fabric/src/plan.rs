@@ -1,6 +1,7 @@
 //! What a seed draws before anything happens.
 
 use crate::adversary::{Outage, Weather};
+use crate::mail::MailPlan;
 use crate::node::Knobs;
 use crate::random::Random;
 use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
@@ -53,6 +54,42 @@ pub(crate) struct Plan {
     /// Nodes give their NIC a place for what comes too early.
     pub(crate) stash: bool,
     pub(crate) tick: Duration,
+    pub(crate) mail: MailPlan,
+    pub(crate) extras: Extras,
+}
+
+/// What came later, and is drawn apart, so that the worlds of old seeds stay what they were where
+/// nothing of it is drawn. Chances in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// Operations that are loads and stores.
+    pub(crate) bypasses: u32,
+    /// Answers to loads and stores that a node can owe, if few.
+    pub(crate) answers: Option<u32>,
+    /// Loads and stores are given up at once, and the network is slow: what is given up arrives.
+    pub(crate) hasty: bool,
+}
+
+impl Extras {
+    fn draw(random: &mut Random) -> Extras {
+        let bypasses = sometimes(random, 300, &[100, 300, 900]);
+        let few = random.range(1, 4) as u32;
+        let answers = random.chance(100).then_some(few);
+        let hasty = random.chance(300) && bypasses > 0;
+        Extras { bypasses, answers, hasty }
+    }
+
+    /// Has the rest of the world fit.
+    fn adjust(&self, limits: &mut [Limits], profiles: &mut [Profile], weather: &mut Weather) {
+        for limits in limits {
+            limits.bypass_answers = self.answers.unwrap_or(limits.bypass_answers);
+        }
+        if self.hasty {
+            profiles.iter_mut().for_each(|profile| profile.bypass_retries = 0);
+            weather.delay = weather.delay.max(200);
+            weather.delay_by = weather.delay_by.max(Duration::from_us(1_000));
+        }
+    }
 }
 
 impl Plan {
@@ -64,13 +101,19 @@ impl Plan {
         // What a node needs to make progress depends on how many channels it has.
         let busy = |node: usize| links.iter().filter(|link| link.nodes.contains(&node)).count();
         let most = (0..nodes).map(busy).max().unwrap_or(1);
-        let (limits, profiles) = if random.chance(500) {
+        let (mut limits, mut profiles): (Vec<_>, Vec<_>) = if random.chance(500) {
             (vec![draw_limits(&mut random, most); nodes], vec![draw_profile(&mut random); nodes])
         } else {
             let limits = (0..nodes).map(|node| draw_limits(&mut random, busy(node))).collect();
             (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
         };
-        let weather = draw_weather(&mut Random::fork(seed, 2));
+        let mail = MailPlan::draw(seed);
+        for limits in &mut limits {
+            limits.put_streams = mail.streams;
+        }
+        let mut weather = draw_weather(&mut Random::fork(seed, 2));
+        let extras = Extras::draw(&mut Random::fork(seed, 6));
+        extras.adjust(&mut limits, &mut profiles, &mut weather);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);
@@ -103,6 +146,8 @@ impl Plan {
             limits,
             profiles,
             links,
+            mail,
+            extras,
         }
     }
 }
@@ -201,6 +246,9 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
         read_slots,
         paths: 256,
         withheld: 256,
+        mailboxes: 16,
+        mailbox_buffers: 256,
+        put_streams: 64,
         ..Limits::default()
     };
     if random.chance(150) {

@@ -9,6 +9,7 @@ use crate::adversary::{Adversary, Fault};
 use crate::application::Connection;
 use crate::bounds::{self, patience};
 use crate::hostile;
+use crate::mail::{LETTER, Mail};
 use crate::node::Output;
 use crate::oracles::{Model, State};
 use crate::plan::{Mishap, Plan};
@@ -140,6 +141,7 @@ struct Storm {
     world: World,
     workload: Workload,
     model: Model,
+    mail: Mail,
     random: Random,
     seed: u64,
     canary: Option<Canary>,
@@ -165,6 +167,7 @@ impl Storm {
             workload: Workload::new(seed, &plan),
             world,
             model: Model::default(),
+            mail: Mail::new(seed, &plan),
             random: Random::fork(seed, 5),
             seed,
             canary: options.canary,
@@ -194,6 +197,7 @@ impl Storm {
         }
         self.closing = true;
         self.model.finish(&mut self.world)?;
+        self.mail.accept_unfinished(&mut self.world);
         self.audit()?;
         self.model.unsettle_receives(&mut self.world);
         self.world.memory.compare_all()?;
@@ -224,6 +228,7 @@ impl Storm {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
         self.world.start(node, limits, profile, self.canary);
         self.workload.settle_in(&mut self.world, &self.plan, node);
+        self.mail.settle_in(&mut self.world, node);
     }
 
     fn alarm_after(&mut self, span: Duration, alarm: Alarm) {
@@ -301,6 +306,8 @@ impl Storm {
             self.workload.applications[node].awake_since = self.world.now;
         }
         self.workload.tick(&mut self.world, &mut self.model, &self.plan, node)?;
+        let connections = &self.workload.connections;
+        self.mail.tick(&mut self.world, &self.plan, connections, node)?;
         // Once healed, applications only post receives: that need not be often.
         let healed = self.world.adversary.is_healed();
         let mean = if healed { self.plan.tick.max(TICK_HEALED) } else { self.plan.tick };
@@ -336,6 +343,7 @@ impl Storm {
                 }
                 self.count_resent(node);
                 self.model.crashes(&mut self.world, node);
+                self.mail.crashes(node, self.world.nodes[node].incarnation);
                 self.world.crash(node);
                 for (connection, link) in self.workload.connections.iter_mut().zip(&self.plan.links)
                 {
@@ -358,6 +366,7 @@ impl Storm {
     /// Takes what a NIC says to its application: how channels ended first, so that it is known
     /// when their operations end.
     fn listen(&mut self, node: usize) -> Result<(), String> {
+        self.mail.read_epochs(&mut self.world, node)?;
         let outputs = std::mem::take(&mut self.world.nodes[node].outputs);
         let mut released = Vec::new();
         for output in &outputs {
@@ -395,6 +404,10 @@ impl Storm {
     fn complete(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
         self.world.trace.line(self.world.now, node, || format!("! {completion:?}"));
         self.world.trace.stir(completion.id ^ u64::from(completion.bytes) << 32);
+        if completion.id & LETTER != 0 && self.model.receive_of(completion).is_none() {
+            let (world, model) = (&mut self.world, &self.model);
+            return self.mail.completed(world, model, &self.plan, node, completion);
+        }
         self.model.completion(&mut self.world, node, completion)?;
         if let Some(receive) = self.model.receive_of(completion) {
             self.workload.receive_done(&receive);
@@ -454,7 +467,7 @@ impl Storm {
 
     /// Nothing is pending anywhere.
     fn is_quiet(&mut self) -> bool {
-        if self.model.pending > 0 {
+        if self.model.pending + self.mail.pending > 0 {
             return false;
         }
         let paused =
@@ -506,8 +519,11 @@ impl Storm {
             .filter(|(_, operation)| operation.state == State::Pending && operation.signaled);
         let mut text = format!(
             "stall: {} operations are unfinished {waited} us after everything was healed",
-            self.model.pending
+            self.model.pending + self.mail.pending
         );
+        for letter in self.mail.letters.iter().filter(|letter| letter.status.is_none()).take(3) {
+            text += &format!("\n  {letter:?}");
+        }
         for (id, operation) in pending.take(3) {
             text += &format!("\n  {id}: {operation:?}");
         }
@@ -552,6 +568,7 @@ impl Storm {
                 return Err(format!("{} channels are left after closing", self.channels_left()));
             }
         }
+        self.mail.finish(&mut self.world, &self.model)?;
         for node in 0..self.world.nodes.len() {
             self.strip(node)?;
         }
@@ -574,6 +591,7 @@ impl Storm {
         for number in 0..self.plan.jetties {
             self.workload.destroy(&mut self.world, &mut self.model, node, number)?;
         }
+        self.mail.strip(&mut self.world, node)?;
         self.world.look(node);
         self.listen(node)?;
         let segments = std::mem::take(&mut self.workload.applications[node].segments);
@@ -602,6 +620,10 @@ impl Storm {
     }
 
     fn report(&mut self, healing: Duration) -> Report {
+        let mut statuses = self.model.statuses;
+        for (sum, mail) in statuses.iter_mut().zip(self.mail.statuses) {
+            *sum += mail;
+        }
         let mut drops = [0; DropReason::COUNT];
         for node in 0..self.world.nodes.len() {
             self.count_resent(node);
@@ -620,7 +642,7 @@ impl Storm {
             resent: self.resent,
             faults: self.world.adversary.faults,
             drops,
-            statuses: self.model.statuses,
+            statuses,
             healing,
         }
     }

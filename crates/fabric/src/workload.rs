@@ -1,16 +1,17 @@
 //! What the applications do: a seed draws operations, receives, and the odd rough handling.
 
-use crate::adversary::Fault;
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
 use crate::order_oracle::operand_of;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::World;
-use fairway_engine::wire::{AtomicOperator, JettyId, Psn, ServiceMode, Tag, Target, TokenId};
+use fairway_engine::wire::{
+    AtomicOperator, BYPASS_BYTES, JettyId, Psn, ServiceMode, Tag, Target, TokenId,
+};
 use fairway_engine::{
     ChannelConfig, ChannelId, JettyConfig, LocalRange, OrderRequest, PostError, ReceiveRequest,
-    RemoteRange, Rights, SegmentRequest, SetupError, Status, Work, WorkRequest,
+    RemoteRange, Rights, SegmentRequest, Status, Work, WorkRequest,
 };
 
 /// All applications.
@@ -28,6 +29,10 @@ pub(crate) struct Workload {
 const RECEIVES_MAX: u32 = 8;
 /// Words that peers change atomically, on each node.
 const WORDS: u64 = 8;
+/// Bytes that peers store to and load from, on each node: few, so that stores meet.
+const CELLS: u64 = BYPASS_BYTES as u64 + 10;
+/// Bytes to store, on each node: each is stored once.
+const INK: u64 = 8_000;
 /// Bytes between two ranges at most, which nobody may touch.
 const GAP_MAX: u64 = 40;
 
@@ -64,6 +69,10 @@ impl Workload {
             Role::Words,
         ] {
             self.register(world, plan, node, role);
+        }
+        if plan.extras.bypasses > 0 {
+            self.register(world, plan, node, Role::Cells);
+            self.register(world, plan, node, Role::Ink);
         }
         if plan.stash {
             self.give_stash(world, plan, node);
@@ -126,6 +135,8 @@ impl Workload {
         let length = match role {
             Role::Source | Role::Private => plan.bytes_max + random.below(5000),
             Role::Words => 8 * WORDS,
+            Role::Cells => CELLS,
+            Role::Ink => INK,
             Role::Inbox => self
                 .capacities
                 .iter()
@@ -144,7 +155,8 @@ impl Workload {
             Role::Target => Rights::WRITE,
             Role::Open => Rights::READ_WRITE,
             Role::Words => Rights::ATOMIC,
-            Role::Private | Role::Landing | Role::Inbox => Rights::NONE,
+            Role::Cells => Rights::READ_WRITE,
+            Role::Private | Role::Landing | Role::Inbox | Role::Ink => Rights::NONE,
         };
         let token = random.number() as u32;
         let request = SegmentRequest { address, length, rights, token_value: token };
@@ -313,11 +325,18 @@ impl Workload {
             Kind::SendImmediate,
         ]);
         let kind = if self.random.chance(plan.atomics) { Kind::Atomic } else { kind };
+        let bypasses = plan.extras.bypasses > 0 && self.random.chance(plan.extras.bypasses);
+        let kind =
+            if bypasses { self.random.pick(&[Kind::Load, Kind::Store, Kind::Store]) } else { kind };
         let length = match kind {
             Kind::Atomic => self.random.pick(&[4, 8, 8]),
+            Kind::Load | Kind::Store => self.random.range(1, u64::from(BYPASS_BYTES)) as u32,
             _ => self.draw_length(plan, link.mtu),
         };
-        let order = self.draw_order(plan, kind, length, link.mtu);
+        let order = match kind {
+            Kind::Load | Kind::Store => OrderRequest::default(),
+            _ => self.draw_order(plan, kind, length, link.mtu),
+        };
         let draft = Draft {
             kind,
             length,
@@ -419,6 +438,9 @@ impl Workload {
         if draft.kind == Kind::Atomic {
             return self.compose_atomic(world, model, draft, operation, wrong);
         }
+        if matches!(draft.kind, Kind::Load | Kind::Store) {
+            return self.compose_bypass(world, model, draft, operation, wrong);
+        }
         let local = self.local(world, &mut operation)?;
         if draft.kind != Kind::Read && draft.kind != Kind::Write && wrong && self.random.chance(300)
         {
@@ -449,7 +471,7 @@ impl Workload {
             Kind::Read => Work::Read { remote },
             Kind::Send => Work::Send { target },
             Kind::SendImmediate => Work::SendImmediate { target, immediate: id },
-            Kind::Atomic => return None,
+            Kind::Atomic | Kind::Load | Kind::Store => return None,
         };
         let local = LocalRange {
             segment: local.id,
@@ -580,123 +602,6 @@ impl Workload {
         operation.allowed = Statuses::of(&[status]);
         Some(remote)
     }
-
-    /// Deregisters, closes or destroys something that is in use.
-    fn be_rough(
-        &mut self,
-        world: &mut World,
-        model: &mut Model,
-        plan: &Plan,
-        node: usize,
-    ) -> Result<(), String> {
-        if self.random.chance(plan.deregister) {
-            let segments = &self.applications[node].segments;
-            let at = self.random.below(segments.len() as u64) as usize;
-            self.deregister(world, plan, node, at)?;
-        }
-        if self.random.chance(plan.destroy) {
-            let number = self.random.below(u64::from(plan.jetties)) as u32;
-            self.destroy_or_create(world, model, node, number)?;
-        }
-        if self.random.chance(plan.close) {
-            let index = self.random.below(plan.links.len() as u64) as usize;
-            let side = plan.links[index].nodes.iter().position(|&end| end == node);
-            if let Some(side) = side {
-                world.adversary.count(Fault::Close);
-                self.close(world, model, plan, (index, side))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes one end of a connection.
-    pub(crate) fn close(
-        &mut self,
-        world: &mut World,
-        model: &mut Model,
-        plan: &Plan,
-        (index, side): (usize, usize),
-    ) -> Result<(), String> {
-        let node = plan.links[index].nodes[side];
-        let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
-        let now = world.now;
-        let life = (node, world.nodes[node].incarnation);
-        let Some(nic) = world.nic(node) else { return Ok(()) };
-        if !nic.is_open(channel) {
-            return Ok(());
-        }
-        nic.close_channel(now, channel).map_err(|error| format!("close: {error:?}"))?;
-        world.trace.line(now, node, || format!("closes {channel:?}"));
-        model.closes(world, life, channel);
-        world.look(node);
-        world.nudge(node);
-        Ok(())
-    }
-
-    pub(crate) fn deregister(
-        &mut self,
-        world: &mut World,
-        plan: &Plan,
-        node: usize,
-        at: usize,
-    ) -> Result<(), String> {
-        let segment = self.applications[node].segments.remove(at);
-        world.adversary.count(Fault::Deregister);
-        world.trace.line(world.now, node, || format!("deregisters {segment:?}"));
-        let released = world.deregister(node, segment.id)?;
-        world.memory.pieces[segment.key].deregistered = true;
-        if released {
-            world.memory.release(segment.key);
-        } else {
-            self.applications[node].leaving.push(segment);
-        }
-        self.register(world, plan, node, segment.role);
-        Ok(())
-    }
-
-    fn destroy_or_create(
-        &mut self,
-        world: &mut World,
-        model: &mut Model,
-        node: usize,
-        number: u32,
-    ) -> Result<(), String> {
-        if !self.applications[node].jetties[number as usize].alive {
-            self.create_jetty(world, node, number);
-            return Ok(());
-        }
-        let id = JettyId::new(number);
-        let Some(nic) = world.nic(node) else { return Ok(()) };
-        match nic.destroy_jetty(id) {
-            Ok(()) => {
-                world.adversary.count(Fault::DestroyJetty);
-                world.trace.line(world.now, node, || format!("destroys {id:?}"));
-                let jetty = &mut self.applications[node].jetties[number as usize];
-                (jetty.alive, jetty.posted) = (false, 0);
-                jetty.buffers.extend(model.destroys(world, node, id));
-                Ok(())
-            }
-            Err(SetupError::Busy) => Ok(()),
-            Err(error) => Err(format!("destroying {id:?}: {error:?}")),
-        }
-    }
-
-    /// Destroys a Jetty that nothing needs any more.
-    pub(crate) fn destroy(
-        &mut self,
-        world: &mut World,
-        model: &mut Model,
-        node: usize,
-        number: u32,
-    ) -> Result<(), String> {
-        if self.applications[node].jetties[number as usize].alive {
-            self.destroy_or_create(world, model, node, number)?;
-            if self.applications[node].jetties[number as usize].alive {
-                return Err(format!("node {node}: Jetty {number} is still busy at the end"));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What is drawn of an operation first.
@@ -711,3 +616,6 @@ struct Draft {
     signaled: bool,
     order: OrderRequest,
 }
+
+mod bypass;
+mod rough;

@@ -13,14 +13,14 @@ use crate::node::{ChannelNote, Knobs, Late, Node, Output, What};
 use crate::random::Random;
 use crate::trace::{Trace, summary};
 use fairway_engine::wire::{
-    self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route,
+    self, BypassOperation, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route,
 };
 use fairway_engine::{
     AtomicExecution, Canary, ChannelId, DropReason, Execution, Limits, LocalRange, Nic,
     PlacementToken, Profile, Received, SegmentId, Transmit, Verdict,
 };
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// What happens next, somewhere.
 #[derive(Debug)]
@@ -88,7 +88,12 @@ pub(crate) struct Effect {
     pub(crate) length: u32,
     /// Of an atomic: what was done, and the word's old value.
     pub(crate) atomic: Option<(AtomicExecution, u64)>,
+    /// Of a store: where its bytes come from, and when it was accepted, by a count.
+    pub(crate) store: Option<((usize, usize), u64)>,
 }
+
+/// A store as its target sees it: the target and its life, its channel, and the store's number.
+type StoreName = (usize, u32, u32, u32);
 
 /// The world. The application on top asks it to [`step`](World::step) and looks at the outputs.
 pub(crate) struct World {
@@ -102,6 +107,8 @@ pub(crate) struct World {
     pub(crate) knobs: Knobs,
     /// What has been done to memory and not been looked at.
     pub(crate) effects: Vec<Effect>,
+    /// Stores that were sent, and where their bytes come from.
+    stores: BTreeMap<StoreName, (usize, usize)>,
     next_late: u64,
     queue: BinaryHeap<Reverse<Queued>>,
     sequence: u64,
@@ -135,6 +142,7 @@ impl World {
             tally: Tally::default(),
             knobs,
             effects: Vec::new(),
+            stores: BTreeMap::new(),
             next_late: 0,
             queue: BinaryHeap::new(),
             sequence: 0,
@@ -216,14 +224,24 @@ impl World {
         self.nodes[node].channels[channel.index()] = Some(note);
     }
 
-    /// Deregisters a segment, after finishing what is being placed in it.
-    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, String> {
+    /// Puts in place what is still to go into a segment.
+    pub(crate) fn finish_placements(
+        &mut self,
+        node: usize,
+        segment: SegmentId,
+    ) -> Result<(), String> {
         while let Some(at) =
             self.nodes[node].late.iter().position(|late| late.target.segment == segment)
         {
             let late = self.nodes[node].late.remove(at);
             self.place(node, late)?;
         }
+        Ok(())
+    }
+
+    /// Deregisters a segment, after finishing what is being placed in it.
+    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, String> {
+        self.finish_placements(node, segment)?;
         let Some(nic) = self.nic(node) else { return Err(String::from("no NIC")) };
         let released = nic.deregister(segment).map_err(|error| format!("deregister: {error:?}"))?;
         self.collect(node);
@@ -348,7 +366,14 @@ impl World {
                 if placement.target.length != payload {
                     return Err(format!("{payload} bytes came, to be placed as {placement:?}"));
                 }
-                let what = What::Place(bytes[header_len..].to_vec());
+                let payload = bytes[header_len..].to_vec();
+                let what = match self.store_name(node, &route, &packet) {
+                    None => What::Place(payload),
+                    Some(name) => match self.stores.get(&name) {
+                        Some(&ink) => What::Store(payload, ink),
+                        None => return Err(format!("node {node} does a store nobody sent")),
+                    },
+                };
                 let (target, token, channel) = (placement.target, placement.token, channel(self));
                 self.do_sometime(node, target, token, channel, what)?;
             }
@@ -363,6 +388,13 @@ impl World {
             self.remember(node, delivery.bytes);
         }
         Ok(())
+    }
+
+    fn store_name(&self, target: usize, route: &Route, packet: &Packet) -> Option<StoreName> {
+        let Packet::Bypass(bypass) = packet else { return None };
+        let is_store = matches!(bypass.operation, BypassOperation::Store { .. });
+        let life = self.nodes[target].incarnation;
+        is_store.then_some((target, life, route.destination_tpn.value(), bypass.number))
     }
 
     fn channel_of(&self, node: usize, route: &Route) -> ChannelId {
@@ -438,7 +470,7 @@ impl World {
         let target = late.target;
         let mut old = 0;
         match &late.what {
-            What::Place(payload) => {
+            What::Place(payload) | What::Store(payload, _) => {
                 self.memory.named(node, &target)?.copy_from_slice(payload);
             }
             What::Copy(from) => {
@@ -460,7 +492,11 @@ impl World {
                 What::Atomic(atomic) => Some((*atomic, old)),
                 _ => None,
             };
-            self.effects.push(Effect { place, length: target.length, atomic });
+            let store = match &late.what {
+                What::Store(_, ink) => Some((*ink, late.id)),
+                _ => None,
+            };
+            self.effects.push(Effect { place, length: target.length, atomic, store });
         }
         Ok(old)
     }
@@ -594,9 +630,10 @@ impl World {
         let note = self.nodes[node].channels[transmit.channel.index()]
             .as_ref()
             .filter(|note| note.id == transmit.channel);
-        let Some(peer) = note.map(|note| note.peer) else {
+        let Some((peer, life)) = note.map(|note| (note.peer, note.peer_incarnation)) else {
             return Err(format!("node {node} sends on a channel nobody opened: {transmit:?}"));
         };
+        self.note_store(node, (peer, life), transmit)?;
         self.trace.line(now, node, || {
             format!("> {}", summary(&transmit.route, &transmit.packet, length))
         });
@@ -615,12 +652,35 @@ impl World {
         Ok(())
     }
 
+    /// Remembers what a store carries, however often it is sent.
+    fn note_store(
+        &mut self,
+        node: usize,
+        (peer, life): (usize, u32),
+        transmit: &Transmit,
+    ) -> Result<(), String> {
+        let Some(name) = self.store_name(peer, &transmit.route, &transmit.packet) else {
+            return Ok(());
+        };
+        let key = self.memory.key(node, transmit.gather.segment).unwrap_or(usize::MAX);
+        let ink = (key, transmit.gather.offset as usize);
+        match self.stores.insert((peer, life, name.2, name.3), ink) {
+            Some(other) if other != ink => {
+                Err(format!("node {node} sends two stores under one number: {transmit:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes out what the NIC has for its application.
     fn collect(&mut self, node: usize) {
         let here = &mut self.nodes[node];
         let Some(nic) = here.nic.as_mut() else { return };
         while let Some(event) = nic.poll_event() {
             here.outputs.push_back(Output::Event(event));
+        }
+        while let Some(done) = nic.poll_epoch() {
+            here.outputs.push_back(Output::Epoch(done));
         }
         for &queue in &here.queues {
             while let Some(completion) = nic.poll_completion(queue) {

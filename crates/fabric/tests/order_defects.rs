@@ -136,7 +136,6 @@ fn d16_strict_does_not_overtake_strict() {
 
 /// Operations that wait at the target keep their slots; the one that they wait for needs one, too.
 #[test]
-#[ignore = "the engine deadlocks: spec-findings-2"]
 fn d16_strict_behind_one_without_a_slot_is_not_stuck() {
     // As many places and slots as operations behind the one of two packets.
     let behind = ["", " 0W1>1.rot.so", " 0W1>1.rot.so 0W1>1.rot.so"];

@@ -61,6 +61,13 @@ pub enum Error {
     TooManyOperations,
     /// As many receives are posted as [`crate::Limits`] allow.
     TooManyReceives,
+    /// As many Jetties put to as many mailboxes as [`crate::Limits`] allow; or 4 GiB are under way
+    /// from one Jetty to one mailbox.
+    TooManyPuts,
+    /// As many buffers are posted to mailboxes as [`crate::Limits`] allow.
+    TooManyBuffers,
+    /// The mailbox is closed.
+    MailboxClosed,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
     /// The Jetty is in no state from which that is possible.
@@ -184,6 +191,9 @@ impl Error {
             (PostError::TooManyReceives, _) => Error::TooManyReceives,
             (PostError::NotReady, _) => Error::JettyNotReady,
             (PostError::TooManyOrders, _) => Error::TooManyOrders,
+            (PostError::TooManyPuts, _) => Error::TooManyPuts,
+            (PostError::NoMailbox, _) => Error::MailboxClosed,
+            (PostError::TooManyBuffers, _) => Error::TooManyBuffers,
             // Both were checked before.
             (PostError::Unreliable | PostError::Width, _) => Error::Parameter {
                 name: "operation",
@@ -230,6 +240,16 @@ impl fmt::Display for Error {
                 f,
                 "too many operations in flight: poll for completions, or raise Limits::messages"
             ),
+            Error::TooManyPuts => write!(
+                f,
+                "too many puts in flight: poll for completions, or raise Limits::put_streams"
+            ),
+            Error::TooManyBuffers => write!(
+                f,
+                "too many buffers posted to mailboxes: post fewer, or raise \
+                 Limits::mailbox_buffers"
+            ),
+            Error::MailboxClosed => write!(f, "the mailbox is closed: open another"),
             Error::TooManyReceives => {
                 write!(f, "too many receives posted: post fewer, or raise Limits::receives")
             }

@@ -209,11 +209,11 @@ pub enum Operation {
     /// A transaction was given up after it took its place in an order: whoever waits for the
     /// numbers in `order` need not. One packet without payload.
     Abandon,
-    /// As `Abandon`, of a put.
+    /// All puts of this Jetty to this mailbox up to a number are over.
     AbandonPut {
         /// The mailbox.
         mailbox: u64,
-        /// The put's sequence number.
+        /// The sequence number of the last one.
         sequence: u32,
     },
 }
@@ -297,6 +297,8 @@ pub struct Put {
     pub epoch: u32,
     /// It belongs to `epoch` and to no other.
     pub named: bool,
+    /// Every earlier put of this Jetty to this mailbox is over: nobody need wait for one.
+    pub oldest: bool,
 }
 
 /// A question for bytes of a mailbox.

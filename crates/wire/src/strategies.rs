@@ -76,7 +76,7 @@ fn atomic() -> impl Strategy<Value = Operation> {
 
 fn put() -> impl Strategy<Value = Put> {
     let place = (any::<u64>(), any::<u64>());
-    let counts = (any::<u32>(), any::<u32>(), any::<u32>());
+    let counts = (any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>());
     (place, counts, any::<u32>(), any::<Option<u32>>()).prop_map(|(place, counts, key, epoch)| {
         Put {
             mailbox: place.0,
@@ -87,6 +87,7 @@ fn put() -> impl Strategy<Value = Put> {
             key,
             epoch: epoch.unwrap_or(0),
             named: epoch.is_some(),
+            oldest: counts.3,
         }
     })
 }

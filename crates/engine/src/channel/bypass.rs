@@ -6,7 +6,9 @@
 //! whole channel, which of the last 64 numbers were stores that it has done, as IPsec does against
 //! replays (RFC 4303 §3.4.3): a number in the window is done once, and one below the window, or
 //! below what the initiator still repeats, is late and ignored. 64 is enough because no initiator
-//! has more than 64 under way.
+//! has more than 64 under way. A store that is given up is reported only when everything before it
+//! has ended: so whatever its Jetty does next says that nothing so old is repeated, and no copy of
+//! it can undo that.
 
 use super::{Channel, Timer};
 use crate::api::{
@@ -197,7 +199,7 @@ impl Channel {
                 let due = message.retry_at;
                 next = Some(next.map_or(due, |at| at.min(due)));
             } else if message.retries >= shared.profile.bypass_retries {
-                self.finish_bypass(shared, index, Status::TimedOut);
+                self.expire_bypass(shared, index);
             } else {
                 message.retries += 1;
                 shared.counters.bypass_repeated += 1;
@@ -209,12 +211,34 @@ impl Channel {
         }
     }
 
-    /// A load or store of ours is over.
+    /// A load or store of ours has been repeated often enough.
+    fn expire_bypass(&mut self, shared: &mut Shared, index: u32) {
+        let message = &mut shared.messages[index];
+        let is_oldest = message.compare as u32 == self.bypass.oldest;
+        if message.kind == MessageKind::Store && !is_oldest {
+            message.place = MessagePlace::Expired;
+        } else {
+            self.finish_bypass(shared, index, Status::TimedOut);
+        }
+    }
+
+    /// A load or store of ours is over; so are those that were only waiting for it.
     fn finish_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
+        self.finish_one_bypass(shared, index, status);
+        loop {
+            let oldest = self.bypass.pending[(self.bypass.oldest % WINDOW) as usize];
+            if oldest == NONE || shared.messages[oldest].place != MessagePlace::Expired {
+                return;
+            }
+            self.finish_one_bypass(shared, oldest, Status::TimedOut);
+        }
+    }
+
+    fn finish_one_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
         if shared.messages[index].place == MessagePlace::Bypassing {
             self.bypass.sending.unlink(&mut shared.messages, index);
-            shared.messages[index].place = MessagePlace::Unlisted;
         }
+        shared.messages[index].place = MessagePlace::Unlisted;
         let number = shared.messages[index].compare as u32;
         self.bypass.pending[(number % WINDOW) as usize] = NONE;
         while self.bypass.oldest != self.bypass.next
@@ -316,7 +340,8 @@ impl Channel {
         }
         let answer = self.answer(bypass, false, received.route.path);
         let checked = shared.segments.check(&access, Rights::WRITE);
-        if bypass.oldest.wrapping_sub(self.bypass.floor) as i32 > 0 {
+        let ahead = bypass.oldest.wrapping_sub(self.bypass.floor) as i32 > 0;
+        if ahead && !shared.is_planted(Canary::StoreLate) {
             self.bypass.floor = bypass.oldest;
         }
         let Some(place) = self.bypass.place(bypass.number) else {

@@ -63,8 +63,8 @@ impl Channel {
                 self.state = ChannelState::Lingering;
             }
             ChannelState::Open if !close.answer => {
-                self.flush(shared, Status::PeerClosed);
                 self.state = ChannelState::Lingering;
+                self.flush(shared, Status::PeerClosed);
                 shared.events.push_back(Event::PeerClosed { channel: self.id });
             }
             ChannelState::Lingering if !close.answer => {}
@@ -78,8 +78,8 @@ impl Channel {
     }
 
     pub(crate) fn peer_is_dead(&mut self, shared: &mut Shared) {
-        self.flush(shared, Status::PeerDead);
         self.state = ChannelState::Gone;
+        self.flush(shared, Status::PeerDead);
         shared.events.push_back(Event::PeerDead { channel: self.id });
     }
 
@@ -119,6 +119,8 @@ impl Channel {
             }
         }
         shared.trackers.forget_channel(self.index());
+        shared.mailboxes.forget_channel(self.id.0);
+        shared.puts.forget_channel(self.index());
         shared.initiator.sequences.forget_channel(self.index());
         self.feed_starved(shared);
     }

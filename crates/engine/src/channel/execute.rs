@@ -221,6 +221,7 @@ impl Channel {
         shared.free_held(token.subject);
         if held.arrival != NONE {
             shared.arrivals[held.arrival].placed += token.bytes;
+            shared.mailboxes.placed(shared.arrivals[held.arrival].ticket, token.bytes);
             self.finish_arrival(shared, held.arrival);
         } else {
             self.answer_atomic(shared, held.response, old);
@@ -233,6 +234,9 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         self.skip_numbers(shared, data.jetty, &data.order);
+        if let Operation::AbandonPut { mailbox, sequence } = data.operation {
+            shared.mailboxes.abandon(self.sender(data.jetty), mailbox, sequence);
+        }
         Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
     }
 

@@ -22,7 +22,10 @@ impl Channel {
             let into_segment =
                 matches!(arrival.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate);
             // What was refused names no segment.
+            let lost =
+                arrival.kind == ArrivalKind::Put && !shared.mailboxes.is_live(arrival.ticket);
             if arrival.refused
+                || lost
                 || (into_segment
                     && !shared.segments.is_current(arrival.segment, arrival.segment_generation))
             {

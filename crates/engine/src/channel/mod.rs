@@ -12,6 +12,7 @@ mod datagram;
 mod execute;
 mod locate;
 mod loss;
+mod mail;
 mod paths;
 mod receive;
 mod refuse;

@@ -9,6 +9,7 @@ use crate::api::{
 };
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
+use crate::mailbox::Ticket;
 use crate::message::{MessageKind, Outcome};
 use crate::order::{Key, Standing};
 use crate::pool::NONE;
@@ -149,7 +150,9 @@ impl Channel {
             Operation::ReadResponse | Operation::AtomicResponse { .. } | Operation::Done { .. } => {
                 return self.judge_response(shared, now, data, payload);
             }
-            Operation::Abandon => return self.judge_abandon(shared, data),
+            Operation::Abandon | Operation::AbandonPut { .. } => {
+                return self.judge_abandon(shared, data);
+            }
             _ => {}
         }
         let multi = data.index > 0 || !data.last;
@@ -191,8 +194,7 @@ impl Channel {
             };
             self.arrivals[usize::from(data.slot)] = index;
         }
-        if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder | Refusal::Resources)
-        {
+        if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
         }
         judgement
@@ -217,9 +219,8 @@ impl Channel {
             }
             Operation::Write { access } | Operation::WriteImmediate { access, .. } => access.length,
             Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
-            Operation::Put(_) | Operation::Get(_) | Operation::AbandonPut { .. } => {
-                return Judgement::Refuse(Refusal::Operation);
-            }
+            Operation::Put(put) => put.length,
+            Operation::Get(get) => return self.judge_get(shared, data, payload, &get, reserved),
             _ => return Judgement::Drop(DropReason::Unlearned),
         };
         if !self.fits(length, data, payload) {
@@ -308,6 +309,10 @@ impl Channel {
                 arrival.immediate = immediate;
                 Some(target)
             }
+            Operation::Put(put) => {
+                self.admit_put(shared, &mut arrival, &put)?;
+                None
+            }
             _ => return Err(Refusal::Operation),
         };
         if let Operation::Write { access } | Operation::WriteImmediate { access, .. } =
@@ -381,6 +386,13 @@ impl Channel {
         let mtu = u64::from(self.mtu);
         let arrival = &mut shared.arrivals[index];
         arrival.progress.note(data.psn, data.index);
+        let arrival = shared.arrivals[index];
+        let is_lost = arrival.kind == ArrivalKind::Put
+            && !shared.mailboxes.is_live(arrival.ticket)
+            && !(shared.is_planted(Canary::PlaceRewound) && arrival.ticket != Ticket::VOID);
+        if is_lost {
+            return Judgement::Accept { kind: PlacementKind::Arrival, subject: index };
+        }
         let offset = arrival.offset + u64::from(data.index) * mtu;
         self.place_at(arrival.segment, offset, payload, PlacementKind::Arrival, index)
     }
@@ -454,6 +466,7 @@ impl Channel {
                     return;
                 }
                 arrival.placed += token.bytes;
+                shared.mailboxes.placed(arrival.ticket, token.bytes);
                 if arrival.placed == arrival.length {
                     self.finish_arrival(shared, token.subject);
                 }
@@ -477,6 +490,10 @@ impl Channel {
     /// All of a message is in place.
     pub(crate) fn finish_arrival(&mut self, shared: &mut Shared, index: u32) {
         let arrival = shared.arrivals[index];
+        if arrival.kind == ArrivalKind::Put {
+            shared.mailboxes.finish(arrival.ticket);
+            shared.counters.puts_received += 1;
+        }
         if arrival.response != NONE {
             shared.arrivals[index].response = NONE;
             self.answer_done(shared, arrival.response);
@@ -518,6 +535,7 @@ impl Channel {
     fn abandon_arrival(&mut self, shared: &mut Shared, index: u32) {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;
+        shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));
         let response = core::mem::replace(&mut arrival.response, NONE);
         let (jetty, receive) = (arrival.jetty, core::mem::replace(&mut arrival.receive, NONE));
         self.unreserve_answer(shared, response);

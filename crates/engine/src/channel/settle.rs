@@ -1,7 +1,7 @@
 //! The end of messages: reported, tried again, released.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::Status;
+use crate::api::{CompletionKind, OrderRequest, Status};
 use crate::message::{MessageKind, MessagePlace, Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
@@ -42,6 +42,11 @@ impl Channel {
         }
         // The target refused it for good and goes on; what it never heard of it has to be told.
         let untold = matches!(status, Status::ReceiverNotReady | Status::Flushed);
+        if message.kind == MessageKind::Put {
+            let unnoted =
+                untold || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
+            shared.messages[index].is_unnoted = unnoted;
+        }
         if untold && message.is_awaited() && self.state == ChannelState::Open {
             self.abandon(shared, index);
         } else {
@@ -81,20 +86,32 @@ impl Channel {
     fn abandon(&mut self, shared: &mut Shared, index: u32) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        message.abandons_put = message.kind == MessageKind::Put;
         message.kind = MessageKind::Abandon;
         if message.order.mode == ServiceMode::Roi {
             // What the initiator orders has no number at the target.
             message.order.tag = Tag::No;
         }
         message.order.mode = ServiceMode::Rol;
+        self.send_abandon(shared, index);
+    }
+
+    /// Turns a put that is over into one that tells the receiver up to which number all are.
+    fn tell_over(&mut self, shared: &mut Shared, index: u32, number: u32) {
+        let message = &mut shared.messages[index];
+        message.kind = MessageKind::Abandon;
+        message.abandons_put = true;
+        message.compare = u64::from(number) << 32;
+        message.order = OrderRequest::default();
+        self.send_abandon(shared, index);
+    }
+
+    fn send_abandon(&mut self, shared: &mut Shared, index: u32) {
+        let message = &mut shared.messages[index];
         message.packets = 1;
         message.next_index = 0;
         message.outcome = Outcome::Open;
         message.learned = false;
-        message.place = MessagePlace::Sending;
-        self.sending.push_back(&mut shared.messages, index);
-        self.mark_ready(shared);
+        self.let_in(shared, Some(index));
     }
 
     fn try_again(&mut self, shared: &mut Shared, index: u32) {
@@ -135,6 +152,16 @@ impl Channel {
             self.responses -= 1;
             if message.kind == MessageKind::ReadResponse {
                 shared.let_go(message.local.segment.0);
+            }
+        }
+        if message.completes_as == CompletionKind::Put {
+            let unnoted = message.is_unnoted;
+            let number = match message.abandons_put {
+                true => shared.puts.told(&shared.messages, index),
+                false => shared.puts.over(&mut shared.messages, index, unnoted),
+            };
+            if let Some(number) = number.filter(|_| self.state == ChannelState::Open) {
+                return self.tell_over(shared, index, number);
             }
         }
         if message.reported {

@@ -248,6 +248,9 @@ impl Channel {
     fn advance_message(&mut self, shared: &mut Shared, index: u32) -> bool {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
+            if message.kind == MessageKind::Put {
+                message.is_oldest = shared.puts.is_oldest(message, index);
+            }
             message.number = self.tp.next_message;
             self.tp.next_message = self.tp.next_message.next();
         }
@@ -459,7 +462,18 @@ fn operation_of(message: &Message, profile: &Profile) -> Operation {
         _ if message.learned => Operation::Learned,
         MessageKind::Put => {
             let mailbox = immediate;
-            Operation::Put(Put { mailbox, offset, sequence, before, length, key, epoch, named })
+            let oldest = message.is_oldest;
+            Operation::Put(Put {
+                mailbox,
+                offset,
+                sequence,
+                before,
+                length,
+                key,
+                epoch,
+                named,
+                oldest,
+            })
         }
         MessageKind::Write | MessageKind::Store => Operation::Write { access },
         MessageKind::WriteImmediate => Operation::WriteImmediate { access, target, immediate },

@@ -6,6 +6,7 @@ use crate::policy::PolicySpec;
 use alloc::vec;
 use fairway_wire::{Ecn, Psn, Target};
 
+mod mail;
 mod transactions;
 
 const MTU: u32 = 1024;
@@ -314,3 +315,5 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
         while pair.nics[0].poll_transmit(pair.now).is_some() {}
     }
 }
+
+mod bypassing;

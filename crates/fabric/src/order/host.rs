@@ -78,6 +78,9 @@ fn limits(bounds: &Bounds) -> Limits {
         order_records: 8,
         groups: 1,
         held: bounds.places,
+        mailboxes: 1,
+        mailbox_buffers: 1,
+        put_streams: 1,
         ..Limits::default()
     }
 }

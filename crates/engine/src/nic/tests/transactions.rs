@@ -27,7 +27,7 @@ impl Pair {
         self.post_in_order(id, work, 0, order);
     }
 
-    fn with_stash(mut self) -> Pair {
+    pub(super) fn with_stash(mut self) -> Pair {
         for n in 0..2 {
             let segment = self.segments[n];
             self.nics[n].set_stash(segment, MTU).unwrap();
@@ -36,7 +36,7 @@ impl Pair {
     }
 
     /// Takes everything that wants to leave node 0 now.
-    fn outgoing(&mut self) -> Vec<Transmit> {
+    pub(super) fn outgoing(&mut self) -> Vec<Transmit> {
         let now = self.now;
         core::iter::from_fn(|| self.nics[0].poll_transmit(now)).collect()
     }

@@ -304,6 +304,7 @@ fn put(extension: &[u8; 40]) -> Put {
         key: word(extension, 7),
         epoch,
         named,
+        oldest: word(extension, 9) >> 25 & 1 != 0,
     }
 }
 

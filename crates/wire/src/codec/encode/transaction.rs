@@ -218,7 +218,8 @@ fn put_put(message: &Put, out: &mut Header) -> Kind {
     put(out, 17, message.before);
     put(out, 18, message.length);
     put(out, 19, message.key);
-    put_epoch(message.named, message.epoch, 20, out);
+    put(out, 20, if message.named { message.epoch } else { 0 });
+    put(out, 21, flag(message.named, 24) | flag(message.oldest, 25));
     Kind::PUT
 }
 
@@ -227,13 +228,9 @@ fn put_get(question: &Get, out: &mut Header) -> Kind {
     put_long(out, 14, question.offset);
     put(out, 16, question.length);
     put(out, 17, question.key);
-    put_epoch(question.named, question.epoch, 18, out);
+    put(out, 18, if question.named { question.epoch } else { 0 });
+    put(out, 19, flag(question.named, 24));
     Kind::GET
-}
-
-fn put_epoch(named: bool, epoch: u32, at: usize, out: &mut Header) {
-    put(out, at, if named { epoch } else { 0 });
-    put(out, at + 1, flag(named, 24));
 }
 
 /// True if the ordering fields say no more than mode ROL.

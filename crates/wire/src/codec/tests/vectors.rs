@@ -115,6 +115,7 @@ fn mailbox_vectors() -> [Vector; 3] {
         key,
         epoch: 3,
         named: true,
+        oldest: false,
     };
     let get = Get { mailbox, offset, length: 64, key, epoch: 0, named: false };
     [

@@ -1,0 +1,58 @@
+//! Puts and gets: what arrives for a mailbox.
+
+use super::Channel;
+use super::receive::Judgement;
+use crate::api::DropReason;
+use crate::arrival::{Arrival, ArrivalKind};
+use crate::canary::Canary;
+use crate::mailbox::{Admission, Sender};
+use crate::shared::Shared;
+use fairway_wire::{Data, Get, JettyId, Put, Refusal};
+
+impl Channel {
+    pub(crate) fn sender(&self, jetty: JettyId) -> Sender {
+        Sender { channel: self.id.0, jetty }
+    }
+
+    /// Finds the epoch that a put belongs to. All its packets go to that epoch's buffer, whichever
+    /// of them has come first.
+    pub(crate) fn admit_put(
+        &self,
+        shared: &mut Shared,
+        arrival: &mut Arrival,
+        put: &Put,
+    ) -> Result<(), Refusal> {
+        arrival.kind = ArrivalKind::Put;
+        let oldest = put.oldest || shared.is_planted(Canary::PutsOvertake);
+        let put = &Put { oldest, ..*put };
+        match shared.mailboxes.admit(self.sender(arrival.remote_jetty), put) {
+            Admission::Into { ticket, segment, offset } => {
+                (arrival.ticket, arrival.segment, arrival.offset) = (ticket, segment, offset);
+                Ok(())
+            }
+            // Without a ticket its bytes go nowhere.
+            Admission::Discard => Ok(()),
+            Admission::Wait => Err(Refusal::ReceiverNotReady),
+            Admission::OutOfOrder => Err(Refusal::OutOfOrder),
+            Admission::Refuse(refusal) => Err(refusal),
+        }
+    }
+
+    /// A peer wants bytes of a mailbox: they are read as in a READ.
+    pub(crate) fn judge_get(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        payload: u32,
+        get: &Get,
+        reserved: u32,
+    ) -> Judgement {
+        if data.index != 0 || !data.last || payload != 0 {
+            return Judgement::Drop(DropReason::Malformed);
+        }
+        match shared.mailboxes.get(get) {
+            Ok(local) => self.answer_with(shared, data, local, reserved),
+            Err(refusal) => Judgement::Refuse(refusal),
+        }
+    }
+}

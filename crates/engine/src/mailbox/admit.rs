@@ -1,0 +1,313 @@
+//! Admission: to which epoch a put belongs, decided once, when the first of its packets arrives.
+
+use super::record::{Fit, Life};
+use super::stream::{Gap, Position, WINDOW};
+use super::{Admission, Mailboxes, Sender, Ticket};
+use crate::api::{Steering, WhenEmpty};
+use crate::pool::NONE;
+use fairway_wire::{Put, Refusal};
+
+impl Mailboxes {
+    /// Says where a put belongs. To be called once per put, with whichever of its packets arrives
+    /// first, and again when it is tried again after [`Admission::Wait`] or
+    /// [`Admission::OutOfOrder`], which change nothing that a sender could tell.
+    ///
+    /// Takes a bounded number of steps: three look-ups, at most [`WINDOW`] gaps of the sender's
+    /// own, and each buffer is found full once.
+    pub(crate) fn admit(&mut self, sender: Sender, put: &Put) -> Admission {
+        let Some(mailbox) = self.addressed(put.mailbox) else {
+            return Admission::Refuse(Refusal::NoMailbox);
+        };
+        let record = &self.records[mailbox];
+        if record.life == Life::Discarding {
+            return Admission::Discard;
+        }
+        if record.life != Life::Open || record.key != put.key {
+            return Admission::Refuse(Refusal::NoMailbox);
+        }
+        let open = record.open;
+        let admission = match self.stream(sender, put, mailbox) {
+            Ok(stream) => self.decide(mailbox, stream, put),
+            Err(admission) => admission,
+        };
+        // An unnamed put ends no epoch but those it was turned away from.
+        let ends_none = matches!(admission, Admission::Into { .. }) && !put.named;
+        if !ends_none || self.records[mailbox].open != open {
+            self.advance(mailbox);
+        }
+        admission
+    }
+
+    /// A sender's puts up to this number are over: those that were not admitted never will be. Room
+    /// that was kept for them is given back, and later puts do not wait for them any more.
+    pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) {
+        if let Some(stream) = self.streams.find(sender, address) {
+            self.settle_before(stream, sequence.wrapping_add(1), None);
+            self.advance(self.streams.records[stream].mailbox);
+        }
+    }
+
+    /// The stream of a put whose key is right, begun if need be.
+    ///
+    /// A stream begins with its sender's oldest put, or with one that names its epoch. For another
+    /// unnamed one of an unknown sender no room is kept: the sender may have begun to count when
+    /// another mailbox had this address, and what would be waited for never come.
+    fn stream(&mut self, sender: Sender, put: &Put, mailbox: u32) -> Result<u32, Admission> {
+        let Some(stream) = self.streams.find(sender, put.mailbox) else {
+            let may_begin = put.oldest || (put.named && put.sequence <= WINDOW);
+            if !may_begin {
+                return Err(Admission::OutOfOrder);
+            }
+            let stream = self
+                .streams
+                .begin(sender, put.mailbox, mailbox)
+                .ok_or(Admission::Refuse(Refusal::Resources))?;
+            if put.oldest {
+                self.streams.set_end(stream, put.sequence, Some(put.before));
+            }
+            return Ok(stream);
+        };
+        let old = self.streams.records[stream].mailbox;
+        if old != mailbox {
+            // The address had none of its own, so the catch-all took the earlier puts.
+            self.loosen(stream);
+            self.streams.records[stream].mailbox = mailbox;
+            self.streams.records[stream].rewound = false;
+            self.advance(old);
+        }
+        if put.oldest && self.settle_before(stream, put.sequence, Some(put.before)) {
+            self.advance(mailbox);
+        }
+        Ok(stream)
+    }
+
+    fn decide(&mut self, mailbox: u32, stream: u32, put: &Put) -> Admission {
+        let position = self.streams.locate(stream, put.sequence);
+        match position {
+            Position::Beyond => return Admission::OutOfOrder,
+            Position::Over => return Admission::Refuse(self.over(stream, put.sequence)),
+            _ if self.records[mailbox].fenced => return self.refuse(stream, put, Refusal::Epoch),
+            _ => {}
+        }
+        if put.named {
+            return self.admit_named(mailbox, stream, position, put);
+        }
+        let first = self.streams.records[stream].gaps;
+        match position {
+            Position::Ahead(0) if first == NONE => self.admit_next(mailbox, stream, put),
+            Position::Ahead(ahead) => self.admit_early(mailbox, stream, ahead, put),
+            Position::Missing(gap) => {
+                let record = self.streams.gaps[gap];
+                if record.is_firm(&self.records[mailbox]) {
+                    self.admit_missing(mailbox, stream, gap, put)
+                } else if gap == first && record.lowest() == put.sequence {
+                    self.admit_next(mailbox, stream, put)
+                } else {
+                    Admission::OutOfOrder
+                }
+            }
+            Position::Over | Position::Beyond => Admission::OutOfOrder,
+        }
+    }
+
+    /// Why a put is refused whose number is over: it was sent before a rewind, or it's a repeat.
+    fn over(&self, stream: u32, sequence: u32) -> Refusal {
+        let record = &self.streams.records[stream];
+        let before_rewind = sequence.wrapping_sub(record.rewound_at) >= 1 << 31;
+        if record.rewound && before_rewind { Refusal::Epoch } else { Refusal::Operation }
+    }
+
+    /// A put whose turn it is: everything before it is over.
+    fn admit_next(&mut self, mailbox: u32, stream: u32, put: &Put) -> Admission {
+        loop {
+            let record = self.records[mailbox];
+            let Some(buffer) = self.buffer(mailbox, record.open) else {
+                return self.no_buffer(mailbox, stream, put);
+            };
+            let fit = match self.buffers[buffer].is_full(&record) {
+                true => Fit::NotHere,
+                false => self.buffers[buffer].fit(record.steering, put.offset, 0, put.length),
+            };
+            match fit {
+                // An epoch that a put was turned away from has had its turn, once and for all.
+                Fit::NotHere => self.records[mailbox].open += 1,
+                Fit::Never => return self.refuse(stream, put, Refusal::Length),
+                Fit::At(offset) => return self.settle_into(stream, buffer, offset, put),
+            }
+        }
+    }
+
+    /// A put that names its epoch: that one or none, whatever is missing before it.
+    fn admit_named(
+        &mut self,
+        mailbox: u32,
+        stream: u32,
+        position: Position,
+        put: &Put,
+    ) -> Admission {
+        let record = self.records[mailbox];
+        let Some(epoch) = record.named_epoch(put.epoch) else {
+            return self.refuse(stream, put, Refusal::Epoch);
+        };
+        if let Position::Missing(gap) = position {
+            let room = self.streams.gaps[gap];
+            if room.epoch == epoch && room.is_firm(&record) {
+                return self.admit_missing(mailbox, stream, gap, put);
+            }
+        }
+        if epoch < record.open {
+            return self.refuse(stream, put, Refusal::Epoch);
+        }
+        let Some(buffer) = self.buffer(mailbox, epoch) else {
+            return self.no_buffer(mailbox, stream, put);
+        };
+        let target = &self.buffers[buffer];
+        if target.is_full(&record) {
+            // Room that is kept may yet be given back.
+            return match target.reserved_puts {
+                0 => self.refuse(stream, put, Refusal::Epoch),
+                _ => Admission::Wait,
+            };
+        }
+        match target.fit(record.steering, put.offset, 0, put.length) {
+            Fit::At(offset) => self.settle_into(stream, buffer, offset, put),
+            Fit::NotHere | Fit::Never => self.refuse(stream, put, Refusal::Length),
+        }
+    }
+
+    /// A put that is `ahead` of the last that's over, while earlier ones are missing. It's admitted
+    /// if it falls into the open epoch whatever those turn out to be, and room is kept for them.
+    fn admit_early(&mut self, mailbox: u32, stream: u32, ahead: u32, put: &Put) -> Admission {
+        let record = self.records[mailbox];
+        let Some(buffer) = self.buffer(mailbox, record.open) else { return Admission::OutOfOrder };
+        let end = self.streams.records[stream];
+        let bytes = match ahead {
+            0 => 0,
+            _ if !end.end_is_known => return Admission::OutOfOrder,
+            _ => put.before.wrapping_sub(end.end_bytes),
+        };
+        let is_certain = self.buffers[buffer].takes_after(&record, bytes, ahead)
+            && self.streams.gaps_of(stream).all(|gap| self.streams.gaps[gap].epoch == record.open);
+        let fit = self.buffers[buffer].fit(record.steering, put.offset, bytes, put.length);
+        // One that doesn't fit is refused, or goes to the next buffer, when its turn comes.
+        let (true, Fit::At(offset)) = (is_certain, fit) else { return Admission::OutOfOrder };
+        if ahead > 0 {
+            let room = Gap {
+                epoch: record.open,
+                base: end.end_bytes,
+                bytes,
+                offset: self.buffers[buffer].append,
+                ..Gap::loose(end.end, ahead)
+            };
+            if !self.streams.append_gap(stream, room) {
+                return Admission::OutOfOrder;
+            }
+            self.buffers[buffer].reserved_bytes += u64::from(bytes);
+            self.buffers[buffer].reserved_puts += ahead;
+        }
+        let end_bytes = put.before.wrapping_add(put.length);
+        self.streams.set_end(stream, put.sequence.wrapping_add(1), Some(end_bytes));
+        self.append(mailbox, buffer, offset, put.length);
+        self.admitted(buffer, offset, put)
+    }
+
+    /// A put that room was kept for. It takes its part of the gap; what is left before and behind
+    /// it stays a gap if puts are missing there, and is given back if not.
+    fn admit_missing(&mut self, mailbox: u32, stream: u32, gap: u32, put: &Put) -> Admission {
+        let room = self.streams.gaps[gap];
+        let (Some(bit), Some(buffer)) = (room.bit(put.sequence), self.buffer(mailbox, room.epoch))
+        else {
+            return Admission::OutOfOrder;
+        };
+        let before = put.before.wrapping_sub(room.base);
+        let Some(behind) =
+            room.bytes.checked_sub(before).and_then(|rest| rest.checked_sub(put.length))
+        else {
+            // It contradicts what later puts said of it.
+            return self.refuse(stream, put, Refusal::Operation);
+        };
+        let offset = match self.records[mailbox].steering {
+            Steering::Receiver => room.offset + before,
+            Steering::Sender => {
+                match self.buffers[buffer].fit(Steering::Sender, put.offset, 0, put.length) {
+                    Fit::At(offset) => offset,
+                    Fit::NotHere | Fit::Never => return self.refuse(stream, put, Refusal::Length),
+                }
+            }
+        };
+        let lower = Gap { missing: room.missing & ((1 << bit) - 1), bytes: before, ..room };
+        let upper = Gap {
+            missing: (room.missing >> bit) >> 1,
+            first: put.sequence.wrapping_add(1),
+            base: put.before.wrapping_add(put.length),
+            bytes: behind,
+            offset: offset.wrapping_add(put.length),
+            ..room
+        };
+        if !self.split(stream, gap, lower, upper) {
+            return Admission::OutOfOrder;
+        }
+        let unused = |part: &Gap| if part.missing == 0 { part.bytes } else { 0 };
+        let freed = put.length + unused(&lower) + unused(&upper);
+        self.buffers[buffer].unreserve(freed, 1);
+        self.admitted(buffer, offset, put)
+    }
+
+    /// Leaves of a gap the parts in which something is missing. False, and nothing done, if that
+    /// needs a record and none is free: the lowest missing put never needs one.
+    fn split(&mut self, stream: u32, gap: u32, lower: Gap, upper: Gap) -> bool {
+        let gaps = &mut self.streams.gaps;
+        match (lower.missing, upper.missing) {
+            (0, 0) => self.streams.remove_gap(stream, gap),
+            (_, 0) => gaps[gap] = lower,
+            (0, _) => gaps[gap] = upper,
+            _ => {
+                let Some(next) = gaps.take(upper) else { return false };
+                gaps[gap] = Gap { next, ..lower };
+            }
+        }
+        true
+    }
+
+    /// Admits a put for which no room was kept, if its number can be noted.
+    fn settle_into(&mut self, stream: u32, buffer: u32, offset: u32, put: &Put) -> Admission {
+        if !self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
+            return Admission::OutOfOrder;
+        }
+        let mailbox = self.buffers[buffer].mailbox;
+        self.append(mailbox, buffer, offset, put.length);
+        self.admitted(buffer, offset, put)
+    }
+
+    /// Stream mode: the next put goes behind this one.
+    fn append(&mut self, mailbox: u32, buffer: u32, offset: u32, length: u32) {
+        if self.records[mailbox].steering == Steering::Receiver {
+            self.buffers[buffer].append = offset + length;
+        }
+    }
+
+    fn admitted(&mut self, buffer: u32, offset: u32, put: &Put) -> Admission {
+        let record = &mut self.buffers[buffer];
+        let ticket: Ticket = record.assign(buffer, put.mailbox, put.length);
+        Admission::Into {
+            ticket,
+            segment: record.segment,
+            offset: record.offset + u64::from(offset),
+        }
+    }
+
+    fn no_buffer(&mut self, mailbox: u32, stream: u32, put: &Put) -> Admission {
+        match self.records[mailbox].when_empty {
+            WhenEmpty::Wait => Admission::Wait,
+            WhenEmpty::Refuse => self.refuse(stream, put, Refusal::Resources),
+        }
+    }
+
+    /// Refuses a put for good: its number is over. If that can't be noted it has to come again.
+    fn refuse(&mut self, stream: u32, put: &Put, refusal: Refusal) -> Admission {
+        match self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
+            true => Admission::Refuse(refusal),
+            false => Admission::OutOfOrder,
+        }
+    }
+}

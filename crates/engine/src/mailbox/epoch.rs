@@ -1,0 +1,155 @@
+//! Epochs: what is placed, when one is done, who is told, and when its buffer is free.
+
+use super::record::{Buffer, Stage};
+use super::{Mailboxes, Ticket};
+use crate::api::{EpochDone, MailboxId, SetupError};
+
+impl Mailboxes {
+    /// May further packets of this put still be placed? If not, its buffer was rewound or released:
+    /// its bytes go nowhere, and it counts as done. The caller asks before each placement.
+    pub(crate) fn is_live(&self, ticket: Ticket) -> bool {
+        ticket.buffer < self.buffers.high_water()
+            && self.buffers[ticket.buffer].serial == ticket.serial
+    }
+
+    /// `bytes` of the put are in place.
+    pub(crate) fn placed(&mut self, ticket: Ticket, bytes: u32) {
+        if self.is_live(ticket) {
+            let buffer = &mut self.buffers[ticket.buffer];
+            buffer.placed = buffer.placed.saturating_add(u64::from(bytes));
+        }
+    }
+
+    /// All of the put is in place: the ticket is used up. An empty put is finished at once.
+    pub(crate) fn finish(&mut self, ticket: Ticket) {
+        self.end(ticket, 0);
+    }
+
+    /// The put will never be finished, because its sender is gone: the ticket is used up. Its room
+    /// counts as used, and what was placed stays.
+    pub(crate) fn cancel(&mut self, ticket: Ticket) {
+        self.end(ticket, 1);
+    }
+
+    fn end(&mut self, ticket: Ticket, cancelled: u32) {
+        if self.is_live(ticket) {
+            let buffer = &mut self.buffers[ticket.buffer];
+            assert!(buffer.unfinished > 0, "a put of buffer {} ended twice", ticket.buffer);
+            buffer.unfinished -= 1;
+            buffer.cancelled += cancelled;
+            let Buffer { mailbox, epoch, unfinished, .. } = *buffer;
+            if unfinished == 0 && epoch == self.records[mailbox].first {
+                self.advance(mailbox);
+            }
+        }
+    }
+
+    /// Ends the current epoch before its threshold (`RVMA_Win_inc_epoch`, RVMA §III-C): it takes no
+    /// more puts, and is done as soon as those that belong to it have ended. Gives its number.
+    ///
+    /// If it has taken all its puts already, and only waits for them to end, nothing changes.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such mailbox; `Parameter("buffer")` if the epoch has none.
+    pub(crate) fn increment_epoch(&mut self, id: MailboxId) -> Result<u64, SetupError> {
+        let mailbox = self.named(id).ok_or(SetupError::Missing)?;
+        let record = self.records[mailbox];
+        let epoch = record.first;
+        let index = self.buffer(mailbox, epoch).ok_or(SetupError::Parameter("buffer"))?;
+        let buffer = &mut self.buffers[index];
+        let waits_for_puts = record.open == epoch && !buffer.is_full(&record);
+        if waits_for_puts || buffer.reserved_puts > 0 {
+            buffer.early = true;
+            buffer.reserved_puts = 0;
+            buffer.reserved_bytes = 0;
+            let record = &mut self.records[mailbox];
+            record.ended = epoch + 1;
+            record.open = record.open.max(epoch + 1);
+            self.advance(mailbox);
+        }
+        Ok(epoch)
+    }
+
+    /// Ends what epochs are done, oldest first. Each of them is ended once.
+    pub(super) fn advance(&mut self, mailbox: u32) {
+        loop {
+            let record = self.records[mailbox];
+            let Some(index) = self.buffer(mailbox, record.first) else { return };
+            let buffer = &self.buffers[index];
+            let takes_puts = record.open == record.first && !buffer.is_full(&record);
+            if takes_puts || buffer.reserved_puts > 0 || buffer.unfinished > 0 {
+                return;
+            }
+            debug_assert!(buffer.reserved_bytes == 0, "room is kept for no put");
+            self.buffers[index].stage = Stage::Done;
+            self.done.push_back(&mut self.buffers, index);
+            self.records[mailbox].first += 1;
+            self.records[mailbox].open = record.open.max(record.first + 1);
+            self.trim(mailbox);
+        }
+    }
+
+    /// The next epoch that is done; those of one mailbox come in their order.
+    pub(crate) fn poll_done(&mut self) -> Option<EpochDone> {
+        let index = self.done.pop_front(&mut self.buffers)?;
+        self.buffers[index].stage = Stage::Retired;
+        let done = self.report(&self.buffers[index]);
+        self.trim(self.buffers[index].mailbox);
+        Some(done)
+    }
+
+    pub(super) fn report(&self, buffer: &Buffer) -> EpochDone {
+        let record = &self.records[buffer.mailbox];
+        let not_made = u64::from(buffer.unfinished) + u64::from(buffer.cancelled);
+        EpochDone {
+            mailbox: self.id(buffer.mailbox),
+            epoch: buffer.epoch,
+            id: buffer.id,
+            buffer: buffer.range(),
+            bytes: buffer.placed,
+            operations: buffer.used_puts - not_made,
+            address: if buffer.used_puts == 0 { record.address } else { buffer.address },
+            early: buffer.early,
+            cancelled: buffer.cancelled,
+            extent: buffer.append,
+        }
+    }
+
+    /// Lets go of done epochs that were reported and need not be kept.
+    fn trim(&mut self, mailbox: u32) {
+        loop {
+            let record = self.records[mailbox];
+            if record.first - record.kept <= u64::from(record.retired) {
+                return;
+            }
+            match self.buffer(mailbox, record.kept) {
+                Some(index) if self.buffers[index].stage == Stage::Retired => {
+                    self.let_go(index);
+                    self.records[mailbox].kept += 1;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// A buffer isn't the mailbox's any more: tickets for it become void.
+    pub(super) fn let_go(&mut self, index: u32) {
+        let Buffer { mailbox, epoch, stage, .. } = self.buffers[index];
+        if stage == Stage::Done {
+            self.done.unlink(&mut self.buffers, index);
+        }
+        self.by_epoch.remove(&mut self.buffers, super::epoch_hash(mailbox, epoch), index);
+        self.serial = self.serial.wrapping_add(1);
+        self.buffers[index].serial = self.serial;
+        self.buffers[index].stage = Stage::Released;
+        self.released.push_back(&mut self.buffers, index);
+    }
+
+    /// A segment that one buffer less of a mailbox lies in: the caller drops the reference that it
+    /// took with [`Mailboxes::post_buffer`]. The buffer's record is free then and not before.
+    pub(crate) fn poll_released(&mut self) -> Option<u32> {
+        let index = self.released.pop_front(&mut self.buffers)?;
+        self.buffers.give_back(index);
+        Some(self.buffers[index].segment)
+    }
+}

@@ -1,0 +1,331 @@
+//! Mailboxes: remote memory whose buffers the receiver chooses (RVMA §III, §IV).
+//!
+//! **What it is.** The receiver's side as a state machine that knows no packets, channels or bytes.
+//! A put names a 64-bit address and never a buffer; the application posts buffers, and each is
+//! filled during one *epoch*. [`Mailboxes::admit`] decides once per put to which epoch it belongs;
+//! all packets of the put then go to that buffer, in whatever order they arrive. So no byte ever
+//! falls into the wrong epoch, which the paper leaves open for networks that reorder.
+//!
+//! **Look-up.** One, without wildcards (§III-A). An address that no mailbox has goes to the
+//! catch-all, if there is one (§III-C). The key has to match.
+//!
+//! **Epochs.** Epoch `n` is filled into the `n`-th buffer posted. It takes puts until those that
+//! belong to it reach the threshold, in bytes or in puts; the one that reaches or passes it is the
+//! last. In stream mode (`Steering::Receiver`, §IV-B) a put that doesn't fit what is left goes to
+//! the next buffer, and no put comes after a buffer's last byte, whatever the threshold says. An
+//! epoch that a put was turned away from never takes another, but those room was kept for.
+//! It's *done* when it takes no more puts, no room is kept in it, all its puts have ended, and all
+//! earlier epochs are done. Several can be filling at once.
+//!
+//! **The order of a sender.** Its puts to one address fill epochs in the order of their sequence
+//! numbers. If earlier ones are missing, a put is admitted early only if it belongs to the open
+//! epoch whatever those turn out to be: room is kept there for them (their number; and their bytes,
+//! which `before` tells) and counts as used. A put for which that isn't certain, or that is more
+//! than 64 behind the first missing one, is to be tried again ([`Admission::OutOfOrder`]).
+//! *For this the sender must keep its puts from the first that is not acknowledged on below 2^32
+//! bytes together*: `before` counts modulo 2^32. One whose numbers contradict each other has the
+//! put refused, and can spoil only its own part of an epoch.
+//!
+//! **A put that names its epoch** goes there or nowhere, whatever is missing before it; it is
+//! refused if that epoch takes no more, and waits if it has no buffer yet or is full only because
+//! of room that is kept. Its number then counts as admitted. Room that had been kept for it in
+//! another epoch is given back. While it waits it's missing like any other: later unnamed puts of
+//! its sender are early ones.
+//!
+//! **Puts that never come.** The number of a put that was refused because of what it asks for is
+//! over at once. Of others its sender says it: each put tells whether everything before it is over,
+//! and where none follows, [`Mailboxes::abandon`] does; the end of its channel says it of all
+//! ([`Mailboxes::forget_channel`]). Room that was kept is then given back, and the epoch takes
+//! other puts in its stead, unless one has been turned away already: then it is done below its threshold.
+//! In stream mode bytes between two puts can't be given back: the room counts as used and the hole
+//! stays, to be seen as `extent > bytes`. A put whose sender is gone in the middle of it
+//! ([`Mailboxes::cancel`]) keeps its room, counts with the bytes that were placed, and is told of
+//! as `cancelled`. So no epoch waits for the dead; but one in which room is kept waits for a living
+//! sender that never sends what it skipped, until the application ends it.
+//!
+//! **Early end** ([`Mailboxes::increment_epoch`], §III-C). The current epoch takes no more puts and
+//! keeps no more room. Puts of it that are under way still belong to it, also those that were
+//! admitted early; what was missing before those falls, one by one in its turn, into whichever
+//! epoch is open when it comes, and later puts of the same sender wait for it. This is the one case
+//! in which a put may fall into a later epoch than one sent after it.
+//!
+//! **Rewind** (§IV-F). The `retired` newest done epochs keep their buffers. [`Mailboxes::rewind`]
+//! to epoch `e` reports `e` again and takes everything from `e` on out of the mailbox: later done
+//! epochs, those being filled, and buffers that are posted only. All those buffers, `e`'s too, are
+//! the application's, without further report; the next buffer posted is epoch `e`'s.
+//! - Puts that were admitted to any of them are discarded: their tickets are void.
+//! - Until the next buffer is posted every put that its sender's window allows, named or not, is
+//!   refused (`Refusal::Epoch`).
+//! - So is, for good, what was missing at the rewind before a put that had been admitted.
+//! - Any other put counts as new, though it may have been sent before: a number doesn't tell,
+//!   because numbers of epochs are used again. So an application that rewinds has its senders stop
+//!   and see all their puts end, and posts the first buffer after that.
+//!
+//! Sequence numbers go on: senders need not know of a rewind.
+//!
+//! **Closing** (§III-C). A closed mailbox refuses or silently discards puts; those under way go on,
+//! and epochs they complete are reported. Its address and its buffers are free once it's released.
+//!
+//! **Memory.** All of it is taken in [`Mailboxes::new`]. A put takes a bounded number of steps;
+//! only closing, rewinding and the end of a channel walk all records of a kind.
+
+mod admit;
+mod epoch;
+mod index;
+mod record;
+mod rewind;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use self::index::{Index, mix};
+use self::record::{Buffer, Life, Mailbox};
+use self::stream::{Gap, Stream, Streams};
+use crate::api::{LocalRange, MailboxConfig, MailboxId, PostError, SetupError, Threshold};
+use crate::limits::Limits;
+use crate::list::List;
+use crate::pool::{NONE, Pool};
+use fairway_wire::{JettyId, Refusal};
+
+/// Bytes of a mailbox's record.
+pub(crate) const MAILBOX_BYTES: usize = size_of::<Mailbox>();
+/// Bytes of a buffer's record.
+pub(crate) const BUFFER_BYTES: usize = size_of::<Buffer>();
+/// Bytes of the record of a sender's puts to one address.
+pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
+/// Bytes of the record of a gap in them.
+pub(crate) const GAP_BYTES: usize = size_of::<Gap>();
+
+/// Who puts: a Jetty of the peer at the other end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    /// The channel, with its generation.
+    pub(crate) channel: u32,
+    /// The peer's Jetty.
+    pub(crate) jetty: JettyId,
+}
+
+/// What the end of an admitted put is reported with: once, by `finish` or `cancel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    buffer: u32,
+    serial: u32,
+}
+
+impl Ticket {
+    /// Of what was discarded.
+    pub(crate) const VOID: Ticket = Ticket { buffer: NONE, serial: 0 };
+}
+
+/// What is to become of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It belongs there, all of it, in whatever order its packets come.
+    Into {
+        /// To report its end with.
+        ticket: Ticket,
+        /// The segment of the buffer.
+        segment: u32,
+        /// Where its first byte goes, from the start of the segment.
+        offset: u64,
+    },
+    /// There is no room for it at present: to be told "receiver not ready".
+    Wait,
+    /// It isn't certain where it belongs before earlier puts have been admitted: to be tried again
+    /// then.
+    OutOfOrder,
+    /// It never will be admitted.
+    Refuse(Refusal),
+    /// It counts as done, and its bytes go nowhere.
+    Discard,
+}
+
+/// Records in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) mailboxes: u32,
+    /// Posted, being filled, done, retired, and released but not yet polled for.
+    pub(crate) buffers: u32,
+    pub(crate) streams: u32,
+    pub(crate) gaps: u32,
+}
+
+/// All mailboxes of a NIC.
+#[derive(Debug)]
+pub(crate) struct Mailboxes {
+    records: Pool<Mailbox>,
+    buffers: Pool<Buffer>,
+    streams: Streams,
+    by_address: Index,
+    by_epoch: Index,
+    catch_all: u32,
+    /// Buffers of epochs that are done, not reported yet.
+    done: List,
+    /// Buffers whose segments the caller has not been told to let go.
+    released: List,
+    /// Tells uses of a buffer record from each other.
+    serial: u32,
+    /// Tells uses of a mailbox record from each other.
+    generation: u16,
+}
+
+impl Mailboxes {
+    /// Takes all memory.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Mailboxes {
+            records: Pool::new(limits.mailboxes),
+            buffers: Pool::new(limits.mailbox_buffers),
+            streams: Streams::new(limits.put_streams),
+            by_address: Index::new(limits.mailboxes),
+            by_epoch: Index::new(limits.mailbox_buffers),
+            catch_all: NONE,
+            done: List::default(),
+            released: List::default(),
+            serial: 0,
+            generation: 0,
+        }
+    }
+
+    /// Makes a mailbox (`RVMA_Init_window`, §III-C).
+    ///
+    /// # Errors
+    /// `Parameter("threshold")` if that is 0, `Number` if another has the address or is the
+    /// catch-all, `Limit("mailboxes")`.
+    pub(crate) fn create(&mut self, config: &MailboxConfig) -> Result<MailboxId, SetupError> {
+        if matches!(config.threshold, Threshold::Bytes(0) | Threshold::Operations(0)) {
+            return Err(SetupError::Parameter("threshold"));
+        }
+        let is_taken = match config.address {
+            Some(address) => self.at(address).is_some(),
+            None => self.catch_all != NONE,
+        };
+        if is_taken {
+            return Err(SetupError::Number);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let mailbox = Mailbox::new(config, self.generation);
+        let index = self.records.take(mailbox).ok_or(SetupError::Limit("mailboxes"))?;
+        match config.address {
+            Some(address) => {
+                self.by_address.insert(&mut self.records, mix(address, 0), index);
+            }
+            None => self.catch_all = index,
+        }
+        Ok(self.id(index))
+    }
+
+    /// Adds a buffer, known to the caller as `caller_id`, to a mailbox (`RVMA_Post_buffer`,
+    /// §III-C). The caller has checked that the range lies in its segment, and takes a reference to
+    /// that, which [`Mailboxes::poll_released`] ends.
+    ///
+    /// # Errors
+    /// `NoMailbox` if there is no such mailbox or it's closed, `OutOfBounds` if the range has no
+    /// end, `TooManyBuffers` if `Limits::mailbox_buffers` are in use.
+    pub(crate) fn post_buffer(
+        &mut self,
+        id: MailboxId,
+        caller_id: u64,
+        range: LocalRange,
+    ) -> Result<(), PostError> {
+        let mailbox = self.named(id).ok_or(PostError::NoMailbox)?;
+        if self.records[mailbox].life != Life::Open {
+            return Err(PostError::NoMailbox);
+        }
+        if range.offset.checked_add(u64::from(range.length)).is_none() {
+            return Err(PostError::OutOfBounds);
+        }
+        let epoch = self.records[mailbox].end;
+        self.serial = self.serial.wrapping_add(1);
+        let buffer = Buffer::new(caller_id, epoch, range, mailbox, self.serial);
+        let index = self.buffers.take(buffer).ok_or(PostError::TooManyBuffers)?;
+        self.by_epoch.insert(&mut self.buffers, epoch_hash(mailbox, epoch), index);
+        self.records[mailbox].end = epoch + 1;
+        self.records[mailbox].fenced = false;
+        Ok(())
+    }
+
+    /// Takes no more puts (`RVMA_Close_win`, §III-C), with or without telling their senders. What
+    /// is under way goes on. May be called again to change `nack`.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such mailbox.
+    pub(crate) fn close(&mut self, id: MailboxId, nack: bool) -> Result<(), SetupError> {
+        let mailbox = self.named(id).ok_or(SetupError::Missing)?;
+        self.records[mailbox].life = if nack { Life::Refusing } else { Life::Discarding };
+        self.end_streams(|stream| stream.mailbox == mailbox);
+        Ok(())
+    }
+
+    /// Forgets a closed mailbox: its buffers are released, done epochs that were not reported are
+    /// not any more, puts under way are discarded, and its address may be used again.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such mailbox, `Busy` if it isn't closed.
+    pub(crate) fn release(&mut self, id: MailboxId) -> Result<(), SetupError> {
+        let mailbox = self.named(id).ok_or(SetupError::Missing)?;
+        let record = self.records[mailbox];
+        if record.life == Life::Open {
+            return Err(SetupError::Busy);
+        }
+        self.let_go_from(mailbox, record.kept);
+        match record.catch_all {
+            true => self.catch_all = NONE,
+            false => self.by_address.remove(&mut self.records, mix(record.address, 0), mailbox),
+        }
+        self.records[mailbox].life = Life::Free;
+        self.records.give_back(mailbox);
+        Ok(())
+    }
+
+    /// The peer is gone: its streams end. Its puts under way are cancelled one by one, by the
+    /// caller.
+    pub(crate) fn forget_channel(&mut self, channel: u32) {
+        self.end_streams(|stream| stream.sender.channel == channel);
+    }
+
+    /// The current epoch, from 0 (`RVMA_Win_get_epoch`, §III-C): the oldest that isn't done.
+    pub(crate) fn epoch(&self, id: MailboxId) -> Option<u64> {
+        self.named(id).map(|mailbox| self.records[mailbox].first)
+    }
+
+    /// Records in use.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            mailboxes: self.records.in_use(),
+            buffers: self.buffers.in_use(),
+            streams: self.streams.records.in_use(),
+            gaps: self.streams.gaps.in_use(),
+        }
+    }
+
+    /// The mailbox that takes puts to this address.
+    fn addressed(&self, address: u64) -> Option<u32> {
+        self.at(address).or((self.catch_all != NONE).then_some(self.catch_all))
+    }
+
+    fn at(&self, address: u64) -> Option<u32> {
+        self.by_address.find(&self.records, mix(address, 0), |mailbox| mailbox.address == address)
+    }
+
+    fn named(&self, id: MailboxId) -> Option<u32> {
+        let index = id.0 & 0xFFFF;
+        let is_current = index < self.records.high_water()
+            && self.records[index].life != Life::Free
+            && u32::from(self.records[index].generation) == id.0 >> 16;
+        is_current.then_some(index)
+    }
+
+    fn id(&self, mailbox: u32) -> MailboxId {
+        MailboxId(u32::from(self.records[mailbox].generation) << 16 | mailbox)
+    }
+
+    fn buffer(&self, mailbox: u32, epoch: u64) -> Option<u32> {
+        self.by_epoch.find(&self.buffers, epoch_hash(mailbox, epoch), |buffer| {
+            buffer.mailbox == mailbox && buffer.epoch == epoch
+        })
+    }
+}
+
+fn epoch_hash(mailbox: u32, epoch: u64) -> u64 {
+    mix(epoch, u64::from(mailbox))
+}

@@ -1,0 +1,344 @@
+//! The puts of one sender to one mailbox address, in the order of their sequence numbers: which
+//! have been admitted or given up, and which are missing.
+
+use super::index::{Chained, Index, mix};
+use super::record::Mailbox;
+use super::{Mailboxes, Sender};
+use crate::pool::{NONE, Pool};
+
+/// A put this many behind the first missing one of its sender may still be admitted.
+pub(super) const WINDOW: u32 = 64;
+
+/// The epoch of a gap that no room is kept for.
+pub(super) const LOOSE: u64 = u64::MAX;
+
+/// A sender's puts to one address. Everything before `end` is over (admitted, refused or given
+/// up), but for what its gaps say is missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) address: u64,
+    pub(super) sender: Sender,
+    /// Where the puts go at present; [`NONE`] in a free record.
+    pub(super) mailbox: u32,
+    /// The sequence number behind the last put that is over.
+    pub(super) end: u32,
+    /// Bytes of all puts before `end`, modulo 2^32; only if `end_is_known`.
+    pub(super) end_bytes: u32,
+    /// The gaps, in order: each holds at least one missing put, so that there are never more than
+    /// [`WINDOW`].
+    pub(super) gaps: u32,
+    /// What is missing before this number was sent before a rewind; only if `rewound`.
+    pub(super) rewound_at: u32,
+    pub(super) chain: u32,
+    /// False if the last put before `end` was given up, which doesn't tell its length.
+    pub(super) end_is_known: bool,
+    pub(super) rewound: bool,
+}
+
+/// Neighbouring puts of a stream of which some are missing; what follows them is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    /// The epoch in which room is kept for the missing puts, or [`LOOSE`].
+    pub(super) epoch: u64,
+    /// Bit `i`: put `first + i` is missing. Never 0.
+    pub(super) missing: u64,
+    pub(super) first: u32,
+    /// What `before` says in its first put. The rest only counts if `epoch` isn't [`LOOSE`].
+    pub(super) base: u32,
+    /// Bytes kept free.
+    pub(super) bytes: u32,
+    /// Stream mode: where in the buffer they are.
+    pub(super) offset: u32,
+    pub(super) next: u32,
+}
+
+const _: () = assert!(size_of::<Stream>() <= 48);
+const _: () = assert!(size_of::<Gap>() <= 40);
+
+/// Where a sequence number lies in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    /// This far behind the last that is over: 0 is the next.
+    Ahead(u32),
+    /// It's missing in this gap.
+    Missing(u32),
+    /// It is over.
+    Over,
+    /// Too far behind the first that's missing.
+    Beyond,
+}
+
+impl Gap {
+    /// A gap of `count` puts, all missing, that no room is kept for.
+    pub(super) fn loose(first: u32, count: u32) -> Self {
+        debug_assert!((1..=WINDOW).contains(&count));
+        let missing = u64::MAX >> (64 - count);
+        Gap { epoch: LOOSE, missing, first, base: 0, bytes: 0, offset: 0, next: NONE }
+    }
+
+    /// The bit of put `sequence`, if it's missing here.
+    pub(super) fn bit(&self, sequence: u32) -> Option<u32> {
+        let distance = sequence.wrapping_sub(self.first);
+        (distance < 64 && self.missing >> distance & 1 == 1).then_some(distance)
+    }
+
+    /// The first put that's missing.
+    pub(super) fn lowest(&self) -> u32 {
+        self.first.wrapping_add(self.missing.trailing_zeros())
+    }
+
+    /// Is room kept for its puts? The end of their epoch by the application ends that.
+    pub(super) fn is_firm(&self, mailbox: &Mailbox) -> bool {
+        self.epoch != LOOSE && self.epoch >= mailbox.ended
+    }
+}
+
+impl Chained for Stream {
+    fn chain(&mut self) -> &mut u32 {
+        &mut self.chain
+    }
+    fn next(&self) -> u32 {
+        self.chain
+    }
+}
+
+/// All streams and their gaps.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) records: Pool<Stream>,
+    pub(super) gaps: Pool<Gap>,
+    index: Index,
+}
+
+impl Streams {
+    pub(super) fn new(capacity: u32) -> Self {
+        Streams {
+            records: Pool::new(capacity),
+            gaps: Pool::new(capacity),
+            index: Index::new(capacity),
+        }
+    }
+
+    pub(super) fn find(&self, sender: Sender, address: u64) -> Option<u32> {
+        self.index.find(&self.records, hash(sender, address), |stream| {
+            stream.sender == sender && stream.address == address
+        })
+    }
+
+    /// Begins a stream, if a record is free.
+    pub(super) fn begin(&mut self, sender: Sender, address: u64, mailbox: u32) -> Option<u32> {
+        let hash = hash(sender, address);
+        if !self.index.has_room(&self.records, hash) {
+            return None;
+        }
+        let stream = self.records.take(Stream {
+            address,
+            sender,
+            mailbox,
+            end: 0,
+            end_bytes: 0,
+            gaps: NONE,
+            rewound_at: 0,
+            chain: NONE,
+            end_is_known: true,
+            rewound: false,
+        })?;
+        self.index.insert(&mut self.records, hash, stream);
+        Some(stream)
+    }
+
+    /// Frees a stream that has no gaps.
+    fn free(&mut self, stream: u32) {
+        let Stream { sender, address, gaps, .. } = self.records[stream];
+        debug_assert!(gaps == NONE);
+        self.index.remove(&mut self.records, hash(sender, address), stream);
+        self.records[stream].mailbox = NONE;
+        self.records.give_back(stream);
+    }
+
+    /// Where `sequence` lies. Walks at most [`WINDOW`] gaps.
+    pub(super) fn locate(&self, stream: u32, sequence: u32) -> Position {
+        let Stream { end, gaps, .. } = self.records[stream];
+        let ahead = sequence.wrapping_sub(end);
+        if ahead < 1 << 31 {
+            let first = if gaps == NONE { end } else { self.gaps[gaps].lowest() };
+            let window = sequence.wrapping_sub(first);
+            return if window <= WINDOW { Position::Ahead(ahead) } else { Position::Beyond };
+        }
+        match self.gaps_of(stream).find(|&gap| self.gaps[gap].bit(sequence).is_some()) {
+            Some(gap) => Position::Missing(gap),
+            None => Position::Over,
+        }
+    }
+
+    pub(super) fn gaps_of(&self, stream: u32) -> impl Iterator<Item = u32> + '_ {
+        let some = |gap: u32| (gap != NONE).then_some(gap);
+        core::iter::successors(some(self.records[stream].gaps), move |&gap| {
+            some(self.gaps[gap].next)
+        })
+    }
+
+    /// Puts a gap behind the others. False, and nothing done, if no record is free.
+    pub(super) fn append_gap(&mut self, stream: u32, gap: Gap) -> bool {
+        let last = self.gaps_of(stream).last();
+        let Some(index) = self.gaps.take(gap) else { return false };
+        match last {
+            None => self.records[stream].gaps = index,
+            Some(last) => self.gaps[last].next = index,
+        }
+        true
+    }
+
+    pub(super) fn remove_gap(&mut self, stream: u32, gap: u32) {
+        let next = self.gaps[gap].next;
+        let previous = self.gaps_of(stream).find(|&other| self.gaps[other].next == gap);
+        match previous {
+            None => self.records[stream].gaps = next,
+            Some(previous) => self.gaps[previous].next = next,
+        }
+        self.gaps.give_back(gap);
+    }
+
+    /// Everything up to and including `sequence`, the next or a later one, is over, but for what
+    /// lies between. False, and nothing done, if no record for a gap is free.
+    pub(super) fn extend(&mut self, stream: u32, sequence: u32, end_bytes: Option<u32>) -> bool {
+        let end = self.records[stream].end;
+        let count = sequence.wrapping_sub(end);
+        if count > 0 && !self.append_gap(stream, Gap::loose(end, count)) {
+            return false;
+        }
+        self.set_end(stream, sequence.wrapping_add(1), end_bytes);
+        true
+    }
+
+    pub(super) fn set_end(&mut self, stream: u32, end: u32, end_bytes: Option<u32>) {
+        let stream = &mut self.records[stream];
+        stream.end = end;
+        stream.end_bytes = end_bytes.unwrap_or(0);
+        stream.end_is_known = end_bytes.is_some();
+    }
+}
+
+impl Mailboxes {
+    /// A put is over without having been admitted where room may be kept for it: it was refused,
+    /// given up, or names another epoch. False, and nothing done, if that can't be noted.
+    pub(super) fn settle(&mut self, stream: u32, sequence: u32, end_bytes: Option<u32>) -> bool {
+        match self.streams.locate(stream, sequence) {
+            Position::Over => true,
+            Position::Beyond => false,
+            Position::Ahead(_) => self.streams.extend(stream, sequence, end_bytes),
+            Position::Missing(gap) => {
+                self.strike(stream, gap, sequence);
+                true
+            }
+        }
+    }
+
+    /// Everything before this number is over, and had `bytes` bytes. True if something was missing.
+    pub(super) fn settle_before(&mut self, stream: u32, sequence: u32, bytes: Option<u32>) -> bool {
+        let Stream { end, gaps, .. } = self.streams.records[stream];
+        let ahead = sequence.wrapping_sub(end);
+        if ahead < 1 << 31 {
+            self.strike_all(stream);
+            if ahead > 0 {
+                self.streams.set_end(stream, sequence, bytes);
+            }
+            return gaps != NONE;
+        }
+        let mut struck = false;
+        loop {
+            let gap = self.streams.records[stream].gaps;
+            if gap == NONE {
+                break;
+            }
+            let lowest = self.streams.gaps[gap].lowest();
+            if end.wrapping_sub(lowest) <= end.wrapping_sub(sequence) {
+                break;
+            }
+            self.strike(stream, gap, lowest);
+            struck = true;
+        }
+        struck
+    }
+
+    /// Takes one put out of a gap. The room kept for it is given back: as an operation at once, its
+    /// bytes when nothing is missing in the gap, because only then is it known how many they were.
+    fn strike(&mut self, stream: u32, gap: u32, sequence: u32) {
+        let mailbox = self.streams.records[stream].mailbox;
+        let Some(bit) = self.streams.gaps[gap].bit(sequence) else { return };
+        self.streams.gaps[gap].missing &= !(1 << bit);
+        let record = self.streams.gaps[gap];
+        let is_last = record.missing == 0;
+        if record.is_firm(&self.records[mailbox]) {
+            let bytes = if is_last { record.bytes } else { 0 };
+            self.unreserve(mailbox, record.epoch, bytes, 1);
+        }
+        if is_last {
+            self.streams.remove_gap(stream, gap);
+        }
+    }
+
+    /// Drops all gaps of a stream and the room kept for them.
+    fn strike_all(&mut self, stream: u32) {
+        self.loosen(stream);
+        while self.streams.records[stream].gaps != NONE {
+            self.streams.remove_gap(stream, self.streams.records[stream].gaps);
+        }
+    }
+
+    /// Makes all gaps of a stream such that no room is kept for them.
+    pub(super) fn loosen(&mut self, stream: u32) {
+        let mailbox = self.streams.records[stream].mailbox;
+        let mut at = self.streams.records[stream].gaps;
+        while at != NONE {
+            let record = self.streams.gaps[at];
+            if record.is_firm(&self.records[mailbox]) {
+                let puts = record.missing.count_ones();
+                self.unreserve(mailbox, record.epoch, record.bytes, puts);
+            }
+            self.streams.gaps[at].epoch = LOOSE;
+            at = record.next;
+        }
+    }
+
+    fn unreserve(&mut self, mailbox: u32, epoch: u64, bytes: u32, puts: u32) {
+        // An epoch that room is kept in isn't done, so its buffer is there.
+        if let Some(buffer) = self.buffer(mailbox, epoch) {
+            self.buffers[buffer].unreserve(bytes, puts);
+        }
+    }
+
+    /// Ends a stream.
+    pub(super) fn end_stream(&mut self, stream: u32) {
+        self.strike_all(stream);
+        self.streams.free(stream);
+    }
+
+    /// Ends the streams that `which` picks. Walks all of them.
+    pub(super) fn end_streams(&mut self, which: impl Fn(&Stream) -> bool) {
+        for stream in 0..self.streams.records.high_water() {
+            let record = self.streams.records[stream];
+            if record.mailbox != NONE && which(&record) {
+                self.end_stream(stream);
+                self.advance(record.mailbox);
+            }
+        }
+    }
+
+    /// Notes in every stream of a mailbox that what is missing was sent before a rewind. The
+    /// buffers are gone already.
+    pub(super) fn cut_streams(&mut self, mailbox: u32) {
+        for stream in 0..self.streams.records.high_water() {
+            if self.streams.records[stream].mailbox == mailbox {
+                self.strike_all(stream);
+                let record = &mut self.streams.records[stream];
+                record.rewound_at = record.end;
+                record.rewound = true;
+            }
+        }
+    }
+}
+
+fn hash(sender: Sender, address: u64) -> u64 {
+    mix(address, u64::from(sender.channel) << 32 | u64::from(sender.jetty.value()))
+}

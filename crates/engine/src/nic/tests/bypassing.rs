@@ -1,0 +1,49 @@
+//! Loads and stores: what the order of their ends promises.
+
+use super::*;
+use fairway_wire::{BypassOperation, Packet};
+
+/// A store that is given up while something older is under way: only when that has ended does its
+/// initiator say that it repeats nothing so old, and until then a late copy could still be done.
+#[test]
+fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
+    let profile = Profile { bypass_retries: 0, ..Profile::default() };
+    let mut pair = Pair::with_profile(0, 1, profile);
+    let remote = pair.remote();
+    pair.post(1, Work::Load { remote }, 8);
+    let load = pair.nics[0].poll_transmit(pair.now).unwrap();
+    pair.post(2, Work::Store { remote }, 8);
+    let late = pair.nics[0].poll_transmit(pair.now).unwrap();
+    // The answer to the load is being placed for a long time, and the store is not answered.
+    pair.deliver(1, &load);
+    let answer = pair.nics[1].poll_transmit(pair.now).unwrap();
+    let received = Received {
+        route: answer.route,
+        packet: answer.packet,
+        payload: answer.gather.length,
+        ecn: Ecn::Capable,
+    };
+    let Verdict::Place(placement) = pair.nics[0].handle_packet(pair.now, &received) else {
+        panic!("an answer to be placed");
+    };
+    for _ in 0..5 {
+        pair.now = pair.now + Profile::default().timeout_initial;
+        pair.nics[0].handle_timeout(pair.now);
+        assert!(pair.nics[0].poll_transmit(pair.now).is_none(), "nothing is repeated");
+        assert_eq!(pair.completions(0), [], "the store is not over before the load");
+    }
+    pair.nics[0].handle_placed(pair.now, placement.token, 0);
+    let ends: Vec<_> = pair.completions(0).iter().map(|done| (done.id, done.status)).collect();
+    assert_eq!(ends, [(1, Status::Success), (2, Status::TimedOut)]);
+    // What is stored from now on cannot be undone by the late copy.
+    pair.post(3, Work::Store { remote }, 8);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0).len(), 1);
+    let effects = pair.effects.len();
+    assert!(matches!(
+        late.packet,
+        Packet::Bypass(bypass) if matches!(bypass.operation, BypassOperation::Store { .. })
+    ));
+    pair.deliver(1, &late);
+    assert_eq!(pair.effects.len(), effects, "the late copy is ignored");
+}

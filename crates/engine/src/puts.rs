@@ -1,0 +1,137 @@
+//! The sender's side of mailboxes: how the puts of a Jetty to a mailbox are numbered, and which of
+//! them are over.
+
+use crate::list::{Linked, Links, List};
+use crate::message::Message;
+use crate::order::{Key, Keyed};
+use crate::pool::{NONE, Pool};
+
+/// The puts of one Jetty to one mailbox.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Those that are not over, in the order of their numbers.
+    open: List,
+    /// The next put's number.
+    next: u32,
+    /// Bytes of all puts so far, modulo 2^32.
+    bytes: u32,
+    /// The last one that ended without its receiver's taking note of its number, if the receiver
+    /// has not been told since.
+    unnoted: Option<u32>,
+    /// It is being told.
+    telling: bool,
+}
+
+/// The puts of all Jetties to all mailboxes.
+pub(crate) struct Puts {
+    streams: Keyed<Stream>,
+}
+
+/// The links of `Stream::open`.
+struct Open<'a>(&'a mut Pool<Message>);
+
+impl Linked for Open<'_> {
+    fn links(&mut self, index: u32) -> &mut Links {
+        &mut self.0[index].put_links
+    }
+}
+
+/// Bytes of a stream's record, with its share of the table.
+pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
+
+fn number_of(message: &Message) -> u32 {
+    (message.compare >> 32) as u32
+}
+
+impl Puts {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Puts { streams: Keyed::new(capacity) }
+    }
+
+    fn key(message: &Message) -> Key {
+        Key { channel: message.channel, jetty: message.jetty, address: message.immediate }
+    }
+
+    /// May such a put be posted now? The receiver tells the puts that it has yet to see by how many
+    /// bytes went before each, modulo 2^32: those from the first that is not over on have to stay
+    /// below that together.
+    pub(crate) fn prepare(&mut self, messages: &Pool<Message>, put: &Message) -> bool {
+        let Some(index) = self.streams.find_or_make(&Self::key(put), Stream::default()) else {
+            return false;
+        };
+        let stream = &self.streams[index];
+        let open = match stream.open.head {
+            NONE => 0,
+            first => stream.bytes.wrapping_sub(messages[first].compare as u32),
+        };
+        open.checked_add(put.local.length).is_some()
+    }
+
+    /// Numbers a put that was just posted.
+    pub(crate) fn number(&mut self, messages: &mut Pool<Message>, index: u32) {
+        let message = &mut messages[index];
+        let Some(at) = self.streams.find(&Self::key(message)) else { return };
+        let stream = &mut self.streams[at];
+        message.compare = u64::from(stream.next) << 32 | u64::from(stream.bytes);
+        stream.next = stream.next.wrapping_add(1);
+        stream.bytes = stream.bytes.wrapping_add(message.local.length);
+        stream.open.push_back(&mut Open(messages), index);
+    }
+
+    /// Is everything before this put over?
+    pub(crate) fn is_oldest(&self, message: &Message, index: u32) -> bool {
+        let stream = self.streams.find(&Self::key(message));
+        stream.is_some_and(|stream| self.streams[stream].open.head == index)
+    }
+
+    /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room
+    /// for it, if it has admitted later ones: then it has to be told that all up to the number
+    /// given back are over.
+    pub(crate) fn over(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: u32,
+        unnoted: bool,
+    ) -> Option<u32> {
+        let at = self.streams.find(&Self::key(&messages[index]))?;
+        let stream = &mut self.streams[at];
+        stream.open.unlink(&mut Open(messages), index);
+        let number = number_of(&messages[index]);
+        let is_later = |last: u32| number.wrapping_sub(last) as i32 > 0;
+        if unnoted && stream.unnoted.is_none_or(is_later) {
+            stream.unnoted = Some(number);
+        }
+        self.next_to_tell(messages, at)
+    }
+
+    /// The receiver has been told.
+    pub(crate) fn told(&mut self, messages: &Pool<Message>, index: u32) -> Option<u32> {
+        let at = self.streams.find(&Self::key(&messages[index]))?;
+        self.streams[at].telling = false;
+        self.next_to_tell(messages, at)
+    }
+
+    fn next_to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
+        let stream = &mut self.streams[at];
+        let last = stream.unnoted.filter(|_| !stream.telling)?;
+        let floor = match stream.open.head {
+            NONE => stream.next,
+            first => number_of(&messages[first]),
+        };
+        if floor.wrapping_sub(last) as i32 <= 0 {
+            return None;
+        }
+        stream.unnoted = None;
+        // Where no put came after it, room is kept for none: the next one is the oldest.
+        stream.telling = last.wrapping_add(1) != stream.next;
+        stream.telling.then(|| floor.wrapping_sub(1))
+    }
+
+    pub(crate) fn forget_channel(&mut self, channel: u32) {
+        self.streams.forget_channel(channel);
+    }
+
+    pub(crate) fn in_use(&self) -> u32 {
+        self.streams.in_use()
+    }
+}

@@ -1,0 +1,516 @@
+//! Mail: what the applications do with mailboxes. Every put carries a letter that says which one it
+//! is, so that a done epoch tells by its bytes alone what it took.
+
+use crate::application::Connection;
+use crate::oracles::Life;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::storm::STATUSES;
+use crate::world::World;
+use fairway_engine::wire::{JettyId, ServiceMode, Tag};
+use fairway_engine::{
+    ChannelId, EpochDone, LocalRange, MailboxConfig, MailboxId, OrderRequest, PostError,
+    RemoteMailbox, Rights, SegmentId, SegmentRequest, Status, Steering, Threshold, WhenEmpty, Work,
+    WorkRequest,
+};
+
+/// The id of a letter has this bit; those of other operations and of receives do not.
+pub(crate) const LETTER: u64 = 1 << 62;
+/// The id of a get has this bit, too.
+pub(crate) const GET: u64 = 1 << 61;
+/// A letter begins with its number and its length.
+pub(crate) const HEAD: usize = 12;
+/// What a buffer is filled with before it is posted.
+pub(crate) const BLANK: u8 = 0xEE;
+/// Addresses of mailboxes: one of them is nobody's but the catch-all's.
+const ADDRESSES: u64 = 4;
+/// Packets of a letter at most.
+const PACKETS_MAX: u64 = 40;
+
+/// What mail there is in a world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MailPlan {
+    pub(crate) letters: u64,
+    /// Bytes of a buffer that one letter has to itself, where senders steer.
+    pub(crate) slot: u32,
+    /// Chances in thousandths.
+    pub(crate) wrong: u32,
+    pub(crate) rough: u32,
+    pub(crate) named: u32,
+    pub(crate) ordered: u32,
+    pub(crate) lazy: u32,
+    /// Records for streams of puts, on each side.
+    pub(crate) streams: u32,
+}
+
+impl MailPlan {
+    pub(crate) fn draw(seed: u64) -> MailPlan {
+        let mut random = Random::fork(seed, 9);
+        let mut sometimes = |permille, values: &[u32]| {
+            let value = random.pick(values);
+            if random.chance(permille) { value } else { 0 }
+        };
+        let letters = u64::from(sometimes(400, &[3, 21, 42, 60]));
+        MailPlan {
+            letters,
+            slot: [64, 64, 300, 3_000][letters as usize % 4],
+            wrong: sometimes(400, &[20, 200]),
+            rough: sometimes(400, &[60, 300]),
+            named: sometimes(400, &[100, 500]),
+            ordered: sometimes(300, &[200, 800]),
+            lazy: sometimes(500, &[300, 900]),
+            streams: 64 - sometimes(200, &[40, 60, 63]),
+        }
+    }
+}
+
+/// One put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Letter {
+    pub(crate) from: Life,
+    pub(crate) to: Life,
+    pub(crate) channel: ChannelId,
+    pub(crate) jetty: JettyId,
+    pub(crate) address: u64,
+    pub(crate) length: u32,
+    /// Where the sender steers it.
+    pub(crate) offset: u64,
+    pub(crate) epoch: Option<u32>,
+    /// It cannot arrive anywhere.
+    pub(crate) is_wrong: bool,
+    pub(crate) signaled: bool,
+    pub(crate) status: Option<Status>,
+    /// The receiver steers.
+    pub(crate) is_in_stream: bool,
+    /// The mailbox, the epoch and the offset at which it was found.
+    pub(crate) found: Option<(usize, u64, usize)>,
+}
+
+/// A buffer of a mailbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
+    pub(crate) at: usize,
+    pub(crate) length: u32,
+    /// What its NIC said of it.
+    pub(crate) done: Option<EpochDone>,
+}
+
+/// A mailbox as its application knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox {
+    pub(crate) serial: usize,
+    pub(crate) id: MailboxId,
+    pub(crate) config: MailboxConfig,
+    pub(crate) epochs: Vec<Posted>,
+    pub(crate) is_closed: bool,
+}
+
+/// The mail of one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PostOffice {
+    pub(crate) boxes: Vec<Mailbox>,
+    /// Where letters are written, and where buffers lie: keys and segments.
+    pub(crate) paper: Option<(usize, SegmentId)>,
+    pub(crate) shelf: Option<(usize, SegmentId)>,
+    /// Letters to it may have been lost with leave, or fallen out of order.
+    pub(crate) is_lossy: bool,
+}
+
+/// All mail.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    pub(crate) random: Random,
+    pub(crate) plan: MailPlan,
+    pub(crate) offices: Vec<PostOffice>,
+    pub(crate) letters: Vec<Letter>,
+    /// Operations whose end is to be reported.
+    pub(crate) pending: u64,
+    pub(crate) gets: Vec<Get>,
+    pub(crate) serial: usize,
+    pub(crate) statuses: [u64; STATUSES.len()],
+}
+
+/// One get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Get {
+    pub(crate) from: Life,
+    pub(crate) channel: ChannelId,
+    pub(crate) local: (usize, usize),
+    /// What it asks for, if that can change no more.
+    pub(crate) source: Option<(usize, usize)>,
+    pub(crate) length: u32,
+    pub(crate) is_done: bool,
+}
+
+impl Mail {
+    pub(crate) fn new(seed: u64, plan: &Plan) -> Mail {
+        Mail {
+            random: Random::fork(seed, 10),
+            plan: plan.mail,
+            offices: vec![PostOffice::default(); plan.limits.len()],
+            letters: Vec::new(),
+            pending: 0,
+            gets: Vec::new(),
+            serial: 0,
+            statuses: [0; STATUSES.len()],
+        }
+    }
+
+    /// Bytes of a buffer: every letter has a slot, so that two never overlap.
+    fn buffer_length(&self) -> u32 {
+        self.plan.slot * self.plan.letters as u32
+    }
+
+    /// Gives a fresh NIC its mailboxes.
+    pub(crate) fn settle_in(&mut self, world: &mut World, node: usize) {
+        self.offices[node] = PostOffice::default();
+        if self.plan.letters == 0 {
+            return;
+        }
+        let letters = 2 * self.plan.letters * u64::from(self.plan.slot + 1);
+        let paper = self.register(world, node, letters);
+        // Every letter may end an epoch; some epochs end without one, and some buffers wait.
+        let buffers = self.plan.letters + 100;
+        let shelf = self.register(world, node, buffers * u64::from(self.buffer_length() + 40));
+        self.offices[node].paper = paper;
+        self.offices[node].shelf = shelf;
+        for address in 0..ADDRESSES {
+            if self.random.chance(600) {
+                self.create(world, node, address);
+            }
+        }
+    }
+
+    fn register(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        length: u64,
+    ) -> Option<(usize, SegmentId)> {
+        let request = SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: 0 };
+        let id = world.nic(node)?.register(&request).ok()?;
+        let key = world.memory.add(node, id, length as usize, &mut self.random);
+        Some((key, id))
+    }
+
+    /// The mailbox at address 0 is the catch-all.
+    fn create(&mut self, world: &mut World, node: usize, address: u64) {
+        let random = &mut self.random;
+        let threshold = match random.below(2) {
+            0 => Threshold::Operations(random.magnitude(12)),
+            _ => Threshold::Bytes(random.magnitude(u64::from(self.plan.slot) * 12)),
+        };
+        let config = MailboxConfig {
+            address: (address > 0).then_some(address),
+            key: 7,
+            threshold,
+            steering: random.pick(&[Steering::Sender, Steering::Receiver]),
+            when_empty: random.pick(&[WhenEmpty::Wait, WhenEmpty::Wait, WhenEmpty::Refuse]),
+            retired: random.below(4) as u32,
+        };
+        let Some(nic) = world.nic(node) else { return };
+        let Ok(id) = nic.create_mailbox(&config) else { return };
+        world.trace.line(world.now, node, || format!("makes {id:?}: {config:?}"));
+        self.serial += 1;
+        let (serial, epochs) = (self.serial, Vec::new());
+        self.offices[node].boxes.push(Mailbox { serial, id, config, epochs, is_closed: false });
+    }
+
+    /// One turn of the application on `node`.
+    pub(crate) fn tick(
+        &mut self,
+        world: &mut World,
+        plan: &Plan,
+        connections: &[Connection],
+        node: usize,
+    ) -> Result<(), String> {
+        let healed = world.adversary.is_healed();
+        let is_away = world.nodes[node].nic.is_none() || world.is_paused(node);
+        if is_away || self.offices[node].shelf.is_none() {
+            return Ok(());
+        }
+        for at in 0..self.offices[node].boxes.len() {
+            let want = match self.random.chance(self.plan.lazy) && !healed {
+                true => 0,
+                // A put may name the epoch after the current one, and has to find its buffer.
+                false => self.random.range(2 * u64::from(healed), 5) as usize,
+            };
+            let waiting = |mailbox: &Mailbox| {
+                mailbox.epochs.iter().filter(|posted| posted.done.is_none()).count()
+            };
+            while waiting(&self.offices[node].boxes[at]) < want {
+                if !self.post_buffer(world, node, at) {
+                    break;
+                }
+            }
+        }
+        if !healed {
+            for _ in 0..self.random.range(0, 4) {
+                self.write(world, plan, connections, node)?;
+            }
+            if self.random.chance(self.plan.rough) && !self.offices[node].boxes.is_empty() {
+                self.be_rough(world, node)?;
+            }
+        }
+        world.look(node);
+        world.nudge(node);
+        Ok(())
+    }
+
+    fn post_buffer(&mut self, world: &mut World, node: usize, at: usize) -> bool {
+        let length = self.buffer_length();
+        let office = &mut self.offices[node];
+        let mailbox = &mut office.boxes[at];
+        let Some((key, segment)) = office.shelf.filter(|_| !mailbox.is_closed) else {
+            return false;
+        };
+        let gap = self.random.below(40) as usize;
+        let Some(start) = world.memory.reserve(key, length as usize, gap) else {
+            // The shelf is full, and buffers are not used again: those who write may be told.
+            return false;
+        };
+        world.memory.write(key, start, &vec![BLANK; length as usize]);
+        let local = LocalRange { segment, offset: start as u64, length };
+        let id = mailbox.epochs.len() as u64;
+        let Some(nic) = world.nic(node) else { return false };
+        if nic.post_buffer(mailbox.id, id, local).is_err() {
+            return false;
+        }
+        let name = mailbox.id;
+        world.trace.line(world.now, node, || format!("posts buffer {id} to {name:?}: {local:?}"));
+        mailbox.epochs.push(Posted { at: start, length, done: None });
+        true
+    }
+
+    /// Writes a letter, or asks for a part of a mailbox.
+    fn write(
+        &mut self,
+        world: &mut World,
+        plan: &Plan,
+        connections: &[Connection],
+        node: usize,
+    ) -> Result<(), String> {
+        let index = self.random.below(plan.links.len() as u64) as usize;
+        let link = &plan.links[index];
+        let Some(side) = link.nodes.iter().position(|&end| end == node) else { return Ok(()) };
+        let Some(channel) = connections[index].ends[side] else { return Ok(()) };
+        let peer = link.nodes[1 - side];
+        let Some((paper, segment)) = self.offices[node].paper else { return Ok(()) };
+        let number = self.letters.len() as u64;
+        if number >= self.plan.letters {
+            return Ok(());
+        }
+        let random = &mut self.random;
+        let packets = plan.packets_max.min(PACKETS_MAX);
+        let most = u64::from(self.plan.slot).min(packets * u64::from(link.mtu));
+        let length = random.range(HEAD as u64, most.max(HEAD as u64)) as u32;
+        let mut mailbox = RemoteMailbox { address: 1 + random.below(ADDRESSES), key: 7 };
+        let mut offset = number * u64::from(self.plan.slot);
+        let here = (peer, world.nodes[peer].incarnation);
+        let target = self.offices[peer]
+            .boxes
+            .iter()
+            .find(|other| other.config.address == Some(mailbox.address) && !other.is_closed);
+        let steering = target.map_or(Steering::Sender, |target| target.config.steering);
+        let current = target.and_then(|target| {
+            world.nodes[peer].nic.as_ref().and_then(|nic| nic.mailbox_epoch(target.id))
+        });
+        let epoch = match current {
+            Some(epoch) if random.chance(self.plan.named) => {
+                Some((epoch + random.below(3)).saturating_sub(1) as u32)
+            }
+            _ => None,
+        };
+        let is_wrong = random.chance(self.plan.wrong);
+        if is_wrong {
+            match random.below(3) {
+                0 => mailbox.key ^= 1,
+                1 if target.is_some() && steering == Steering::Sender && self.plan.rough == 0 => {
+                    offset = u64::MAX - random.below(100);
+                }
+                _ => mailbox.key = random.number() as u32 | 8,
+            }
+        }
+        let Some(at) = world.memory.reserve(paper, length as usize, 1) else { return Ok(()) };
+        world.memory.write(paper, at, &text_of(number, length));
+        let jetty = JettyId::new(self.random.below(u64::from(plan.jetties)) as u32);
+        let request = WorkRequest {
+            id: number | LETTER,
+            channel,
+            work: Work::Put { mailbox, offset, epoch },
+            local: LocalRange { segment, offset: at as u64, length },
+            signaled: !self.random.chance(plan.unsignaled),
+            order: self.draw_order(),
+        };
+        let letter = Letter {
+            from: (node, world.nodes[node].incarnation),
+            to: here,
+            channel,
+            jetty,
+            address: mailbox.address,
+            length,
+            offset,
+            epoch,
+            is_wrong,
+            signaled: request.signaled,
+            status: None,
+            is_in_stream: false,
+            found: None,
+        };
+        if post(world, node, jetty, &request)? {
+            self.pending += u64::from(request.signaled);
+            self.letters.push(letter);
+            if self.random.chance(200) {
+                self.get(world, &letter, paper, segment, most)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a part of the mailbox that a letter is for.
+    fn get(
+        &mut self,
+        world: &mut World,
+        letter: &Letter,
+        paper: usize,
+        segment: SegmentId,
+        most: u64,
+    ) -> Result<(), String> {
+        let (peer, random) = (letter.to.0, &mut self.random);
+        let length = random.below(most) as u32;
+        let offset = random.below(u64::from(self.plan.slot));
+        let node = letter.from.0;
+        let Some(at) = world.memory.reserve(paper, length as usize, 1) else { return Ok(()) };
+        let targets = &self.offices[peer].boxes;
+        let target = targets
+            .iter()
+            .find(|other| other.config.address == Some(letter.address) && !other.is_closed);
+        // What an epoch that is done holds does not change any more.
+        let done = target.and_then(|target| {
+            let last = target.epochs.iter().rposition(|posted| posted.done.is_some())?;
+            (last as u32 > 0 && target.config.retired > 1).then_some((last, target.epochs[last].at))
+        });
+        let shelf = self.offices[peer].shelf;
+        let source = shelf.zip(done).map(|((key, _), (_, at))| (key, at + offset as usize));
+        // After a rewind it may never come again.
+        let epoch = done.filter(|_| self.plan.rough == 0).map(|(epoch, _)| epoch as u32);
+        let mailbox = RemoteMailbox { address: letter.address, key: 7 };
+        let request = WorkRequest {
+            id: self.gets.len() as u64 | LETTER | GET,
+            channel: letter.channel,
+            work: Work::Get { mailbox, offset, epoch },
+            local: LocalRange { segment, offset: at as u64, length },
+            signaled: true,
+            order: self.draw_order(),
+        };
+        if post(world, node, letter.jetty, &request)? {
+            self.pending += 1;
+            let (from, channel, local) = (letter.from, letter.channel, (paper, at));
+            self.gets.push(Get { from, channel, local, source, length, is_done: false });
+        }
+        Ok(())
+    }
+
+    fn draw_order(&mut self) -> OrderRequest {
+        let random = &mut self.random;
+        if !random.chance(self.plan.ordered) {
+            return OrderRequest::default();
+        }
+        OrderRequest {
+            mode: random.pick(&[ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol]),
+            tag: random.pick(&[Tag::No, Tag::Ro, Tag::So]),
+            fence: random.chance(200),
+            complete_in_order: random.chance(300),
+            receive_in_order: false,
+        }
+    }
+
+    /// Ends an epoch early, goes back to an earlier one, or closes a mailbox and opens another.
+    fn be_rough(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+        let count = self.offices[node].boxes.len() as u64;
+        let at = self.random.below(count) as usize;
+        let (what, back, nack) =
+            (self.random.below(4), self.random.range(1, 3) as u32, self.random.chance(500));
+        let Mailbox { id, is_closed, .. } = self.offices[node].boxes[at];
+        self.offices[node].is_lossy = true;
+        if let Some((_, shelf)) = self.offices[node].shelf {
+            world.finish_placements(node, shelf)?;
+        }
+        let Some(nic) = world.nic(node) else { return Ok(()) };
+        match what {
+            0 | 1 if !is_closed => {
+                let ended = nic.increment_epoch(id);
+                world.trace.line(world.now, node, || format!("ends {ended:?} of {id:?}"));
+            }
+            2 if !is_closed => {
+                if let Ok(done) = nic.rewind(id, back) {
+                    world.trace.line(world.now, node, || format!("rewinds {id:?}: {done:?}"));
+                    self.read_epochs(world, node)?;
+                    self.check_rewound(node, at, &done)?;
+                    self.rewound(world, node, at, done.epoch as usize);
+                }
+            }
+            _ if !is_closed => {
+                nic.close_mailbox(id, nack).map_err(|error| format!("{id:?}: {error:?}"))?;
+                world.trace.line(world.now, node, || format!("closes {id:?}, nack {nack}"));
+                self.offices[node].boxes[at].is_closed = true;
+            }
+            _ => {
+                nic.release_mailbox(id).map_err(|error| format!("{id:?}: {error:?}"))?;
+                world.trace.line(world.now, node, || format!("releases {id:?}"));
+                self.read_epochs(world, node)?;
+                self.rewound(world, node, at, 0);
+                let address = self.offices[node].boxes.remove(at).config.address;
+                self.create(world, node, address.unwrap_or(0));
+            }
+        }
+        Ok(())
+    }
+
+    /// The buffers from this epoch on are the application's, whatever is in them.
+    fn rewound(&mut self, world: &mut World, node: usize, at: usize, epoch: usize) {
+        let Some((key, _)) = self.offices[node].shelf else { return };
+        for posted in self.offices[node].boxes[at].epochs.drain(epoch..) {
+            world.memory.accept(key, posted.at, posted.length as usize);
+        }
+    }
+}
+
+fn post(
+    world: &mut World,
+    node: usize,
+    jetty: JettyId,
+    request: &WorkRequest,
+) -> Result<bool, String> {
+    let now = world.now;
+    let Some(nic) = world.nic(node) else { return Ok(false) };
+    match nic.post(now, jetty, request) {
+        Ok(()) => {
+            world.trace.line(now, node, || format!("writes {request:?}"));
+            Ok(true)
+        }
+        Err(
+            PostError::TooManyMessages
+            | PostError::CompletionQueueFull
+            | PostError::TooManyOrders
+            | PostError::TooManyPuts
+            | PostError::NotReady
+            | PostError::NoJetty,
+        ) => Ok(false),
+        Err(PostError::NoChannel) if !nic.is_open(request.channel) => Ok(false),
+        Err(error) => Err(format!("{error:?} for {request:?}")),
+    }
+}
+
+/// What a letter says.
+pub(crate) fn text_of(number: u64, length: u32) -> Vec<u8> {
+    let mut text = Vec::with_capacity(length as usize);
+    text.extend(number.to_le_bytes());
+    text.extend(length.to_le_bytes());
+    let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    while text.len() < length as usize {
+        state = state.wrapping_mul(0xBF58_476D_1CE4_E5B9).rotate_left(23) ^ number;
+        text.push((state >> 32) as u8);
+    }
+    text
+}

@@ -1,0 +1,351 @@
+//! What mail must be like: every letter whole, once, in the right epoch, in its sender's order; and
+//! nothing written to a buffer once its epoch is done.
+
+use crate::mail::{BLANK, GET, HEAD, LETTER, Letter, Mail, Mailbox, text_of};
+use crate::node::Output;
+use crate::oracles::{Life, Model};
+use crate::plan::Plan;
+use crate::world::World;
+use fairway_engine::{Completion, EpochDone, Status, Steering};
+use std::collections::BTreeMap;
+
+/// Where letters were found: the offset in the buffer, and the number.
+type Found = Vec<(usize, u64)>;
+
+impl Mail {
+    /// Hears of the epochs that are done, of which the application has not been told yet.
+    pub(crate) fn read_epochs(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+        let outputs = std::mem::take(&mut world.nodes[node].outputs);
+        for output in outputs {
+            match output {
+                Output::Epoch(done) => self.epoch_done(world, node, &done)?,
+                other => world.nodes[node].outputs.push_back(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// An epoch is done: its bytes say what it took.
+    pub(crate) fn epoch_done(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        done: &EpochDone,
+    ) -> Result<(), String> {
+        world.trace.line(world.now, node, || format!("! {done:?}"));
+        world.trace.stir(done.epoch ^ done.bytes << 20);
+        let office = &self.offices[node];
+        let Some(at) = office.boxes.iter().position(|other| other.id == done.mailbox) else {
+            return Err(format!("node {node}: an epoch of no mailbox: {done:?}"));
+        };
+        let (mailbox, shelf) = (&office.boxes[at], office.shelf);
+        let next = mailbox.epochs.iter().position(|posted| posted.done.is_none());
+        if next != Some(done.epoch as usize) || done.id != done.epoch {
+            return Err(format!("node {node}: epoch {next:?} is next, and not {done:?}"));
+        }
+        let (posted, (key, _)) = (mailbox.epochs[done.id as usize], shelf.expect("it has buffers"));
+        let bytes = world.memory.pieces[key].bytes[posted.at..][..posted.length as usize].to_vec();
+        let found = self.letters_in(mailbox, &bytes, done)?;
+        for &(offset, number) in &found {
+            self.deliver(world, node, at, done.epoch, (offset, number))?;
+        }
+        let whole = done.operations > 0 && done.cancelled == 0;
+        if whole && !found.iter().any(|&(_, number)| self.is_to(number, done.address)) {
+            return Err(format!("node {node}: no letter is for this address: {done:?}"));
+        }
+        self.offices[node].boxes[at].epochs[done.id as usize].done = Some(*done);
+        // Nobody writes there any more.
+        world.memory.accept(key, posted.at, posted.length as usize);
+        Ok(())
+    }
+
+    fn is_to(&self, number: u64, address: u64) -> bool {
+        self.letters[number as usize].address == address
+    }
+
+    /// The letters in a buffer. What was cut off because its sender is gone may be there in part.
+    fn letters_in(
+        &self,
+        mailbox: &Mailbox,
+        bytes: &[u8],
+        done: &EpochDone,
+    ) -> Result<Found, String> {
+        let mut found = Vec::new();
+        let is_stream = mailbox.config.steering == Steering::Receiver;
+        let step = if is_stream { 1 } else { self.plan.slot as usize };
+        let (mut at, mut total) = (0, 0);
+        while at + HEAD <= bytes.len() {
+            match self.letter_at(bytes, at) {
+                Some((number, length)) => {
+                    found.push((at, number));
+                    total += length as u64;
+                    at += if is_stream { length } else { step };
+                }
+                None if done.cancelled == 0 && bytes[at] != BLANK => {
+                    return Err(format!("no letter is whole at {at}: {done:?}"));
+                }
+                None => at += step,
+            }
+        }
+        let partly = done.cancelled > 0 && total <= done.bytes;
+        if found.len() as u64 != done.operations || (total != done.bytes && !partly) {
+            return Err(format!("{} letters of {total} bytes: {done:?}", found.len()));
+        }
+        if is_stream && done.cancelled == 0 {
+            let end = found.last().map_or(0, |&(at, number)| {
+                at as u64 + u64::from(self.letters[number as usize].length)
+            });
+            if end != u64::from(done.extent) {
+                return Err(format!("the last letter ends at {end}: {done:?}"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The letter that is whole here: its number and length.
+    fn letter_at(&self, bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+        let number = u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?);
+        let letter = self.letters.get(usize::try_from(number).ok()?)?;
+        let length = letter.length as usize;
+        let is_whole = bytes.get(at..at + length)? == text_of(number, letter.length);
+        is_whole.then_some((number, length))
+    }
+
+    fn deliver(
+        &mut self,
+        world: &World,
+        node: usize,
+        at: usize,
+        epoch: u64,
+        (offset, number): (usize, u64),
+    ) -> Result<(), String> {
+        let Mailbox { serial, ref config, .. } = self.offices[node].boxes[at];
+        let letter = &mut self.letters[number as usize];
+        let here = (node, world.nodes[node].incarnation);
+        let addressed = config.address.is_none_or(|address| address == letter.address);
+        let steered = config.steering == Steering::Receiver || letter.offset == offset as u64;
+        let named = letter.epoch.is_none_or(|named| u64::from(named) == epoch);
+        if letter.to != here || !addressed || !steered || !named || letter.is_wrong {
+            return Err(format!("not for epoch {epoch} of {config:?}: {letter:?}"));
+        }
+        if letter.found.is_some() {
+            return Err(format!("in two epochs, or twice in one: {epoch} {letter:?}"));
+        }
+        letter.is_in_stream = config.steering == Steering::Receiver;
+        letter.found = Some((serial, epoch, offset));
+        Ok(())
+    }
+
+    /// A rewind gives what was said of the epoch before.
+    pub(crate) fn check_rewound(
+        &self,
+        node: usize,
+        at: usize,
+        done: &EpochDone,
+    ) -> Result<(), String> {
+        let told = self.offices[node].boxes[at].epochs[done.epoch as usize].done;
+        match told {
+            Some(told) if told != *done => Err(format!("rewound to {done:?}, and told {told:?}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// An operation on a mailbox has ended.
+    pub(crate) fn completed(
+        &mut self,
+        world: &mut World,
+        model: &Model,
+        plan: &Plan,
+        node: usize,
+        done: &Completion,
+    ) -> Result<(), String> {
+        let (from, channel) = match done.id & GET {
+            0 => {
+                let letter = self.letters[(done.id & !LETTER) as usize];
+                (letter.from, letter.channel)
+            }
+            _ => {
+                let get = self.gets[(done.id & !(LETTER | GET)) as usize];
+                (get.from, get.channel)
+            }
+        };
+        self.statuses[done.status as usize] += 1;
+        let ended = model.has_ended(from, channel, done.status);
+        let impatient = plan.profiles[node].not_ready_retries != 7;
+        if from.0 != node || (done.status == Status::ReceiverNotReady && !impatient) {
+            return Err(format!("must not end like this: {done:?}"));
+        }
+        if done.id & GET != 0 { self.got(world, done, ended) } else { self.answered(done, ended) }
+    }
+
+    fn answered(&mut self, done: &Completion, ended: bool) -> Result<(), String> {
+        let rough = self.plan.rough > 0;
+        let letter = &mut self.letters[(done.id & !LETTER) as usize];
+        if letter.status.is_some() || (!letter.signaled && done.status == Status::Success) {
+            return Err(format!("completed twice, or unasked: {done:?}"));
+        }
+        let fine = match done.status {
+            Status::Success | Status::RemoteResources | Status::RemoteNoMailbox => true,
+            Status::ReceiverNotReady => true,
+            Status::RemoteEpoch => letter.epoch.is_some() || rough,
+            Status::RemoteLength => letter.is_wrong || rough,
+            _ => ended,
+        };
+        if !fine {
+            return Err(format!("must not end like this: {done:?} {letter:?}"));
+        }
+        letter.status = Some(done.status);
+        self.pending -= u64::from(letter.signaled);
+        Ok(())
+    }
+
+    fn got(&mut self, world: &mut World, done: &Completion, ended: bool) -> Result<(), String> {
+        let get = &mut self.gets[(done.id & !(LETTER | GET)) as usize];
+        if std::mem::replace(&mut get.is_done, true) {
+            return Err(format!("completed twice: {done:?}"));
+        }
+        self.pending -= 1;
+        let (key, at) = get.local;
+        let length = get.length as usize;
+        match done.status {
+            Status::Success => {
+                let here = &world.memory.pieces[key].bytes[at..at + length];
+                if let Some((far, start)) = get.source.filter(|_| self.plan.rough == 0)
+                    && !world.memory.pieces[far].released
+                    && world.memory.mirror(far, start, length) != here
+                {
+                    return Err(format!("brought something else: {get:?}"));
+                }
+                world.memory.accept(key, at, length);
+                Ok(())
+            }
+            Status::RemoteNoMailbox
+            | Status::RemoteEpoch
+            | Status::RemoteLength
+            | Status::RemoteResources
+            | Status::ReceiverNotReady => Ok(()),
+            _ if ended => {
+                world.memory.unsettle(key, at, length);
+                Ok(())
+            }
+            _ => Err(format!("must not end like this: {done:?}")),
+        }
+    }
+
+    /// A node is gone, and what it had asked for with it.
+    pub(crate) fn crashes(&mut self, node: usize, incarnation: u32) {
+        let gone = |life| life == (node, incarnation);
+        let letters = self.letters.iter().filter(|letter| gone(letter.from));
+        let unanswered = letters.filter(|letter| letter.signaled && letter.status.is_none());
+        let gets = self.gets.iter().filter(|get| gone(get.from) && !get.is_done);
+        self.pending -= unanswered.count() as u64 + gets.count() as u64;
+        // Nothing of it is looked at any more.
+        self.offices[node].boxes.clear();
+    }
+
+    /// Of epochs that are not done nothing is known yet.
+    pub(crate) fn accept_unfinished(&self, world: &mut World) {
+        for office in &self.offices {
+            let Some((key, _)) = office.shelf else { continue };
+            let posted = office.boxes.iter().flat_map(|mailbox| &mailbox.epochs);
+            for posted in posted.filter(|posted| posted.done.is_none()) {
+                world.memory.accept(key, posted.at, posted.length as usize);
+            }
+        }
+    }
+
+    /// Every channel has ended: what is in unfinished epochs is taken out, and every letter accounted
+    /// for.
+    pub(crate) fn finish(&mut self, world: &mut World, model: &Model) -> Result<(), String> {
+        for node in 0..self.offices.len() {
+            self.empty(world, node)?;
+        }
+        for (number, letter) in self.letters.iter().enumerate() {
+            let there = |(node, incarnation): Life| world.nodes[node].incarnation == incarnation;
+            if !there(letter.from) || !there(letter.to) {
+                continue;
+            }
+            let lossy = self.offices[letter.to.0].is_lossy;
+            let silent = !letter.signaled && !model.has_ended_at_all(letter.from, letter.channel);
+            match letter.status {
+                Some(Status::Success) if letter.found.is_none() && !lossy => {
+                    return Err(format!("letter {number} was lost: {letter:?}"));
+                }
+                None if silent && letter.found.is_none() && !lossy => {
+                    return Err(format!("letter {number} was lost without a word: {letter:?}"));
+                }
+                Some(
+                    Status::RemoteEpoch
+                    | Status::RemoteLength
+                    | Status::RemoteNoMailbox
+                    | Status::RemoteResources
+                    | Status::ReceiverNotReady,
+                ) if letter.found.is_some() => {
+                    return Err(format!("letter {number} was refused, and arrived: {letter:?}"));
+                }
+                _ => {}
+            }
+        }
+        self.check_order(world)
+    }
+
+    /// Ends every epoch of a node.
+    fn empty(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+        for at in 0..self.offices[node].boxes.len() {
+            let Mailbox { id, is_closed, .. } = self.offices[node].boxes[at];
+            let left = self.offices[node].boxes[at].epochs.len() + 1;
+            for _ in 0..left {
+                let ended = world.nic(node).map(|nic| nic.increment_epoch(id));
+                if !matches!(ended, Some(Ok(_))) {
+                    break;
+                }
+            }
+            world.look(node);
+            self.read_epochs(world, node)?;
+            let mailbox = &self.offices[node].boxes[at];
+            let open = mailbox.epochs.iter().filter(|posted| posted.done.is_none()).count();
+            if open > 0 && !is_closed {
+                return Err(format!("node {node}: {open} epochs do not end: {mailbox:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What one Jetty put to one address over one channel lies in the order in which it was put.
+    fn check_order(&self, world: &World) -> Result<(), String> {
+        let mut last: BTreeMap<_, ((u64, usize), &Letter)> = BTreeMap::new();
+        for letter in &self.letters {
+            let (node, incarnation) = letter.to;
+            let lossy = self.offices[node].is_lossy || world.nodes[node].incarnation != incarnation;
+            let unnamed = letter.epoch.is_none() && !lossy;
+            let Some((serial, epoch, offset)) = letter.found.filter(|_| unnamed) else { continue };
+            let offset = if letter.is_in_stream { offset } else { 0 };
+            let sender = (letter.from, letter.channel, letter.jetty, letter.address, serial);
+            let place = (epoch, offset);
+            if let Some(&(before, earlier)) = last.get(&sender)
+                && before > place
+            {
+                return Err(format!("{letter:?} overtook {earlier:?}"));
+            }
+            last.insert(sender, (place, letter));
+        }
+        Ok(())
+    }
+
+    /// Closes and releases every mailbox of a node, and lets its memory go.
+    pub(crate) fn strip(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+        let office = std::mem::take(&mut self.offices[node]);
+        for mailbox in &office.boxes {
+            let Some(nic) = world.nic(node) else { return Ok(()) };
+            let closed = nic.close_mailbox(mailbox.id, true);
+            let released = closed.and_then(|()| nic.release_mailbox(mailbox.id));
+            released.map_err(|error| format!("node {node}: {mailbox:?}: {error:?}"))?;
+        }
+        for (_, segment) in [office.paper, office.shelf].into_iter().flatten() {
+            if !world.deregister(node, segment)? {
+                return Err(format!("node {node}: {segment:?} is still used at the end"));
+            }
+        }
+        Ok(())
+    }
+}

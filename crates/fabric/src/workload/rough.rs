@@ -1,0 +1,130 @@
+//! Rough handling: what is in use is closed, deregistered and destroyed.
+
+use super::Workload;
+use crate::adversary::Fault;
+use crate::node::Output;
+use crate::oracles::Model;
+use crate::plan::Plan;
+use crate::world::World;
+use fairway_engine::wire::JettyId;
+use fairway_engine::{Event, SetupError};
+
+impl Workload {
+    /// Deregisters, closes or destroys something that is in use.
+    pub(super) fn be_rough(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        node: usize,
+    ) -> Result<(), String> {
+        if self.random.chance(plan.deregister) {
+            let segments = &self.applications[node].segments;
+            let at = self.random.below(segments.len() as u64) as usize;
+            self.deregister(world, plan, node, at)?;
+        }
+        if self.random.chance(plan.destroy) {
+            let number = self.random.below(u64::from(plan.jetties)) as u32;
+            self.destroy_or_create(world, model, node, number)?;
+        }
+        if self.random.chance(plan.close) {
+            let index = self.random.below(plan.links.len() as u64) as usize;
+            let side = plan.links[index].nodes.iter().position(|&end| end == node);
+            if let Some(side) = side {
+                world.adversary.count(Fault::Close);
+                self.close(world, model, plan, (index, side))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes one end of a connection.
+    pub(crate) fn close(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        (index, side): (usize, usize),
+    ) -> Result<(), String> {
+        let node = plan.links[index].nodes[side];
+        let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
+        let now = world.now;
+        let life = (node, world.nodes[node].incarnation);
+        let Some(nic) = world.nic(node) else { return Ok(()) };
+        if !nic.is_open(channel) {
+            return Ok(());
+        }
+        nic.close_channel(now, channel).map_err(|error| format!("close: {error:?}"))?;
+        world.trace.line(now, node, || format!("closes {channel:?}"));
+        model.closes(world, life, channel);
+        world.look(node);
+        world.nudge(node);
+        Ok(())
+    }
+
+    pub(crate) fn deregister(
+        &mut self,
+        world: &mut World,
+        plan: &Plan,
+        node: usize,
+        at: usize,
+    ) -> Result<(), String> {
+        let segment = self.applications[node].segments.remove(at);
+        world.adversary.count(Fault::Deregister);
+        world.trace.line(world.now, node, || format!("deregisters {segment:?}"));
+        let released = world.deregister(node, segment.id)?;
+        world.memory.pieces[segment.key].deregistered = true;
+        if released {
+            // Only once the application has read what came before: completions may wait for it.
+            let event = Event::SegmentReleased { segment: segment.id };
+            world.nodes[node].outputs.push_back(Output::Event(event));
+        }
+        self.applications[node].leaving.push(segment);
+        self.register(world, plan, node, segment.role);
+        Ok(())
+    }
+
+    fn destroy_or_create(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        node: usize,
+        number: u32,
+    ) -> Result<(), String> {
+        if !self.applications[node].jetties[number as usize].alive {
+            self.create_jetty(world, node, number);
+            return Ok(());
+        }
+        let id = JettyId::new(number);
+        let Some(nic) = world.nic(node) else { return Ok(()) };
+        match nic.destroy_jetty(id) {
+            Ok(()) => {
+                world.adversary.count(Fault::DestroyJetty);
+                world.trace.line(world.now, node, || format!("destroys {id:?}"));
+                let jetty = &mut self.applications[node].jetties[number as usize];
+                (jetty.alive, jetty.posted) = (false, 0);
+                jetty.buffers.extend(model.destroys(world, node, id));
+                Ok(())
+            }
+            Err(SetupError::Busy) => Ok(()),
+            Err(error) => Err(format!("destroying {id:?}: {error:?}")),
+        }
+    }
+
+    /// Destroys a Jetty that nothing needs any more.
+    pub(crate) fn destroy(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        node: usize,
+        number: u32,
+    ) -> Result<(), String> {
+        if self.applications[node].jetties[number as usize].alive {
+            self.destroy_or_create(world, model, node, number)?;
+            if self.applications[node].jetties[number as usize].alive {
+                return Err(format!("node {node}: Jetty {number} is still busy at the end"));
+            }
+        }
+        Ok(())
+    }
+}
