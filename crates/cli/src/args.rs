@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_softnic::Spec;
 
 use crate::net::{self, NetOptions};
+use crate::perf::{Operation, OrderOptions};
 use crate::quantity;
 
 /// Moves memory between machines over ordinary UDP: no RDMA NIC, no root, no daemon
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure bandwidth or latency of WRITE, WRITE_IMM, READ or SEND
+    /// Measure bandwidth or latency of WRITE, READ, SEND, PUT, atomics, loads and stores
     #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
@@ -67,7 +68,10 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf --server                                # on one machine, and on the other:
   fairway perf read --sizes 2..8M --connect host1
   fairway perf send --latency --size 64 --json
-  fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray";
+  fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
+  fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
+  fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
+  fairway perf put --latency --ping-pong               # mailbox to mailbox";
 
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
@@ -75,6 +79,9 @@ const PERF_NOTES: &str = "Examples:
   fairway perf read --sizes 2..8M --connect host1
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
+  fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
+  fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
+  fairway perf put --latency --ping-pong               # mailbox to mailbox
 
 What is verified, and when:
   Every slot of memory holds a pattern of its own. One word in every packet names slot and
@@ -87,44 +94,29 @@ What is verified, and when:
   send       The target checks that each message comes exactly once, the word in every packet of it,
              and one block byte for byte; the last messages wholly. (Messages of less than 8 bytes
              can't name themselves: their bytes and their number are checked.)
+  put        As send: every buffer of the target's mailbox takes one.
   read       The initiator spoils the words before, checks them after, and one block byte for byte;
              the last reads wholly.
+  load       As read.
+  store      As write.
+  atomic-cas, atomic-fadd
+             Every word goes through a known chain of values. The initiator compares each old value
+             with the chain; the target compares words at rest now and then, and all at the end.
+  With --order UNO what was lost is told (\"lost\"), and rates count what arrived. What arrived is
+  checked byte for byte, but not that it arrives, once, and in order.
   \"verified\" counts the bytes compared. A mismatch ends the program with status 1.
 
 Latency:
-  Both sides poll. The time is that from posting to completion: of a WRITE or SEND until it has been
-  placed and acknowledged, of a READ until the data is here. With --ping-pong (send only) it is half
-  the time until the answer of the peer's application is here, as perftest has it.";
-
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Operation {
-    /// One-sided write
-    Write,
-    /// Write, and notify the target's application
-    WriteImm,
-    /// One-sided read
-    Read,
-    /// Two-sided message
-    Send,
-}
-
-impl Operation {
-    /// Its name on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Operation::Write => "write",
-            Operation::WriteImm => "write-imm",
-            Operation::Read => "read",
-            Operation::Send => "send",
-        }
-    }
-}
+  Both sides poll. The time is that from posting to completion: of a WRITE, SEND, PUT or store until
+  it has been placed and acknowledged, of a READ, load or atomic until the data is here, and with
+  --order UNO until it has been sent. With --ping-pong (send and put only) it is half the time until
+  the answer of the peer's application is here, as perftest has it; of a PUT, from mailbox to
+  mailbox, both sides watching completion records.";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PerfOptions {
     /// The operation (a server serves all of them)
-    #[arg(required_unless_present = "server", value_name = "write|write-imm|read|send")]
+    #[arg(required_unless_present = "server", value_name = "OPERATION")]
     pub(crate) operation: Option<Operation>,
 
     /// Be the target: wait for clients and serve them, one after the other
@@ -135,7 +127,7 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) connect: Option<String>,
 
-    /// Bytes per operation [default: 64K, latency: 64]
+    /// Bytes per operation [default: 64K; latency, load, store and --order UNO: 64; atomics: 8]
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
     pub(crate) size: Option<u64>,
 
@@ -164,7 +156,7 @@ pub(crate) struct PerfOptions {
     #[arg(long)]
     pub(crate) latency: bool,
 
-    /// With --latency: half the time to the peer's application and back (send only)
+    /// With --latency: half the time to the peer's application and back (send and put only)
     #[arg(long, requires = "latency")]
     pub(crate) ping_pong: bool,
 
@@ -180,6 +172,9 @@ pub(crate) struct PerfOptions {
     /// both sides run here and there are two], or `none`
     #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
     pub(crate) pin: Option<net::Pins>,
+
+    #[command(flatten)]
+    pub(crate) order: OrderOptions,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

@@ -9,27 +9,36 @@ use std::process::{Command, Stdio};
 
 use fairway_softnic::{Context, DropReason};
 
-use crate::args::{Operation, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::net::Pins;
 use crate::process::{self, Helper};
 
 mod bandwidth;
+mod inbox;
 mod initiator;
 mod latency;
 mod message;
+mod operation;
+mod order;
 mod report;
 mod slots;
 mod target;
 
 use message::Packets;
+pub(crate) use operation::Operation;
+pub(crate) use order::OrderOptions;
 
 /// Runs the command.
 pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
-    if options.ping_pong && options.operation != Some(Operation::Send) {
+    if options.ping_pong && !options.operation.is_some_and(Operation::is_message) {
         return Err(Failure::usage(
-            "--ping-pong needs the peer's application to answer: use it with send, or leave it out",
+            "--ping-pong needs the peer's application to answer: use it with send or put, or leave \
+             it out",
         ));
+    }
+    if let Some(operation) = options.operation {
+        options.order.of(operation, options.ping_pong)?;
     }
     if let Some(parent) = options.parent {
         process::end_with_parent(parent)?;
@@ -129,11 +138,17 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
 fn packets(context: &Context) -> Packets {
     let counters = context.counters().engine;
     Packets {
-        sent: counters.data_sent,
-        resent: counters.data_resent,
+        sent: counters.data_sent + counters.datagrams_sent + counters.bypass_sent
+            - counters.bypass_repeated,
+        resent: counters.data_resent + counters.bypass_repeated,
         duplicate: counters.dropped(DropReason::Duplicate),
         acks: counters.acks_sent,
         learned: counters.learned_sent,
         saved_bytes: counters.learned_bytes_saved,
+        datagrams: counters.datagrams_received,
+        gated: counters.gated,
+        gates_passed: counters.gates_passed,
+        held: counters.held,
+        sent_back: counters.sent_back,
     }
 }

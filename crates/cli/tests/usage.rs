@@ -17,13 +17,16 @@ fn every_command_has_help_with_an_example() {
             assert!(help.contains("Example") && help.contains(&example), "{command}: {help}");
         }
     }
-    assert!(fairway(&["perf", "--help"]).ok().out.contains("What is verified, and when"));
+    let help = fairway(&["perf", "--help"]).ok().out;
+    for words in ["What is verified, and when", "--order ROT --tag SO", "atomic-fadd --fence"] {
+        assert!(help.contains(words), "{help}");
+    }
 }
 
 #[test]
 fn wrong_usage_says_what_and_what_to_do() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["perf"], &["<write|write-imm|read|send>"]),
+        (&["perf"], &["<OPERATION>"]),
         (&["perf", "fetch"], &["fetch", "write-imm"]),
         (&["perf", "write", "--size", "64Q"], &["64Q", "64K"]),
         (&["perf", "write", "--size", "0"], &["0 bytes", "choose"]),
@@ -38,6 +41,19 @@ fn wrong_usage_says_what_and_what_to_do() {
         (&["perf", "write", "--pin", "999"], &["999", "choose from"]),
         (&["perf", "write", "--ping-pong", "--latency"], &["--ping-pong", "send"]),
         (&["perf", "write", "--server"], &["--server"]),
+        (&["perf", "atomic-cas", "--size", "16"], &["16 bytes", "atomic-cas", "4 or 8"]),
+        (&["perf", "load", "--size", "65"], &["65 bytes", "load", "1 to 64"]),
+        (&["perf", "write", "--order", "ROX"], &["ROX", "ROT"]),
+        (&["perf", "write", "--tag", "XO"], &["XO", "SO"]),
+        (&["perf", "read", "--order", "uno"], &["--order UNO", "read", "choose"]),
+        (&["perf", "put", "--order", "UNO"], &["--order UNO", "put", "choose"]),
+        (&["perf", "atomic-fadd", "--order", "UNO"], &["--order UNO", "atomic-fadd", "choose"]),
+        (&["perf", "write", "--order", "UNO", "--tag", "so"], &["--tag SO", "leave out"]),
+        (&["perf", "write", "--order", "UNO", "--fence"], &["--fence", "leave out"]),
+        (&["perf", "load", "--order", "rol"], &["--order ROL", "load", "measure read"]),
+        (&["perf", "store", "--tag", "ro", "--fence"], &["--tag RO --fence", "store", "leave"]),
+        (&["perf", "send", "--latency", "--ping-pong", "--order", "UNO"], &["UNO", "--ping-pong"]),
+        (&["perf", "write", "--order", "UNO", "--size", "64K"], &["65536 bytes", "packet"]),
         (&["perf", "write", "--latency", "--iters", "9000000"], &["9000000", "--duration"]),
         (&["perf", "write", "--connect", "127.0.0.1:x"], &["127.0.0.1:x", "HOST:PORT"]),
         (&["serve"], &["--dir"]),

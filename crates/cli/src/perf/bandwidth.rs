@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{CompletionKind, Notify, Post};
+use fairway_softnic::{Completion, CompletionKind, Notify, Post};
 
 use super::initiator::{Measured, Session};
+use super::operation::Operation;
 use super::slots::Payload;
-use crate::args::{Operation, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 
 /// The part of the duration that is spent before measuring …
@@ -75,7 +76,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             for completion in completions.drain(..) {
                 session.succeeded(&completion)?;
                 if completion.kind != CompletionKind::Receive {
-                    flow.completed(session, completion.id as u32, now)?;
+                    flow.completed(session, &completion, now)?;
                 }
             }
         } else if now - last > PATIENCE {
@@ -93,9 +94,8 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
 
 /// True if the target can be asked to compare slots meanwhile.
 fn checks(session: &Session<'_>) -> bool {
-    let one_sided = matches!(session.run.operation, Operation::Write | Operation::WriteImm);
     // A single slot has to keep moving.
-    session.run.verify && one_sided && session.run.slots > 1
+    session.has_checks() && session.run.slots > 1
 }
 
 impl Flow {
@@ -120,14 +120,13 @@ impl Flow {
     fn completed(
         &mut self,
         session: &mut Session<'_>,
-        slot: u32,
+        completion: &Completion,
         now: Instant,
     ) -> Result<(), Failure> {
+        let slot = completion.id as u32;
         self.done += 1;
         self.in_flight -= 1;
-        if session.run.operation == Operation::Read && session.run.verify {
-            session.compare_read(slot)?;
-        }
+        session.compare(slot, completion)?;
         if self.check_at.is_some_and(|due| now >= due) {
             session.ask_check(slot)?;
             (self.check_at, self.checked) = (None, Some(slot));
@@ -170,9 +169,10 @@ fn post<'p>(
     session: &Session<'_>,
     payloads: impl Iterator<Item = &'p Payload>,
 ) -> Result<usize, Failure> {
-    let Session { link, run, slots, jetty, key, target, .. } = session;
+    let Session { link, run, slots, jetty, key, target, order, .. } = session;
     let peer = &link.peer;
     let posted = jetty.batch(|batch| {
+        let batch = batch.ordered(*order);
         for payload in payloads {
             let local = slots.slice(payload.slot);
             let remote = key.at(slots.offset(payload.slot));
@@ -186,6 +186,14 @@ fn post<'p>(
                 }
                 Operation::Read => batch.read(peer, local, remote, id)?,
                 Operation::Send => batch.send(peer, *target, local, id)?,
+                Operation::AtomicCas | Operation::AtomicFadd => {
+                    let word = if run.size == 8 { remote.word64() } else { remote.word32() };
+                    let atomic = slots.pattern.atomic(run.operation, *payload);
+                    batch.atomic(peer, word, atomic, id)?;
+                }
+                Operation::Load => batch.load(peer, local, remote, id)?,
+                Operation::Store => batch.store(peer, local, remote, id)?,
+                Operation::Put => batch.put(peer, local, run.mail_to(), id)?,
             }
         }
         Ok(())

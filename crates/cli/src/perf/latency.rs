@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use fairway_softnic::{Completion, CompletionKind, Rights};
 
 use super::bandwidth::post_one;
+use super::inbox::{Arrival, PutBox};
 use super::initiator::{Measured, Session};
+use super::operation::Operation;
 use super::report::Summary;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots};
-use crate::args::{Operation, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 
 /// Operations before measuring.
@@ -58,24 +60,22 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
 struct Pinger<'s, 'a> {
     session: &'s mut Session<'a>,
     /// Where the answers of a ping-pong go.
-    answers: Option<Slots>,
+    answers: Option<Answers>,
     number: u64,
     completions: Vec<Completion>,
+    arrivals: Vec<Arrival>,
+}
+
+struct Answers {
+    places: Slots,
+    /// Of puts.
+    mailbox: Option<PutBox>,
 }
 
 impl<'s, 'a> Pinger<'s, 'a> {
     fn new(session: &'s mut Session<'a>) -> Result<Self, Failure> {
-        let mut answers = None;
-        if session.run.ping_pong {
-            let pattern = Pattern { damaged: false, ..session.slots.pattern };
-            let context = &session.link.context;
-            let places = Slots::new(context, pattern, session.run.slots, Rights::NONE)?;
-            for place in 0..places.count {
-                session.jetty.post_receive(places.slice(place), u64::from(place))?;
-            }
-            answers = Some(places);
-        }
-        Ok(Pinger { session, answers, number: 0, completions: Vec::new() })
+        let answers = if session.run.ping_pong { Some(Answers::new(session)?) } else { None };
+        Ok(Pinger { session, answers, number: 0, completions: Vec::new(), arrivals: Vec::new() })
     }
 
     /// One operation; how long it took.
@@ -85,23 +85,20 @@ impl<'s, 'a> Pinger<'s, 'a> {
         let payload = self.session.prepare(slot)?;
         let start = Instant::now();
         post_one(self.session, payload)?;
-        let time = if self.session.run.ping_pong {
-            self.await_answer(payload, start)? / 2
+        if self.session.run.ping_pong {
+            Ok(self.await_answer(payload, start)? / 2)
         } else {
-            self.await_completion(start)?
-        };
-        if self.session.run.operation == Operation::Read && self.session.run.verify {
-            self.session.compare_read(slot)?;
+            self.await_completion(slot, start)
         }
-        Ok(time)
     }
 
-    fn await_completion(&mut self, start: Instant) -> Result<Duration, Failure> {
+    fn await_completion(&mut self, slot: u32, start: Instant) -> Result<Duration, Failure> {
         loop {
             if self.session.jetty.poll(&mut self.completions) > 0 {
                 let time = start.elapsed();
                 for completion in self.completions.drain(..) {
                     self.session.succeeded(&completion)?;
+                    self.session.compare(slot, &completion)?;
                 }
                 return Ok(time);
             }
@@ -113,20 +110,24 @@ impl<'s, 'a> Pinger<'s, 'a> {
     fn await_answer(&mut self, sent: Payload, start: Instant) -> Result<Duration, Failure> {
         let (mut answered, mut completed) = (None, false);
         loop {
-            if self.session.jetty.poll(&mut self.completions) > 0 {
-                let now = start.elapsed();
-                for completion in self.completions.drain(..) {
-                    self.session.succeeded(&completion)?;
-                    if completion.kind == CompletionKind::Receive {
-                        answered = Some((now, completion.id as u32));
-                    } else {
-                        completed = true;
-                    }
+            if let Some(Answers { mailbox: Some(mailbox), .. }) = &mut self.answers {
+                mailbox.poll(&mut self.arrivals);
+            }
+            // The answer to a put is here before anybody has looked at completions.
+            let now = start.elapsed();
+            self.session.jetty.poll(&mut self.completions);
+            for completion in self.completions.drain(..) {
+                self.session.succeeded(&completion)?;
+                if completion.kind == CompletionKind::Receive {
+                    answered = Some((start.elapsed(), completion.id as u32));
+                } else {
+                    completed = true;
                 }
-                if let (Some((time, place)), true) = (answered, completed) {
-                    self.accept(sent, place)?;
-                    return Ok(time);
-                }
+            }
+            answered = self.arrivals.pop().map(|arrival| (now, arrival.buffer)).or(answered);
+            if let (Some((time, place)), true) = (answered, completed) {
+                self.accept(sent, place)?;
+                return Ok(time);
             }
             late(start)?;
         }
@@ -138,25 +139,49 @@ impl<'s, 'a> Pinger<'s, 'a> {
         if session.run.verify {
             let named = session.run.size >= NAMED_BYTES;
             let sent = if named { sent } else { Payload { slot: 0, generation: 0 } };
-            answers.check(place, sent, &mut session.tally)?;
-            answers.spoil(place, sent)?;
+            answers.places.check(place, sent, &mut session.tally)?;
+            answers.places.spoil(place, sent)?;
         }
-        Ok(session.jetty.post_receive(answers.slice(place), u64::from(place))?)
+        answers.offer(session, place)
     }
 
     /// Lets the target compare the slot written last.
     fn check(&mut self) -> Result<(), Failure> {
-        let run = &self.session.run;
-        if !run.verify || !matches!(run.operation, Operation::Write | Operation::WriteImm) {
+        if !self.session.has_checks() {
             return Ok(());
         }
-        let slot = ((self.number - 1) % u64::from(run.slots)) as u32;
+        let slot = ((self.number - 1) % u64::from(self.session.run.slots)) as u32;
         self.session.ask_check(slot)?;
         let start = Instant::now();
         while self.session.poll_check()?.is_none() {
             late(start)?;
         }
         Ok(())
+    }
+}
+
+impl Answers {
+    fn new(session: &Session<'_>) -> Result<Self, Failure> {
+        let pattern = Pattern { damaged: false, ..session.slots.pattern };
+        let (context, run) = (&session.link.context, &session.run);
+        let places = Slots::new(context, pattern, run.slots, Rights::NONE)?;
+        let mailbox = match run.operation {
+            Operation::Put => Some(PutBox::new(context, run, places.count)?),
+            _ => None,
+        };
+        let answers = Answers { places, mailbox };
+        for place in 0..answers.places.count {
+            answers.offer(session, place)?;
+        }
+        Ok(answers)
+    }
+
+    fn offer(&self, session: &Session<'_>, place: u32) -> Result<(), Failure> {
+        let local = self.places.slice(place);
+        match &self.mailbox {
+            Some(mailbox) => mailbox.offer(local, place),
+            None => Ok(session.jetty.post_receive(local, u64::from(place))?),
+        }
     }
 }
 

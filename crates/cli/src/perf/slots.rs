@@ -326,5 +326,7 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
+mod words;
+
 #[cfg(test)]
 mod tests;
