@@ -117,6 +117,30 @@ fn state_is_counted_from_the_live_types() {
     let owned = |value: &Value| value["owned_bytes"].as_u64().expect("bytes");
     assert_eq!(owned(&large), 1024 * owned(&small));
     assert_eq!(large["model_queue_pairs_total"].as_u64(), Some(512 * 1024 * 1024));
+    let each = |name: &str| large["each"][name].as_u64().unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!((each("jetty_bytes"), each("segment_bytes")), (20, 32));
+    assert_eq!(1024 * (each("jetty_bytes") + each("tp_channel_bytes")), owned(&large));
+    for (field, name) in [
+        ("mailbox_bytes", "mailbox"),
+        ("buffer_bytes", "buffer of a mailbox"),
+        ("stream_bytes", "puts of a remote Jetty to a mailbox"),
+        ("sender_stream_bytes", "puts of a Jetty to a remote mailbox"),
+        ("gap_bytes", "gap in them"),
+        ("jetty_order_bytes", "order record of a Jetty"),
+        ("jetty_order_per_node_bytes", "order record of a Jetty and node"),
+    ] {
+        assert!(each(field) > 0);
+        assert_eq!(each(field), record(&large, name).0, "{field}");
+    }
+    assert!(each("mailbox_share_bytes") > each("mailbox_bytes") + each("buffer_bytes"));
+    // Every buffer is counted, and still it is less than contexts alone would be.
+    assert_eq!(record(&large, "stash of a held packet"), (4096, 256));
+    assert_eq!(record(&large, "socket buffer, asked for"), (4 << 20, 8));
+    assert!(large["model_queue_pairs_ratio"].as_f64() > Some(1.0));
+    assert_eq!(
+        large["channel_per_pair_total"].as_u64(),
+        Some(each("tp_channel_bytes") * 1024 * 1024)
+    );
     let text = fairway(&["info", "--state"]).ok().out;
     assert!(text.contains("a model and no measurement") && text.contains("TP channel"), "{text}");
 }
