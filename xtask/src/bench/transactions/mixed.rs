@@ -31,7 +31,7 @@ struct Row {
     network: Network,
     size: u64,
     mode: (ServiceMode, &'static str),
-    /// Millions per second: mixed, and all strict.
+    /// Thousands per second: mixed, and all strict.
     rates: [Vec<f64>; 2],
     /// The time that 99 % of the fenced WRITEs stay below, in microseconds, likewise.
     tails_us: [Vec<f64>; 2],
@@ -124,7 +124,7 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Millions per second, the tail of the fenced WRITEs, and probes sent.
+    /// Thousands per second, the tail of the fenced WRITEs, and probes sent.
     fn drive(&self, slice: Duration) -> io::Result<(f64, f64, u64)> {
         let (jetty, probe) = (jetty(&self.pair.client)?, jetty(&self.pair.client)?);
         let (mut flow, mut probes) = (Flow::new(&jetty, DEPTH, true), Flow::new(&probe, 1, false));
@@ -139,7 +139,7 @@ impl<'a> Load<'a> {
                 })?;
             }
         }
-        let rate = flow.done as f64 / start.elapsed().as_secs_f64() / 1e6;
+        let rate = flow.done as f64 / start.elapsed().as_secs_f64() / 1e3;
         flow.drain()?;
         probes.drain()?;
         let fenced = flow.times.iter().filter(|(number, _)| kind(*number) == Kind::Checkpoint);
@@ -167,7 +167,7 @@ impl<'a> Load<'a> {
 
 fn section(rows: &[Row]) -> Section {
     let mut text = String::from(
-        "| mixed against all strict | M/s mixed | M/s all strict | ratio | budget | | 99 % of fenced \
+        "| mixed against all strict | K/s mixed | K/s all strict | ratio | budget | | 99 % of fenced \
          WRITEs, us: mixed | all strict |\n|---|---|---|---|---|---|---|---|\n",
     );
     let mut list = Vec::new();
@@ -189,7 +189,7 @@ fn section(rows: &[Row]) -> Section {
         );
         list.push(json!({
             "network": row.network.name, "size": row.size, "mode": row.mode.1, "ratio": ratio,
-            "mixed_mops": row.rates[0], "strict_mops": row.rates[1], "probes": row.probes,
+            "mixed_kops": row.rates[0], "strict_kops": row.rates[1], "probes": row.probes,
             "mixed_tail_us": row.tails_us[0], "strict_tail_us": row.tails_us[1],
         }));
     }
