@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure bandwidth or latency of WRITE, WRITE_IMM, READ or SEND
+    /// Measure bandwidth or latency of every operation there is
     #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
@@ -67,6 +67,9 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf --server                                # on one machine, and on the other:
   fairway perf read --sizes 2..8M --connect host1
   fairway perf send --latency --size 64 --json
+  fairway perf write --size 64 --order rot --tag so    # each after the one before
+  fairway perf atomic-fadd --depth 64
+  fairway perf put --latency --ping-pong               # into mailboxes, and back
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray";
 
 const PERF_NOTES: &str = "Examples:
@@ -74,6 +77,9 @@ const PERF_NOTES: &str = "Examples:
   fairway perf --server                                # on one machine, and on the other:
   fairway perf read --sizes 2..8M --connect host1
   fairway perf send --latency --size 64 --json
+  fairway perf write --size 64 --order rot --tag so    # each after the one before
+  fairway perf atomic-fadd --depth 64
+  fairway perf put --latency --ping-pong               # into mailboxes, and back
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
 
 What is verified, and when:
@@ -89,12 +95,17 @@ What is verified, and when:
              can't name themselves: their bytes and their number are checked.)
   read       The initiator spoils the words before, checks them after, and one block byte for byte;
              the last reads wholly.
+  load       As read; store as write.
+  atomic-*   Each slot has a word of its own. The initiator checks every old value, which shows that
+             each was done once; the target checks what all words are at the end.
+  put        As send: every put is an epoch of the target's mailbox.
   \"verified\" counts the bytes compared. A mismatch ends the program with status 1.
 
 Latency:
   Both sides poll. The time is that from posting to completion: of a WRITE or SEND until it has been
-  placed and acknowledged, of a READ until the data is here. With --ping-pong (send only) it is half
-  the time until the answer of the peer's application is here, as perftest has it.";
+  placed and acknowledged, of a READ until the data is here. With --ping-pong (send and put) it is half
+  the time until the answer of the peer's application is here, as perftest has it (put: until the
+  answer completes an epoch of a mailbox here).";
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,6 +118,16 @@ pub(crate) enum Operation {
     Read,
     /// Two-sided message
     Send,
+    /// Compare-and-swap of a word of 8 or 4 bytes
+    AtomicCas,
+    /// Fetch-and-add on a word of 8 or 4 bytes
+    AtomicFadd,
+    /// Load of at most 64 bytes, without the transport's state
+    Load,
+    /// Store of at most 64 bytes, without the transport's state
+    Store,
+    /// Put into a mailbox of the target
+    Put,
 }
 
 impl Operation {
@@ -117,14 +138,81 @@ impl Operation {
             Operation::WriteImm => "write-imm",
             Operation::Read => "read",
             Operation::Send => "send",
+            Operation::AtomicCas => "atomic-cas",
+            Operation::AtomicFadd => "atomic-fadd",
+            Operation::Load => "load",
+            Operation::Store => "store",
+            Operation::Put => "put",
         }
     }
+
+    /// Every operation, in the order of their numbers.
+    pub(crate) const ALL: [Operation; 9] = [
+        Operation::Write,
+        Operation::WriteImm,
+        Operation::Read,
+        Operation::Send,
+        Operation::AtomicCas,
+        Operation::AtomicFadd,
+        Operation::Load,
+        Operation::Store,
+        Operation::Put,
+    ];
+
+    /// Does it bring bytes here?
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Operation::Read | Operation::Load)
+    }
+
+    /// Does it change a word?
+    pub(crate) fn is_atomic(self) -> bool {
+        matches!(self, Operation::AtomicCas | Operation::AtomicFadd)
+    }
+
+    /// Does it write to a place that the initiator names?
+    pub(crate) fn is_write(self) -> bool {
+        matches!(self, Operation::Write | Operation::WriteImm | Operation::Store)
+    }
+
+    /// Does the target choose the place?
+    pub(crate) fn is_message(self) -> bool {
+        matches!(self, Operation::Send | Operation::Put)
+    }
+
+    /// Does it bypass the transport?
+    pub(crate) fn bypasses(self) -> bool {
+        matches!(self, Operation::Load | Operation::Store)
+    }
+}
+
+/// Who sees to the order of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderMode {
+    /// The initiator
+    Roi,
+    /// The target
+    Rot,
+    /// The transport
+    Rol,
+    /// Nobody: unreliable packets, not acknowledged and not repeated
+    Uno,
+}
+
+/// What an operation has to do with the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderTag {
+    /// None: it overtakes, and is overtaken
+    No,
+    /// Relaxed: strict ones after it wait for it
+    Ro,
+    /// Strict: it waits for relaxed and strict ones before it
+    So,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PerfOptions {
     /// The operation (a server serves all of them)
-    #[arg(required_unless_present = "server", value_name = "write|write-imm|read|send")]
+    #[arg(required_unless_present = "server", value_name = "OPERATION")]
     pub(crate) operation: Option<Operation>,
 
     /// Be the target: wait for clients and serve them, one after the other
@@ -135,7 +223,7 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) connect: Option<String>,
 
-    /// Bytes per operation [default: 64K, latency: 64]
+    /// Bytes per operation [default: 64K, latency: 64; load and store: 64 at most, atomics: 8 or 4]
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
     pub(crate) size: Option<u64>,
 
@@ -164,13 +252,25 @@ pub(crate) struct PerfOptions {
     #[arg(long)]
     pub(crate) latency: bool,
 
-    /// With --latency: half the time to the peer's application and back (send only)
+    /// With --latency: half the time to the peer's application and back (send and put)
     #[arg(long, requires = "latency")]
     pub(crate) ping_pong: bool,
 
     /// Compare nothing
     #[arg(long)]
     pub(crate) no_verify: bool,
+
+    /// Who sees to the order of the operations
+    #[arg(long, value_name = "MODE", value_enum, ignore_case = true, default_value = "rol")]
+    pub(crate) order: OrderMode,
+
+    /// What each operation has to do with the order
+    #[arg(long, value_name = "TAG", value_enum, ignore_case = true, default_value = "no")]
+    pub(crate) tag: OrderTag,
+
+    /// Issue each operation only when every earlier read and atomic has completed
+    #[arg(long)]
+    pub(crate) fence: bool,
 
     /// Print one JSON object per row
     #[arg(long)]

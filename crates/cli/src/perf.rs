@@ -7,9 +7,9 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use fairway_softnic::{Context, DropReason};
+use fairway_softnic::{Context, DropReason, Order, ServiceMode, Tag};
 
-use crate::args::{Operation, PerfOptions};
+use crate::args::{Operation, OrderMode, OrderTag, PerfOptions};
 use crate::failure::Failure;
 use crate::net::Pins;
 use crate::process::{self, Helper};
@@ -26,11 +26,7 @@ use message::Packets;
 
 /// Runs the command.
 pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
-    if options.ping_pong && options.operation != Some(Operation::Send) {
-        return Err(Failure::usage(
-            "--ping-pong needs the peer's application to answer: use it with send, or leave it out",
-        ));
-    }
+    check(options)?;
     if let Some(parent) = options.parent {
         process::end_with_parent(parent)?;
     }
@@ -45,6 +41,59 @@ pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
             target::serve(options)
         }
     }
+}
+
+/// Refuses what does not go together.
+fn check(options: &PerfOptions) -> Result<(), Failure> {
+    let Some(operation) = options.operation else { return Ok(()) };
+    let name = operation.name();
+    if options.ping_pong && !operation.is_message() {
+        return Err(Failure::usage(format!(
+            "--ping-pong needs the peer's application to answer, and {name} does not tell it: use \
+             it with send or put, or leave it out"
+        )));
+    }
+    let asks = options.order != OrderMode::Rol || options.tag != OrderTag::No || options.fence;
+    if operation.bypasses() && asks {
+        return Err(Failure::usage(format!(
+            "a {name} bypasses the transport and keeps no order: leave out --order, --tag and \
+             --fence, or measure read or write"
+        )));
+    }
+    if options.order != OrderMode::Uno {
+        return Ok(());
+    }
+    let plain = options.tag == OrderTag::No && !options.fence;
+    let carried = matches!(operation, Operation::Write | Operation::Send | Operation::WriteImm);
+    if !plain || !carried {
+        return Err(Failure::usage(format!(
+            "--order uno carries write, write-imm and send, without --tag and --fence: choose roi, \
+             rot or rol for this {name}"
+        )));
+    }
+    if !options.no_verify || options.ping_pong {
+        return Err(Failure::usage(
+            "with --order uno packets may be lost: add --no-verify, and leave out --ping-pong",
+        ));
+    }
+    Ok(())
+}
+
+/// What every operation asks of the order.
+fn order(options: &PerfOptions) -> Order {
+    let mode = match options.order {
+        OrderMode::Roi => ServiceMode::Roi,
+        OrderMode::Rot => ServiceMode::Rot,
+        OrderMode::Rol => ServiceMode::Rol,
+        OrderMode::Uno => ServiceMode::Uno,
+    };
+    let tag = match options.tag {
+        OrderTag::No => Tag::No,
+        OrderTag::Ro => Tag::Ro,
+        OrderTag::So => Tag::So,
+    };
+    let order = Order::with_tag(mode, tag);
+    if options.fence { order.fenced() } else { order }
 }
 
 /// Pins this process, if it was asked for.

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{CompletionKind, Notify, Post};
+use fairway_softnic::{AtomicOp, Completion, CompletionKind, MailTo, Notify, Post};
 
 use super::initiator::{Measured, Session};
+use super::message::{MAILBOX, MAILBOX_KEY};
 use super::slots::Payload;
 use crate::args::{Operation, PerfOptions};
 use crate::failure::Failure;
@@ -75,7 +76,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             for completion in completions.drain(..) {
                 session.succeeded(&completion)?;
                 if completion.kind != CompletionKind::Receive {
-                    flow.completed(session, completion.id as u32, now)?;
+                    flow.completed(session, &completion, now)?;
                 }
             }
         } else if now - last > PATIENCE {
@@ -93,9 +94,8 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
 
 /// True if the target can be asked to compare slots meanwhile.
 fn checks(session: &Session<'_>) -> bool {
-    let one_sided = matches!(session.run.operation, Operation::Write | Operation::WriteImm);
     // A single slot has to keep moving.
-    session.run.verify && one_sided && session.run.slots > 1
+    session.run.verify && session.run.operation.is_write() && session.run.slots > 1
 }
 
 impl Flow {
@@ -120,14 +120,13 @@ impl Flow {
     fn completed(
         &mut self,
         session: &mut Session<'_>,
-        slot: u32,
+        completion: &Completion,
         now: Instant,
     ) -> Result<(), Failure> {
         self.done += 1;
         self.in_flight -= 1;
-        if session.run.operation == Operation::Read && session.run.verify {
-            session.compare_read(slot)?;
-        }
+        let slot = completion.id as u32;
+        session.compare(slot, completion)?;
         if self.check_at.is_some_and(|due| now >= due) {
             session.ask_check(slot)?;
             (self.check_at, self.checked) = (None, Some(slot));
@@ -170,9 +169,10 @@ fn post<'p>(
     session: &Session<'_>,
     payloads: impl Iterator<Item = &'p Payload>,
 ) -> Result<usize, Failure> {
-    let Session { link, run, slots, jetty, key, target, .. } = session;
+    let Session { link, run, slots, jetty, key, target, order, .. } = session;
     let peer = &link.peer;
     let posted = jetty.batch(|batch| {
+        let batch = batch.ordered(*order);
         for payload in payloads {
             let local = slots.slice(payload.slot);
             let remote = key.at(slots.offset(payload.slot));
@@ -186,11 +186,28 @@ fn post<'p>(
                 }
                 Operation::Read => batch.read(peer, local, remote, id)?,
                 Operation::Send => batch.send(peer, *target, local, id)?,
+                Operation::Load => batch.load(peer, local, remote, id)?,
+                Operation::Store => batch.store(peer, local, remote, id)?,
+                Operation::Put => batch.put(peer, local, MailTo::new(MAILBOX, MAILBOX_KEY), id)?,
+                Operation::AtomicCas | Operation::AtomicFadd => {
+                    let word = if run.size == 4 { remote.word32() } else { remote.word64() };
+                    batch.atomic(peer, word, atomic(session, *payload), id)?;
+                }
             }
         }
         Ok(())
     });
     Ok(posted?)
+}
+
+/// The atomic that takes a word from this generation to the next.
+fn atomic(session: &Session<'_>, payload: Payload) -> AtomicOp {
+    let damage = u64::from(session.slots.pattern.damaged && payload.slot == 0);
+    let (old, step) = (u64::from(payload.generation), 1 + damage);
+    match session.run.operation {
+        Operation::AtomicCas => AtomicOp::CompareSwap { expected: old, new: old + step },
+        _ => AtomicOp::Add(step),
+    }
 }
 
 /// Posts one operation.

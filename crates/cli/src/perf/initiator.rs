@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use fairway_softnic::{Completion, Context, Jetty, JettyOptions, Peer, Rights, SegmentKey, Status};
+use fairway_softnic::{
+    Completion, Context, Jetty, JettyOptions, Order, Peer, Rights, SegmentKey, Status,
+};
 
 use super::message::{MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
 use super::report::Row;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
-use super::{bandwidth, latency, packets};
-use crate::args::{Operation, PerfOptions};
+use super::{bandwidth, latency, order, packets};
+use crate::args::{Operation, OrderMode, PerfOptions};
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::PERF_PORT;
@@ -47,6 +49,10 @@ pub(super) struct Session<'a> {
     pub(super) tally: Tally,
     /// Reads compared so far.
     reads: u64,
+    /// What every operation asks of the order.
+    pub(super) order: Order,
+    /// Some may get lost.
+    is_lossy: bool,
 }
 
 /// What a session measured.
@@ -63,7 +69,7 @@ pub(super) fn measure(
     server: &str,
     mut out: impl FnMut(&Row) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let sizes = sizes(options)?;
+    let sizes = sizes(options, operation)?;
     let (context, peer) = options.net.connect(server, PERF_PORT)?;
     let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
     let link = Link { context, peer, mailbox };
@@ -77,8 +83,12 @@ pub(super) fn measure(
 }
 
 /// The sizes of all rows.
-fn sizes(options: &PerfOptions) -> Result<Vec<u64>, Failure> {
-    let usual = if options.latency { 64 } else { 64 * 1024 };
+fn sizes(options: &PerfOptions, operation: Operation) -> Result<Vec<u64>, Failure> {
+    let usual = match operation {
+        _ if operation.is_atomic() => 8,
+        _ if operation.bypasses() || options.latency => 64,
+        _ => 64 * 1024,
+    };
     let (first, last) = match (options.size, options.sizes) {
         (Some(size), _) => (size, size),
         (None, Some(sizes)) => sizes,
@@ -90,6 +100,19 @@ fn sizes(options: &PerfOptions) -> Result<Vec<u64>, Failure> {
             "{} bytes can't be measured: choose 1 to {}",
             size,
             show_size(SIZE_MAX)
+        )));
+    }
+    if operation.is_atomic() && !(matches!(first, 4 | 8) && last <= 8) {
+        return Err(Failure::usage(format!(
+            "an {} is on a word of 4 or 8 bytes, and not of {first}: choose one of them",
+            operation.name()
+        )));
+    }
+    if operation.bypasses() && last > 64 {
+        return Err(Failure::usage(format!(
+            "a {} of {last} bytes is too long for one packet without transport: choose 64 at most, \
+             or measure read or write",
+            operation.name()
         )));
     }
     let doubling = std::iter::successors(Some(first), |size| size.checked_mul(2));
@@ -105,6 +128,8 @@ fn row(
 ) -> Result<Row, Failure> {
     let run = plan(options, operation, link, size)?;
     let mut session = Session::open(link, run, options.corrupt_for_test)?;
+    session.order = order(options);
+    session.is_lossy = options.order == OrderMode::Uno;
     let before = packets(&link.context);
     let measured = if options.latency {
         latency::run(&mut session, options)?
@@ -132,6 +157,7 @@ fn row(
             saved_bytes: after.saved_bytes - before.saved_bytes + theirs.saved_bytes,
         },
         verified: tally.verified,
+        order: (options.order, options.tag, options.fence),
     };
     judge(&session, messages).map(|()| row)
 }
@@ -185,7 +211,8 @@ fn judge(session: &Session<'_>, messages: u64) -> Result<(), Failure> {
         )));
     }
     let posted: u64 = uses.iter().map(|&uses| u64::from(uses)).sum();
-    let counted = matches!(run.operation, Operation::Send | Operation::WriteImm);
+    let told = run.operation.is_message() || run.operation == Operation::WriteImm;
+    let counted = told && !session.is_lossy;
     if !tally.is_clean() || (counted && messages != posted) {
         return Err(Failure::failed(format!(
             "verification failed: {operation}, {} bytes: {posted} messages were sent, {messages} \
@@ -207,7 +234,7 @@ impl<'a> Session<'a> {
         let pattern =
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged };
         let slots = Slots::new(&link.context, pattern, run.slots, Rights::NONE)?;
-        if run.operation != Operation::Read {
+        if run.operation.is_write() || run.operation.is_message() {
             for slot in 0..run.slots {
                 slots.fill(slot, Payload { slot, generation: 0 })?;
             }
@@ -233,6 +260,8 @@ impl<'a> Session<'a> {
             uses,
             tally: Tally::default(),
             reads: 0,
+            order: Order::default(),
+            is_lossy: false,
         })
     }
 
@@ -244,21 +273,39 @@ impl<'a> Session<'a> {
         if !self.run.verify {
             return Ok(payload);
         }
-        match self.run.operation {
-            Operation::Read => self.slots.spoil(slot, self.expected(slot))?,
+        let operation = self.run.operation;
+        if operation.is_read() {
+            self.slots.spoil(slot, self.expected(slot))?;
+        } else if operation.is_message() && self.run.size < NAMED_BYTES {
             // Too short to say what they are: they all say the same.
-            Operation::Send if self.run.size < NAMED_BYTES => {
-                if payload.generation == 0 {
-                    self.slots.fill(slot, Payload { slot: 0, generation: 0 })?;
-                }
+            if payload.generation == 0 {
+                self.slots.fill(slot, Payload { slot: 0, generation: 0 })?;
             }
-            _ => self.slots.stamp(slot, payload)?,
+        } else if !operation.is_atomic() {
+            self.slots.stamp(slot, payload)?;
         }
         Ok(payload)
     }
 
+    /// Compares what an operation brought.
+    pub(super) fn compare(&mut self, slot: u32, completion: &Completion) -> Result<(), Failure> {
+        if !self.run.verify {
+            return Ok(());
+        }
+        if self.run.operation.is_read() {
+            return self.compare_read(slot);
+        }
+        if self.run.operation.is_atomic() {
+            // One at a time is under way for each word, and each adds one.
+            let generation = self.uses[slot as usize].wrapping_sub(1);
+            let payload = Payload { slot, generation };
+            self.tally.word(payload, self.run.size, u64::from(generation), completion.value);
+        }
+        Ok(())
+    }
+
     /// Compares what a READ brought.
-    pub(super) fn compare_read(&mut self, slot: u32) -> Result<(), Failure> {
+    fn compare_read(&mut self, slot: u32) -> Result<(), Failure> {
         let payload = self.expected(slot);
         self.reads += 1;
         self.slots.check_stamps(slot, payload, false, &mut self.tally)?;
@@ -304,7 +351,7 @@ impl<'a> Session<'a> {
 
     /// Tells the target that it is over: what it counted, and how many messages it took.
     fn finish(&mut self) -> Result<(Packets, u64), Failure> {
-        if self.run.operation == Operation::Read && self.run.verify {
+        if self.run.operation.is_read() && self.run.verify {
             for slot in 0..self.run.slots {
                 if self.uses[slot as usize] > 0 {
                     self.slots.check(slot, self.expected(slot), &mut self.tally)?;

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Completion, CompletionKind, Rights};
+use fairway_softnic::{Completion, CompletionKind, Mailbox, Rights};
 
 use super::bandwidth::post_one;
 use super::initiator::{Measured, Session};
 use super::report::Summary;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots};
+use super::target::mailbox_of;
 use crate::args::{Operation, PerfOptions};
 use crate::failure::Failure;
 
@@ -59,23 +60,30 @@ struct Pinger<'s, 'a> {
     session: &'s mut Session<'a>,
     /// Where the answers of a ping-pong go.
     answers: Option<Slots>,
+    /// If they are puts.
+    mailbox: Option<Mailbox>,
     number: u64,
     completions: Vec<Completion>,
 }
 
 impl<'s, 'a> Pinger<'s, 'a> {
     fn new(session: &'s mut Session<'a>) -> Result<Self, Failure> {
-        let mut answers = None;
+        let (mut answers, mut mailbox) = (None, None);
         if session.run.ping_pong {
             let pattern = Pattern { damaged: false, ..session.slots.pattern };
             let context = &session.link.context;
             let places = Slots::new(context, pattern, session.run.slots, Rights::NONE)?;
-            for place in 0..places.count {
-                session.jetty.post_receive(places.slice(place), u64::from(place))?;
+            if session.run.operation == Operation::Put {
+                mailbox = Some(mailbox_of(context)?);
             }
             answers = Some(places);
         }
-        Ok(Pinger { session, answers, number: 0, completions: Vec::new() })
+        let completions = Vec::new();
+        let pinger = Pinger { session, answers, mailbox, number: 0, completions };
+        for place in 0..pinger.answers.as_ref().map_or(0, |answers| answers.count) {
+            pinger.offer(place)?;
+        }
+        Ok(pinger)
     }
 
     /// One operation; how long it took.
@@ -88,20 +96,18 @@ impl<'s, 'a> Pinger<'s, 'a> {
         let time = if self.session.run.ping_pong {
             self.await_answer(payload, start)? / 2
         } else {
-            self.await_completion(start)?
+            self.await_completion(slot, start)?
         };
-        if self.session.run.operation == Operation::Read && self.session.run.verify {
-            self.session.compare_read(slot)?;
-        }
         Ok(time)
     }
 
-    fn await_completion(&mut self, start: Instant) -> Result<Duration, Failure> {
+    fn await_completion(&mut self, slot: u32, start: Instant) -> Result<Duration, Failure> {
         loop {
             if self.session.jetty.poll(&mut self.completions) > 0 {
                 let time = start.elapsed();
                 for completion in self.completions.drain(..) {
                     self.session.succeeded(&completion)?;
+                    self.session.compare(slot, &completion)?;
                 }
                 return Ok(time);
             }
@@ -112,7 +118,14 @@ impl<'s, 'a> Pinger<'s, 'a> {
     /// Waits for the peer's message, and for the completion of ours, in whatever order.
     fn await_answer(&mut self, sent: Payload, start: Instant) -> Result<Duration, Failure> {
         let (mut answered, mut completed) = (None, false);
+        let mut epochs = Vec::new();
         loop {
+            if let Some(mailbox) = &self.mailbox
+                && mailbox.poll(&mut epochs) > 0
+            {
+                let now = start.elapsed();
+                answered = epochs.drain(..).map(|done| (now, done.id as u32)).next();
+            }
             if self.session.jetty.poll(&mut self.completions) > 0 {
                 let now = start.elapsed();
                 for completion in self.completions.drain(..) {
@@ -123,10 +136,10 @@ impl<'s, 'a> Pinger<'s, 'a> {
                         completed = true;
                     }
                 }
-                if let (Some((time, place)), true) = (answered, completed) {
-                    self.accept(sent, place)?;
-                    return Ok(time);
-                }
+            }
+            if let (Some((time, place)), true) = (answered, completed) {
+                self.accept(sent, place)?;
+                return Ok(time);
             }
             late(start)?;
         }
@@ -141,13 +154,24 @@ impl<'s, 'a> Pinger<'s, 'a> {
             answers.check(place, sent, &mut session.tally)?;
             answers.spoil(place, sent)?;
         }
-        Ok(session.jetty.post_receive(answers.slice(place), u64::from(place))?)
+        self.offer(place)
+    }
+
+    /// Lets an answer come to a place.
+    fn offer(&self, place: u32) -> Result<(), Failure> {
+        let Some(answers) = &self.answers else { return Ok(()) };
+        let (local, id) = (answers.slice(place), u64::from(place));
+        match &self.mailbox {
+            Some(mailbox) => mailbox.post(local, id)?,
+            None => self.session.jetty.post_receive(local, id)?,
+        }
+        Ok(())
     }
 
     /// Lets the target compare the slot written last.
     fn check(&mut self) -> Result<(), Failure> {
         let run = &self.session.run;
-        if !run.verify || !matches!(run.operation, Operation::Write | Operation::WriteImm) {
+        if !run.verify || !run.operation.is_write() {
             return Ok(());
         }
         let slot = ((self.number - 1) % u64::from(run.slots)) as u32;

@@ -12,13 +12,16 @@ use crate::codec::{Reader, Writer};
 
 /// The Jetty of a server that takes these messages.
 pub(crate) const JETTY: u32 = 1000;
+/// The mailbox of either side for puts that are measured, and its key.
+pub(crate) const MAILBOX: u64 = 0xFA11_0001;
+pub(crate) const MAILBOX_KEY: u32 = 0x9E37;
 /// The longest message: a `Finish` of [`SLOTS_MAX`] generations.
 pub(crate) const MESSAGE_BYTES: u64 = 64 * 1024 + 64;
 /// Most slots of an initiator.
 pub(crate) const SLOTS_MAX: u32 = 16 * 1024;
 
 const PROTOCOL: [u8; 4] = *b"FwPf";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What a client asks a server to take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,8 +174,7 @@ impl Message {
 }
 
 fn take_run(fields: &mut Reader<'_>) -> Option<Run> {
-    let operations = [Operation::Write, Operation::WriteImm, Operation::Read, Operation::Send];
-    let operation = *operations.get(usize::from(fields.u8()?))?;
+    let operation = *Operation::ALL.get(usize::from(fields.u8()?))?;
     let flags = fields.u8()?;
     Some(Run {
         operation,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::initiator::Measured;
 use super::message::Packets;
-use crate::args::Operation;
+use crate::args::{Operation, OrderMode, OrderTag};
 use crate::quantity::show_size;
 
 /// One row of a measurement.
@@ -20,6 +20,8 @@ pub(super) struct Row {
     /// Of both sides together, with the few that the agreement on the row took.
     pub(super) packets: Packets,
     pub(super) verified: u64,
+    /// What was asked of the order: mode, tag, fence.
+    pub(super) order: (OrderMode, OrderTag, bool),
 }
 
 /// Times, in nanoseconds.
@@ -66,6 +68,7 @@ impl Row {
 
     /// One JSON object.
     pub(super) fn json(&self) -> Value {
+        let (mode, tag, fence) = self.order;
         let mut row = json!({
             "op": self.operation.name(),
             "mode": self.mode,
@@ -85,6 +88,9 @@ impl Row {
             "packets_without_address": self.packets.learned,
             "header_bytes_saved": self.packets.saved_bytes,
             "verified": self.verified,
+            "order": format!("{mode:?}").to_lowercase(),
+            "tag": format!("{tag:?}").to_lowercase(),
+            "fence": fence,
         });
         if let Some(summary) = self.measured.latency {
             let us = |ns: u32| f64::from(ns) / 1e3;
@@ -106,7 +112,12 @@ impl Row {
         let what = match (*mode, operation) {
             ("bandwidth", _) => "bandwidth",
             ("ping-pong", _) => "latency: half the time to the peer's application and back",
-            (_, Operation::Read) => "latency: from posting to the data being here",
+            (_, Operation::Read | Operation::Load) => {
+                "latency: from posting to the data being here"
+            }
+            (_, Operation::AtomicCas | Operation::AtomicFadd) => {
+                "latency: from posting to the old value being here"
+            }
             _ => "latency: from posting to placed and acknowledged",
         };
         let place = if both_sides_here { "both sides on this machine" } else { "remote server" };

@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use fairway_softnic::{
-    Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Post, Rights, Status,
+    self as softnic, Completion, CompletionKind, Context, Epoch, Jetty, JettyOptions, MailTo,
+    MailboxOptions, Peer, Post, Rights, Status, Steering,
 };
 
-use super::message::{JETTY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
+use super::message::{
+    JETTY, MAILBOX, MAILBOX_KEY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX,
+};
 use super::packets;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
 use crate::args::{Operation, PerfOptions};
@@ -68,6 +71,8 @@ struct Session<'a> {
     run: Run,
     slots: Slots,
     jetty: Jetty,
+    /// What puts go to.
+    bucket: Option<softnic::Mailbox>,
     /// For each slot of the initiator, the generation whose message comes next.
     next: Vec<u32>,
     /// What each receive buffer held last.
@@ -90,9 +95,10 @@ impl<'a> Session<'a> {
         let pattern =
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged: false };
         let rights = match run.operation {
-            Operation::Write | Operation::WriteImm => Rights::WRITE,
-            Operation::Read => Rights::READ,
-            Operation::Send => Rights::NONE,
+            _ if run.operation.is_write() => Rights::WRITE,
+            _ if run.operation.is_read() => Rights::READ,
+            _ if run.operation.is_atomic() => Rights::ATOMIC,
+            _ => Rights::NONE,
         };
         let slots = Slots::new(context, pattern, places, rights)?;
         let receives = receives(&run, places);
@@ -101,11 +107,13 @@ impl<'a> Session<'a> {
             depth: 2 * receives.max(64),
             ..Default::default()
         })?;
-        if run.operation == Operation::Read {
+        if run.operation.is_read() {
             for slot in 0..places {
                 slots.fill(slot, Payload { slot, generation: 0 })?;
             }
         }
+        let is_put = run.operation == Operation::Put;
+        let bucket = is_put.then(|| mailbox_of(context)).transpose()?;
         let session = Session {
             next: vec![0; run.slots as usize],
             held: vec![None; receives as usize],
@@ -119,6 +127,7 @@ impl<'a> Session<'a> {
             run,
             slots,
             jetty,
+            bucket,
         };
         for number in 0..receives {
             session.offer(number)?;
@@ -131,7 +140,7 @@ impl<'a> Session<'a> {
 
     /// Takes part until the client has finished.
     fn run(mut self) -> Result<(), Failure> {
-        let mut completions = Vec::new();
+        let (mut completions, mut epochs) = (Vec::new(), Vec::new());
         let mut turn: u32 = 0;
         let passive = self.held.is_empty();
         loop {
@@ -140,6 +149,7 @@ impl<'a> Session<'a> {
                 for completion in completions.drain(..) {
                     self.arrived(&completion)?;
                 }
+                self.take_epochs(&mut epochs)?;
             }
             turn = turn.wrapping_add(1);
             if !passive && !turn.is_multiple_of(MAIL_EVERY) {
@@ -169,7 +179,7 @@ impl<'a> Session<'a> {
             Message::Check(payload) => {
                 let start = Instant::now();
                 let mut tally = Tally::default();
-                if payload.slot < self.slots.count && self.run.operation != Operation::Send {
+                if payload.slot < self.slots.count && self.run.operation.is_write() {
                     self.slots.check(payload.slot, payload, &mut tally)?;
                 }
                 let spent_ns = start.elapsed().as_nanos() as u64;
@@ -189,7 +199,7 @@ impl<'a> Session<'a> {
         if completion.status != Status::Success {
             return Err(Failure::failed(format!("a receive ended with {:?}", completion.status)));
         }
-        if completion.kind == CompletionKind::Send {
+        if matches!(completion.kind, CompletionKind::Send | CompletionKind::Put) {
             return self.offer((completion.id & !ANSWER) as u32);
         }
         let buffer = completion.id as u32;
@@ -198,18 +208,38 @@ impl<'a> Session<'a> {
             let id = completion.id | ANSWER;
             self.jetty.send(&self.peer, target, self.slots.slice(buffer), id)?;
         }
+        self.took(u64::from(completion.bytes), completion.immediate, buffer)
+    }
+
+    /// Takes the epochs of the bucket that are over: each is one put.
+    fn take_epochs(&mut self, epochs: &mut Vec<Epoch>) -> Result<(), Failure> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        bucket.poll(epochs);
+        for done in epochs.drain(..) {
+            let buffer = done.id as u32;
+            if self.run.ping_pong {
+                let (id, local) = (done.id | ANSWER, self.slots.slice(buffer));
+                self.jetty.put(&self.peer, local, MailTo::new(MAILBOX, MAILBOX_KEY), id)?;
+            }
+            self.took(done.bytes, None, buffer)?;
+        }
+        Ok(())
+    }
+
+    /// A message is in a buffer.
+    fn took(&mut self, bytes: u64, immediate: Option<u64>, buffer: u32) -> Result<(), Failure> {
         self.messages += 1;
         if self.run.verify {
-            self.verify(completion, buffer)?;
+            self.verify(bytes, immediate, buffer)?;
         }
         if self.run.ping_pong { Ok(()) } else { self.offer(buffer) }
     }
 
-    fn verify(&mut self, completion: &Completion, buffer: u32) -> Result<(), Failure> {
+    fn verify(&mut self, bytes: u64, immediate: Option<u64>, buffer: u32) -> Result<(), Failure> {
         let anonymous = Payload { slot: 0, generation: 0 };
         let (place, payload) = match self.run.operation {
             Operation::WriteImm => {
-                let immediate = completion.immediate.unwrap_or_default();
+                let immediate = immediate.unwrap_or_default();
                 let payload =
                     Payload { slot: (immediate >> 32) as u32, generation: immediate as u32 };
                 (payload.slot, payload)
@@ -228,7 +258,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        if u64::from(completion.bytes) != self.run.size {
+        if bytes != self.run.size {
             self.tally.misplaced += 1;
         }
         let tally = &mut self.tally;
@@ -252,6 +282,7 @@ impl<'a> Session<'a> {
                 self.arrived(&completion)?;
             }
         }
+        self.take_epochs(&mut Vec::new())?;
         if self.run.verify {
             self.compare_all(generations)?;
         }
@@ -274,18 +305,24 @@ impl<'a> Session<'a> {
         for (slot, &uses) in (0..).zip(generations).filter(|(_, uses)| **uses > 0) {
             let last = Payload { slot, generation: uses - 1 };
             match self.run.operation {
-                Operation::Write => self.slots.check(slot, last, &mut self.tally)?,
+                Operation::Write | Operation::Store => {
+                    self.slots.check(slot, last, &mut self.tally)?;
+                }
+                Operation::AtomicCas | Operation::AtomicFadd => {
+                    let found = self.slots.word(slot)?;
+                    self.tally.word(last, self.run.size, u64::from(uses), found);
+                }
                 Operation::WriteImm => {
                     self.slots.check(slot, last, &mut self.tally)?;
                     self.tally.misplaced += u64::from(self.next[slot as usize] != uses);
                 }
-                Operation::Send if self.run.size >= NAMED_BYTES => {
+                Operation::Send | Operation::Put if self.run.size >= NAMED_BYTES => {
                     self.tally.misplaced += u64::from(self.next[slot as usize] != uses);
                 }
-                Operation::Send | Operation::Read => {}
+                Operation::Send | Operation::Put | Operation::Read | Operation::Load => {}
             }
         }
-        if self.run.operation == Operation::Send {
+        if self.run.operation.is_message() {
             for (buffer, payload) in (0..).zip(&self.held) {
                 if let Some(payload) = payload {
                     self.slots.check(buffer, *payload, &mut self.tally)?;
@@ -296,6 +333,9 @@ impl<'a> Session<'a> {
     }
 
     fn offer(&self, number: u32) -> Result<(), Failure> {
+        if let Some(bucket) = &self.bucket {
+            return Ok(bucket.post(self.slots.slice(number), u64::from(number))?);
+        }
         let local = match self.run.operation {
             Operation::Send => self.slots.slice(number),
             _ => self.slots.segment.slice(0..0),
@@ -306,6 +346,17 @@ impl<'a> Session<'a> {
     fn answer(&self, message: &Message) -> Result<(), Failure> {
         self.mailbox.send(&self.peer, self.reply_to, &message.encode())
     }
+}
+
+/// A mailbox of which every put fills a buffer.
+pub(super) fn mailbox_of(context: &Context) -> Result<softnic::Mailbox, Failure> {
+    let options = MailboxOptions {
+        address: Some(MAILBOX),
+        key: MAILBOX_KEY,
+        steering: Steering::Receiver,
+        ..MailboxOptions::default()
+    };
+    Ok(context.create_mailbox(&options)?)
 }
 
 /// Refuses what can't be; how many places the target's memory has.
@@ -319,11 +370,11 @@ fn check(run: &Run) -> Result<u32, Failure> {
     }
     // Messages of a burst may all be here before the application has looked at the first.
     let places = match run.operation {
-        Operation::Send if !run.ping_pong => {
+        _ if run.operation.is_message() && !run.ping_pong => {
             let spare = SPARE_BYTES / Slots::stride(run.size).max(1);
             run.depth + spare.clamp(16, 4096).min(4 * u64::from(run.depth) + 16) as u32
         }
-        Operation::Send => 64,
+        _ if run.operation.is_message() => 64,
         _ => run.slots,
     };
     match Slots::stride(run.size).checked_mul(u64::from(places)) {
@@ -340,8 +391,8 @@ fn check(run: &Run) -> Result<u32, Failure> {
 /// How many receives are posted.
 fn receives(run: &Run, places: u32) -> u32 {
     match run.operation {
-        Operation::Write | Operation::Read => 0,
         Operation::WriteImm => (5 * run.depth).clamp(64, 16_384),
-        Operation::Send => places,
+        Operation::Send | Operation::Put => places,
+        _ => 0,
     }
 }

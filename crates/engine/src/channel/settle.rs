@@ -74,6 +74,10 @@ impl Channel {
             MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
             MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
             MessagePlace::AwaitingReceiver => &mut self.awaiting_receiver,
+            MessagePlace::AwaitingTurn => {
+                shared.puts.stop_waiting(&mut shared.messages, index);
+                return self.end(shared, index, Status::Flushed);
+            }
             MessagePlace::Gated | MessagePlace::Opened => {
                 shared.initiator.withdraw(&mut shared.messages, index);
                 return self.end(shared, index, Status::Flushed);
@@ -130,10 +134,17 @@ impl Channel {
         message.learned = false;
         message.placed = 0;
         message.answer = Progress::default();
-        if core::mem::take(&mut message.early)
-            && !shared.initiator.wait_for_order(&mut shared.messages, index)
-        {
-            return;
+        if core::mem::take(&mut message.early) {
+            let (is_put, is_free) =
+                (message.kind == MessageKind::Put, message.order.tag == Tag::No);
+            let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
+            if waits && is_free {
+                shared.puts.wait(&mut shared.messages, index);
+                return self.call_puts(shared, index);
+            }
+            if !shared.initiator.wait_for_order(&mut shared.messages, index) {
+                return;
+            }
         }
         let message = &mut shared.messages[index];
         message.place = MessagePlace::AwaitingReceiver;
@@ -165,6 +176,7 @@ impl Channel {
                 true => shared.puts.told(&shared.messages, index),
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
+            self.call_puts(shared, index);
             if let Some(number) = number.filter(|_| self.state == ChannelState::Open) {
                 return self.tell_over(shared, index, number);
             }
@@ -173,6 +185,17 @@ impl Channel {
             shared.free_message(index);
         } else {
             shared.messages[index].released = true;
+        }
+    }
+
+    /// Lets the puts of a stream go whose turn has come.
+    fn call_puts(&mut self, shared: &mut Shared, index: u32) {
+        while self.state == ChannelState::Open
+            && let Some(next) = shared.puts.next_turn(&shared.messages, index)
+        {
+            // It counts as issued at once, so that this ends.
+            shared.puts.issue(&mut shared.messages, next);
+            self.let_in(shared, Some(next));
         }
     }
 

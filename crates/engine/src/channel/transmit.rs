@@ -101,6 +101,13 @@ impl Channel {
     fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
         while self.sending.head != NONE {
             let index = self.sending.head;
+            let message = &mut shared.messages[index];
+            let begins = message.kind == MessageKind::Put && message.next_index == 0;
+            if begins && !shared.puts.issue(&mut shared.messages, index) {
+                self.sending.unlink(&mut shared.messages, index);
+                shared.puts.wait(&mut shared.messages, index);
+                continue;
+            }
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
             if self.acquire_slots(&mut shared.messages[index], index, first) {
                 return Some(index);
