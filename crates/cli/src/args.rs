@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_softnic::Spec;
 
 use crate::net::{self, NetOptions};
+use crate::perf::{Operation, OrderOptions};
 use crate::quantity;
 
 /// Moves memory between machines over ordinary UDP: no RDMA NIC, no root, no daemon
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure bandwidth or latency of every operation there is
+    /// Measure bandwidth or latency of WRITE, READ, SEND, PUT, atomics, loads and stores
     #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
@@ -67,20 +68,20 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf --server                                # on one machine, and on the other:
   fairway perf read --sizes 2..8M --connect host1
   fairway perf send --latency --size 64 --json
-  fairway perf write --size 64 --order rot --tag so    # each after the one before
-  fairway perf atomic-fadd --depth 64
-  fairway perf put --latency --ping-pong               # into mailboxes, and back
-  fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray";
+  fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
+  fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
+  fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
+  fairway perf put --latency --ping-pong               # mailbox to mailbox";
 
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
   fairway perf --server                                # on one machine, and on the other:
   fairway perf read --sizes 2..8M --connect host1
   fairway perf send --latency --size 64 --json
-  fairway perf write --size 64 --order rot --tag so    # each after the one before
-  fairway perf atomic-fadd --depth 64
-  fairway perf put --latency --ping-pong               # into mailboxes, and back
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
+  fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
+  fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
+  fairway perf put --latency --ping-pong               # mailbox to mailbox
 
 What is verified, and when:
   Every slot of memory holds a pattern of its own. One word in every packet names slot and
@@ -93,121 +94,24 @@ What is verified, and when:
   send       The target checks that each message comes exactly once, the word in every packet of it,
              and one block byte for byte; the last messages wholly. (Messages of less than 8 bytes
              can't name themselves: their bytes and their number are checked.)
+  put        As send: every buffer of the target's mailbox takes one.
   read       The initiator spoils the words before, checks them after, and one block byte for byte;
              the last reads wholly.
-  load       As read; store as write.
-  atomic-*   Each slot has a word of its own. The initiator checks every old value, which shows that
-             each was done once; the target checks what all words are at the end.
-  put        As send: every put is an epoch of the target's mailbox.
+  load       As read.
+  store      As write.
+  atomic-cas, atomic-fadd
+             Every word goes through a known chain of values. The initiator compares each old value
+             with the chain; the target compares words at rest now and then, and all at the end.
+  With --order UNO what was lost is told (\"lost\"), and rates count what arrived. What arrived is
+  checked byte for byte, but not that it arrives, once, and in order.
   \"verified\" counts the bytes compared. A mismatch ends the program with status 1.
 
 Latency:
-  Both sides poll. The time is that from posting to completion: of a WRITE or SEND until it has been
-  placed and acknowledged, of a READ until the data is here. With --ping-pong (send and put) it is half
-  the time until the answer of the peer's application is here, as perftest has it (put: until the
-  answer completes an epoch of a mailbox here).";
-
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Operation {
-    /// One-sided write
-    Write,
-    /// Write, and notify the target's application
-    WriteImm,
-    /// One-sided read
-    Read,
-    /// Two-sided message
-    Send,
-    /// Compare-and-swap of a word of 8 or 4 bytes
-    AtomicCas,
-    /// Fetch-and-add on a word of 8 or 4 bytes
-    AtomicFadd,
-    /// Load of at most 64 bytes, without the transport's state
-    Load,
-    /// Store of at most 64 bytes, without the transport's state
-    Store,
-    /// Put into a mailbox of the target
-    Put,
-}
-
-impl Operation {
-    /// Its name on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Operation::Write => "write",
-            Operation::WriteImm => "write-imm",
-            Operation::Read => "read",
-            Operation::Send => "send",
-            Operation::AtomicCas => "atomic-cas",
-            Operation::AtomicFadd => "atomic-fadd",
-            Operation::Load => "load",
-            Operation::Store => "store",
-            Operation::Put => "put",
-        }
-    }
-
-    /// Every operation, in the order of their numbers.
-    pub(crate) const ALL: [Operation; 9] = [
-        Operation::Write,
-        Operation::WriteImm,
-        Operation::Read,
-        Operation::Send,
-        Operation::AtomicCas,
-        Operation::AtomicFadd,
-        Operation::Load,
-        Operation::Store,
-        Operation::Put,
-    ];
-
-    /// Does it bring bytes here?
-    pub(crate) fn is_read(self) -> bool {
-        matches!(self, Operation::Read | Operation::Load)
-    }
-
-    /// Does it change a word?
-    pub(crate) fn is_atomic(self) -> bool {
-        matches!(self, Operation::AtomicCas | Operation::AtomicFadd)
-    }
-
-    /// Does it write to a place that the initiator names?
-    pub(crate) fn is_write(self) -> bool {
-        matches!(self, Operation::Write | Operation::WriteImm | Operation::Store)
-    }
-
-    /// Does the target choose the place?
-    pub(crate) fn is_message(self) -> bool {
-        matches!(self, Operation::Send | Operation::Put)
-    }
-
-    /// Does it bypass the transport?
-    pub(crate) fn bypasses(self) -> bool {
-        matches!(self, Operation::Load | Operation::Store)
-    }
-}
-
-/// Who sees to the order of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OrderMode {
-    /// The initiator
-    Roi,
-    /// The target
-    Rot,
-    /// The transport
-    Rol,
-    /// Nobody: unreliable packets, not acknowledged and not repeated
-    Uno,
-}
-
-/// What an operation has to do with the order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OrderTag {
-    /// None: it overtakes, and is overtaken
-    No,
-    /// Relaxed: strict ones after it wait for it
-    Ro,
-    /// Strict: it waits for relaxed and strict ones before it
-    So,
-}
+  Both sides poll. The time is that from posting to completion: of a WRITE, SEND, PUT or store until
+  it has been placed and acknowledged, of a READ, load or atomic until the data is here, and with
+  --order UNO until it has been sent. With --ping-pong (send and put only) it is half the time until
+  the answer of the peer's application is here, as perftest has it; of a PUT, from mailbox to
+  mailbox, both sides watching completion records.";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PerfOptions {
@@ -223,7 +127,7 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) connect: Option<String>,
 
-    /// Bytes per operation [default: 64K, latency: 64; load and store: 64 at most, atomics: 8 or 4]
+    /// Bytes per operation [default: 64K; latency, load, store and --order UNO: 64; atomics: 8]
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
     pub(crate) size: Option<u64>,
 
@@ -252,25 +156,13 @@ pub(crate) struct PerfOptions {
     #[arg(long)]
     pub(crate) latency: bool,
 
-    /// With --latency: half the time to the peer's application and back (send and put)
+    /// With --latency: half the time to the peer's application and back (send and put only)
     #[arg(long, requires = "latency")]
     pub(crate) ping_pong: bool,
 
     /// Compare nothing
     #[arg(long)]
     pub(crate) no_verify: bool,
-
-    /// Who sees to the order of the operations
-    #[arg(long, value_name = "MODE", value_enum, ignore_case = true, default_value = "rol")]
-    pub(crate) order: OrderMode,
-
-    /// What each operation has to do with the order
-    #[arg(long, value_name = "TAG", value_enum, ignore_case = true, default_value = "no")]
-    pub(crate) tag: OrderTag,
-
-    /// Issue each operation only when every earlier read and atomic has completed
-    #[arg(long)]
-    pub(crate) fence: bool,
 
     /// Print one JSON object per row
     #[arg(long)]
@@ -280,6 +172,9 @@ pub(crate) struct PerfOptions {
     /// both sides run here and there are two], or `none`
     #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
     pub(crate) pin: Option<net::Pins>,
+
+    #[command(flatten)]
+    pub(crate) order: OrderOptions,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

@@ -10,9 +10,11 @@ use crate::args::InfoOptions;
 use crate::failure::Failure;
 use crate::process;
 
-/// What OpenURMA's accounting gives a queue pair: a model, nothing that was measured here.
-const QUEUE_PAIR_BYTES: u64 = 512;
-/// Socket buffers that a context asks for.
+mod state;
+
+use state::{state, state_text};
+
+/// What a context asks for as each socket's send buffer, and as its receive buffer.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Runs the command.
@@ -73,6 +75,12 @@ fn general() -> Result<Value, Failure> {
             "read_slots": limits.read_slots,
             "paths": limits.paths,
             "withheld": limits.withheld,
+            "order_records": limits.order_records,
+            "held": limits.held,
+            "groups": limits.groups,
+            "mailboxes": limits.mailboxes,
+            "mailbox_buffers": limits.mailbox_buffers,
+            "put_streams": limits.put_streams,
         },
     }))
 }
@@ -96,79 +104,5 @@ fn general_text(value: &Value) -> String {
     for (name, value) in value["limits"].as_object().into_iter().flatten() {
         text += &format!("  {name:<20} {value:>8}\n");
     }
-    text
-}
-
-fn state(options: &InfoOptions) -> Value {
-    let (jetties, hosts) = (options.jetties, options.hosts);
-    // Pools that are too small for the question would make the answer too small.
-    let defaults = Limits::default();
-    let limits = Limits {
-        jetties: defaults.jetties.max(jetties as u32),
-        channels: defaults.channels.max(hosts as u32),
-        ..defaults
-    };
-    let lines = limits.state(jetties, hosts, options.paths);
-    let sum = |pooled: bool| -> u64 {
-        let lines = lines.iter().filter(|line| line.pooled == pooled);
-        lines.map(|line| line.bytes as u64 * line.count).sum()
-    };
-    let records: Vec<Value> = lines
-        .iter()
-        .map(|line| {
-            json!({
-                "name": line.name,
-                "bytes": line.bytes,
-                "count": line.count,
-                "total": line.bytes as u64 * line.count,
-                "pooled": line.pooled,
-            })
-        })
-        .collect();
-    json!({
-        "jetties": jetties,
-        "hosts": hosts,
-        "paths": options.paths,
-        "records": records,
-        "owned_bytes": sum(false),
-        "pooled_bytes": sum(true),
-        "total_bytes": sum(false) + sum(true),
-        "model_queue_pair_bytes": QUEUE_PAIR_BYTES,
-        "model_queue_pairs_total": QUEUE_PAIR_BYTES * jetties * hosts,
-    })
-}
-
-fn state_text(value: &Value) -> String {
-    let mut text = format!(
-        "state of {} Jetties and {} hosts with {} paths each, from the live types\n\n  \
-         {:<22} {:>8} {:>12} {:>14}\n",
-        value["jetties"], value["hosts"], value["paths"], "record", "bytes", "count", "total"
-    );
-    for line in value["records"].as_array().into_iter().flatten() {
-        text += &format!(
-            "  {:<22} {:>8} {:>12} {:>14}{}\n",
-            line["name"].as_str().unwrap_or_default(),
-            line["bytes"].to_string(),
-            line["count"].to_string(),
-            line["total"].to_string(),
-            if line["pooled"] == json!(true) { "  pool, shared" } else { "" },
-        );
-    }
-    let total = |name: &str| value[name].as_u64().unwrap_or_default();
-    text += &format!(
-        "\n  {:<22} {:>36}\n  {:<22} {:>36}\n  {:<22} {:>36}\n",
-        "owned",
-        total("owned_bytes"),
-        "pools",
-        total("pooled_bytes"),
-        "together",
-        total("total_bytes"),
-    );
-    text += &format!(
-        "\nFor comparison, a model and no measurement: a queue pair for each Jetty and host, of {} \
-         bytes each\n(OpenURMA's accounting), {:>23}\n",
-        QUEUE_PAIR_BYTES,
-        total("model_queue_pairs_total"),
-    );
     text
 }

@@ -7,26 +7,39 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use fairway_softnic::{Context, DropReason, Order, ServiceMode, Tag};
+use fairway_softnic::{Context, DropReason};
 
-use crate::args::{Operation, OrderMode, OrderTag, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::net::Pins;
 use crate::process::{self, Helper};
 
 mod bandwidth;
+mod inbox;
 mod initiator;
 mod latency;
 mod message;
+mod operation;
+mod order;
 mod report;
 mod slots;
 mod target;
 
 use message::Packets;
+pub(crate) use operation::Operation;
+pub(crate) use order::OrderOptions;
 
 /// Runs the command.
 pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
-    check(options)?;
+    if options.ping_pong && !options.operation.is_some_and(Operation::is_message) {
+        return Err(Failure::usage(
+            "--ping-pong needs the peer's application to answer: use it with send or put, or leave \
+             it out",
+        ));
+    }
+    if let Some(operation) = options.operation {
+        options.order.of(operation, options.ping_pong)?;
+    }
     if let Some(parent) = options.parent {
         process::end_with_parent(parent)?;
     }
@@ -41,59 +54,6 @@ pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
             target::serve(options)
         }
     }
-}
-
-/// Refuses what does not go together.
-fn check(options: &PerfOptions) -> Result<(), Failure> {
-    let Some(operation) = options.operation else { return Ok(()) };
-    let name = operation.name();
-    if options.ping_pong && !operation.is_message() {
-        return Err(Failure::usage(format!(
-            "--ping-pong needs the peer's application to answer, and {name} does not tell it: use \
-             it with send or put, or leave it out"
-        )));
-    }
-    let asks = options.order != OrderMode::Rol || options.tag != OrderTag::No || options.fence;
-    if operation.bypasses() && asks {
-        return Err(Failure::usage(format!(
-            "a {name} bypasses the transport and keeps no order: leave out --order, --tag and \
-             --fence, or measure read or write"
-        )));
-    }
-    if options.order != OrderMode::Uno {
-        return Ok(());
-    }
-    let plain = options.tag == OrderTag::No && !options.fence;
-    let carried = matches!(operation, Operation::Write | Operation::Send | Operation::WriteImm);
-    if !plain || !carried {
-        return Err(Failure::usage(format!(
-            "--order uno carries write, write-imm and send, without --tag and --fence: choose roi, \
-             rot or rol for this {name}"
-        )));
-    }
-    if !options.no_verify || options.ping_pong {
-        return Err(Failure::usage(
-            "with --order uno packets may be lost: add --no-verify, and leave out --ping-pong",
-        ));
-    }
-    Ok(())
-}
-
-/// What every operation asks of the order.
-fn order(options: &PerfOptions) -> Order {
-    let mode = match options.order {
-        OrderMode::Roi => ServiceMode::Roi,
-        OrderMode::Rot => ServiceMode::Rot,
-        OrderMode::Rol => ServiceMode::Rol,
-        OrderMode::Uno => ServiceMode::Uno,
-    };
-    let tag = match options.tag {
-        OrderTag::No => Tag::No,
-        OrderTag::Ro => Tag::Ro,
-        OrderTag::So => Tag::So,
-    };
-    let order = Order::with_tag(mode, tag);
-    if options.fence { order.fenced() } else { order }
 }
 
 /// Pins this process, if it was asked for.
@@ -178,11 +138,17 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
 fn packets(context: &Context) -> Packets {
     let counters = context.counters().engine;
     Packets {
-        sent: counters.data_sent,
-        resent: counters.data_resent,
+        sent: counters.data_sent + counters.datagrams_sent + counters.bypass_sent
+            - counters.bypass_repeated,
+        resent: counters.data_resent + counters.bypass_repeated,
         duplicate: counters.dropped(DropReason::Duplicate),
         acks: counters.acks_sent,
         learned: counters.learned_sent,
         saved_bytes: counters.learned_bytes_saved,
+        datagrams: counters.datagrams_received,
+        gated: counters.gated,
+        gates_passed: counters.gates_passed,
+        held: counters.held,
+        sent_back: counters.sent_back,
     }
 }

@@ -18,6 +18,25 @@ const FIELDS: &[&str] = &[
     "packets_duplicate",
     "acks_sent",
     "verified",
+    "order",
+    "tag",
+    "fence",
+    "lost",
+    "gated",
+    "gates_passed",
+];
+
+/// All operations, each with sizes that it can have.
+const OPERATIONS: &[(&str, &[u64])] = &[
+    ("write", &[2, 64, 20_000]),
+    ("write-imm", &[2, 64, 20_000]),
+    ("read", &[2, 64, 20_000]),
+    ("send", &[2, 64, 20_000]),
+    ("put", &[2, 64, 20_000]),
+    ("atomic-cas", &[4, 8]),
+    ("atomic-fadd", &[4, 8]),
+    ("load", &[1, 8, 64]),
+    ("store", &[1, 8, 64]),
 ];
 
 fn rows(arguments: &[&str]) -> Vec<Value> {
@@ -42,26 +61,43 @@ fn check(row: &Value, op: &str, size: u64, iterations: u64) {
 
 #[test]
 fn every_operation_is_measured_and_verified() {
-    for op in ["write", "write-imm", "read", "send"] {
-        for size in [2, 64, 20_000] {
+    for (op, sizes) in OPERATIONS {
+        for &size in *sizes {
             let text = size.to_string();
             let rows = rows(&[op, "--size", &text, "--iters", "300", "--depth", "16"]);
             assert_eq!(rows.len(), 1);
             check(&rows[0], op, size, 300);
             assert!(rows[0]["latency_us"].is_null());
+            // Who asks for no order passes no gate.
+            assert_eq!((&rows[0]["gated"], &rows[0]["gates_passed"]), (&0.into(), &0.into()));
         }
     }
 }
 
 #[test]
 fn latency_is_measured() {
-    let runs: &[&[&str]] =
-        &[&["write"], &["write-imm"], &["read"], &["send"], &["send", "--ping-pong"]];
+    let runs: &[&[&str]] = &[
+        &["write"],
+        &["write-imm"],
+        &["read"],
+        &["send"],
+        &["send", "--ping-pong"],
+        &["put"],
+        &["put", "--ping-pong"],
+        &["load"],
+        &["store"],
+        &["atomic-cas", "--size", "8"],
+        &["atomic-fadd", "--size", "8"],
+        &["write", "--tag", "so", "--order", "rot"],
+        &["put", "--ping-pong", "--order", "ROI", "--tag", "SO"],
+        &["write", "--order", "UNO"],
+    ];
     for arguments in runs {
         let mut all = arguments.to_vec();
         all.extend(["--latency", "--iters", "100"]);
         let rows = rows(&all);
-        check(&rows[0], arguments[0], 64, 100);
+        let size = if arguments[0].starts_with("atomic") { 8 } else { 64 };
+        check(&rows[0], arguments[0], size, 100);
         let times = &rows[0]["latency_us"];
         let time = |name: &str| times[name].as_f64().expect("a time");
         assert!(time("min") > 0.0 && time("min") <= time("p50"), "{times}");
@@ -80,13 +116,13 @@ fn a_range_of_sizes_has_a_row_each() {
 
 #[test]
 fn a_damaged_byte_is_found() {
-    for op in ["write", "write-imm", "read", "send"] {
-        for size in ["4", "64", "20000"] {
+    for (op, sizes) in OPERATIONS {
+        for size in sizes.iter().filter(|size| **size >= 4).map(u64::to_string) {
             let ended = fairway(&[
                 "perf",
                 op,
                 "--size",
-                size,
+                &size,
                 "--iters",
                 "200",
                 "--depth",
@@ -106,6 +142,37 @@ fn bad_paths_do_not_hurt_the_data() {
     let rows = rows(&["write", "--size", "256K", "--iters", "100", "--emulate", spec]);
     check(&rows[0], "write", 262_144, 100);
     assert!(rows[0]["packets_resent"].as_u64() > Some(0), "{}", rows[0]);
+}
+
+#[test]
+fn order_is_kept_by_whomever_it_is_asked_of() {
+    for order in ["ROI", "ROT", "ROL"] {
+        for (op, tag) in [("write", "SO"), ("send", "RO"), ("put", "SO"), ("atomic-cas", "SO")] {
+            let size = if op == "atomic-cas" { "8" } else { "64" };
+            let bad = "loss=1%,dup=1%,reorder=16";
+            let arguments = ["--size", size, "--iters", "300", "--depth", "16", "--emulate", bad];
+            let asked = ["--order", order, "--tag", tag, "--fence"];
+            let row = &rows(&[&[op], &arguments[..], &asked[..]].concat())[0];
+            check(row, op, size.parse().expect("a number"), 300);
+            assert_eq!((&row["order"], &row["tag"]), (&order.into(), &tag.into()));
+            assert_eq!(row["fence"], true);
+            let gates = row["gated"].as_u64().max(row["gates_passed"].as_u64());
+            assert!(gates > Some(0) || tag == "RO", "{row}");
+        }
+    }
+}
+
+#[test]
+fn what_unreliable_packets_lose_is_told() {
+    for op in ["write", "write-imm", "send"] {
+        let bad = ["--emulate", "loss=20%,reorder=16", "--paths", "4"];
+        let arguments = ["--iters", "1000", "--order", "uno", "--depth", "16"];
+        let row = &rows(&[&[op], &arguments[..], &bad[..]].concat())[0];
+        let (lost, arrived) = (row["lost"].as_u64(), row["iterations"].as_u64());
+        assert_eq!(lost.zip(arrived).map(|(lost, arrived)| lost + arrived), Some(1000), "{row}");
+        assert!(lost > Some(50) && arrived > Some(0), "{row}");
+        assert_eq!((&row["order"], &row["size"]), (&"UNO".into(), &64.into()));
+    }
 }
 
 #[test]

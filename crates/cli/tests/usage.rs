@@ -17,13 +17,16 @@ fn every_command_has_help_with_an_example() {
             assert!(help.contains("Example") && help.contains(&example), "{command}: {help}");
         }
     }
-    assert!(fairway(&["perf", "--help"]).ok().out.contains("What is verified, and when"));
+    let help = fairway(&["perf", "--help"]).ok().out;
+    for words in ["What is verified, and when", "--order ROT --tag SO", "atomic-fadd --fence"] {
+        assert!(help.contains(words), "{help}");
+    }
 }
 
 #[test]
 fn wrong_usage_says_what_and_what_to_do() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["perf"], &["<write|write-imm|read|send>"]),
+        (&["perf"], &["<OPERATION>"]),
         (&["perf", "fetch"], &["fetch", "write-imm"]),
         (&["perf", "write", "--size", "64Q"], &["64Q", "64K"]),
         (&["perf", "write", "--size", "0"], &["0 bytes", "choose"]),
@@ -38,6 +41,19 @@ fn wrong_usage_says_what_and_what_to_do() {
         (&["perf", "write", "--pin", "999"], &["999", "choose from"]),
         (&["perf", "write", "--ping-pong", "--latency"], &["--ping-pong", "send"]),
         (&["perf", "write", "--server"], &["--server"]),
+        (&["perf", "atomic-cas", "--size", "16"], &["16 bytes", "atomic-cas", "4 or 8"]),
+        (&["perf", "load", "--size", "65"], &["65 bytes", "load", "1 to 64"]),
+        (&["perf", "write", "--order", "ROX"], &["ROX", "ROT"]),
+        (&["perf", "write", "--tag", "XO"], &["XO", "SO"]),
+        (&["perf", "read", "--order", "uno"], &["--order UNO", "read", "choose"]),
+        (&["perf", "put", "--order", "UNO"], &["--order UNO", "put", "choose"]),
+        (&["perf", "atomic-fadd", "--order", "UNO"], &["--order UNO", "atomic-fadd", "choose"]),
+        (&["perf", "write", "--order", "UNO", "--tag", "so"], &["--tag SO", "leave out"]),
+        (&["perf", "write", "--order", "UNO", "--fence"], &["--fence", "leave out"]),
+        (&["perf", "load", "--order", "rol"], &["--order ROL", "load", "measure read"]),
+        (&["perf", "store", "--tag", "ro", "--fence"], &["--tag RO --fence", "store", "leave"]),
+        (&["perf", "send", "--latency", "--ping-pong", "--order", "UNO"], &["UNO", "--ping-pong"]),
+        (&["perf", "write", "--order", "UNO", "--size", "64K"], &["65536 bytes", "packet"]),
         (&["perf", "write", "--latency", "--iters", "9000000"], &["9000000", "--duration"]),
         (&["perf", "write", "--connect", "127.0.0.1:x"], &["127.0.0.1:x", "HOST:PORT"]),
         (&["serve"], &["--dir"]),
@@ -101,6 +117,30 @@ fn state_is_counted_from_the_live_types() {
     let owned = |value: &Value| value["owned_bytes"].as_u64().expect("bytes");
     assert_eq!(owned(&large), 1024 * owned(&small));
     assert_eq!(large["model_queue_pairs_total"].as_u64(), Some(512 * 1024 * 1024));
+    let each = |name: &str| large["each"][name].as_u64().unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!((each("jetty_bytes"), each("segment_bytes")), (20, 32));
+    assert_eq!(1024 * (each("jetty_bytes") + each("tp_channel_bytes")), owned(&large));
+    for (field, name) in [
+        ("mailbox_bytes", "mailbox"),
+        ("buffer_bytes", "buffer of a mailbox"),
+        ("stream_bytes", "puts of a remote Jetty to a mailbox"),
+        ("sender_stream_bytes", "puts of a Jetty to a remote mailbox"),
+        ("gap_bytes", "gap in them"),
+        ("jetty_order_bytes", "order record of a Jetty"),
+        ("jetty_order_per_node_bytes", "order record of a Jetty and node"),
+    ] {
+        assert!(each(field) > 0);
+        assert_eq!(each(field), record(&large, name).0, "{field}");
+    }
+    assert!(each("mailbox_share_bytes") > each("mailbox_bytes") + each("buffer_bytes"));
+    // Every buffer is counted, and still it is less than contexts alone would be.
+    assert_eq!(record(&large, "stash of a held packet"), (4096, 256));
+    assert_eq!(record(&large, "socket buffer, asked for"), (4 << 20, 8));
+    assert!(large["model_queue_pairs_ratio"].as_f64() > Some(1.0));
+    assert_eq!(
+        large["channel_per_pair_total"].as_u64(),
+        Some(each("tp_channel_bytes") * 1024 * 1024)
+    );
     let text = fairway(&["info", "--state"]).ok().out;
     assert!(text.contains("a model and no measurement") && text.contains("TP channel"), "{text}");
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{AtomicOp, Completion, CompletionKind, MailTo, Notify, Post};
+use fairway_softnic::{Completion, CompletionKind, Notify, Post};
 
 use super::initiator::{Measured, Session};
-use super::message::{MAILBOX, MAILBOX_KEY};
+use super::operation::Operation;
 use super::slots::Payload;
-use crate::args::{Operation, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 
 /// The part of the duration that is spent before measuring …
@@ -95,7 +95,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
 /// True if the target can be asked to compare slots meanwhile.
 fn checks(session: &Session<'_>) -> bool {
     // A single slot has to keep moving.
-    session.run.verify && session.run.operation.is_write() && session.run.slots > 1
+    session.has_checks() && session.run.slots > 1
 }
 
 impl Flow {
@@ -123,9 +123,9 @@ impl Flow {
         completion: &Completion,
         now: Instant,
     ) -> Result<(), Failure> {
+        let slot = completion.id as u32;
         self.done += 1;
         self.in_flight -= 1;
-        let slot = completion.id as u32;
         session.compare(slot, completion)?;
         if self.check_at.is_some_and(|due| now >= due) {
             session.ask_check(slot)?;
@@ -186,28 +186,19 @@ fn post<'p>(
                 }
                 Operation::Read => batch.read(peer, local, remote, id)?,
                 Operation::Send => batch.send(peer, *target, local, id)?,
+                Operation::AtomicCas | Operation::AtomicFadd => {
+                    let word = if run.size == 8 { remote.word64() } else { remote.word32() };
+                    let atomic = slots.pattern.atomic(run.operation, *payload);
+                    batch.atomic(peer, word, atomic, id)?;
+                }
                 Operation::Load => batch.load(peer, local, remote, id)?,
                 Operation::Store => batch.store(peer, local, remote, id)?,
-                Operation::Put => batch.put(peer, local, MailTo::new(MAILBOX, MAILBOX_KEY), id)?,
-                Operation::AtomicCas | Operation::AtomicFadd => {
-                    let word = if run.size == 4 { remote.word32() } else { remote.word64() };
-                    batch.atomic(peer, word, atomic(session, *payload), id)?;
-                }
+                Operation::Put => batch.put(peer, local, run.mail_to(), id)?,
             }
         }
         Ok(())
     });
     Ok(posted?)
-}
-
-/// The atomic that takes a word from this generation to the next.
-fn atomic(session: &Session<'_>, payload: Payload) -> AtomicOp {
-    let damage = u64::from(session.slots.pattern.damaged && payload.slot == 0);
-    let (old, step) = (u64::from(payload.generation), 1 + damage);
-    match session.run.operation {
-        Operation::AtomicCas => AtomicOp::CompareSwap { expected: old, new: old + step },
-        _ => AtomicOp::Add(step),
-    }
 }
 
 /// Posts one operation.

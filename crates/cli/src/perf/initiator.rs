@@ -7,14 +7,14 @@ use fairway_softnic::{
 };
 
 use super::message::{MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
+use super::operation::Operation;
 use super::report::Row;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
-use super::{bandwidth, latency, order, packets};
-use crate::args::{Operation, OrderMode, PerfOptions};
+use super::{bandwidth, latency, packets};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::PERF_PORT;
-use crate::quantity::show_size;
 
 /// Operations in flight if nobody says otherwise …
 const DEPTH: u64 = 128;
@@ -22,8 +22,6 @@ const DEPTH: u64 = 128;
 const IN_FLIGHT_BYTES: u64 = 64 << 20;
 /// Slots of a measurement of latency.
 const LATENCY_SLOTS: u32 = 8;
-/// Payloads of one operation.
-const SIZE_MAX: u64 = 1 << 30;
 /// How long a server may take to make, or compare, the memory of a session.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -38,6 +36,8 @@ pub(super) struct Link {
 pub(super) struct Session<'a> {
     pub(super) link: &'a Link,
     pub(super) run: Run,
+    /// Asked of every operation.
+    pub(super) order: Order,
     pub(super) slots: Slots,
     pub(super) jetty: Jetty,
     /// The target's memory and Jetty.
@@ -49,10 +49,6 @@ pub(super) struct Session<'a> {
     pub(super) tally: Tally,
     /// Reads compared so far.
     reads: u64,
-    /// What every operation asks of the order.
-    pub(super) order: Order,
-    /// Some may get lost.
-    is_lossy: bool,
 }
 
 /// What a session measured.
@@ -84,36 +80,18 @@ pub(super) fn measure(
 
 /// The sizes of all rows.
 fn sizes(options: &PerfOptions, operation: Operation) -> Result<Vec<u64>, Failure> {
-    let usual = match operation {
-        _ if operation.is_atomic() => 8,
-        _ if operation.bypasses() || options.latency => 64,
-        _ => 64 * 1024,
-    };
+    let order = options.order.of(operation, options.ping_pong)?;
+    let usual = operation.usual_size(options.latency || order.is_unreliable());
     let (first, last) = match (options.size, options.sizes) {
         (Some(size), _) => (size, size),
         (None, Some(sizes)) => sizes,
         (None, None) => (usual, usual),
     };
-    if first == 0 || last > SIZE_MAX {
-        let size = if first == 0 { first } else { last };
-        return Err(Failure::usage(format!(
-            "{} bytes can't be measured: choose 1 to {}",
-            size,
-            show_size(SIZE_MAX)
-        )));
-    }
-    if operation.is_atomic() && !(matches!(first, 4 | 8) && last <= 8) {
-        return Err(Failure::usage(format!(
-            "an {} is on a word of 4 or 8 bytes, and not of {first}: choose one of them",
-            operation.name()
-        )));
-    }
-    if operation.bypasses() && last > 64 {
-        return Err(Failure::usage(format!(
-            "a {} of {last} bytes is too long for one packet without transport: choose 64 at most, \
-             or measure read or write",
-            operation.name()
-        )));
+    for size in [first, last] {
+        operation.check_size(size).map_err(|sizes| {
+            let name = operation.name();
+            Failure::usage(format!("{size} bytes can't be measured with {name}: choose {sizes}"))
+        })?;
     }
     let doubling = std::iter::successors(Some(first), |size| size.checked_mul(2));
     Ok(doubling.take_while(|size| *size <= last).collect())
@@ -128,38 +106,53 @@ fn row(
 ) -> Result<Row, Failure> {
     let run = plan(options, operation, link, size)?;
     let mut session = Session::open(link, run, options.corrupt_for_test)?;
-    session.order = order(options);
-    session.is_lossy = options.order == OrderMode::Uno;
     let before = packets(&link.context);
     let measured = if options.latency {
         latency::run(&mut session, options)?
     } else {
         bandwidth::run(&mut session, options)?
     };
-    let after = packets(&link.context);
+    let own = packets(&link.context).since(before);
     let (theirs, messages) = session.finish()?;
+    let lost = lost(&session, messages, &theirs);
     let tally = session.tally;
     let row = Row {
         operation,
         size,
-        measured,
+        measured: measured.arrived(lost, session.posted()),
         mode: mode(options),
+        order: run.order,
+        lost,
         paths: link.peer.paths(),
         mtu: link.peer.mtu(),
         depth: run.depth,
         buffer_bytes: Slots::stride(size) * u64::from(run.slots),
-        packets: Packets {
-            sent: after.sent - before.sent + theirs.sent,
-            resent: after.resent - before.resent + theirs.resent,
-            duplicate: after.duplicate - before.duplicate + theirs.duplicate,
-            acks: after.acks - before.acks + theirs.acks,
-            learned: after.learned - before.learned + theirs.learned,
-            saved_bytes: after.saved_bytes - before.saved_bytes + theirs.saved_bytes,
-        },
+        packets: own.with(theirs),
         verified: tally.verified,
-        order: (options.order, options.tag, options.fence),
     };
-    judge(&session, messages).map(|()| row)
+    judge(&session, messages, lost).map(|()| row)
+}
+
+/// How many of the operations have not arrived; none if they are reliable.
+fn lost(session: &Session<'_>, messages: u64, theirs: &Packets) -> u64 {
+    if !session.run.order.is_unreliable() {
+        return 0;
+    }
+    let counted = session.run.operation.is_counted();
+    let arrived = if counted { messages } else { theirs.datagrams };
+    session.posted().saturating_sub(arrived)
+}
+
+impl Measured {
+    /// With as many operations as have arrived, if `lost` of `posted` have not: those measured are
+    /// nearly all that were posted.
+    fn arrived(self, lost: u64, posted: u64) -> Self {
+        let share = (posted - lost) as f64 / posted.max(1) as f64;
+        if lost == 0 {
+            return self;
+        }
+        Measured { iterations: (self.iterations as f64 * share) as u64, ..self }
+    }
 }
 
 /// What the target is told, from what the user asked for.
@@ -169,6 +162,14 @@ fn plan(
     link: &Link,
     size: u64,
 ) -> Result<Run, Failure> {
+    let order = options.order.of(operation, options.ping_pong)?;
+    if order.is_unreliable() && size > u64::from(link.peer.mtu()) {
+        return Err(Failure::usage(format!(
+            "--order UNO: {size} bytes are more than a packet: choose at most {}, or ROI, ROT or \
+             ROL",
+            link.peer.mtu()
+        )));
+    }
     let depth = match (options.latency, options.depth) {
         (true, _) => 1,
         (false, Some(depth)) => u64::from(depth),
@@ -188,6 +189,7 @@ fn plan(
         block: Pattern::block_for(link.peer.mtu()) as u32,
         verify: !options.no_verify,
         ping_pong: options.ping_pong,
+        order,
     })
 }
 
@@ -200,8 +202,8 @@ fn mode(options: &PerfOptions) -> &'static str {
 }
 
 /// Fails if anything was not as it should be.
-fn judge(session: &Session<'_>, messages: u64) -> Result<(), Failure> {
-    let Session { run, tally, uses, .. } = session;
+fn judge(session: &Session<'_>, messages: u64, lost: u64) -> Result<(), Failure> {
+    let Session { run, tally, .. } = session;
     let operation = run.operation.name();
     if let Some(first) = tally.first {
         return Err(Failure::failed(format!(
@@ -210,9 +212,8 @@ fn judge(session: &Session<'_>, messages: u64) -> Result<(), Failure> {
             run.size, tally.mismatches, tally.verified
         )));
     }
-    let posted: u64 = uses.iter().map(|&uses| u64::from(uses)).sum();
-    let told = run.operation.is_message() || run.operation == Operation::WriteImm;
-    let counted = told && !session.is_lossy;
+    let posted = session.posted();
+    let counted = run.operation.is_counted() && !run.order.is_unreliable();
     if !tally.is_clean() || (counted && messages != posted) {
         return Err(Failure::failed(format!(
             "verification failed: {operation}, {} bytes: {posted} messages were sent, {messages} \
@@ -220,7 +221,8 @@ fn judge(session: &Session<'_>, messages: u64) -> Result<(), Failure> {
             run.size, tally.misplaced
         )));
     }
-    if run.verify && tally.verified == 0 && posted > 0 {
+    let comparable = !run.order.is_unreliable() || (run.size >= NAMED_BYTES && lost < posted);
+    if run.verify && tally.verified == 0 && posted > 0 && comparable {
         return Err(Failure::failed(format!(
             "verification failed: {operation}, {} bytes: nothing was compared: report it",
             run.size
@@ -234,7 +236,7 @@ impl<'a> Session<'a> {
         let pattern =
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged };
         let slots = Slots::new(&link.context, pattern, run.slots, Rights::NONE)?;
-        if run.operation.is_write() || run.operation.is_message() {
+        if !run.operation.fetches() && !run.operation.is_atomic() {
             for slot in 0..run.slots {
                 slots.fill(slot, Payload { slot, generation: 0 })?;
             }
@@ -253,6 +255,7 @@ impl<'a> Session<'a> {
         Ok(Session {
             link,
             run,
+            order: run.order.order(),
             slots,
             jetty,
             key,
@@ -260,8 +263,6 @@ impl<'a> Session<'a> {
             uses,
             tally: Tally::default(),
             reads: 0,
-            order: Order::default(),
-            is_lossy: false,
         })
     }
 
@@ -273,39 +274,39 @@ impl<'a> Session<'a> {
         if !self.run.verify {
             return Ok(payload);
         }
-        let operation = self.run.operation;
-        if operation.is_read() {
-            self.slots.spoil(slot, self.expected(slot))?;
-        } else if operation.is_message() && self.run.size < NAMED_BYTES {
+        match self.run.operation {
+            operation if operation.is_atomic() => {}
+            operation if operation.fetches() => self.slots.spoil(slot, self.expected(slot))?,
             // Too short to say what they are: they all say the same.
-            if payload.generation == 0 {
-                self.slots.fill(slot, Payload { slot: 0, generation: 0 })?;
+            operation if operation.is_message() && self.run.size < NAMED_BYTES => {
+                if payload.generation == 0 {
+                    self.slots.fill(slot, Payload { slot: 0, generation: 0 })?;
+                }
             }
-        } else if !operation.is_atomic() {
-            self.slots.stamp(slot, payload)?;
+            _ => self.slots.stamp(slot, payload)?,
         }
         Ok(payload)
     }
 
-    /// Compares what an operation brought.
+    /// How many operations were posted.
+    fn posted(&self) -> u64 {
+        self.uses.iter().map(|&uses| u64::from(uses)).sum()
+    }
+
+    /// Compares what an operation on a slot brought, if it brings anything.
     pub(super) fn compare(&mut self, slot: u32, completion: &Completion) -> Result<(), Failure> {
+        let operation = self.run.operation;
         if !self.run.verify {
             return Ok(());
         }
-        if self.run.operation.is_read() {
-            return self.compare_read(slot);
-        }
-        if self.run.operation.is_atomic() {
-            // One at a time is under way for each word, and each adds one.
+        if operation.is_atomic() {
             let generation = self.uses[slot as usize].wrapping_sub(1);
-            let payload = Payload { slot, generation };
-            self.tally.word(payload, self.run.size, u64::from(generation), completion.value);
+            let (payload, found) = (Payload { slot, generation }, completion.value);
+            self.slots.pattern.check_word(operation, payload, found, &mut self.tally);
         }
-        Ok(())
-    }
-
-    /// Compares what a READ brought.
-    fn compare_read(&mut self, slot: u32) -> Result<(), Failure> {
+        if !operation.fetches() {
+            return Ok(());
+        }
         let payload = self.expected(slot);
         self.reads += 1;
         self.slots.check_stamps(slot, payload, false, &mut self.tally)?;
@@ -331,9 +332,17 @@ impl<'a> Session<'a> {
         )))
     }
 
+    /// Can the target be asked to compare slots meanwhile?
+    pub(super) fn has_checks(&self) -> bool {
+        let Run { operation, verify, order, .. } = &self.run;
+        *verify && operation.changes_slots() && !order.is_unreliable()
+    }
+
     /// Asks the target to compare a slot that is at rest.
     pub(super) fn ask_check(&self, slot: u32) -> Result<(), Failure> {
-        let generation = self.uses[slot as usize].wrapping_sub(1);
+        let uses = self.uses[slot as usize];
+        // A word counts what was done to it; a payload, what was done before.
+        let generation = if self.run.operation.is_atomic() { uses } else { uses.wrapping_sub(1) };
         tell(self.link, &Message::Check(Payload { slot, generation }))
     }
 
@@ -351,7 +360,7 @@ impl<'a> Session<'a> {
 
     /// Tells the target that it is over: what it counted, and how many messages it took.
     fn finish(&mut self) -> Result<(Packets, u64), Failure> {
-        if self.run.operation.is_read() && self.run.verify {
+        if self.run.operation.fetches() && self.run.verify {
             for slot in 0..self.run.slots {
                 if self.uses[slot as usize] > 0 {
                     self.slots.check(slot, self.expected(slot), &mut self.tally)?;

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Completion, CompletionKind, Mailbox, Rights};
+use fairway_softnic::{Completion, CompletionKind, Rights};
 
 use super::bandwidth::post_one;
+use super::inbox::{Arrival, PutBox};
 use super::initiator::{Measured, Session};
+use super::operation::Operation;
 use super::report::Summary;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots};
-use super::target::mailbox_of;
-use crate::args::{Operation, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 
 /// Operations before measuring.
@@ -59,31 +60,22 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
 struct Pinger<'s, 'a> {
     session: &'s mut Session<'a>,
     /// Where the answers of a ping-pong go.
-    answers: Option<Slots>,
-    /// If they are puts.
-    mailbox: Option<Mailbox>,
+    answers: Option<Answers>,
     number: u64,
     completions: Vec<Completion>,
+    arrivals: Vec<Arrival>,
+}
+
+struct Answers {
+    places: Slots,
+    /// Of puts.
+    mailbox: Option<PutBox>,
 }
 
 impl<'s, 'a> Pinger<'s, 'a> {
     fn new(session: &'s mut Session<'a>) -> Result<Self, Failure> {
-        let (mut answers, mut mailbox) = (None, None);
-        if session.run.ping_pong {
-            let pattern = Pattern { damaged: false, ..session.slots.pattern };
-            let context = &session.link.context;
-            let places = Slots::new(context, pattern, session.run.slots, Rights::NONE)?;
-            if session.run.operation == Operation::Put {
-                mailbox = Some(mailbox_of(context)?);
-            }
-            answers = Some(places);
-        }
-        let completions = Vec::new();
-        let pinger = Pinger { session, answers, mailbox, number: 0, completions };
-        for place in 0..pinger.answers.as_ref().map_or(0, |answers| answers.count) {
-            pinger.offer(place)?;
-        }
-        Ok(pinger)
+        let answers = if session.run.ping_pong { Some(Answers::new(session)?) } else { None };
+        Ok(Pinger { session, answers, number: 0, completions: Vec::new(), arrivals: Vec::new() })
     }
 
     /// One operation; how long it took.
@@ -93,12 +85,11 @@ impl<'s, 'a> Pinger<'s, 'a> {
         let payload = self.session.prepare(slot)?;
         let start = Instant::now();
         post_one(self.session, payload)?;
-        let time = if self.session.run.ping_pong {
-            self.await_answer(payload, start)? / 2
+        if self.session.run.ping_pong {
+            Ok(self.await_answer(payload, start)? / 2)
         } else {
-            self.await_completion(slot, start)?
-        };
-        Ok(time)
+            self.await_completion(slot, start)
+        }
     }
 
     fn await_completion(&mut self, slot: u32, start: Instant) -> Result<Duration, Failure> {
@@ -118,25 +109,22 @@ impl<'s, 'a> Pinger<'s, 'a> {
     /// Waits for the peer's message, and for the completion of ours, in whatever order.
     fn await_answer(&mut self, sent: Payload, start: Instant) -> Result<Duration, Failure> {
         let (mut answered, mut completed) = (None, false);
-        let mut epochs = Vec::new();
         loop {
-            if let Some(mailbox) = &self.mailbox
-                && mailbox.poll(&mut epochs) > 0
-            {
-                let now = start.elapsed();
-                answered = epochs.drain(..).map(|done| (now, done.id as u32)).next();
+            if let Some(Answers { mailbox: Some(mailbox), .. }) = &mut self.answers {
+                mailbox.poll(&mut self.arrivals);
             }
-            if self.session.jetty.poll(&mut self.completions) > 0 {
-                let now = start.elapsed();
-                for completion in self.completions.drain(..) {
-                    self.session.succeeded(&completion)?;
-                    if completion.kind == CompletionKind::Receive {
-                        answered = Some((now, completion.id as u32));
-                    } else {
-                        completed = true;
-                    }
+            // The answer to a put is here before anybody has looked at completions.
+            let now = start.elapsed();
+            self.session.jetty.poll(&mut self.completions);
+            for completion in self.completions.drain(..) {
+                self.session.succeeded(&completion)?;
+                if completion.kind == CompletionKind::Receive {
+                    answered = Some((start.elapsed(), completion.id as u32));
+                } else {
+                    completed = true;
                 }
             }
+            answered = self.arrivals.pop().map(|arrival| (now, arrival.buffer)).or(answered);
             if let (Some((time, place)), true) = (answered, completed) {
                 self.accept(sent, place)?;
                 return Ok(time);
@@ -151,36 +139,49 @@ impl<'s, 'a> Pinger<'s, 'a> {
         if session.run.verify {
             let named = session.run.size >= NAMED_BYTES;
             let sent = if named { sent } else { Payload { slot: 0, generation: 0 } };
-            answers.check(place, sent, &mut session.tally)?;
-            answers.spoil(place, sent)?;
+            answers.places.check(place, sent, &mut session.tally)?;
+            answers.places.spoil(place, sent)?;
         }
-        self.offer(place)
-    }
-
-    /// Lets an answer come to a place.
-    fn offer(&self, place: u32) -> Result<(), Failure> {
-        let Some(answers) = &self.answers else { return Ok(()) };
-        let (local, id) = (answers.slice(place), u64::from(place));
-        match &self.mailbox {
-            Some(mailbox) => mailbox.post(local, id)?,
-            None => self.session.jetty.post_receive(local, id)?,
-        }
-        Ok(())
+        answers.offer(session, place)
     }
 
     /// Lets the target compare the slot written last.
     fn check(&mut self) -> Result<(), Failure> {
-        let run = &self.session.run;
-        if !run.verify || !run.operation.is_write() {
+        if !self.session.has_checks() {
             return Ok(());
         }
-        let slot = ((self.number - 1) % u64::from(run.slots)) as u32;
+        let slot = ((self.number - 1) % u64::from(self.session.run.slots)) as u32;
         self.session.ask_check(slot)?;
         let start = Instant::now();
         while self.session.poll_check()?.is_none() {
             late(start)?;
         }
         Ok(())
+    }
+}
+
+impl Answers {
+    fn new(session: &Session<'_>) -> Result<Self, Failure> {
+        let pattern = Pattern { damaged: false, ..session.slots.pattern };
+        let (context, run) = (&session.link.context, &session.run);
+        let places = Slots::new(context, pattern, run.slots, Rights::NONE)?;
+        let mailbox = match run.operation {
+            Operation::Put => Some(PutBox::new(context, run, places.count)?),
+            _ => None,
+        };
+        let answers = Answers { places, mailbox };
+        for place in 0..answers.places.count {
+            answers.offer(session, place)?;
+        }
+        Ok(answers)
+    }
+
+    fn offer(&self, session: &Session<'_>, place: u32) -> Result<(), Failure> {
+        let local = self.places.slice(place);
+        match &self.mailbox {
+            Some(mailbox) => mailbox.offer(local, place),
+            None => Ok(session.jetty.post_receive(local, u64::from(place))?),
+        }
     }
 }
 

@@ -4,19 +4,19 @@
 //! `Check` and `Checked`, then `Finish` and `Verdict`. Every message begins with [`PROTOCOL`], the
 //! version and its kind; fields are big-endian.
 
-use fairway_softnic::SegmentKey;
+use fairway_softnic::{MailTo, SegmentKey};
 
+use super::operation::Operation;
+use super::order::Asked;
 use super::slots::{Mismatch, Payload, Tally};
-use crate::args::Operation;
 use crate::codec::{Reader, Writer};
 
 /// The Jetty of a server that takes these messages.
 pub(crate) const JETTY: u32 = 1000;
-/// The mailbox of either side for puts that are measured, and its key.
-pub(crate) const MAILBOX: u64 = 0xFA11_0001;
-pub(crate) const MAILBOX_KEY: u32 = 0x9E37;
 /// The longest message: a `Finish` of [`SLOTS_MAX`] generations.
 pub(crate) const MESSAGE_BYTES: u64 = 64 * 1024 + 64;
+/// The address of both sides' mailboxes for puts.
+pub(crate) const MAILBOX: u64 = 0x5055_5453;
 /// Most slots of an initiator.
 pub(crate) const SLOTS_MAX: u32 = 16 * 1024;
 
@@ -37,6 +37,15 @@ pub(crate) struct Run {
     pub(crate) verify: bool,
     /// The server's application answers every message.
     pub(crate) ping_pong: bool,
+    /// Asked of every operation.
+    pub(crate) order: Asked,
+}
+
+impl Run {
+    /// Where puts of this session go, on either side.
+    pub(crate) fn mail_to(&self) -> MailTo {
+        MailTo::new(MAILBOX, self.seed as u32)
+    }
 }
 
 /// What a server has counted during a session.
@@ -50,6 +59,64 @@ pub(crate) struct Packets {
     pub(crate) learned: u64,
     /// Header bytes those did without.
     pub(crate) saved_bytes: u64,
+    /// Unreliable packets that arrived.
+    pub(crate) datagrams: u64,
+    /// Operations that waited at the initiator for earlier ones.
+    pub(crate) gated: u64,
+    /// Operations that the target looked up in its tracker.
+    pub(crate) gates_passed: u64,
+    /// Of those, held until what they follow was done.
+    pub(crate) held: u64,
+    /// Of those, sent back because they came too early.
+    pub(crate) sent_back: u64,
+}
+
+impl Packets {
+    /// In the order in which they are sent.
+    fn fields(&mut self) -> [&mut u64; 11] {
+        let Packets {
+            sent,
+            resent,
+            duplicate,
+            acks,
+            learned,
+            saved_bytes,
+            datagrams,
+            gated,
+            gates_passed,
+            held,
+            sent_back,
+        } = self;
+        [
+            sent,
+            resent,
+            duplicate,
+            acks,
+            learned,
+            saved_bytes,
+            datagrams,
+            gated,
+            gates_passed,
+            held,
+            sent_back,
+        ]
+    }
+
+    /// Since it was `before`.
+    pub(crate) fn since(mut self, mut before: Packets) -> Packets {
+        for (now, before) in self.fields().into_iter().zip(before.fields()) {
+            *now = now.saturating_sub(*before);
+        }
+        self
+    }
+
+    /// Of both sides.
+    pub(crate) fn with(mut self, mut other: Packets) -> Packets {
+        for (own, other) in self.fields().into_iter().zip(other.fields()) {
+            *own += *other;
+        }
+        self
+    }
 }
 
 /// A message of either side.
@@ -79,6 +146,7 @@ impl Message {
                 let mut out = start(1);
                 out.u8(run.operation as u8);
                 out.u8(u8::from(run.verify) | u8::from(run.ping_pong) << 1);
+                out.u8(run.order.to_byte());
                 out.u64(run.size);
                 [run.slots, run.depth, run.block].iter().for_each(|value| out.u32(*value));
                 out.u64(run.seed);
@@ -110,10 +178,9 @@ impl Message {
             Message::Verdict { tally, messages, packets } => {
                 let mut out = start(6);
                 put_tally(&mut out, tally);
-                let Packets { sent, resent, duplicate, acks, learned, saved_bytes } = *packets;
-                [*messages, sent, resent, duplicate, acks, learned, saved_bytes]
-                    .iter()
-                    .for_each(|value| out.u64(*value));
+                out.u64(*messages);
+                let mut packets = *packets;
+                packets.fields().into_iter().for_each(|value| out.u64(*value));
                 out.finish()
             }
             Message::Refusal(reason) => {
@@ -154,18 +221,15 @@ impl Message {
                 }
                 Message::Finish(generations)
             }
-            6 => Message::Verdict {
-                tally: take_tally(&mut fields)?,
-                messages: fields.u64()?,
-                packets: Packets {
-                    sent: fields.u64()?,
-                    resent: fields.u64()?,
-                    duplicate: fields.u64()?,
-                    acks: fields.u64()?,
-                    learned: fields.u64()?,
-                    saved_bytes: fields.u64()?,
-                },
-            },
+            6 => {
+                let tally = take_tally(&mut fields)?;
+                let messages = fields.u64()?;
+                let mut packets = Packets::default();
+                for field in packets.fields() {
+                    *field = fields.u64()?;
+                }
+                Message::Verdict { tally, messages, packets }
+            }
             7 => Message::Refusal(String::from_utf8_lossy(fields.rest()).into_owned()),
             _ => return None,
         };
@@ -180,6 +244,7 @@ fn take_run(fields: &mut Reader<'_>) -> Option<Run> {
         operation,
         verify: flags & 1 != 0,
         ping_pong: flags & 2 != 0,
+        order: Asked::from_byte(fields.u8()?)?,
         size: fields.u64()?,
         slots: fields.u32()?,
         depth: fields.u32()?,
@@ -237,12 +302,15 @@ mod tests {
             block: 4096,
             verify: true,
             ping_pong: true,
+            order: Asked::from_byte(0b1_1001).expect("an order"),
         };
-        let packets =
-            Packets { sent: 1, resent: 2, duplicate: 3, acks: 4, learned: 5, saved_bytes: 6 };
+        let mut packets = Packets::default();
+        for (value, field) in (1..).zip(packets.fields()) {
+            *field = value;
+        }
         vec![
             Message::Run(run),
-            Message::Run(Run { operation: Operation::Write, verify: false, ..run }),
+            Message::Run(Run { operation: Operation::Put, verify: false, ..run }),
             Message::Ready { key, jetty: 8 },
             Message::Check(payload),
             Message::Checked { tally, spent_ns: 6 },

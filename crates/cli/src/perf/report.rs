@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::initiator::Measured;
 use super::message::Packets;
-use crate::args::{Operation, OrderMode, OrderTag};
+use super::operation::Operation;
+use super::order::Asked;
 use crate::quantity::show_size;
 
 /// One row of a measurement.
@@ -13,6 +14,9 @@ pub(super) struct Row {
     pub(super) size: u64,
     pub(super) mode: &'static str,
     pub(super) measured: Measured,
+    pub(super) order: Asked,
+    /// Operations that did not arrive: unreliable ones only.
+    pub(super) lost: u64,
     pub(super) paths: u32,
     pub(super) mtu: u32,
     pub(super) depth: u32,
@@ -20,8 +24,6 @@ pub(super) struct Row {
     /// Of both sides together, with the few that the agreement on the row took.
     pub(super) packets: Packets,
     pub(super) verified: u64,
-    /// What was asked of the order: mode, tag, fence.
-    pub(super) order: (OrderMode, OrderTag, bool),
 }
 
 /// Times, in nanoseconds.
@@ -68,7 +70,6 @@ impl Row {
 
     /// One JSON object.
     pub(super) fn json(&self) -> Value {
-        let (mode, tag, fence) = self.order;
         let mut row = json!({
             "op": self.operation.name(),
             "mode": self.mode,
@@ -88,9 +89,14 @@ impl Row {
             "packets_without_address": self.packets.learned,
             "header_bytes_saved": self.packets.saved_bytes,
             "verified": self.verified,
-            "order": format!("{mode:?}").to_lowercase(),
-            "tag": format!("{tag:?}").to_lowercase(),
-            "fence": fence,
+            "order": self.order.mode_name(),
+            "tag": self.order.tag_name(),
+            "fence": self.order.has_fence(),
+            "lost": self.lost,
+            "gated": self.packets.gated,
+            "gates_passed": self.packets.gates_passed,
+            "held": self.packets.held,
+            "sent_back": self.packets.sent_back,
         });
         if let Some(summary) = self.measured.latency {
             let us = |ns: u32| f64::from(ns) / 1e3;
@@ -108,15 +114,13 @@ impl Row {
 
     /// What the rows below have in common, and the names of the columns.
     pub(super) fn heading(&self, policy: &str, both_sides_here: bool) -> String {
-        let Row { operation, mode, paths, mtu, depth, buffer_bytes, .. } = self;
+        let Row { operation, mode, paths, mtu, depth, buffer_bytes, order, .. } = self;
         let what = match (*mode, operation) {
             ("bandwidth", _) => "bandwidth",
             ("ping-pong", _) => "latency: half the time to the peer's application and back",
-            (_, Operation::Read | Operation::Load) => {
+            _ if order.is_unreliable() => "latency: from posting to sent",
+            (_, operation) if operation.fetches() || operation.is_atomic() => {
                 "latency: from posting to the data being here"
-            }
-            (_, Operation::AtomicCas | Operation::AtomicFadd) => {
-                "latency: from posting to the old value being here"
             }
             _ => "latency: from posting to placed and acknowledged",
         };
@@ -124,15 +128,24 @@ impl Row {
         let mut text = format!(
             "---------------------------------------------------------------------------------\n \
              fairway perf {} ({what}), {place}\n \
-             paths {paths}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n\
+             paths {paths}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n \
+             order {}, tag {}{}\n\
              ---------------------------------------------------------------------------------\n",
             operation.name(),
             show_size(*buffer_bytes),
+            order.mode_name(),
+            order.tag_name(),
+            if order.has_fence() { ", fenced" } else { "" },
         );
         text += &match self.measured.latency {
             None => format!(
                 " {:<10} {:<12} {:>18} {:>14} {:>10} {:>11}\n",
-                "#bytes", "#iterations", "BW average[Gb/s]", "MsgRate[Mpps]", "resent", "verified"
+                "#bytes",
+                "#iterations",
+                "BW average[Gb/s]",
+                "MsgRate[Mpps]",
+                if order.is_unreliable() { "lost" } else { "resent" },
+                "verified"
             ),
             Some(_) => format!(
                 " {:<8} {:<11} {:>11} {:>15} {:>11} {:>11} {:>9} {:>10} {:>9}\n",
@@ -159,7 +172,7 @@ impl Row {
                 " {size:<10} {iterations:<12} {:>18.2} {:>14.6} {:>10} {verified:>11}\n",
                 self.gbps(),
                 self.mops(),
-                self.packets.resent,
+                if self.order.is_unreliable() { self.lost } else { self.packets.resent },
             ),
             Some(Summary { min, p50, mean, p99, p999, max }) => {
                 let us = |ns: u32| format!("{:.2}", f64::from(ns) / 1e3);

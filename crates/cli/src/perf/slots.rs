@@ -174,14 +174,6 @@ impl Slots {
         Ok(())
     }
 
-    /// The word at a place, little-endian.
-    pub(crate) fn word(&self, place: u32) -> Result<u64, Error> {
-        let mut word = [0; 8];
-        let length = self.pattern.size.min(8) as usize;
-        self.segment.read_at(self.offset(place), &mut word[..length])?;
-        Ok(u64::from_le_bytes(word))
-    }
-
     /// What the payload at a place says it is.
     pub(crate) fn named(&self, place: u32) -> Result<Payload, Error> {
         let mut stamp = [0; 8];
@@ -313,17 +305,6 @@ impl Tally {
         self.first = self.first.or(Some(mismatch));
     }
 
-    /// Compares a word of an atomic, as far as it is long.
-    pub(crate) fn word(&mut self, payload: Payload, size: u64, expected: u64, found: u64) {
-        self.verified += size;
-        let bytes = expected.to_le_bytes().into_iter().zip(found.to_le_bytes());
-        for (offset, (expected, found)) in (0..size).zip(bytes) {
-            if expected != found {
-                self.mismatch(Mismatch { payload, offset, expected, found });
-            }
-        }
-    }
-
     pub(crate) fn add(&mut self, other: &Tally) {
         self.verified += other.verified;
         self.mismatches += other.mismatches;
@@ -344,6 +325,8 @@ fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
+
+mod words;
 
 #[cfg(test)]
 mod tests;

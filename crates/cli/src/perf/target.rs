@@ -3,16 +3,15 @@
 use std::time::{Duration, Instant};
 
 use fairway_softnic::{
-    self as softnic, Completion, CompletionKind, Context, Epoch, Jetty, JettyOptions, MailTo,
-    MailboxOptions, Peer, Post, Rights, Status, Steering,
+    Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Post, Status,
 };
 
-use super::message::{
-    JETTY, MAILBOX, MAILBOX_KEY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX,
-};
+use super::inbox::{Arrival, PutBox};
+use super::message::{JETTY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
+use super::operation::Operation;
 use super::packets;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
-use crate::args::{Operation, PerfOptions};
+use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
 use crate::net::PERF_PORT;
@@ -27,6 +26,8 @@ const SPARE_BYTES: u64 = 64 << 20;
 const IDLE_STEP: Duration = Duration::from_millis(100);
 /// Turns between two looks at the mailbox while messages come in.
 const MAIL_EVERY: u32 = 64;
+/// What is still on its way at the end of an unreliable run gets this long.
+const UNRELIABLE_LAST: Duration = Duration::from_millis(20);
 /// Tells our answers' completions from receives'.
 const ANSWER: u64 = 1 << 32;
 
@@ -71,8 +72,8 @@ struct Session<'a> {
     run: Run,
     slots: Slots,
     jetty: Jetty,
-    /// What puts go to.
-    bucket: Option<softnic::Mailbox>,
+    /// Takes puts.
+    puts: Option<PutBox>,
     /// For each slot of the initiator, the generation whose message comes next.
     next: Vec<u32>,
     /// What each receive buffer held last.
@@ -81,6 +82,7 @@ struct Session<'a> {
     tally: Tally,
     /// What had been counted before.
     before: Packets,
+    scratch: (Vec<Completion>, Vec<Arrival>),
 }
 
 impl<'a> Session<'a> {
@@ -94,30 +96,29 @@ impl<'a> Session<'a> {
         let places = check(&run)?;
         let pattern =
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged: false };
-        let rights = match run.operation {
-            _ if run.operation.is_write() => Rights::WRITE,
-            _ if run.operation.is_read() => Rights::READ,
-            _ if run.operation.is_atomic() => Rights::ATOMIC,
-            _ => Rights::NONE,
-        };
-        let slots = Slots::new(context, pattern, places, rights)?;
+        let slots = Slots::new(context, pattern, places, run.operation.rights())?;
         let receives = receives(&run, places);
         let jetty = context.create_jetty(JettyOptions {
             number: None,
             depth: 2 * receives.max(64),
             ..Default::default()
         })?;
-        if run.operation.is_read() {
-            for slot in 0..places {
-                slots.fill(slot, Payload { slot, generation: 0 })?;
+        for payload in (0..places).map(|slot| Payload { slot, generation: 0 }) {
+            if run.operation.fetches() {
+                slots.fill(payload.slot, payload)?;
+            } else if run.operation.is_atomic() {
+                slots.set_word(run.operation, payload)?;
             }
         }
-        let is_put = run.operation == Operation::Put;
-        let bucket = is_put.then(|| mailbox_of(context)).transpose()?;
+        let puts = match run.operation {
+            Operation::Put => Some(PutBox::new(context, &run, places)?),
+            _ => None,
+        };
         let session = Session {
             next: vec![0; run.slots as usize],
             held: vec![None; receives as usize],
             before: packets(context),
+            scratch: Default::default(),
             messages: 0,
             tally: Tally::default(),
             context,
@@ -127,7 +128,7 @@ impl<'a> Session<'a> {
             run,
             slots,
             jetty,
-            bucket,
+            puts,
         };
         for number in 0..receives {
             session.offer(number)?;
@@ -140,16 +141,11 @@ impl<'a> Session<'a> {
 
     /// Takes part until the client has finished.
     fn run(mut self) -> Result<(), Failure> {
-        let (mut completions, mut epochs) = (Vec::new(), Vec::new());
         let mut turn: u32 = 0;
         let passive = self.held.is_empty();
         loop {
             if !passive {
-                self.jetty.poll(&mut completions);
-                for completion in completions.drain(..) {
-                    self.arrived(&completion)?;
-                }
-                self.take_epochs(&mut epochs)?;
+                self.poll()?;
             }
             turn = turn.wrapping_add(1);
             if !passive && !turn.is_multiple_of(MAIL_EVERY) {
@@ -166,6 +162,24 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Takes what has arrived; true if there was anything.
+    fn poll(&mut self) -> Result<bool, Failure> {
+        let (mut completions, mut arrivals) = std::mem::take(&mut self.scratch);
+        if let Some(puts) = &mut self.puts {
+            puts.poll(&mut arrivals);
+        }
+        self.jetty.poll(&mut completions);
+        let any = !arrivals.is_empty() || !completions.is_empty();
+        for arrival in arrivals.drain(..) {
+            self.arrived(arrival)?;
+        }
+        for completion in completions.drain(..) {
+            self.completed(&completion)?;
+        }
+        self.scratch = (completions, arrivals);
+        Ok(any)
+    }
+
     /// A message of some client; true if the session is over.
     fn handle(&mut self, mail: &Mail) -> Result<bool, Failure> {
         if mail.peer.as_ref() != Some(&self.peer) {
@@ -179,8 +193,8 @@ impl<'a> Session<'a> {
             Message::Check(payload) => {
                 let start = Instant::now();
                 let mut tally = Tally::default();
-                if payload.slot < self.slots.count && self.run.operation.is_write() {
-                    self.slots.check(payload.slot, payload, &mut tally)?;
+                if payload.slot < self.slots.count && self.run.operation.changes_slots() {
+                    self.check_slot(payload, &mut tally)?;
                 }
                 let spent_ns = start.elapsed().as_nanos() as u64;
                 self.answer(&Message::Checked { tally, spent_ns })?;
@@ -195,51 +209,45 @@ impl<'a> Session<'a> {
     }
 
     /// A message of the measurement, or the end of an answer to one.
-    fn arrived(&mut self, completion: &Completion) -> Result<(), Failure> {
+    fn completed(&mut self, completion: &Completion) -> Result<(), Failure> {
         if completion.status != Status::Success {
-            return Err(Failure::failed(format!("a receive ended with {:?}", completion.status)));
+            return Err(Failure::failed(format!(
+                "a {:?} ended with {:?}",
+                completion.kind, completion.status
+            )));
         }
-        if matches!(completion.kind, CompletionKind::Send | CompletionKind::Put) {
-            return self.offer((completion.id & !ANSWER) as u32);
-        }
-        let buffer = completion.id as u32;
-        if self.run.ping_pong {
-            let target = completion.remote_jetty.value();
-            let id = completion.id | ANSWER;
-            self.jetty.send(&self.peer, target, self.slots.slice(buffer), id)?;
-        }
-        self.took(u64::from(completion.bytes), completion.immediate, buffer)
-    }
-
-    /// Takes the epochs of the bucket that are over: each is one put.
-    fn take_epochs(&mut self, epochs: &mut Vec<Epoch>) -> Result<(), Failure> {
-        let Some(bucket) = &self.bucket else { return Ok(()) };
-        bucket.poll(epochs);
-        for done in epochs.drain(..) {
-            let buffer = done.id as u32;
-            if self.run.ping_pong {
-                let (id, local) = (done.id | ANSWER, self.slots.slice(buffer));
-                self.jetty.put(&self.peer, local, MailTo::new(MAILBOX, MAILBOX_KEY), id)?;
+        match completion.kind {
+            CompletionKind::Send | CompletionKind::Put => {
+                self.offer((completion.id & !ANSWER) as u32)
             }
-            self.took(done.bytes, None, buffer)?;
+            _ => self.arrived(Arrival::of(completion)),
         }
-        Ok(())
     }
 
-    /// A message is in a buffer.
-    fn took(&mut self, bytes: u64, immediate: Option<u64>, buffer: u32) -> Result<(), Failure> {
+    fn arrived(&mut self, arrival: Arrival) -> Result<(), Failure> {
+        let buffer = arrival.buffer;
+        if self.run.ping_pong {
+            let id = u64::from(buffer) | ANSWER;
+            let (local, jetty) =
+                (self.slots.slice(buffer), self.jetty.ordered(self.run.order.order()));
+            match self.puts {
+                Some(_) => jetty.put(&self.peer, local, self.run.mail_to(), id)?,
+                None => jetty.send(&self.peer, arrival.sender, local, id)?,
+            }
+        }
         self.messages += 1;
         if self.run.verify {
-            self.verify(bytes, immediate, buffer)?;
+            self.verify(arrival)?;
         }
         if self.run.ping_pong { Ok(()) } else { self.offer(buffer) }
     }
 
-    fn verify(&mut self, bytes: u64, immediate: Option<u64>, buffer: u32) -> Result<(), Failure> {
+    fn verify(&mut self, arrival: Arrival) -> Result<(), Failure> {
+        let buffer = arrival.buffer;
         let anonymous = Payload { slot: 0, generation: 0 };
         let (place, payload) = match self.run.operation {
             Operation::WriteImm => {
-                let immediate = immediate.unwrap_or_default();
+                let immediate = arrival.immediate;
                 let payload =
                     Payload { slot: (immediate >> 32) as u32, generation: immediate as u32 };
                 (payload.slot, payload)
@@ -248,23 +256,19 @@ impl<'a> Session<'a> {
             _ => (buffer, self.slots.named(buffer)?),
         };
         let named = self.run.operation == Operation::WriteImm || self.run.size >= NAMED_BYTES;
-        if named {
-            // Messages of one slot come one after the other, each once.
-            match self.next.get_mut(payload.slot as usize) {
-                Some(next) if *next == payload.generation => *next = next.wrapping_add(1),
-                _ => {
-                    self.tally.misplaced += 1;
-                    return Ok(());
-                }
-            }
+        if named && !self.has_its_turn(payload) {
+            self.tally.misplaced += 1;
+            return Ok(());
         }
-        if bytes != self.run.size {
+        if arrival.bytes != self.run.size {
             self.tally.misplaced += 1;
         }
         let tally = &mut self.tally;
         if self.run.operation == Operation::WriteImm {
             // The initiator may write the slot's next generation meanwhile: the body is the same.
-            self.slots.check_stamps(place, payload, true, tally)?;
+            if !self.run.order.is_unreliable() {
+                self.slots.check_stamps(place, payload, true, tally)?;
+            }
             self.slots.check_body(place, payload, self.messages, tally)?;
             return Ok(());
         }
@@ -274,27 +278,41 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Messages of one slot come one after the other, each once; unreliable ones however they like.
+    fn has_its_turn(&mut self, payload: Payload) -> bool {
+        let unreliable = self.run.order.is_unreliable();
+        match self.next.get_mut(payload.slot as usize) {
+            Some(_) if unreliable => true,
+            Some(next) if *next == payload.generation => {
+                *next = next.wrapping_add(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Compares a slot that is at rest.
+    fn check_slot(&self, payload: Payload, tally: &mut Tally) -> Result<(), Failure> {
+        if self.run.operation.is_atomic() {
+            return Ok(self.slots.compare_word(self.run.operation, payload, tally)?);
+        }
+        Ok(self.slots.check(payload.slot, payload, tally)?)
+    }
+
     /// The client is done: compares everything that is there, and says what was found.
     fn finish(&mut self, generations: &[u32]) -> Result<(), Failure> {
-        let mut completions = Vec::new();
-        while self.jetty.poll(&mut completions) > 0 {
-            for completion in completions.drain(..) {
-                self.arrived(&completion)?;
+        while self.poll()? {}
+        if self.run.order.is_unreliable() {
+            // Nobody knows whether there is more: what is still on its way gets a moment.
+            let end = Instant::now() + UNRELIABLE_LAST;
+            while Instant::now() < end {
+                self.poll()?;
             }
         }
-        self.take_epochs(&mut Vec::new())?;
         if self.run.verify {
             self.compare_all(generations)?;
         }
-        let now = packets(self.context);
-        let packets = Packets {
-            sent: now.sent - self.before.sent,
-            resent: now.resent - self.before.resent,
-            duplicate: now.duplicate - self.before.duplicate,
-            acks: now.acks - self.before.acks,
-            learned: now.learned - self.before.learned,
-            saved_bytes: now.saved_bytes - self.before.saved_bytes,
-        };
+        let packets = packets(self.context).since(self.before);
         self.answer(&Message::Verdict { tally: self.tally, messages: self.messages, packets })
     }
 
@@ -302,27 +320,22 @@ impl<'a> Session<'a> {
         if generations.len() != self.run.slots as usize {
             return Err(Failure::failed("the client counts other slots than it asked for"));
         }
+        let (operation, unreliable) = (self.run.operation, self.run.order.is_unreliable());
+        let mut tally = self.tally;
         for (slot, &uses) in (0..).zip(generations).filter(|(_, uses)| **uses > 0) {
-            let last = Payload { slot, generation: uses - 1 };
-            match self.run.operation {
-                Operation::Write | Operation::Store => {
-                    self.slots.check(slot, last, &mut self.tally)?;
-                }
-                Operation::AtomicCas | Operation::AtomicFadd => {
-                    let found = self.slots.word(slot)?;
-                    self.tally.word(last, self.run.size, u64::from(uses), found);
-                }
-                Operation::WriteImm => {
-                    self.slots.check(slot, last, &mut self.tally)?;
-                    self.tally.misplaced += u64::from(self.next[slot as usize] != uses);
-                }
-                Operation::Send | Operation::Put if self.run.size >= NAMED_BYTES => {
-                    self.tally.misplaced += u64::from(self.next[slot as usize] != uses);
-                }
-                Operation::Send | Operation::Put | Operation::Read | Operation::Load => {}
+            let last = if operation.is_atomic() { uses } else { uses - 1 };
+            if operation.changes_slots() && unreliable {
+                self.slots.check_unreliable(slot, uses, &mut tally)?;
+            } else if operation.changes_slots() {
+                self.check_slot(Payload { slot, generation: last }, &mut tally)?;
+            }
+            let named = operation == Operation::WriteImm || self.run.size >= NAMED_BYTES;
+            if operation.is_counted() && named && !unreliable {
+                tally.misplaced += u64::from(self.next[slot as usize] != uses);
             }
         }
-        if self.run.operation.is_message() {
+        self.tally = tally;
+        if operation.is_message() {
             for (buffer, payload) in (0..).zip(&self.held) {
                 if let Some(payload) = payload {
                     self.slots.check(buffer, *payload, &mut self.tally)?;
@@ -333,8 +346,8 @@ impl<'a> Session<'a> {
     }
 
     fn offer(&self, number: u32) -> Result<(), Failure> {
-        if let Some(bucket) = &self.bucket {
-            return Ok(bucket.post(self.slots.slice(number), u64::from(number))?);
+        if let Some(puts) = &self.puts {
+            return puts.offer(self.slots.slice(number), number);
         }
         let local = match self.run.operation {
             Operation::Send => self.slots.slice(number),
@@ -348,33 +361,25 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A mailbox of which every put fills a buffer.
-pub(super) fn mailbox_of(context: &Context) -> Result<softnic::Mailbox, Failure> {
-    let options = MailboxOptions {
-        address: Some(MAILBOX),
-        key: MAILBOX_KEY,
-        steering: Steering::Receiver,
-        ..MailboxOptions::default()
-    };
-    Ok(context.create_mailbox(&options)?)
-}
-
 /// Refuses what can't be; how many places the target's memory has.
 fn check(run: &Run) -> Result<u32, Failure> {
     let wrong = |what: String| Err(Failure::failed(what));
     if run.size == 0 || run.slots == 0 || run.depth == 0 || run.depth > run.slots {
         return wrong("the client asks for no operations: give it a size and a depth".into());
     }
+    if let Err(sizes) = run.operation.check_size(run.size) {
+        return wrong(format!("the client asks for {} bytes: choose {sizes}", run.size));
+    }
     if run.slots > SLOTS_MAX || run.block < 8 || run.block > 4096 || !run.block.is_multiple_of(8) {
         return wrong(format!("the client asks for {} slots: use fewer", run.slots));
     }
     // Messages of a burst may all be here before the application has looked at the first.
     let places = match run.operation {
-        _ if run.operation.is_message() && !run.ping_pong => {
+        operation if operation.is_message() && !run.ping_pong => {
             let spare = SPARE_BYTES / Slots::stride(run.size).max(1);
             run.depth + spare.clamp(16, 4096).min(4 * u64::from(run.depth) + 16) as u32
         }
-        _ if run.operation.is_message() => 64,
+        operation if operation.is_message() => 64,
         _ => run.slots,
     };
     match Slots::stride(run.size).checked_mul(u64::from(places)) {
@@ -392,7 +397,7 @@ fn check(run: &Run) -> Result<u32, Failure> {
 fn receives(run: &Run, places: u32) -> u32 {
     match run.operation {
         Operation::WriteImm => (5 * run.depth).clamp(64, 16_384),
-        Operation::Send | Operation::Put => places,
+        operation if operation.is_message() => places,
         _ => 0,
     }
 }
