@@ -27,6 +27,12 @@ pub enum Canary {
     StoreAgain,
     /// Do a store however late it comes.
     StoreLate,
+    /// Flush an operation of a failed Jetty without saying so.
+    LoseFlushed,
+    /// Say that a Jetty is drained while it is not.
+    DrainedEarly,
+    /// Let a Jetty that leaves a group go on receiving for it.
+    StayMember,
     /// Let operations pass their fences.
     IgnoreFence,
     /// Take every put as if nothing were missing before it.
@@ -37,7 +43,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 15] = [
+    pub const ALL: [Canary; 18] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -50,6 +56,9 @@ impl Canary {
         Canary::ReceivesAtOnce,
         Canary::StoreAgain,
         Canary::StoreLate,
+        Canary::LoseFlushed,
+        Canary::DrainedEarly,
+        Canary::StayMember,
         Canary::IgnoreFence,
         Canary::PutsOvertake,
         Canary::PlaceRewound,

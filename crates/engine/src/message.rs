@@ -79,6 +79,10 @@ pub(crate) struct Message {
     pub(crate) abandons_put: bool,
     /// A put: all earlier ones of its Jetty to its mailbox are over.
     pub(crate) is_oldest: bool,
+    /// A put: it may have to wait for something.
+    pub(crate) is_bound: bool,
+    /// A put: an earlier one may be waiting for something.
+    pub(crate) follows: bool,
     /// In an answer: why the transaction was refused, if it was.
     pub(crate) refusal: Option<Refusal>,
     pub(crate) operator: AtomicOperator,
@@ -255,6 +259,8 @@ impl Message {
             is_unnoted: false,
             abandons_put: false,
             is_oldest: false,
+            is_bound: false,
+            follows: false,
             refusal: None,
             operator: AtomicOperator::Load,
             epoch: None,

@@ -5,6 +5,7 @@ use crate::list::{Linked, Links, List};
 use crate::message::Message;
 use crate::order::{Key, Keyed};
 use crate::pool::{NONE, Pool};
+use fairway_wire::Tag;
 
 /// The puts of one Jetty to one mailbox.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +16,8 @@ struct Stream {
     next: u32,
     /// Bytes of all puts so far, modulo 2^32.
     bytes: u32,
+    /// Of those that are not over, how many may have to wait for something.
+    bound: u32,
     /// The last one that ended without its receiver's taking note of its number, if the receiver
     /// has not been told since.
     unnoted: Option<u32>,
@@ -38,6 +41,12 @@ impl Linked for Open<'_> {
 
 /// Bytes of a stream's record, with its share of the table.
 pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
+
+/// May it have to wait: for other operations, because of what it asks of the order, or for the
+/// epoch it names?
+fn may_wait(message: &Message) -> bool {
+    message.order.tag != Tag::No || message.order.fence || message.epoch.is_some()
+}
 
 fn number_of(message: &Message) -> u32 {
     (message.compare >> 32) as u32
@@ -75,13 +84,18 @@ impl Puts {
         message.compare = u64::from(stream.next) << 32 | u64::from(stream.bytes);
         stream.next = stream.next.wrapping_add(1);
         stream.bytes = stream.bytes.wrapping_add(message.local.length);
+        message.is_bound = may_wait(message);
+        stream.bound += u32::from(message.is_bound);
         stream.open.push_back(&mut Open(messages), index);
     }
 
-    /// Is everything before this put over?
-    pub(crate) fn is_oldest(&self, message: &Message, index: u32) -> bool {
-        let stream = self.streams.find(&Self::key(message));
-        stream.is_some_and(|stream| self.streams[stream].open.head == index)
+    /// Is everything before this put over; and if not, may something of it be waiting? If room
+    /// were kept for one that waits, what it waits for could need that room.
+    pub(crate) fn standing(&self, message: &Message, index: u32) -> (bool, bool) {
+        let Some(at) = self.streams.find(&Self::key(message)) else { return (true, false) };
+        let stream = &self.streams[at];
+        let others = stream.bound - u32::from(message.is_bound);
+        (stream.open.head == index, others > 0)
     }
 
     /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room
@@ -97,6 +111,7 @@ impl Puts {
         let stream = &mut self.streams[at];
         stream.open.unlink(&mut Open(messages), index);
         let number = number_of(&messages[index]);
+        stream.bound -= u32::from(messages[index].is_bound);
         let is_later = |last: u32| number.wrapping_sub(last) as i32 > 0;
         if unnoted && stream.unnoted.is_none_or(is_later) {
             stream.unnoted = Some(number);

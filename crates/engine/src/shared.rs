@@ -141,7 +141,8 @@ impl Shared {
     pub(crate) fn note_drained(&mut self, id: JettyId) {
         let jetty = &self.jetties[id.value() as usize];
         let stopped = matches!(jetty.state, JettyState::Suspended | JettyState::Error);
-        if stopped && jetty.outstanding == 0 && !self.failing.contains(&id) {
+        let idle = jetty.outstanding == 0 || self.is_planted(Canary::DrainedEarly);
+        if stopped && idle && !self.failing.contains(&id) {
             self.events.push_back(Event::JettyDrained { jetty: id });
         }
     }

@@ -52,11 +52,21 @@ pub enum Fault {
     Close,
     /// A Jetty is destroyed.
     DestroyJetty,
+    /// A Jetty is suspended.
+    SuspendJetty,
+    /// A Jetty is taken to the error state.
+    FailJetty,
+    /// A Jetty changes its state because an operation of it has failed.
+    JettyFault,
+    /// A Jetty leaves a group.
+    LeaveGroup,
+    /// A group is destroyed.
+    DestroyGroup,
 }
 
 impl Fault {
     /// How many there are.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 27;
     /// All of them, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -81,6 +91,11 @@ impl Fault {
         Fault::Deregister,
         Fault::Close,
         Fault::DestroyJetty,
+        Fault::SuspendJetty,
+        Fault::FailJetty,
+        Fault::JettyFault,
+        Fault::LeaveGroup,
+        Fault::DestroyGroup,
     ];
 }
 

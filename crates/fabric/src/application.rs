@@ -1,8 +1,8 @@
 //! What an application knows of what it has set up.
 
 use crate::oracles::Place;
-use fairway_engine::wire::Instant;
-use fairway_engine::{ChannelId, SegmentId};
+use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::{ChannelId, Dispatch, ExceptionMode, JettyState, SegmentId};
 
 /// What a segment is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,46 @@ pub(crate) struct Segment {
 }
 
 /// A Jetty as the application knows it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Jetty {
     pub(crate) alive: bool,
+    /// What it is, if it is alive.
+    pub(crate) state: JettyState,
+    pub(crate) exception: ExceptionMode,
+    /// It was said that nothing of it is under way, since it was last ready.
+    pub(crate) drained: bool,
+    /// It was failed in this turn, and what that flushed has not been heard of.
+    pub(crate) fresh: bool,
     /// Length of every receive buffer.
     pub(crate) capacity: u32,
     pub(crate) posted: u32,
     /// Buffers that may be posted again.
     pub(crate) buffers: Vec<Place>,
+}
+
+impl Jetty {
+    pub(crate) fn new(capacity: u32) -> Jetty {
+        Jetty {
+            alive: false,
+            state: JettyState::Ready,
+            exception: ExceptionMode::Continue,
+            drained: false,
+            fresh: false,
+            capacity,
+            posted: 0,
+            buffers: Vec::new(),
+        }
+    }
+}
+
+/// A Jetty group as the application knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) id: JettyId,
+    pub(crate) alive: bool,
+    pub(crate) dispatch: Dispatch,
+    /// Its members, in the order in which they joined.
+    pub(crate) members: Vec<JettyId>,
 }
 
 /// The application on one node.
@@ -56,6 +88,7 @@ pub(crate) struct Application {
     /// Deregistered, but not yet released: to be freed when the NIC says so.
     pub(crate) leaving: Vec<Segment>,
     pub(crate) jetties: Vec<Jetty>,
+    pub(crate) groups: Vec<Group>,
     /// Memory for what comes too early.
     pub(crate) stash: Option<SegmentId>,
     pub(crate) awake_since: Instant,

@@ -36,6 +36,26 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         .saturating_add(wire)
         .saturating_add(plan.weather.late)
         .saturating_add(round_trip.times(rounds(plan)))
+        .saturating_add(crowding(plan))
+}
+
+/// A receiver that can hold few packets back while their payload is put in place drops what comes
+/// beyond them; the rest of a window then takes a time-out for every few packets.
+fn crowding(plan: &Plan) -> Duration {
+    let Some(fewest) = plan.limits.iter().map(|limits| limits.withheld).min() else {
+        return Duration::ZERO;
+    };
+    if fewest >= 64 || plan.knobs.late_placement == 0 {
+        return Duration::ZERO;
+    }
+    let timeouts = plan.profiles.iter().map(|profile| profile.timeout_min);
+    let longest = timeouts.fold(Duration::ZERO, Duration::max);
+    let packets = plan
+        .links
+        .iter()
+        .map(|link| (plan.bytes_max / u64::from(link.mtu)).min(plan.packets_max) + HEAD as u64);
+    let most = operations(plan) * packets.max().unwrap_or_default();
+    longest.times(most / u64::from(fewest))
 }
 
 /// Letters count, and what is asked for with them.

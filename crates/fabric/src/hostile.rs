@@ -209,6 +209,7 @@ fn any_data(random: &mut Random) -> Data {
                 epoch: random.below(4) as u32,
                 named: random.chance(300),
                 oldest: random.chance(300),
+                follows: random.chance(300),
             }),
             13 => Operation::Get(Get {
                 mailbox: random.range(10, 13),

@@ -20,6 +20,7 @@ mod application;
 mod bounds;
 mod bypass_oracle;
 mod hostile;
+mod jetty_oracle;
 mod mail;
 mod mail_oracle;
 mod memory;

@@ -24,6 +24,8 @@ pub(crate) const HEAD: usize = 12;
 pub(crate) const BLANK: u8 = 0xEE;
 /// Addresses of mailboxes: one of them is nobody's but the catch-all's.
 const ADDRESSES: u64 = 4;
+/// Packets of a letter at most.
+const PACKETS_MAX: u64 = 40;
 
 /// What mail there is in a world.
 #[derive(Clone, Copy, Debug)]
@@ -299,7 +301,8 @@ impl Mail {
             return Ok(());
         }
         let random = &mut self.random;
-        let most = u64::from(self.plan.slot).min(plan.packets_max * u64::from(link.mtu));
+        let packets = plan.packets_max.min(PACKETS_MAX);
+        let most = u64::from(self.plan.slot).min(packets * u64::from(link.mtu));
         let length = random.range(HEAD as u64, most.max(HEAD as u64)) as u32;
         let mut mailbox = RemoteMailbox { address: 1 + random.below(ADDRESSES), key: 7 };
         let mut offset = number * u64::from(self.plan.slot);
@@ -358,7 +361,7 @@ impl Mail {
             self.pending += u64::from(request.signaled);
             self.letters.push(letter);
             if self.random.chance(200) {
-                self.get(world, &letter, paper, segment)?;
+                self.get(world, &letter, paper, segment, most)?;
             }
         }
         Ok(())
@@ -371,9 +374,10 @@ impl Mail {
         letter: &Letter,
         paper: usize,
         segment: SegmentId,
+        most: u64,
     ) -> Result<(), String> {
         let (peer, random) = (letter.to.0, &mut self.random);
-        let length = random.range(0, u64::from(self.plan.slot) - 1) as u32;
+        let length = random.below(most) as u32;
         let offset = random.below(u64::from(self.plan.slot));
         let node = letter.from.0;
         let Some(at) = world.memory.reserve(paper, length as usize, 1) else { return Ok(()) };

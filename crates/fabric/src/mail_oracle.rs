@@ -170,7 +170,8 @@ impl Mail {
             }
         };
         self.statuses[done.status as usize] += 1;
-        let ended = model.has_ended(from, channel, done.status);
+        let flushed = done.status == Status::Flushed && model.has_failed(from, done.jetty);
+        let ended = flushed || model.has_ended(from, channel, done.status);
         let impatient = plan.profiles[node].not_ready_retries != 7;
         if from.0 != node || (done.status == Status::ReceiverNotReady && !impatient) {
             return Err(format!("must not end like this: {done:?}"));

@@ -5,6 +5,7 @@
 //! operations arrive never matters to the memory.
 
 use crate::bypass_oracle::BypassOracle;
+use crate::jetty_oracle::JettyOracle;
 use crate::order_oracle::{OrderOracle, check_old_value};
 use crate::storm::STATUSES;
 use crate::world::World;
@@ -84,6 +85,8 @@ pub(crate) struct Operation {
     pub(crate) old: Option<u64>,
     /// Of an atomic: it changes its word in a way of its own, so that it is recognised.
     pub(crate) counted: bool,
+    /// Which member of a group is to take it, by the sender's choice.
+    pub(crate) hint: u8,
 }
 
 /// A posted receive.
@@ -130,13 +133,14 @@ pub(crate) struct Model {
     sends: BTreeMap<SendKey, Sends>,
     /// Channels that have ended, and how their operations do.
     ended: BTreeMap<(Life, ChannelId), Status>,
-    /// Jetties that were destroyed at least once.
+    /// Jetties and groups that were destroyed, or have failed, at least once.
     destroyed: BTreeMap<(usize, JettyId), ()>,
     /// Nodes of which a channel has ended, here or there: receives may have been taken for sends
     /// that never came to their end.
     flushed: BTreeMap<usize, ()>,
     pub(crate) order: OrderOracle,
     pub(crate) bypass: BypassOracle,
+    pub(crate) jetties: JettyOracle,
     pub(crate) statuses: [u64; STATUSES.len()],
     pub(crate) pending: u64,
 }
@@ -159,7 +163,7 @@ impl Model {
     /// An operation was posted under [`Self::operation_id`].
     pub(crate) fn posted(&mut self, world: &World, operation: Operation, immediate: u64) {
         if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
-            let key = send_key(world, &operation, immediate);
+            let key = self.send_key(world, &operation, immediate);
             let sends = self.sends.entry(key).or_default();
             sends.posted += 1;
             sends.in_turn += u32::from(operation.order.receive_in_order);
@@ -192,6 +196,11 @@ impl Model {
         }
     }
 
+    /// From now on peers may be told that there is no such Jetty or group.
+    pub(crate) fn refuses(&mut self, node: usize, jetty: JettyId) {
+        self.destroyed.insert((node, jetty), ());
+    }
+
     /// A Jetty is gone, and the receives posted to it: gives their buffers.
     pub(crate) fn destroys(
         &mut self,
@@ -199,7 +208,7 @@ impl Model {
         node: usize,
         jetty: JettyId,
     ) -> Vec<Place> {
-        self.destroyed.insert((node, jetty), ());
+        self.refuses(node, jetty);
         let mut buffers = Vec::new();
         for receive in &mut self.receives {
             let here = receive.life.0 == node && receive.jetty == jetty;
@@ -357,7 +366,7 @@ impl Model {
                 compare(world, remote, length, "what was written")
             }
             (Kind::Send | Kind::SendImmediate, _) => {
-                let key = send_key(world, &operation, id as u64);
+                let key = self.send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.succeeded += 1;
                 // One that is received in order may have to wait there for earlier ones.
@@ -389,11 +398,15 @@ impl Model {
         if matches!(operation.kind, Kind::Load | Kind::Store) {
             return self.bypass_failed(id, status);
         }
+        let touched = operation.affected > 0 || operation.old.is_some();
+        if status == Status::Flushed && !ended && touched && !operation.is_unreliable() {
+            return Err(format!("flushed, and yet it was done: {operation:?}"));
+        }
         let half_way = ended || withdrawn;
         let length = operation.length as usize;
         match (operation.kind, operation.remote) {
             (Kind::Send | Kind::SendImmediate, _) if !half_way => {
-                let key = send_key(world, &operation, id as u64);
+                let key = self.send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.refused += 1;
                 if sends.delivered + sends.refused > sends.posted {
@@ -411,101 +424,26 @@ impl Model {
         Ok(())
     }
 
-    fn received(
-        &mut self,
-        world: &mut World,
-        node: usize,
-        done: &Completion,
-    ) -> Result<(), String> {
-        let life = (node, world.nodes[node].incarnation);
-        let id = (done.id & !RECEIVE) as usize;
-        let Some(receive) = self.receives.get(id).copied() else {
-            return Err(String::from("completion of a receive that was never posted"));
-        };
-        if receive.state != State::Pending {
-            return Err(format!("a second completion of {receive:?}"));
+    fn send_key(&self, world: &World, operation: &Operation, id: u64) -> SendKey {
+        let (key, at) = operation.local;
+        let content = world.memory.mirror(key, at, operation.length as usize);
+        let immediate = (operation.kind == Kind::SendImmediate).then_some(id);
+        SendKey {
+            target: operation.target_life,
+            target_jetty: self.known_target(immediate, operation.target_jetty),
+            source: operation.life,
+            source_jetty: operation.jetty.value(),
+            length: operation.length,
+            immediate,
+            content: content_hash(content),
         }
-        if (receive.life, receive.jetty, Status::Success) != (life, done.jetty, done.status) {
-            return Err(format!("the completion does not fit {receive:?}"));
-        }
-        self.receives[id].state = State::Done(Status::Success);
-        let whole = (receive.buffer, receive.length as usize);
-        if done.kind == CompletionKind::ReceiveWrite {
-            self.noticed(world, life, done)?;
-        } else {
-            self.delivered(world, life, done, &receive)?;
-        }
-        if self.flushed.contains_key(&node) {
-            // It may have been taken for a send that never came to its end.
-            world.memory.unsettle(whole.0.0, whole.0.1, whole.1);
-            return Ok(());
-        }
-        compare(world, whole.0, whole.1, "the receive buffer")
     }
 
-    fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), String> {
-        let id = done.immediate.unwrap_or(u64::MAX) as usize;
-        let Some(operation) = self.operations.get_mut(id) else {
-            return Err(String::from("immediate data nobody sent"));
-        };
-        let fits = operation.kind == Kind::WriteImmediate
-            && !operation.is_unreliable()
-            && operation.target_life == life
-            && operation.target_jetty == done.jetty
-            && operation.jetty == done.remote_jetty
-            && operation.length == done.bytes;
-        if !fits || operation.noticed {
-            return Err(format!("a notice that is not due: {operation:?}"));
-        }
-        operation.noticed = true;
-        let operation = *operation;
-        self.check_receive_order(id);
-        let Some(remote) = operation.remote else {
-            return Err(String::from("a notice of a write into nothing"));
-        };
-        let length = operation.length as usize;
-        world.memory.expect_copy(operation.local, remote, length);
-        compare(world, remote, length, "what a notified write wrote")
-    }
-
-    fn delivered(
-        &mut self,
-        world: &mut World,
-        life: Life,
-        done: &Completion,
-        receive: &Receive,
-    ) -> Result<(), String> {
-        let (key, at) = receive.buffer;
-        let length = done.bytes as usize;
-        let piece = &mut world.memory.pieces[key];
-        let content = content_hash(&piece.bytes[at..at + length]);
-        // That the content was sent is checked by its hash; the mirror follows the memory.
-        let (bytes, mirror) = (&piece.bytes, &mut piece.mirror);
-        mirror[at..at + length].copy_from_slice(&bytes[at..at + length]);
-        let note = world.nodes[life.0].channels[done.channel.index()].as_ref();
-        let Some(note) = note.filter(|note| note.id == done.channel) else {
-            return Err(String::from("delivered by a channel that was never opened"));
-        };
-        let key = SendKey {
-            target: life,
-            target_jetty: done.jetty.value(),
-            source: (note.peer, note.peer_incarnation),
-            source_jetty: done.remote_jetty.value(),
-            length: done.bytes,
-            immediate: done.immediate,
-            content,
-        };
-        match self.sends.get_mut(&key) {
-            Some(sends) if sends.delivered + sends.refused < sends.posted => {
-                sends.delivered += 1;
-                if let Some(id) = done.immediate {
-                    self.operations[id as usize].noticed = true;
-                    self.check_receive_order(id as usize);
-                }
-                Ok(())
-            }
-            sends => Err(format!("delivered what was never sent, or more than once: {sends:?}")),
-        }
+    /// The Jetty or group by which a send is told from others. Where there are groups, a message
+    /// says by its number alone which it was sent to.
+    fn known_target(&self, immediate: Option<u64>, target: JettyId) -> u32 {
+        let known = immediate.is_some() || self.jetties.are_targets_known();
+        if known { target.value() } else { u32::MAX }
     }
 
     /// Everything is over: what was not reported has succeeded.
@@ -583,20 +521,6 @@ fn compare(world: &World, place: Place, length: usize, what: &str) -> Result<(),
     }
 }
 
-fn send_key(world: &World, operation: &Operation, id: u64) -> SendKey {
-    let (key, at) = operation.local;
-    let content = world.memory.mirror(key, at, operation.length as usize);
-    SendKey {
-        target: operation.target_life,
-        target_jetty: operation.target_jetty.value(),
-        source: operation.life,
-        source_jetty: operation.jetty.value(),
-        length: operation.length,
-        immediate: (operation.kind == Kind::SendImmediate).then_some(id),
-        content: content_hash(content),
-    }
-}
-
 fn content_hash(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(0xCBF2_9CE4_8422_2325, |hash: u64, chunk| {
         let mut word = [0; 8];
@@ -604,3 +528,5 @@ fn content_hash(bytes: &[u8]) -> u64 {
         (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
     })
 }
+
+mod receives;

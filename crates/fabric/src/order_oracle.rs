@@ -70,6 +70,7 @@ impl Model {
         if self.operations[id].kind == Kind::Load {
             return self.loaded(world, id, effect);
         }
+        self.check_not_over(id)?;
         let first = self.operations[id].affected == 0;
         if first && self.operations[id].kind != Kind::Read {
             self.check_turn(id)?;

@@ -68,6 +68,16 @@ pub(crate) struct Extras {
     pub(crate) answers: Option<u32>,
     /// Loads and stores are given up at once, and the network is slow: what is given up arrives.
     pub(crate) hasty: bool,
+    /// Turns of an application at which it changes the state of a Jetty.
+    pub(crate) states: u32,
+    /// Jetties that are suspended, or fail, when an operation of them does.
+    pub(crate) exceptions: u32,
+    /// Jetty groups of every node.
+    pub(crate) groups: u32,
+    /// Messages that are sent to a group.
+    pub(crate) to_groups: u32,
+    /// Turns at which a Jetty joins or leaves a group, or one is destroyed or made.
+    pub(crate) regroup: u32,
 }
 
 impl Extras {
@@ -76,7 +86,17 @@ impl Extras {
         let few = random.range(1, 4) as u32;
         let answers = random.chance(100).then_some(few);
         let hasty = random.chance(300) && bypasses > 0;
-        Extras { bypasses, answers, hasty }
+        let groups = if random.chance(200) { random.range(1, 2) as u32 } else { 0 };
+        Extras {
+            bypasses,
+            answers,
+            hasty,
+            states: sometimes(random, 250, &[20, 100, 300]),
+            exceptions: sometimes(random, 150, &[300, 1000]),
+            groups,
+            to_groups: random.pick(&[200, 500, 900]),
+            regroup: random.pick(&[0, 50, 200, 500]),
+        }
     }
 
     /// Has the rest of the world fit.

@@ -227,7 +227,7 @@ impl Storm {
     fn start(&mut self, node: usize) {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
         self.world.start(node, limits, profile, self.canary);
-        self.workload.settle_in(&mut self.world, &self.plan, node);
+        self.workload.settle_in(&mut self.world, &mut self.model, &self.plan, node);
         self.mail.settle_in(&mut self.world, node);
     }
 
@@ -369,11 +369,19 @@ impl Storm {
         self.mail.read_epochs(&mut self.world, node)?;
         let outputs = std::mem::take(&mut self.world.nodes[node].outputs);
         let mut released = Vec::new();
+        let mut drained = Vec::new();
         for output in &outputs {
             let Output::Event(event) = output else { continue };
             self.world.trace.line(self.world.now, node, || format!("! {event:?}"));
             if let Event::SegmentReleased { segment } = event {
                 released.push(*segment);
+            }
+            if let Event::JettyDrained { jetty } = event {
+                drained.push(*jetty);
+            }
+            if let Event::JettyFault { jetty, state, .. } = event {
+                let (world, model) = (&mut self.world, &mut self.model);
+                self.workload.jetty_fault(world, model, (node, *jetty), *state)?;
             }
             let profile = &self.plan.profiles[node];
             if let Some(channel) = self.model.event(&self.world, node, event, profile)? {
@@ -386,6 +394,9 @@ impl Storm {
         for output in &outputs {
             let Output::Completion(completion) = output else { continue };
             self.complete(node, completion)?;
+        }
+        for jetty in drained {
+            self.workload.jetty_drained(&mut self.world, &self.model, node, jetty)?;
         }
         for segment in released {
             let leaving = &mut self.workload.applications[node].leaving;
@@ -411,8 +422,9 @@ impl Storm {
         self.model.completion(&mut self.world, node, completion)?;
         if let Some(receive) = self.model.receive_of(completion) {
             self.workload.receive_done(&receive);
+            return Ok(());
         }
-        Ok(())
+        self.workload.check_end(node, completion)
     }
 
     fn channel_ended(&mut self, node: usize, channel: ChannelId) {
@@ -553,72 +565,6 @@ impl Storm {
         Ok(())
     }
 
-    /// Closes, destroys and deregisters everything, and demands every record back.
-    fn tear_down(&mut self) -> Result<(), String> {
-        for index in 0..self.plan.links.len() {
-            let sides: &[usize] = self.random.pick(&[&[0], &[1], &[0, 1]]);
-            for &side in sides {
-                self.workload.close(&mut self.world, &mut self.model, &self.plan, (index, side))?;
-            }
-        }
-        let bound = self.world.now + self.closing_time();
-        while self.channels_left() > 0 {
-            self.run_for(Duration::from_ms(1))?;
-            if bound.is_before(self.world.now) {
-                return Err(format!("{} channels are left after closing", self.channels_left()));
-            }
-        }
-        self.mail.finish(&mut self.world, &self.model)?;
-        for node in 0..self.world.nodes.len() {
-            self.strip(node)?;
-        }
-        Ok(())
-    }
-
-    /// Longer than a closing side asks and a closed one lingers; a side that was closed while its
-    /// peer could not hear it takes as long as a death.
-    fn closing_time(&self) -> Duration {
-        let silence = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(2));
-        silence.fold(Duration::ZERO, Duration::max).saturating_add(Duration::from_secs(1))
-    }
-
-    fn channels_left(&self) -> u32 {
-        let nics = self.world.nodes.iter().filter_map(|node| node.nic.as_ref());
-        nics.map(|nic| nic.usage().channels).sum()
-    }
-
-    fn strip(&mut self, node: usize) -> Result<(), String> {
-        for number in 0..self.plan.jetties {
-            self.workload.destroy(&mut self.world, &mut self.model, node, number)?;
-        }
-        self.mail.strip(&mut self.world, node)?;
-        self.world.look(node);
-        self.listen(node)?;
-        let segments = std::mem::take(&mut self.workload.applications[node].segments);
-        for segment in segments {
-            if !self.world.deregister(node, segment.id)? {
-                return Err(format!("node {node}: {segment:?} is still used at the end"));
-            }
-        }
-        let stash = self.workload.applications[node].stash.take();
-        if let (Some(stash), Some(nic)) = (stash, self.world.nic(node)) {
-            nic.clear_stash();
-            if !self.world.deregister(node, stash)? {
-                return Err(format!("node {node}: its stash is still used at the end"));
-            }
-        }
-        let queues = std::mem::take(&mut self.world.nodes[node].queues);
-        let Some(nic) = self.world.nic(node) else { return Ok(()) };
-        let usage = nic.usage();
-        if usage != fairway_engine::Usage::default() {
-            return Err(format!("node {node}: everything is closed, but {usage:?}"));
-        }
-        for queue in queues {
-            nic.destroy_completion_queue(queue).map_err(|error| format!("{queue:?}: {error:?}"))?;
-        }
-        Ok(())
-    }
-
     fn report(&mut self, healing: Duration) -> Report {
         let mut statuses = self.model.statuses;
         for (sum, mail) in statuses.iter_mut().zip(self.mail.statuses) {
@@ -647,3 +593,5 @@ impl Storm {
         }
     }
 }
+
+mod closing;

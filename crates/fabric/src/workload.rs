@@ -2,15 +2,12 @@
 
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
-use crate::order_oracle::operand_of;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::World;
-use fairway_engine::wire::{
-    AtomicOperator, BYPASS_BYTES, JettyId, Psn, ServiceMode, Tag, Target, TokenId,
-};
+use fairway_engine::wire::{BYPASS_BYTES, JettyId, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_engine::{
-    ChannelConfig, ChannelId, JettyConfig, LocalRange, OrderRequest, PostError, ReceiveRequest,
+    ChannelConfig, ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest,
     RemoteRange, Rights, SegmentRequest, Status, Work, WorkRequest,
 };
 
@@ -51,7 +48,13 @@ impl Workload {
     }
 
     /// Gives a fresh NIC its queues, Jetties and memory.
-    pub(crate) fn settle_in(&mut self, world: &mut World, plan: &Plan, node: usize) {
+    pub(crate) fn settle_in(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        node: usize,
+    ) {
         self.applications[node] = Application { awake_since: world.now, ..Application::default() };
         for _ in 0..2 {
             let depth = plan.limits[node].completions / 2;
@@ -78,11 +81,13 @@ impl Workload {
             self.give_stash(world, plan, node);
         }
         for &capacity in &self.capacities {
-            let jetty = Jetty { capacity, ..Jetty::default() };
-            self.applications[node].jetties.push(jetty);
+            self.applications[node].jetties.push(Jetty::new(capacity));
         }
         for number in 0..plan.jetties {
-            self.create_jetty(world, node, number);
+            self.create_jetty(world, plan, node, number);
+        }
+        for number in 0..plan.extras.groups {
+            self.make_group(world, model, node, number);
         }
     }
 
@@ -117,16 +122,6 @@ impl Workload {
         let receives = matches!(kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);
         order.receive_in_order = receives && random.chance(500);
         order
-    }
-
-    fn create_jetty(&mut self, world: &mut World, node: usize, number: u32) {
-        let queues = [world.nodes[node].queues[0], world.nodes[node].queues[1]];
-        let config = JettyConfig { number: Some(number), ..JettyConfig::new(queues[0], queues[1]) };
-        let Some(nic) = world.nic(node) else { return };
-        nic.create_jetty(&config).expect("a free Jetty number");
-        let jetty = &mut self.applications[node].jetties[number as usize];
-        jetty.alive = true;
-        jetty.posted = 0;
     }
 
     /// Registers memory; silently not, if all segments are taken.
@@ -230,6 +225,7 @@ impl Workload {
         if world.nodes[node].nic.is_none() || world.is_paused(node) {
             return Ok(());
         }
+        self.change_states(world, model, plan, node)?;
         for number in 0..plan.jetties {
             let want = if self.random.chance(plan.lazy_receives) && !healed {
                 0
@@ -277,7 +273,10 @@ impl Workload {
         let life = (node, world.nodes[node].incarnation);
         let id = JettyId::new(number);
         let Some(nic) = world.nic(node) else { return false };
-        if nic.post_receive(id, &request).is_err() {
+        let outcome = nic.post_receive(id, &request);
+        let refused = outcome == Err(PostError::NotReady);
+        assert!(refused == (jetty.state == JettyState::Error), "{outcome:?} for {jetty:?}");
+        if outcome.is_err() {
             jetty.buffers.push(buffer);
             return false;
         }
@@ -363,8 +362,12 @@ impl Workload {
     ) -> Result<(), String> {
         let node = operation.life.0;
         let now = world.now;
+        let jetty = &self.applications[node].jetties[operation.jetty.value() as usize];
+        let ready = jetty.state == JettyState::Ready;
         let Some(nic) = world.nic(node) else { return Ok(()) };
         match nic.post(now, operation.jetty, &request) {
+            Err(PostError::NotReady) if !ready => Ok(()),
+            Ok(()) if !ready => Err(format!("node {node}: posted to {jetty:?}: {request:?}")),
             Ok(()) => {
                 let id = request.id;
                 world.trace.line(now, node, || format!("posts {id}: {request:?}"));
@@ -425,11 +428,15 @@ impl Workload {
             affected: 0,
             old: None,
             counted: false,
+            hint: 0,
         };
-        let capacity = self.capacities[target_jetty.value() as usize];
+        let group = self.draw_group(plan, &mut operation);
+        let least = self.capacities.iter().min().copied();
+        let own = self.capacities[target_jetty.value() as usize];
+        let capacity = least.filter(|_| group).unwrap_or(own);
         let is_send = matches!(draft.kind, Kind::Send | Kind::SendImmediate);
         if is_send && draft.length > capacity {
-            if wrong {
+            if wrong && !group {
                 operation.allowed = Statuses::of(&[Status::RemoteLength]);
             } else {
                 operation.length = self.random.range(0, u64::from(capacity)) as u32;
@@ -464,7 +471,8 @@ impl Workload {
             operation.allowed = operation.allowed.with(Status::ReceiverNotReady);
         }
         let id = model.operation_id();
-        let target = Target { jetty: operation.target_jetty, ..Target::default() };
+        let target =
+            Target { jetty: operation.target_jetty, hint: operation.hint, ..Target::default() };
         let work = match draft.kind {
             Kind::Write => Work::Write { remote },
             Kind::WriteImmediate => Work::WriteImmediate { remote, target, immediate: id },
@@ -480,51 +488,6 @@ impl Workload {
         };
         let (channel, signaled) = (draft.channel, draft.signaled);
         let order = draft.order;
-        Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
-    }
-
-    fn compose_atomic(
-        &mut self,
-        world: &World,
-        model: &Model,
-        draft: Draft,
-        mut operation: Operation,
-        wrong: bool,
-    ) -> Option<(Operation, WorkRequest)> {
-        let far = self.segment(draft.peer, Role::Words)?;
-        let width = u64::from(draft.length);
-        let random = &mut self.random;
-        let at = random.below(8 * WORDS / width) * width;
-        operation.remote = Some((far.key, at as usize));
-        let mut remote = RemoteRange {
-            token_id: far.id.token_id(),
-            token_value: far.token,
-            address: far.address + at,
-        };
-        if wrong {
-            if random.chance(500) && at + width < 8 * WORDS {
-                remote.address += 1 + random.below(width - 1);
-                operation.allowed = Statuses::of(&[Status::RemoteMisaligned]);
-            } else {
-                remote.token_value ^= 1;
-                operation.allowed = Statuses::of(&[Status::RemoteAccess]);
-            }
-        }
-        let id = model.operation_id();
-        let operator = random.pick(&AtomicOperator::ALL);
-        operation.counted = operator != AtomicOperator::Load;
-        let mut old = [0; 8];
-        let place = at as usize..at as usize + draft.length as usize;
-        old[..draft.length as usize].copy_from_slice(&world.memory.pieces[far.key].bytes[place]);
-        let compare = match operator {
-            AtomicOperator::CompareSwap => u64::from_le_bytes(old),
-            _ => 0,
-        };
-        let operand = if operation.counted { operand_of(id) } else { 0 };
-        let width = draft.length as u8;
-        let work = Work::Atomic { remote, width, operator, operand, compare };
-        let (channel, signaled, order) = (draft.channel, draft.signaled, draft.order);
-        let local = LocalRange::default();
         Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
     }
 
@@ -617,5 +580,8 @@ struct Draft {
     order: OrderRequest,
 }
 
+mod atomics;
 mod bypass;
+mod groups;
 mod rough;
+mod states;

@@ -14,8 +14,10 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::group::{GroupOptions, JettyGroup};
 use crate::jetty::{Jetty, JettyOptions};
+use crate::mailbox::{Mailbox, MailboxOptions};
 use crate::memory::Memory;
 use crate::peer::Peer;
+use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::shared::Handle;
 
@@ -91,6 +93,37 @@ impl Context {
     pub fn create_group(&self, options: GroupOptions) -> Result<JettyGroup, Error> {
         let id = self.handle.shared.with(|core| core.create_group(&options))?;
         Ok(JettyGroup::new(self.handle.clone(), id))
+    }
+
+    /// Makes a mailbox: memory that peers put into, whose buffers this side chooses.
+    ///
+    /// # Errors
+    /// The address is taken, the threshold is 0, or a limit is reached.
+    pub fn create_mailbox(&self, options: &MailboxOptions) -> Result<Mailbox, Error> {
+        let id = self.handle.shared.with(|core| core.create_mailbox(options))?;
+        Ok(Mailbox::new(self.handle.clone(), id, options))
+    }
+
+    /// Sleeps until the epoch that `record` was posted with is over.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait_record(&self, record: &EpochRecord, timeout: Duration) -> Result<(), Error> {
+        self.wait_until(|| record.is_done(), timeout)
+    }
+
+    /// Sleeps until `done` says so. It is asked again whenever something has happened to this
+    /// context.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait_until(
+        &self,
+        mut done: impl FnMut() -> bool,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        let shared = &self.handle.shared;
+        shared.wait_for("what is waited for", Some(timeout), None, |_| done().then_some(()))
     }
 
     /// Connects to the context that has a socket at `server`.

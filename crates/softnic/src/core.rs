@@ -3,6 +3,7 @@
 mod channels;
 mod interests;
 mod jetties;
+mod mailboxes;
 mod memories;
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ use crate::turn::Io;
 pub(crate) use channels::{Channel, Channels};
 pub(crate) use interests::{Interests, Wake, What};
 use jetties::Jetties;
+use mailboxes::Mailboxes;
 pub(crate) use memories::Memories;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
@@ -54,6 +56,7 @@ pub(crate) struct Core {
     pub(crate) last_error: Option<String>,
     pub(crate) policy: PolicySpec,
     jetties: Jetties,
+    mailboxes: Mailboxes,
     state: State,
     /// One of the segments is the stash.
     has_stash: bool,
@@ -108,6 +111,7 @@ impl Core {
             last_error: None,
             policy,
             jetties: Jetties::default(),
+            mailboxes: Mailboxes::default(),
             state: State::Running,
             has_stash: false,
         };

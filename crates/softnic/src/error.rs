@@ -68,6 +68,10 @@ pub enum Error {
     TooManyBuffers,
     /// The mailbox is closed.
     MailboxClosed,
+    /// No buffer is posted to the mailbox.
+    NoBuffer,
+    /// The mailbox does not keep the epoch.
+    EpochNotKept,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
     /// The Jetty is in no state from which that is possible.
@@ -177,6 +181,26 @@ impl Error {
         }
     }
 
+    /// The error of a call that concerns a mailbox.
+    pub(crate) fn mailbox(error: SetupError, address: Option<u64>) -> Self {
+        match error {
+            SetupError::Number => Error::Parameter {
+                name: "mailbox address",
+                value: address.map_or("that of a second catch-all".into(), |at| format!("{at:#x}")),
+                remedy: "another mailbox has it: close that first, or choose another address",
+            },
+            SetupError::Parameter("threshold") => Error::Parameter {
+                name: "threshold",
+                value: "0".into(),
+                remedy: "an epoch takes at least one byte or one put",
+            },
+            SetupError::Parameter("back") => Error::EpochNotKept,
+            SetupError::Parameter(_) => Error::NoBuffer,
+            SetupError::Missing => Error::MailboxClosed,
+            other => Error::setup(other, "mailbox", None),
+        }
+    }
+
     /// The error of a post that the engine did not take. `NoSegment` can't happen: a handle keeps
     /// its segment registered.
     pub(crate) fn post(error: PostError, peer: Option<SocketAddr>) -> Self {
@@ -248,6 +272,12 @@ impl fmt::Display for Error {
                 f,
                 "too many buffers posted to mailboxes: post fewer, or raise \
                  Limits::mailbox_buffers"
+            ),
+            Error::NoBuffer => write!(f, "the current epoch has no buffer: post one"),
+            Error::EpochNotKept => write!(
+                f,
+                "the mailbox does not keep that epoch: go back less far, or raise \
+                 MailboxOptions::retired"
             ),
             Error::MailboxClosed => write!(f, "the mailbox is closed: open another"),
             Error::TooManyReceives => {

@@ -72,6 +72,7 @@ mod event;
 mod group;
 mod jetty;
 mod key;
+mod mailbox;
 mod memory;
 mod next;
 mod order;
@@ -79,6 +80,7 @@ mod peer;
 mod pointer;
 mod post;
 mod progress;
+mod record;
 mod segment;
 mod setup;
 mod shared;
@@ -95,18 +97,21 @@ pub use event::Event;
 pub use fairway_engine::wire::{ServiceMode, Tag};
 pub use fairway_engine::{
     ChannelId, Completion, CompletionKind, Counters as EngineCounters, Dispatch, DropReason,
-    ExceptionMode, JettyState, Limits, Profile, Rights, Status, Usage, policy, wire,
+    ExceptionMode, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage,
+    WhenEmpty, policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
 pub use group::{GroupOptions, JettyGroup};
 pub use jetty::{Jetty, JettyOptions};
 pub use key::{KeyError, RemoteSlice, SegmentKey};
+pub use mailbox::{Epoch, EpochNote, MailTo, Mailbox, MailboxOptions};
 pub use memory::Memory;
 pub use next::Next;
 pub use order::Order;
 pub use peer::{PathStats, Peer, PeerStats};
 pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
+pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::key::RemoteSlice;
+use crate::mailbox::MailTo;
 use crate::order::{Order, name_of};
 use crate::peer::Peer;
 use crate::segment::LocalSlice;
@@ -123,6 +124,39 @@ pub trait Post<'a> {
     ) -> Result<(), Error> {
         let target = notify.to.target()?;
         let work = Work::SendImmediate { target, immediate: notify.immediate };
+        self.post(Operation::new(peer, local, work, id))
+    }
+
+    /// Copies `local` into a mailbox of the peer; see [`crate::Mailbox`].
+    ///
+    /// # Errors
+    /// As for all operations.
+    fn put(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        to: impl Into<MailTo>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let to = to.into();
+        let work = Work::Put { mailbox: to.mailbox(), offset: to.offset, epoch: to.epoch };
+        self.post(Operation::new(peer, local, work, id))
+    }
+
+    /// Copies from a mailbox of the peer to `local`: from the buffer of the current epoch, or of a
+    /// retired one.
+    ///
+    /// # Errors
+    /// As for all operations; or the local memory can't be written.
+    fn get(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        from: impl Into<MailTo>,
+        id: u64,
+    ) -> Result<(), Error> {
+        let from = from.into();
+        let work = Work::Get { mailbox: from.mailbox(), offset: from.offset, epoch: from.epoch };
         self.post(Operation::new(peer, local, work, id))
     }
 

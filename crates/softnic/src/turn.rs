@@ -226,6 +226,7 @@ impl Core {
         let mut interests = std::mem::take(&mut self.interests);
         interests.settle(|what| match what {
             What::Completion(jetty) => self.has_completion(jetty),
+            What::Epoch(mailbox) => self.has_epoch(mailbox),
             What::Change(seen) => self.changes != seen,
         });
         self.interests = interests;
@@ -233,6 +234,7 @@ impl Core {
 
     /// Takes the engine's events.
     pub(crate) fn hear_events(&mut self) {
+        self.hear_epochs();
         while let Some(event) = self.nic.poll_event() {
             self.changes += 1;
             match event {

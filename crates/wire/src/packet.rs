@@ -299,6 +299,9 @@ pub struct Put {
     pub named: bool,
     /// Every earlier put of this Jetty to this mailbox is over: nobody need wait for one.
     pub oldest: bool,
+    /// An earlier one may be waiting for other operations, or for its epoch: no room is to be kept
+    /// for it.
+    pub follows: bool,
 }
 
 /// A question for bytes of a mailbox.

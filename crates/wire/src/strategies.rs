@@ -76,7 +76,7 @@ fn atomic() -> impl Strategy<Value = Operation> {
 
 fn put() -> impl Strategy<Value = Put> {
     let place = (any::<u64>(), any::<u64>());
-    let counts = (any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>());
+    let counts = (any::<u32>(), any::<u32>(), any::<u32>(), any::<[bool; 2]>());
     (place, counts, any::<u32>(), any::<Option<u32>>()).prop_map(|(place, counts, key, epoch)| {
         Put {
             mailbox: place.0,
@@ -87,7 +87,8 @@ fn put() -> impl Strategy<Value = Put> {
             key,
             epoch: epoch.unwrap_or(0),
             named: epoch.is_some(),
-            oldest: counts.3,
+            oldest: counts.3[0],
+            follows: counts.3[1],
         }
     })
 }

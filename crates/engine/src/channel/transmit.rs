@@ -249,7 +249,7 @@ impl Channel {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
             if message.kind == MessageKind::Put {
-                message.is_oldest = shared.puts.is_oldest(message, index);
+                (message.is_oldest, message.follows) = shared.puts.standing(message, index);
             }
             message.number = self.tp.next_message;
             self.tp.next_message = self.tp.next_message.next();
@@ -462,7 +462,7 @@ fn operation_of(message: &Message, profile: &Profile) -> Operation {
         _ if message.learned => Operation::Learned,
         MessageKind::Put => {
             let mailbox = immediate;
-            let oldest = message.is_oldest;
+            let (oldest, follows) = (message.is_oldest, message.follows);
             Operation::Put(Put {
                 mailbox,
                 offset,
@@ -473,6 +473,7 @@ fn operation_of(message: &Message, profile: &Profile) -> Operation {
                 epoch,
                 named,
                 oldest,
+                follows,
             })
         }
         MessageKind::Write | MessageKind::Store => Operation::Write { access },

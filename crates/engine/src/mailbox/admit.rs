@@ -180,6 +180,9 @@ impl Mailboxes {
     fn admit_early(&mut self, mailbox: u32, stream: u32, ahead: u32, put: &Put) -> Admission {
         let record = self.records[mailbox];
         let Some(buffer) = self.buffer(mailbox, record.open) else { return Admission::OutOfOrder };
+        if put.follows && (ahead > 0 || self.streams.records[stream].gaps != NONE) {
+            return Admission::OutOfOrder;
+        }
         let end = self.streams.records[stream];
         let bytes = match ahead {
             0 => 0,

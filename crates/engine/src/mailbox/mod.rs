@@ -22,6 +22,9 @@
 //! epoch whatever those turn out to be: room is kept there for them (their number; and their bytes,
 //! which `before` tells) and counts as used. A put for which that isn't certain, or that is more
 //! than 64 behind the first missing one, is to be tried again ([`Admission::OutOfOrder`]).
+//! Room is only kept for what the network alone delays: a put says ([`Put::follows`]) if an earlier
+//! one may be waiting for other operations, or for an epoch that it names, and waits behind it then.
+//! Otherwise what that one waits for might itself need the room.
 //! *For this the sender must keep its puts from the first that is not acknowledged on below 2^32
 //! bytes together*: `before` counts modulo 2^32. One whose numbers contradict each other has the
 //! put refused, and can spoil only its own part of an epoch.
@@ -85,6 +88,8 @@ use crate::api::{LocalRange, MailboxConfig, MailboxId, PostError, SetupError, Th
 use crate::limits::Limits;
 use crate::list::List;
 use crate::pool::{NONE, Pool};
+#[cfg(doc)]
+use fairway_wire::Put;
 use fairway_wire::{JettyId, Refusal};
 
 /// Bytes of a mailbox's record.

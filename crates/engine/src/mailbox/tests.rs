@@ -68,6 +68,7 @@ impl Source {
             epoch: 0,
             named: false,
             oldest: !self.begun.replace(true),
+            follows: false,
         };
         self.sequence.set(put.sequence.wrapping_add(1));
         self.before.set(put.before.wrapping_add(length));

@@ -2,6 +2,7 @@
 
 use super::{Nic, channel_at};
 use crate::api::{Event, GroupConfig, JettyConfig, JettyState, SetupError};
+use crate::canary::Canary;
 use crate::group::Group;
 use crate::jetty::Jetty;
 use crate::pool::NONE;
@@ -84,6 +85,8 @@ impl Nic {
             self.shared.groups[group].leave(id);
         }
         self.shared.initiator.forget_jetty(id);
+        // The next Jetty of this number has not failed.
+        self.shared.failing.retain(|&other| other != id);
         self.shared.jetties[id.value() as usize] = Jetty::FREE;
         Ok(())
     }
@@ -107,6 +110,7 @@ impl Nic {
     /// # Errors
     /// `Missing`; `Busy` if it is not drained; `Parameter` if there is no such transition.
     pub fn set_jetty_state(&mut self, id: JettyId, to: JettyState) -> Result<(), SetupError> {
+        let flushed = !self.shared.failing.contains(&id);
         let jetty = self.shared.jetty(id).ok_or(SetupError::Missing)?;
         let (from, outstanding) = (jetty.state, jetty.outstanding);
         match (from, to) {
@@ -121,7 +125,9 @@ impl Nic {
                 self.shared.fail(id);
                 self.fail_jetties();
             }
-            (JettyState::Error, JettyState::Ready) if outstanding == 0 => jetty.state = to,
+            (JettyState::Error, JettyState::Ready) if outstanding == 0 && flushed => {
+                jetty.state = to;
+            }
             (JettyState::Error, JettyState::Ready) => return Err(SetupError::Busy),
             _ => return Err(SetupError::Parameter("state")),
         }
@@ -160,7 +166,14 @@ impl Nic {
     /// # Errors
     /// `Missing` if the group does not exist or it is no member.
     pub fn leave_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
-        if self.group(group)?.leave(member) { Ok(()) } else { Err(SetupError::Missing) }
+        let stays = self.shared.is_planted(Canary::StayMember);
+        let group = self.group(group)?;
+        let mut copy = *group;
+        if if stays { &mut copy } else { group }.leave(member) {
+            Ok(())
+        } else {
+            Err(SetupError::Missing)
+        }
     }
 
     /// Removes a group; its members stay.

@@ -25,7 +25,10 @@ impl Workload {
         }
         if self.random.chance(plan.destroy) {
             let number = self.random.below(u64::from(plan.jetties)) as u32;
-            self.destroy_or_create(world, model, node, number)?;
+            self.destroy_or_create(world, model, plan, (node, number))?;
+        }
+        if plan.extras.groups > 0 && self.random.chance(plan.extras.regroup) {
+            self.regroup(world, model, plan, node)?;
         }
         if self.random.chance(plan.close) {
             let index = self.random.below(plan.links.len() as u64) as usize;
@@ -88,14 +91,17 @@ impl Workload {
         &mut self,
         world: &mut World,
         model: &mut Model,
-        node: usize,
-        number: u32,
+        plan: &Plan,
+        (node, number): (usize, u32),
     ) -> Result<(), String> {
         if !self.applications[node].jetties[number as usize].alive {
-            self.create_jetty(world, node, number);
+            self.create_jetty(world, plan, node, number);
             return Ok(());
         }
         let id = JettyId::new(number);
+        if self.applications[node].jetties[number as usize].fresh {
+            return Ok(());
+        }
         let Some(nic) = world.nic(node) else { return Ok(()) };
         match nic.destroy_jetty(id) {
             Ok(()) => {
@@ -104,6 +110,7 @@ impl Workload {
                 let jetty = &mut self.applications[node].jetties[number as usize];
                 (jetty.alive, jetty.posted) = (false, 0);
                 jetty.buffers.extend(model.destroys(world, node, id));
+                self.leaves_all(world, model, node, id);
                 Ok(())
             }
             Err(SetupError::Busy) => Ok(()),
@@ -116,11 +123,12 @@ impl Workload {
         &mut self,
         world: &mut World,
         model: &mut Model,
-        node: usize,
-        number: u32,
+        plan: &Plan,
+        (node, number): (usize, u32),
     ) -> Result<(), String> {
+        self.applications[node].jetties[number as usize].fresh = false;
         if self.applications[node].jetties[number as usize].alive {
-            self.destroy_or_create(world, model, node, number)?;
+            self.destroy_or_create(world, model, plan, (node, number))?;
             if self.applications[node].jetties[number as usize].alive {
                 return Err(format!("node {node}: Jetty {number} is still busy at the end"));
             }

@@ -28,6 +28,8 @@ struct Interest {
 pub(crate) enum What {
     /// A completion of the Jetty at this index.
     Completion(usize),
+    /// An epoch of the mailbox at this index.
+    Epoch(usize),
     /// Any change after this many; it looks itself what it was.
     Change(u64),
 }

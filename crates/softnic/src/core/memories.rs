@@ -74,6 +74,12 @@ impl Memories {
         Some(memory.bytes(range.offset as usize, range.length as usize))
     }
 
+    /// Where a range begins in this process; `None` if it is not there.
+    pub(crate) fn address_of(&self, range: &LocalRange) -> Option<usize> {
+        let memory = self.holder(range)?;
+        Some(memory.start().as_ptr() as usize + range.offset as usize)
+    }
+
     fn holder(&self, range: &LocalRange) -> Option<&Memory> {
         let memory = self.live.get(range.segment.index())?.as_deref()?;
         memory.contains(range.offset, range.length as usize).then_some(memory)

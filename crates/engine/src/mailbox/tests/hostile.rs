@@ -29,6 +29,7 @@ fn put(random: &mut Random) -> Put {
         epoch: odd(random) as u32,
         named: random.next().is_multiple_of(3),
         oldest: random.next().is_multiple_of(3),
+        follows: random.next().is_multiple_of(3),
     }
 }
 

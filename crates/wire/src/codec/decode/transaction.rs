@@ -305,6 +305,7 @@ fn put(extension: &[u8; 40]) -> Put {
         epoch,
         named,
         oldest: word(extension, 9) >> 25 & 1 != 0,
+        follows: word(extension, 9) >> 26 & 1 != 0,
     }
 }
 

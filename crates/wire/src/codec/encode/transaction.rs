@@ -219,7 +219,8 @@ fn put_put(message: &Put, out: &mut Header) -> Kind {
     put(out, 18, message.length);
     put(out, 19, message.key);
     put(out, 20, if message.named { message.epoch } else { 0 });
-    put(out, 21, flag(message.named, 24) | flag(message.oldest, 25));
+    let flags = flag(message.oldest, 25) | flag(message.follows, 26);
+    put(out, 21, flag(message.named, 24) | flags);
     Kind::PUT
 }
 

@@ -146,7 +146,7 @@ fn mailboxes() {
     let put = Packet::Data(sample_data(Operation::Put(Put::default())));
     let bytes = encoded(&Route::default(), &put, 0);
     let expected = Decoded::Packet { route: Route::default(), packet: put, header_len: 88 };
-    for (at, value) in [(80, 0xfe), (83, 0xfe), (84, 0xfc), (85, 0xfe), (87, 0xfe)] {
+    for (at, value) in [(80, 0xfe), (83, 0xfe), (84, 0xf8), (85, 0xfe), (87, 0xfe)] {
         assert_eq!(with(&bytes, at, value), Ok(expected), "no epoch is named: byte {at}");
     }
     assert_eq!(with(&bytes, 33, 0x18), bad("TV_EN", 1));

@@ -116,6 +116,7 @@ fn mailbox_vectors() -> [Vector; 3] {
         epoch: 3,
         named: true,
         oldest: false,
+        follows: false,
     };
     let get = Get { mailbox, offset, length: 64, key, epoch: 0, named: false };
     [

@@ -1,0 +1,66 @@
+//! A Jetty that has failed, before its NIC has come to flush it.
+
+use super::*;
+use crate::api::{Event, ExceptionMode};
+
+/// A Jetty of node 0, number 5, that has just failed: a refusal came in, and nothing was sent since.
+fn failed() -> (Pair, JettyId) {
+    let mut pair = Pair::new(0, 1);
+    let queue = pair.queues[0];
+    let exception = ExceptionMode::Error;
+    let config = JettyConfig { number: Some(5), exception, ..JettyConfig::new(queue, queue) };
+    let jetty = pair.nics[0].create_jetty(&config).unwrap();
+    post_receive(&mut pair, jetty);
+    let local = LocalRange { segment: pair.segments[0], offset: 0, length: 8 };
+    let work = Work::Send { target: named(3) };
+    let (channel, order) = (pair.channels[0], OrderRequest::default());
+    let request = WorkRequest { id: 1, channel, work, local, signaled: true, order };
+    pair.nics[0].post(pair.now, jetty, &request).unwrap();
+    let send = pair.nics[0].poll_transmit(pair.now).unwrap();
+    pair.deliver(1, &send);
+    let refusal = pair.nics[1].poll_transmit(pair.now).unwrap();
+    pair.deliver(0, &refusal);
+    while pair.nics[0].jetty_state(jetty) == JettyState::Ready {
+        // The void in the place of what was refused.
+        let void = pair.nics[0].poll_transmit(pair.now).unwrap();
+        pair.deliver(1, &void);
+        pair.now = pair.now + Duration::from_ms(1);
+        pair.nics[1].handle_timeout(pair.now);
+        let answer = pair.nics[1].poll_transmit(pair.now).unwrap();
+        pair.deliver(0, &answer);
+    }
+    let done = pair.completions(0);
+    assert_eq!((done.len(), done[0].status), (1, Status::RemoteNoJetty));
+    (pair, jetty)
+}
+
+fn post_receive(pair: &mut Pair, jetty: JettyId) {
+    let local = LocalRange { segment: pair.segments[0], offset: 0, length: 8 };
+    pair.nics[0].post_receive(jetty, &ReceiveRequest { id: 9, local }).unwrap();
+}
+
+#[test]
+fn it_is_not_ready_again_before_it_was_flushed() {
+    let (mut pair, jetty) = failed();
+    let early = pair.nics[0].set_jetty_state(jetty, JettyState::Ready);
+    assert_eq!(early, Err(SetupError::Busy));
+    pair.nics[0].poll_transmit(pair.now);
+    let flushed: Vec<_> = pair.completions(0).iter().map(|done| (done.id, done.status)).collect();
+    assert_eq!(flushed, [(9, Status::Flushed)]);
+    let events: Vec<_> = core::iter::from_fn(|| pair.nics[0].poll_event()).collect();
+    assert_eq!(events.last(), Some(&Event::JettyDrained { jetty }));
+    pair.nics[0].set_jetty_state(jetty, JettyState::Ready).unwrap();
+}
+
+#[test]
+fn one_that_takes_its_number_is_not_flushed_for_it() {
+    let (mut pair, jetty) = failed();
+    pair.nics[0].destroy_jetty(jetty).unwrap();
+    let queue = pair.queues[0];
+    let config = JettyConfig { number: Some(5), ..JettyConfig::new(queue, queue) };
+    let jetty = pair.nics[0].create_jetty(&config).unwrap();
+    post_receive(&mut pair, jetty);
+    pair.nics[0].poll_transmit(pair.now);
+    assert_eq!(pair.completions(0), []);
+    assert_eq!(pair.nics[0].usage().receives, 1);
+}

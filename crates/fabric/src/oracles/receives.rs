@@ -1,0 +1,113 @@
+//! What a receive may complete with: something that was sent to it, whole, and once.
+
+use super::{Kind, Life, Model, RECEIVE, Receive, SendKey, State, compare, content_hash};
+use crate::world::World;
+use fairway_engine::{Completion, CompletionKind, Status};
+
+impl Model {
+    pub(super) fn received(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        done: &Completion,
+    ) -> Result<(), String> {
+        let life = (node, world.nodes[node].incarnation);
+        let id = (done.id & !RECEIVE) as usize;
+        let Some(receive) = self.receives.get(id).copied() else {
+            return Err(String::from("completion of a receive that was never posted"));
+        };
+        if receive.state != State::Pending {
+            return Err(format!("a second completion of {receive:?}"));
+        }
+        let flushed = done.status == Status::Flushed && self.has_failed(life, receive.jetty);
+        let fine = flushed || done.status == Status::Success;
+        if (receive.life, receive.jetty, true) != (life, done.jetty, fine) {
+            return Err(format!("the completion does not fit {receive:?}"));
+        }
+        self.receives[id].state = State::Done(done.status);
+        let whole = (receive.buffer, receive.length as usize);
+        if flushed {
+            // Nothing has come.
+        } else if done.kind == CompletionKind::ReceiveWrite {
+            self.noticed(world, life, done)?;
+        } else {
+            self.delivered(world, life, done, &receive)?;
+        }
+        if self.flushed.contains_key(&node) {
+            // It may have been taken for a send that never came to its end.
+            world.memory.unsettle(whole.0.0, whole.0.1, whole.1);
+            return Ok(());
+        }
+        compare(world, whole.0, whole.1, "the receive buffer")
+    }
+
+    fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), String> {
+        let id = done.immediate.unwrap_or(u64::MAX) as usize;
+        let Some(&operation) = self.operations.get(id) else {
+            return Err(String::from("immediate data nobody sent"));
+        };
+        let fits = operation.kind == Kind::WriteImmediate
+            && !operation.is_unreliable()
+            && operation.target_life == life
+            && self.may_come_to(id, done.jetty)
+            && operation.jetty == done.remote_jetty
+            && operation.length == done.bytes;
+        if !fits || operation.noticed {
+            return Err(format!("a notice that is not due: {operation:?}"));
+        }
+        self.operations[id].noticed = true;
+        self.check_receive_order(id);
+        let Some(remote) = operation.remote else {
+            return Err(String::from("a notice of a write into nothing"));
+        };
+        let length = operation.length as usize;
+        world.memory.expect_copy(operation.local, remote, length);
+        compare(world, remote, length, "what a notified write wrote")
+    }
+
+    fn delivered(
+        &mut self,
+        world: &mut World,
+        life: Life,
+        done: &Completion,
+        receive: &Receive,
+    ) -> Result<(), String> {
+        let (key, at) = receive.buffer;
+        let length = done.bytes as usize;
+        let piece = &mut world.memory.pieces[key];
+        let content = content_hash(&piece.bytes[at..at + length]);
+        // That the content was sent is checked by its hash; the mirror follows the memory.
+        let (bytes, mirror) = (&piece.bytes, &mut piece.mirror);
+        mirror[at..at + length].copy_from_slice(&bytes[at..at + length]);
+        let note = world.nodes[life.0].channels[done.channel.index()].as_ref();
+        let Some(note) = note.filter(|note| note.id == done.channel) else {
+            return Err(String::from("delivered by a channel that was never opened"));
+        };
+        // What does not fit its number is none of those that were sent, either.
+        let id = done.immediate.map_or(usize::MAX, |id| id as usize);
+        let target_jetty = match self.operations.get(id) {
+            Some(operation) if self.may_come_to(id, done.jetty) => operation.target_jetty,
+            _ => done.jetty,
+        };
+        let key = SendKey {
+            target: life,
+            target_jetty: self.known_target(done.immediate, target_jetty),
+            source: (note.peer, note.peer_incarnation),
+            source_jetty: done.remote_jetty.value(),
+            length: done.bytes,
+            immediate: done.immediate,
+            content,
+        };
+        match self.sends.get_mut(&key) {
+            Some(sends) if sends.delivered + sends.refused < sends.posted => {
+                sends.delivered += 1;
+                if let Some(id) = done.immediate {
+                    self.operations[id as usize].noticed = true;
+                    self.check_receive_order(id as usize);
+                }
+                Ok(())
+            }
+            sends => Err(format!("delivered what was never sent, or more than once: {sends:?}")),
+        }
+    }
+}

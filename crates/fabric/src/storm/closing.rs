@@ -1,0 +1,76 @@
+//! The end of a storm: everything goes, and every record has to be back in its pool.
+
+use super::Storm;
+use fairway_engine::wire::Duration;
+
+impl Storm {
+    /// Closes, destroys and deregisters everything, and demands every record back.
+    pub(super) fn tear_down(&mut self) -> Result<(), String> {
+        for index in 0..self.plan.links.len() {
+            let sides: &[usize] = self.random.pick(&[&[0], &[1], &[0, 1]]);
+            for &side in sides {
+                self.workload.close(&mut self.world, &mut self.model, &self.plan, (index, side))?;
+            }
+        }
+        let bound = self.world.now + self.closing_time();
+        while self.channels_left() > 0 {
+            self.run_for(Duration::from_ms(1))?;
+            if bound.is_before(self.world.now) {
+                return Err(format!("{} channels are left after closing", self.channels_left()));
+            }
+        }
+        self.mail.finish(&mut self.world, &self.model)?;
+        for node in 0..self.world.nodes.len() {
+            self.strip(node)?;
+        }
+        Ok(())
+    }
+
+    /// Longer than a closing side asks and a closed one lingers; a side that was closed while its
+    /// peer could not hear it takes as long as a death.
+    fn closing_time(&self) -> Duration {
+        let silence = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(2));
+        silence.fold(Duration::ZERO, Duration::max).saturating_add(Duration::from_secs(1))
+    }
+
+    fn channels_left(&self) -> u32 {
+        let nics = self.world.nodes.iter().filter_map(|node| node.nic.as_ref());
+        nics.map(|nic| nic.usage().channels).sum()
+    }
+
+    fn strip(&mut self, node: usize) -> Result<(), String> {
+        for number in 0..self.plan.jetties {
+            let (world, model) = (&mut self.world, &mut self.model);
+            self.workload.destroy(world, model, &self.plan, (node, number))?;
+        }
+        for at in 0..self.workload.applications[node].groups.len() {
+            self.workload.destroy_group(&mut self.world, &mut self.model, node, at)?;
+        }
+        self.mail.strip(&mut self.world, node)?;
+        self.world.look(node);
+        self.listen(node)?;
+        let segments = std::mem::take(&mut self.workload.applications[node].segments);
+        for segment in segments {
+            if !self.world.deregister(node, segment.id)? {
+                return Err(format!("node {node}: {segment:?} is still used at the end"));
+            }
+        }
+        let stash = self.workload.applications[node].stash.take();
+        if let (Some(stash), Some(nic)) = (stash, self.world.nic(node)) {
+            nic.clear_stash();
+            if !self.world.deregister(node, stash)? {
+                return Err(format!("node {node}: its stash is still used at the end"));
+            }
+        }
+        let queues = std::mem::take(&mut self.world.nodes[node].queues);
+        let Some(nic) = self.world.nic(node) else { return Ok(()) };
+        let usage = nic.usage();
+        if usage != fairway_engine::Usage::default() {
+            return Err(format!("node {node}: everything is closed, but {usage:?}"));
+        }
+        for queue in queues {
+            nic.destroy_completion_queue(queue).map_err(|error| format!("{queue:?}: {error:?}"))?;
+        }
+        Ok(())
+    }
+}

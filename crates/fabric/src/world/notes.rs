@@ -1,0 +1,106 @@
+//! What a world remembers of packets, and does to memory before they are looked at.
+
+use super::{HISTORY, StoreName, World};
+use crate::adversary::Fault;
+use fairway_engine::wire::{BypassOperation, Packet, Route};
+use fairway_engine::{DropReason, Received, Transmit, Verdict};
+
+impl World {
+    pub(super) fn store_name(
+        &self,
+        target: usize,
+        route: &Route,
+        packet: &Packet,
+    ) -> Option<StoreName> {
+        let Packet::Bypass(bypass) = packet else { return None };
+        let is_store = matches!(bypass.operation, BypassOperation::Store { .. });
+        let life = self.nodes[target].incarnation;
+        is_store.then_some((target, life, route.destination_tpn.value(), bypass.number))
+    }
+
+    /// Remembers what the kernel and the oracles want to know of a packet.
+    pub(super) fn note(
+        &mut self,
+        node: usize,
+        received: &Received,
+        verdict: &Verdict,
+    ) -> Result<(), String> {
+        use DropReason::{BadPath, Duplicate, NoChannel, StaleIncarnation};
+        if matches!(verdict, Verdict::Drop(NoChannel | StaleIncarnation | BadPath)) {
+            return Ok(());
+        }
+        let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
+        let Some(Some(note)) = self.nodes[node].channels.get_mut(index) else { return Ok(()) };
+        note.heard = self.now;
+        let (psn, is_void) = match received.packet {
+            Packet::Data(data) => (data.psn.value(), false),
+            Packet::Void(void) => (void.psn.value(), true),
+            _ => return Ok(()),
+        };
+        if !is_void {
+            note.last_data = Some(*received);
+        }
+        match verdict {
+            Verdict::Drop(Duplicate) if !note.taken.contains(&psn) => {
+                Err(format!("node {node} calls {received:?} a duplicate, which it has never taken"))
+            }
+            Verdict::Drop(_) => Ok(()),
+            // A void may also confirm that its sender knows of a refusal.
+            _ if note.taken.insert(psn) || is_void => Ok(()),
+            _ => Err(format!("node {node} takes {received:?} a second time")),
+        }
+    }
+
+    /// Payload lands where the kernel guesses that the next packets belong, before anybody has
+    /// looked at a header.
+    pub(super) fn scatter(&mut self, node: usize, received: &Received) -> Result<(), String> {
+        if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.knobs.scatter) {
+            return Ok(());
+        }
+        let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
+        let note = self.nodes[node].channels.get(index).and_then(Option::as_ref);
+        let last = note.and_then(|note| note.last_data);
+        // Guessed from what came before, or from the first of several packets that came at once.
+        let own = self.random.chance(500);
+        let Some(last) = (if own { Some(*received) } else { last }) else { return Ok(()) };
+        let most = self.random.range(1, u64::from(self.knobs.scatter_ahead)) as u32;
+        for ahead in u32::from(!own)..=most {
+            let Some(nic) = &self.nodes[node].nic else { break };
+            let Some(target) = nic.locate(&last, ahead) else { continue };
+            let bytes = self.memory.named(node, &target)?;
+            self.random.fill(bytes);
+            self.adversary.count(Fault::Scatter);
+            self.trace.line(self.now, node, || format!("  junk over {target:?}"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn remember(&mut self, node: usize, bytes: Vec<u8>) {
+        if self.history.len() < HISTORY {
+            self.history.push((node, bytes));
+        } else {
+            let at = self.random.below(HISTORY as u64) as usize;
+            self.history[at] = (node, bytes);
+        }
+    }
+
+    /// Remembers what a store carries, however often it is sent.
+    pub(super) fn note_store(
+        &mut self,
+        node: usize,
+        (peer, life): (usize, u32),
+        transmit: &Transmit,
+    ) -> Result<(), String> {
+        let Some(name) = self.store_name(peer, &transmit.route, &transmit.packet) else {
+            return Ok(());
+        };
+        let key = self.memory.key(node, transmit.gather.segment).unwrap_or(usize::MAX);
+        let ink = (key, transmit.gather.offset as usize);
+        match self.stores.insert((peer, life, name.2, name.3), ink) {
+            Some(other) if other != ink => {
+                Err(format!("node {node} sends two stores under one number: {transmit:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Mailboxes behind the lock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use fairway_engine::{EpochDone, LocalRange, MailboxId};
+
+use super::Core;
+use crate::clock;
+use crate::error::Error;
+use crate::mailbox::{Epoch, EpochNote, MailboxOptions, Telling};
+
+/// The mailboxes of the application, by index.
+#[derive(Default)]
+pub(super) struct Mailboxes {
+    live: Vec<Option<Record>>,
+}
+
+struct Record {
+    id: MailboxId,
+    /// Buffers that are posted, by a number of ours that grows.
+    posted: BTreeMap<u64, Posted>,
+    next: u64,
+    /// Epochs that are over, and the buffer's number.
+    done: VecDeque<(u64, Epoch)>,
+    /// The numbers of buffers that the mailbox keeps, and what was told of them.
+    kept: VecDeque<(u64, u64)>,
+    retired: usize,
+}
+
+struct Posted {
+    /// The application's number.
+    id: u64,
+    telling: Telling,
+}
+
+impl Mailboxes {
+    fn get(&mut self, id: MailboxId) -> Option<&mut Record> {
+        self.live.get_mut(id.index())?.as_mut().filter(|record| record.id == id)
+    }
+
+    pub(super) fn has_epoch(&self, index: usize) -> bool {
+        let record = self.live.get(index).and_then(Option::as_ref);
+        record.is_some_and(|record| !record.done.is_empty())
+    }
+}
+
+impl Core {
+    pub(crate) fn create_mailbox(&mut self, options: &MailboxOptions) -> Result<MailboxId, Error> {
+        self.check_running()?;
+        let id = self
+            .nic
+            .create_mailbox(&options.config())
+            .map_err(|error| Error::mailbox(error, options.address))?;
+        let live = &mut self.mailboxes.live;
+        if live.len() <= id.index() {
+            live.resize_with(id.index() + 1, || None);
+        }
+        live[id.index()] = Some(Record {
+            id,
+            posted: BTreeMap::new(),
+            next: 0,
+            done: VecDeque::new(),
+            kept: VecDeque::new(),
+            retired: options.retired as usize,
+        });
+        Ok(id)
+    }
+
+    pub(crate) fn post_buffer(
+        &mut self,
+        mailbox: MailboxId,
+        id: u64,
+        range: LocalRange,
+        telling: Telling,
+    ) -> Result<(), Error> {
+        self.check_running()?;
+        let record = self.mailboxes.get(mailbox).ok_or(Error::MailboxClosed)?;
+        let number = record.next;
+        self.nic.post_buffer(mailbox, number, range).map_err(|error| Error::post(error, None))?;
+        record.next += 1;
+        record.posted.insert(number, Posted { id, telling });
+        Ok(())
+    }
+
+    pub(crate) fn take_epoch(&mut self, mailbox: MailboxId) -> Option<Epoch> {
+        self.mailboxes.get(mailbox)?.done.pop_front().map(|(_, epoch)| epoch)
+    }
+
+    pub(crate) fn has_epoch(&self, index: usize) -> bool {
+        self.mailboxes.has_epoch(index)
+    }
+
+    pub(crate) fn increment_epoch(&mut self, mailbox: MailboxId) -> Result<u64, Error> {
+        let ended = self.nic.increment_epoch(mailbox);
+        self.hear_epochs();
+        ended.map_err(|error| Error::mailbox(error, None))
+    }
+
+    pub(crate) fn rewind(&mut self, mailbox: MailboxId, back: u32) -> Result<Epoch, Error> {
+        let done = self.nic.rewind(mailbox, back).map_err(|error| Error::mailbox(error, None))?;
+        let mut epoch = self.epoch_of(&done);
+        if let Some(record) = self.mailboxes.get(mailbox) {
+            // What came after it is as if it had never been.
+            let known = record.kept.iter().find(|(number, _)| *number == done.id);
+            epoch.id = known.map_or(epoch.id, |(_, id)| *id);
+            record.posted.retain(|number, _| *number < done.id);
+            record.done.retain(|(number, _)| *number < done.id);
+            record.kept.retain(|(number, _)| *number < done.id);
+        }
+        self.changes += 1;
+        self.hear_events();
+        Ok(epoch)
+    }
+
+    pub(crate) fn close_mailbox(&mut self, mailbox: MailboxId, nack: bool) -> Result<(), Error> {
+        let closed = self.nic.close_mailbox(mailbox, nack);
+        self.hear_epochs();
+        closed.map_err(|error| Error::mailbox(error, None))
+    }
+
+    pub(crate) fn drop_mailbox(&mut self, mailbox: MailboxId, nack: bool) {
+        // It exists, and is closed when it is released: neither can fail.
+        let _ = self.nic.close_mailbox(mailbox, nack);
+        let _ = self.nic.release_mailbox(mailbox);
+        if let Some(record) = self.mailboxes.live.get_mut(mailbox.index()) {
+            *record = None;
+        }
+        self.transmit(clock::now());
+        self.hear_events();
+    }
+
+    /// Tells of the epochs that are over.
+    pub(crate) fn hear_epochs(&mut self) {
+        while let Some(done) = self.nic.poll_epoch() {
+            self.changes += 1;
+            let mut epoch = self.epoch_of(&done);
+            let Some(record) = self.mailboxes.get(done.mailbox) else { continue };
+            let Some(posted) = record.posted.remove(&done.id) else { continue };
+            epoch.id = posted.id;
+            record.kept.push_back((done.id, posted.id));
+            while record.kept.len() > record.retired {
+                record.kept.pop_front();
+            }
+            match posted.telling {
+                Telling::Queue => record.done.push_back((done.id, epoch)),
+                Telling::Record(cell) => cell.store(&epoch),
+                Telling::Note(note) => store(&note, &epoch),
+            }
+        }
+    }
+
+    fn epoch_of(&self, done: &EpochDone) -> Epoch {
+        let LocalRange { offset, length, .. } = done.buffer;
+        Epoch {
+            epoch: done.epoch,
+            id: done.id,
+            offset,
+            length,
+            pointer: self.memories.address_of(&done.buffer).unwrap_or_default(),
+            bytes: done.bytes,
+            operations: done.operations,
+            address: done.address,
+            early: done.early,
+            cancelled: done.cancelled,
+            extent: done.extent,
+        }
+    }
+}
+
+fn store(note: &EpochNote, epoch: &Epoch) {
+    // SAFETY: who posted the buffer has vouched that both may be stored to until now, and a record
+    // has the layout that C knows.
+    unsafe {
+        if let Some(record) = note.record.as_ref() {
+            record.store(epoch);
+        }
+        if !note.pointer.is_null() {
+            let pointer = AtomicPtr::from_ptr(note.pointer);
+            pointer.store(epoch.pointer as *mut c_void, Ordering::Release);
+        }
+    }
+}

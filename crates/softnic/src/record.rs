@@ -1,0 +1,110 @@
+//! Completion records: the end of an epoch in one cache line (RVMA §III-A, §IV-C).
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::mailbox::Epoch;
+
+/// The flag of an epoch that the application ended early.
+const EARLY: u32 = 1;
+
+/// Where the end of an epoch is stored: one cache line, which a program may poll, or sleep on with
+/// [`crate::Context::wait_record`]. Its layout is that of C, and will not change.
+///
+/// The buffer's address is stored last: whoever sees it sees the rest, and the bytes in the buffer.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct EpochRecord {
+    buffer: AtomicPtr<c_void>,
+    length: AtomicU64,
+    epoch: AtomicU64,
+    operations: AtomicU64,
+    id: AtomicU64,
+    address: AtomicU64,
+    cancelled: AtomicU32,
+    flags: AtomicU32,
+}
+
+const _: () = assert!(size_of::<EpochRecord>() == 64);
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedEpoch {
+    /// Where the buffer begins in this process.
+    pub buffer: usize,
+    /// Bytes that were put; of a stream, bytes up to the end of the last put.
+    pub length: u64,
+    /// The epoch's number.
+    pub epoch: u64,
+    /// Puts that were made.
+    pub operations: u64,
+    /// The number given with the buffer.
+    pub id: u64,
+    /// The last address that was put to.
+    pub address: u64,
+    /// Puts that were cut off because their sender is gone.
+    pub cancelled: u32,
+    /// The application ended it before its threshold.
+    pub early: bool,
+}
+
+impl Default for EpochRecord {
+    fn default() -> Self {
+        EpochRecord::new()
+    }
+}
+
+impl EpochRecord {
+    /// One in which nothing is stored yet.
+    pub const fn new() -> EpochRecord {
+        EpochRecord {
+            buffer: AtomicPtr::new(ptr::null_mut()),
+            length: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
+            id: AtomicU64::new(0),
+            address: AtomicU64::new(0),
+            cancelled: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+        }
+    }
+
+    /// Is the epoch over?
+    pub fn is_done(&self) -> bool {
+        !self.buffer.load(Ordering::Acquire).is_null()
+    }
+
+    /// What it says, once the epoch is over.
+    pub fn get(&self) -> Option<RecordedEpoch> {
+        let buffer = self.buffer.load(Ordering::Acquire);
+        let order = Ordering::Relaxed;
+        (!buffer.is_null()).then(|| RecordedEpoch {
+            buffer: buffer as usize,
+            length: self.length.load(order),
+            epoch: self.epoch.load(order),
+            operations: self.operations.load(order),
+            id: self.id.load(order),
+            address: self.address.load(order),
+            cancelled: self.cancelled.load(order),
+            early: self.flags.load(order) & EARLY != 0,
+        })
+    }
+
+    /// Makes it ready for another epoch.
+    pub fn clear(&self) {
+        self.buffer.store(ptr::null_mut(), Ordering::Release);
+    }
+
+    pub(crate) fn store(&self, epoch: &Epoch) {
+        let order = Ordering::Relaxed;
+        self.length.store(epoch.bytes.max(u64::from(epoch.extent)), order);
+        self.epoch.store(epoch.epoch, order);
+        self.operations.store(epoch.operations, order);
+        self.id.store(epoch.id, order);
+        self.address.store(epoch.address, order);
+        self.cancelled.store(epoch.cancelled, order);
+        self.flags.store(if epoch.early { EARLY } else { 0 }, order);
+        self.buffer.store(epoch.pointer as *mut c_void, Ordering::Release);
+    }
+}
