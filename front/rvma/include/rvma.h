@@ -30,7 +30,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h> /* key_t */
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +39,9 @@ extern "C" {
 #define RVMA_VERSION_MAJOR 0
 #define RVMA_VERSION_MINOR 1
 #define RVMA_VERSION_PATCH 0
+
+/* A window's key. As <sys/types.h> has it on Linux; C11 and C++ let it be said twice. */
+typedef int key_t;
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
