@@ -25,6 +25,8 @@ static CURRENT: RwLock<Option<Arc<Library>>> = RwLock::new(None);
 /// This process is the child of one that had initialised: the thread that serves is not here, and
 /// the sockets are the parent's.
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// Is there something that a child could not have? Set before the beginning, until after the end.
+static IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// Everything there is between the beginning and the end.
 pub(crate) struct Library {
@@ -44,15 +46,19 @@ pub(crate) fn begin(settings: Settings) -> Result<()> {
         return Err(Failure::of(Status::Init));
     }
     watch_for_forks();
-    *current = Some(Arc::new(Library::new(settings)?));
+    IN_USE.store(true, Ordering::Release);
+    let library = Library::new(settings).inspect_err(|_| IN_USE.store(false, Ordering::Release))?;
+    *current = Some(Arc::new(library));
     Ok(())
 }
 
 /// `RVMA_Finalize`.
 pub(crate) fn end() -> Result<()> {
     check_not_forked()?;
-    let library = CURRENT.write().unwrap_or_else(PoisonError::into_inner).take();
-    library.ok_or_else(|| Failure::of(Status::NotInit))?.end();
+    let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
+    let library = current.take().ok_or_else(|| Failure::of(Status::NotInit))?;
+    library.end();
+    IN_USE.store(false, Ordering::Release);
     Ok(())
 }
 
@@ -70,14 +76,16 @@ fn check_not_forked() -> Result<()> {
     }
 }
 
-/// From the first `RVMA_Init` on, children know that they are.
+/// From the first `RVMA_Init` on, children know what they are the children of.
 fn watch_for_forks() {
     extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
+        if IN_USE.load(Ordering::Acquire) {
+            FORKED.store(true, Ordering::Relaxed);
+        }
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler only stores to an atomic.
+        // SAFETY: the handler only uses atomics.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

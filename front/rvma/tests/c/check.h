@@ -48,7 +48,7 @@ static inline void start(void)
 {
     RVMA_Init_options options = {.struct_size = sizeof options,
                                  .bind = "127.0.0.1",
-                                 .sockets = 2,
+                                 .sockets = 1,
                                  .connect_timeout_ms = 5000,
                                  .peer_timeout_ms = 2000};
     OK(RVMA_Init(&options));
