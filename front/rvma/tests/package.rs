@@ -79,7 +79,7 @@ fn the_man_pages_are_well_formed() {
             continue;
         }
         let result = Command::new("groff")
-            .args(["-man", "-ww", "-z", "-Tutf8"])
+            .args(["-t", "-man", "-ww", "-z", "-Tutf8"])
             .arg(&page)
             .output()
             .expect("groff runs");

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Installed, Linking, run};
 use std::process::Command;
+use std::sync::OnceLock;
 
 const PROGRAMS: &[&str] = &[
     "tests/c/basics.c",
@@ -16,34 +17,43 @@ const PROGRAMS: &[&str] = &[
 
 const SANITIZER: &[&str] = &["-fsanitize=address", "-fno-omit-frame-pointer"];
 
-fn compile_and_run(name: &str, linking: Linking, extra: &[&str]) {
-    let Some(installed) = Installed::new(name) else { return };
+/// The copy that all these programs are compiled against.
+fn installed() -> Option<&'static Installed> {
+    static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
+    INSTALLED.get_or_init(|| Installed::new("rvma-programs")).as_ref()
+}
+
+fn compile_and_run(variant: &str, linking: Linking, extra: &[&str]) {
+    let Some(installed) = installed() else { return };
     for source in PROGRAMS {
-        run(&installed.compile(source, linking, extra));
+        let program = installed.compile(source, variant, linking, extra);
+        run(&program);
+        // Those with the static library are large.
+        std::fs::remove_file(program).expect("the program is there");
     }
 }
 
 #[test]
 fn programs_run_with_the_shared_library() {
-    compile_and_run("rvma-shared", Linking::Shared, &[]);
+    compile_and_run("shared", Linking::Shared, &[]);
 }
 
 #[test]
 fn programs_run_with_the_static_library() {
-    compile_and_run("rvma-static", Linking::Static, &[]);
+    compile_and_run("static", Linking::Static, &[]);
 }
 
 #[test]
 fn programs_run_under_address_sanitizer() {
     if can_sanitize() {
-        compile_and_run("rvma-asan", Linking::Shared, SANITIZER);
+        compile_and_run("asan", Linking::Shared, SANITIZER);
     }
 }
 
 #[test]
 fn programs_run_under_address_sanitizer_with_the_static_library() {
     if can_sanitize() {
-        compile_and_run("rvma-asan-static", Linking::Static, SANITIZER);
+        compile_and_run("asan-static", Linking::Static, SANITIZER);
     }
 }
 
@@ -51,10 +61,8 @@ fn programs_run_under_address_sanitizer_with_the_static_library() {
 /// above free is really not touched any more.
 #[test]
 fn the_sanitizer_finds_what_is_planted() {
-    let Some(installed) = can_sanitize().then(|| Installed::new("rvma-planted")).flatten() else {
-        return;
-    };
-    let program = installed.compile("tests/c/planted.c", Linking::Shared, SANITIZER);
+    let Some(installed) = can_sanitize().then(installed).flatten() else { return };
+    let program = installed.compile("tests/c/planted.c", "asan", Linking::Shared, SANITIZER);
     for freed in ["buffer", "source"] {
         let result = Command::new(&program).arg(freed).output().expect("the program starts");
         let report = String::from_utf8_lossy(&result.stderr);

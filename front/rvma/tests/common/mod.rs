@@ -88,9 +88,16 @@ impl Installed {
     }
 
     /// Compiles a C program of this crate, with warnings as errors.
-    pub fn compile(&self, source: &str, linking: Linking, extra: &[&str]) -> PathBuf {
+    /// `variant` goes into its name.
+    pub fn compile(
+        &self,
+        source: &str,
+        variant: &str,
+        linking: Linking,
+        extra: &[&str],
+    ) -> PathBuf {
         let stem = Path::new(source).file_stem().expect("a file").to_string_lossy();
-        let program = self.path(&stem);
+        let program = self.path(&format!("{variant}-{stem}"));
         let mut command = Command::new("cc");
         command.args(["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
         command.args(extra).arg(here().join(source)).arg("-o").arg(&program);
