@@ -61,7 +61,7 @@ typedef enum RVMA_Status {
     RVMA_ERR_TIMEOUT = 10,    /* it did not happen in time; it may yet */
     RVMA_ERR_RESOURCES = 11,  /* a limit of this process is reached: free or wait for something */
     RVMA_ERR_SYSTEM = 12,     /* the operating system refused */
-    RVMA_ERR_CANCELLED = 13,  /* ended by RVMA_Finalize(), RVMA_Win_free() or a rewind */
+    RVMA_ERR_CANCELLED = 13,  /* ended by RVMA_Finalize() or RVMA_Win_free() */
     RVMA_ERR_INTERNAL = 14,   /* a bug of the library */
     /* How an operation ended at the other side. */
     RVMA_ERR_UNREACHABLE = 20,/* nobody answered there, or it refused to connect */
@@ -122,7 +122,7 @@ typedef struct RVMA_Init_options {
     uint32_t connect_timeout_ms;/* for a first contact (RVMA_CONNECT_TIMEOUT_MS; 5000) */
     uint32_t peer_timeout_ms;   /* a peer silent for so long is dead (RVMA_PEER_TIMEOUT_MS; 3000) */
     uint32_t windows;           /* most windows, up to 65536 (1024) */
-    uint32_t buffers;           /* most posted and kept buffers together (16384) */
+    uint32_t buffers;           /* most posted and kept buffers, up to 524288 (16384) */
     uint32_t reserved;          /* 0 */
 } RVMA_Init_options;
 

@@ -90,9 +90,26 @@ fn watch_for_forks() {
     });
 }
 
+/// Does something that starts threads, which are not to handle the application's signals.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: the sets are plain memory, filled before they are used; each call only concerns this
+    // thread.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let result = start();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    result
+}
+
 impl Library {
     fn new(settings: Settings) -> Result<Library> {
-        let context = settings.builder.build().map_err(|error| match error {
+        let built = without_signals(|| settings.builder.build());
+        let context = built.map_err(|error| match error {
             Error::Parameter { .. } => error.into(),
             other => Failure::new(Status::System, other.to_string()),
         })?;

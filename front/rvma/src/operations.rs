@@ -99,10 +99,8 @@ impl Operations {
                 Direction::Get => self.jetty.get(peer, lease.slice(), to, handle as u64),
             };
             let Err(error) = posted else { return Ok(handle) };
-            let is_full = matches!(
-                error,
-                Error::QueueFull | Error::TooManyOperations | Error::TooManyPuts
-            );
+            let is_full =
+                matches!(error, Error::QueueFull | Error::TooManyOperations | Error::TooManyPuts);
             // Perhaps some have ended, and only have to be taken notice of.
             if !is_full || self.reap() == 0 {
                 lock(&self.table).forget(handle);

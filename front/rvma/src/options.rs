@@ -11,8 +11,10 @@ use fairway_softnic::{Builder, Context, Limits, Profile, Spec, wire};
 use crate::status::{Failure, Result};
 use crate::types::InitOptions;
 
-/// Registered pieces of memory: as many as there can be posted buffers and operations.
+/// Registered pieces of memory at the least; and beyond one per buffer, for operations.
 const SEGMENTS: u32 = 65_536;
+/// Most posted and kept buffers.
+const BUFFERS_MAX: u32 = 1 << 19;
 /// Keep-alives sent before a silent peer is declared dead.
 const PROBES: u64 = 6;
 
@@ -60,17 +62,18 @@ impl Settings {
 fn limits(options: &InitOptions) -> Result<Limits> {
     let defaults = Limits::default();
     let or = |value: u32, default| if value == 0 { default } else { value };
+    let buffers = or(options.buffers, defaults.mailbox_buffers);
     let limits = Limits {
         mailboxes: or(options.windows, defaults.mailboxes),
-        mailbox_buffers: or(options.buffers, defaults.mailbox_buffers),
-        segments: SEGMENTS,
+        mailbox_buffers: buffers,
+        segments: buffers.saturating_add(SEGMENTS),
         ..defaults
     };
     if limits.mailboxes > 65_536 {
         return Err(Failure::argument("windows", limits.mailboxes, "use up to 65536"));
     }
-    if limits.mailbox_buffers > 1 << 24 {
-        return Err(Failure::argument("buffers", limits.mailbox_buffers, "use up to 16777216"));
+    if buffers > BUFFERS_MAX {
+        return Err(Failure::argument("buffers", buffers, "use up to 524288"));
     }
     Ok(limits)
 }

@@ -34,9 +34,10 @@ impl Peers {
         let theirs = self.context.peers().into_iter().find(|peer| peer.address() == address);
         let peer = match theirs {
             Some(peer) => peer,
-            None => {
-                self.context.connect(address, self.timeout).map_err(|error| explain(error, address))?
-            }
+            None => self
+                .context
+                .connect(address, self.timeout)
+                .map_err(|error| explain(error, address))?,
         };
         *connection = Some(peer.clone());
         Ok(peer)

@@ -16,13 +16,20 @@ use fairway_softnic::{Context, LocalSlice, Memory, Rights, Segment};
 use crate::guard::lock;
 use crate::status::{Failure, Result};
 
-/// Registrations kept for later. With more, those that nobody uses go.
+/// Registrations kept for later, and more if more are in use.
 const KEPT: usize = 1024;
 
 /// What is registered, by address of the first byte.
 pub(crate) struct Registry {
     context: Context,
-    known: Mutex<BTreeMap<usize, Arc<Registered>>>,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    by_start: BTreeMap<usize, Arc<Registered>>,
+    /// With so many, those that nobody uses go. Twice what was in use then, so that looking for
+    /// them costs little per registration.
+    enough: usize,
 }
 
 struct Registered {
@@ -41,7 +48,8 @@ pub(crate) struct Lease {
 
 impl Registry {
     pub(crate) fn new(context: Context) -> Self {
-        Registry { context, known: Mutex::new(BTreeMap::new()) }
+        let known = Known { by_start: BTreeMap::new(), enough: KEPT };
+        Registry { context, known: Mutex::new(known) }
     }
 
     /// The `size` bytes from `start` on.
@@ -59,20 +67,19 @@ impl Registry {
             return Err(Failure::argument("a size", size, "the buffer leaves the address space"));
         }
         let mut known = lock(&self.known);
-        let nearest = known.range(..=address).next_back().map(|(_, registered)| registered);
+        let nearest =
+            known.by_start.range(..=address).next_back().map(|(_, registered)| registered);
         if let Some(found) = nearest.filter(|found| found.holds(address, length)) {
             return Ok(Lease::of(found, address, length));
         }
-        if known.len() >= KEPT {
-            known.retain(|_, registered| Arc::strong_count(registered) > 1);
-        }
+        known.make_room();
         let first = NonNull::new(start.cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
         // SAFETY: nobody touches the bytes but on behalf of operations and epochs, while which last
         // they are there, as the caller vouches.
         let memory = unsafe { Memory::from_raw(first, length) };
         let segment = self.context.register(memory, Rights::NONE)?;
         let registered = Arc::new(Registered { start: address, length, segment });
-        known.insert(address, registered.clone());
+        known.by_start.insert(address, registered.clone());
         Ok(Lease::of(&registered, address, length))
     }
 }
@@ -81,6 +88,15 @@ fn checked_size(size: i64) -> Result<usize> {
     match u32::try_from(size) {
         Ok(size) => Ok(size as usize),
         Err(_) => Err(Failure::argument("a size", size, "use 0 to 4294967295 bytes")),
+    }
+}
+
+impl Known {
+    fn make_room(&mut self) {
+        if self.by_start.len() >= self.enough {
+            self.by_start.retain(|_, registered| Arc::strong_count(registered) > 1);
+            self.enough = KEPT.max(2 * self.by_start.len());
+        }
     }
 }
 
@@ -111,7 +127,7 @@ mod tests {
     }
 
     fn count(registry: &Registry) -> usize {
-        lock(&registry.known).len()
+        lock(&registry.known).by_start.len()
     }
 
     #[test]
@@ -133,9 +149,8 @@ mod tests {
         let registry = registry();
         let bytes = vec![0u8; 8 * KEPT + 16];
         // SAFETY: nothing is done with the leases.
-        let lease = |offset: usize| unsafe {
-            registry.lease(bytes[offset..].as_ptr().cast(), 4).unwrap()
-        };
+        let lease =
+            |offset: usize| unsafe { registry.lease(bytes[offset..].as_ptr().cast(), 4).unwrap() };
         let used = lease(0);
         for number in 1..KEPT {
             lease(8 * number);

@@ -35,9 +35,7 @@ impl<T> Slots<T> {
         });
         let entry = &mut self.entries[index as usize];
         entry.value = Some(value);
-        (entry.generation as usize) << GENERATION_SHIFT
-            | self.kind << KIND_SHIFT
-            | index as usize
+        (entry.generation as usize) << GENERATION_SHIFT | self.kind << KIND_SHIFT | index as usize
     }
 
     pub(crate) fn get_mut(&mut self, handle: usize) -> Option<&mut T> {

@@ -49,7 +49,7 @@ const MEANINGS: &[(Status, &CStr)] = &[
     (Status::Timeout, c"it did not happen in time"),
     (Status::Resources, c"a limit of this process is reached"),
     (Status::System, c"the operating system refused"),
-    (Status::Cancelled, c"ended by RVMA_Finalize, RVMA_Win_free or RVMA_Win_rewind"),
+    (Status::Cancelled, c"ended by RVMA_Finalize or RVMA_Win_free"),
     (Status::Internal, c"a bug of the library"),
     (Status::Unreachable, c"nobody answers there"),
     (Status::Peer, c"the peer died or left"),

@@ -134,11 +134,8 @@ impl Window {
     pub(crate) fn free(&self) {
         let mut state = lock(&self.state);
         self.freed.store(true, Ordering::Release);
-        if let Some(mailbox) = state.mailbox.take() {
-            // Who puts later is told what those are told who put to a closed window.
-            let _ = mailbox.close(self.nack);
-            drop(mailbox);
-        }
+        // Takes its buffers back, and wakes those who wait.
+        drop(state.mailbox.take());
         state.posted.clear();
         state.untold.clear();
     }

@@ -79,7 +79,7 @@ fn the_man_pages_are_well_formed() {
             continue;
         }
         let result = Command::new("groff")
-            .args(["-t", "-man", "-ww", "-z", "-Tutf8"])
+            .args(["-man", "-ww", "-z", "-Tutf8"])
             .arg(&page)
             .output()
             .expect("groff runs");
@@ -95,8 +95,7 @@ fn the_libraries_export_what_the_header_declares() {
     declared.retain(|function| function != INLINE);
     let shared = installed.path("lib/librvma.so.0");
     if has("nm", "the check of exported symbols") {
-        let listed =
-            output(Command::new("nm").args(["-D", "--defined-only", "-P"]).arg(&shared));
+        let listed = output(Command::new("nm").args(["-D", "--defined-only", "-P"]).arg(&shared));
         let mut exported: Vec<&str> =
             listed.lines().filter_map(|line| line.split(' ').next()).collect();
         exported.sort_unstable();

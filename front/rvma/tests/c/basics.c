@@ -80,6 +80,8 @@ static void options_are_checked(void)
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Init(&options));
     options = (RVMA_Init_options){.struct_size = sizeof options, .windows = 65537};
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Init(&options));
+    options = (RVMA_Init_options){.struct_size = sizeof options, .buffers = 524289};
+    EXPECT(RVMA_ERR_ARGUMENT, RVMA_Init(&options));
     options = (RVMA_Init_options){.struct_size = sizeof options, .reserved = 1};
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Init(&options));
     options = (RVMA_Init_options){.struct_size = sizeof options, .bind = "192.0.2.1"};
