@@ -74,7 +74,8 @@ impl Context {
     ) -> Result<Segment, Error> {
         let memory = Arc::new(memory);
         let (id, key) = self.handle.shared.with(|core| core.register(&memory, rights, address))?;
-        Ok(Segment::new(self.handle.clone(), id, key, memory))
+        let share = self.handle.share(key, rights, &memory);
+        Ok(Segment::new(self.handle.clone(), id, key, memory, share))
     }
 
     /// Makes an endpoint.

@@ -105,7 +105,7 @@ impl Core {
             memories: Memories::default(),
             connecting: Connecting::new(identity)?,
             notices: VecDeque::with_capacity(NOTICES_MAX),
-            interests: Interests::default(),
+            interests: Interests::new(),
             changes: 0,
             counters: NicCounters::default(),
             last_error: None,

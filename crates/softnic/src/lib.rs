@@ -81,6 +81,7 @@ mod pointer;
 mod post;
 mod progress;
 mod record;
+mod same_host;
 mod segment;
 mod setup;
 mod shared;

@@ -5,7 +5,7 @@ mod shared_bytes;
 use std::fmt;
 use std::fs::File;
 use std::mem::ManuallyDrop;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 pub(crate) use shared_bytes::SharedBytes;
@@ -35,6 +35,8 @@ pub struct Memory {
 enum Backing {
     /// A mapping of our own.
     Mapped,
+    /// A mapping of a file in memory, which is this.
+    Shared { file: i32 },
     /// A vector, of this capacity.
     Vector { capacity: usize },
     /// Somebody else's.
@@ -49,10 +51,60 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
+/// A file in memory that can be given a fixed length, and goes with the program.
+const MEMORY_FILE: u32 = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+const FIXED_LENGTH: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
 impl Memory {
     /// `length` bytes of zeros, on pages of their own.
     pub fn zeroed(length: usize) -> Result<Memory, Error> {
         map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// `length` bytes of zeros that peers on this host may map: their [`crate::RemotePtr`]s then
+    /// work without packets. Otherwise as [`Memory::zeroed`], at the price of an open file each.
+    ///
+    /// # Errors
+    /// The system has no memory, or no file, left.
+    pub fn shared(length: usize) -> Result<Memory, Error> {
+        // SAFETY: the name is a C string, and the file that is made is ours alone.
+        let file = unsafe { libc::memfd_create(c"fairway".as_ptr(), MEMORY_FILE) };
+        if file < 0 {
+            return Err(Error::io("make a file in memory", std::io::Error::last_os_error()));
+        }
+        // SAFETY: as above.
+        let owned = unsafe { OwnedFd::from_raw_fd(file) };
+        let file = File::from(owned);
+        let sized = file.set_len(length as u64);
+        sized.map_err(|error| Error::io(format!("take {length} bytes"), error))?;
+        // SAFETY: has no conditions. Were it to fail, peers would not map it.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, FIXED_LENGTH) };
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let mut memory = map(length, both, libc::MAP_SHARED, file.as_raw_fd())?;
+        if memory.backing == Backing::Mapped {
+            memory.backing = Backing::Shared { file: file.into_raw_fd() };
+        }
+        Ok(memory)
+    }
+
+    /// Is it a file in memory that nobody can cut short, so that touching it ends no process?
+    pub(crate) fn has_fixed_length(file: &File) -> bool {
+        // SAFETY: has no conditions.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        seals >= 0 && seals & FIXED_LENGTH == FIXED_LENGTH
+    }
+
+    /// The file behind it, if it can be shared.
+    pub(crate) fn file(&self) -> Option<i32> {
+        match self.backing {
+            Backing::Shared { file } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Where a file of this process can be opened again.
+    pub(crate) fn path_of(file: i32) -> String {
+        format!("/proc/self/fd/{file}")
     }
 
     /// The bytes of a vector, without copying. [`Memory::into_vec`] is the way back.
@@ -146,6 +198,11 @@ impl Drop for Memory {
             // SAFETY: mapped by `map` with this length, and unmapped only here.
             Backing::Mapped => unsafe {
                 libc::munmap(self.start.as_ptr().cast(), self.length);
+            },
+            // SAFETY: as above; the file is ours, and closed only here.
+            Backing::Shared { file } => unsafe {
+                libc::munmap(self.start.as_ptr().cast(), self.length);
+                libc::close(file);
             },
             // SAFETY: the parts of a vector that `from_vec` forgot.
             Backing::Vector { capacity } => unsafe {

@@ -15,6 +15,7 @@ use crate::key::{RemoteSlice, SegmentKey};
 use crate::memory::Memory;
 use crate::peer::Peer;
 use crate::post::Post;
+use crate::same_host::Mapped;
 use crate::segment::Segment;
 use crate::word::{AtomicOp, RemoteWord};
 
@@ -41,6 +42,8 @@ pub struct RemoteMemory {
 struct Inner {
     peer: Peer,
     key: SegmentKey,
+    /// The segment itself, if its owner is on this host and lets it be mapped.
+    mapped: Option<Mapped>,
     /// `None` after a time-out: what was given up may yet arrive, and must not find another's
     /// scratch memory.
     lane: Mutex<Option<Lane>>,
@@ -70,7 +73,8 @@ impl Peer {
     /// first access tells.
     pub fn memory(&self, key: SegmentKey) -> Result<RemoteMemory, Error> {
         let lane = Mutex::new(Some(Lane::new(self)?));
-        let inner = Arc::new(Inner { peer: self.clone(), key, lane });
+        let mapped = Mapped::ask(self.incarnation(), &key);
+        let inner = Arc::new(Inner { peer: self.clone(), key, mapped, lane });
         Ok(RemoteMemory { inner, timeout: TIMEOUT_DEFAULT })
     }
 }
@@ -80,6 +84,18 @@ impl RemoteMemory {
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> RemoteMemory {
         RemoteMemory { timeout, ..self }
+    }
+
+    /// Is it mapped into this process? Then an access is a load or store of the CPU, and no packet.
+    /// That is so if the peer is a process of the same user on the same host, and the memory is
+    /// [`Memory::shared`].
+    pub fn is_mapped(&self) -> bool {
+        self.inner.mapped.is_some()
+    }
+
+    /// The mapping, while it is good.
+    fn mapped(&self) -> Option<&Mapped> {
+        self.inner.mapped.as_ref().filter(|_| self.inner.peer.is_alive())
     }
 
     /// Whose it is.
@@ -141,6 +157,13 @@ impl RemoteMemory {
     }
 
     fn atomic(&self, word: RemoteWord, operation: AtomicOp) -> Result<u64, Error> {
+        if let Some(mapped) = self.mapped() {
+            let (operator, operand, compare) = operation.parts();
+            let place = (word.place().offset, usize::from(word.width()));
+            if let Some(old) = mapped.change(place, operator, operand, compare) {
+                return Ok(old);
+            }
+        }
         let peer = &self.inner.peer;
         let post = |lane: &Lane| lane.jetty.atomic(peer, word, operation, 0);
         self.run("atomic", post, |_| Ok(()))
@@ -156,8 +179,9 @@ impl fmt::Debug for RemoteMemory {
     }
 }
 
-/// Points to a value in a peer's segment. Every access is a packet there and one back, and is
-/// done, or has failed, when the call returns; after a time-out nobody knows which.
+/// Points to a value in a peer's segment. Every access is a packet there and one back (or none, if
+/// the memory [is mapped](RemoteMemory::is_mapped)), and is done, or has failed, when the call
+/// returns; after a time-out nobody knows which.
 ///
 /// Values are as the owner's CPU has them in memory: both sides are to have the same byte order.
 /// An aligned value of 1, 2, 4 or 8 bytes is loaded and stored as one; longer ones may be seen
@@ -191,6 +215,10 @@ impl<T: Plain> RemotePtr<T> {
     pub fn load(&self) -> Result<T, Error> {
         let size = size_of::<T>();
         let mut bytes = [0; VALUE_MAX];
+        let mapped = self.memory.mapped();
+        if mapped.is_some_and(|mapped| mapped.load(self.offset, &mut bytes[..size])) {
+            return Ok(plain::from_bytes(&bytes[..size]));
+        }
         self.memory.run(
             "load",
             |lane| {
@@ -208,6 +236,10 @@ impl<T: Plain> RemotePtr<T> {
     /// As [`RemotePtr::load`].
     pub fn store(&self, value: T) -> Result<(), Error> {
         let size = size_of::<T>();
+        let mapped = self.memory.mapped();
+        if mapped.is_some_and(|mapped| mapped.store(self.offset, plain::bytes_of(&value))) {
+            return Ok(());
+        }
         let post = |lane: &Lane| {
             lane.scratch.write_at(0, plain::bytes_of(&value))?;
             let local = lane.scratch.slice(0..size as u64);

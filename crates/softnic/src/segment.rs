@@ -10,6 +10,7 @@ use fairway_engine::{LocalRange, SegmentId};
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
+use crate::same_host::Share;
 use crate::shared::Handle;
 
 /// Bytes of a scratch copy: small enough for the stack and the first-level cache.
@@ -32,6 +33,8 @@ struct Inner {
     id: SegmentId,
     key: SegmentKey,
     memory: Arc<Memory>,
+    /// If peers on this host may map it.
+    share: Option<Arc<Share>>,
 }
 
 impl Segment {
@@ -40,8 +43,9 @@ impl Segment {
         id: SegmentId,
         key: SegmentKey,
         memory: Arc<Memory>,
+        share: Option<Arc<Share>>,
     ) -> Self {
-        Segment { inner: Arc::new(Inner { handle, id, key, memory }) }
+        Segment { inner: Arc::new(Inner { handle, id, key, memory, share }) }
     }
 
     /// What peers need to reach it.
@@ -228,6 +232,8 @@ impl Segment {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // Nobody on this host reaches it any more, either.
+        self.share = None;
         self.handle.shared.with(|core| core.deregister(self.id));
     }
 }

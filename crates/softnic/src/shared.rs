@@ -4,13 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
+use fairway_engine::Rights;
 use fairway_engine::wire::Instant;
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell};
 
 use crate::core::{Core, Wake};
 use crate::error::Error;
+use crate::key::SegmentKey;
+use crate::memory::Memory;
 use crate::progress;
+use crate::same_host::{Server, Share};
 
 /// The core behind its lock, and who drives it.
 pub(crate) struct Shared {
@@ -144,6 +148,16 @@ impl Locked {
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Hands segments to processes on this host; started when there is one to share.
+    neighbours: Mutex<Neighbours>,
+}
+
+/// Whether segments are shared with processes on this host.
+enum Neighbours {
+    NotYet,
+    Served(Server),
+    /// It cannot be done.
+    Never,
 }
 
 impl Handle {
@@ -156,7 +170,34 @@ impl Handle {
                 .spawn(move || progress::run_background(&shared))
                 .map_err(|error| Error::io("start the background thread", error))
         });
-        Ok(Handle { shared, thread: Mutex::new(thread.transpose()?) })
+        let neighbours = Mutex::new(Neighbours::NotYet);
+        Ok(Handle { shared, thread: Mutex::new(thread.transpose()?), neighbours })
+    }
+
+    /// Lets processes on this host map a segment, if its memory can be shared.
+    pub(crate) fn share(
+        &self,
+        key: SegmentKey,
+        rights: Rights,
+        memory: &Arc<Memory>,
+    ) -> Option<Arc<Share>> {
+        if rights == Rights::NONE {
+            return None;
+        }
+        memory.file()?;
+        let mut neighbours = self.neighbours.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*neighbours, Neighbours::NotYet) {
+            let address = self.shared.with(|core| core.nic.address());
+            *neighbours = match Server::start(address.value()) {
+                Ok(server) => Neighbours::Served(server),
+                Err(_) => Neighbours::Never,
+            };
+        }
+        let Neighbours::Served(server) = &*neighbours else { return None };
+        // Without it peers use the network.
+        let share = Arc::new(Share::new(key, rights, memory).ok()?);
+        server.add(&share);
+        Some(share)
     }
 
     /// Stops the background thread.

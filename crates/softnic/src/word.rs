@@ -88,7 +88,7 @@ pub enum AtomicOp {
 
 impl AtomicOp {
     /// Operator, operand, and what to compare with.
-    fn parts(self) -> (AtomicOperator, u64, u64) {
+    pub(crate) fn parts(self) -> (AtomicOperator, u64, u64) {
         match self {
             AtomicOp::CompareSwap { expected, new } => (AtomicOperator::CompareSwap, new, expected),
             AtomicOp::Swap(value) => (AtomicOperator::Swap, value, 0),

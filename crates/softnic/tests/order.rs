@@ -3,10 +3,12 @@
 mod common;
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use common::{PATIENCE, Pair, Side, builder, content};
+use common::{PATIENCE, Pair, Side, builder, content, dead_after};
 use fairway_softnic::{
-    AtomicOp, Builder, CompletionKind, Error, Notify, Order, Post, Rights, Segment, ServiceMode,
+    AtomicOp, Builder, CompletionKind, Error, Event, Notify, Order, Post, Rights, Segment,
+    ServiceMode,
 };
 
 const BAD: &str = "delay=50us,jitter=100us,loss=2%,reorder=16,dup=2%";
@@ -289,7 +291,7 @@ fn a_batch_keeps_order() {
     });
     assert_eq!(posted.unwrap(), 51);
     let flag = remote.atomic_u64(100_000).unwrap();
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while flag.load(Ordering::Acquire) != 77 {
         assert!(start.elapsed() < PATIENCE, "the flag never came");
         std::thread::yield_now();
@@ -298,4 +300,64 @@ fn a_batch_keeps_order() {
     for _ in 0..51 {
         client.succeed();
     }
+}
+
+/// Strict writes over the same bytes: memory is as if they had been made one after the other.
+fn writes_overlap(pair: &Pair, mode: ServiceMode) {
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(400_000, 5);
+    let remote = server.segment(60_000, Rights::WRITE);
+    let source = content(&local);
+    let mut model = vec![0; 60_000];
+    let lengths = [50_000, 100, 5_000, 1, 9_000, 2_000, 30_000, 64];
+    for id in 0..120_usize {
+        let length = lengths[id * 5 % lengths.len()];
+        let (from, to) = (id * 2_901, id * 83 % 10_000);
+        let strict = client.jetty.ordered(Order::strict(mode));
+        let range = from as u64..(from + length) as u64;
+        let place = remote.key().at(to as u64);
+        strict.write(&client.peer, local.slice(range), place, id as u64).unwrap();
+        model[to..to + length].copy_from_slice(&source[from..from + length]);
+    }
+    for _ in 0..120 {
+        client.succeed();
+    }
+    assert!(content(&remote) == model, "{mode:?}: not what one after the other leaves");
+}
+
+#[test]
+fn strict_writes_may_overlap() {
+    for (mode, seed) in [(ServiceMode::Roi, 20), (ServiceMode::Rot, 21), (ServiceMode::Rol, 22)] {
+        writes_overlap(&bad_pair(seed), mode);
+        // Without trouble, payload is received straight into place.
+        let clean = Pair::new();
+        (0..3).for_each(|_| writes_overlap(&clean, mode));
+    }
+}
+
+/// What was kept for a peer that dies does not stay.
+#[test]
+fn the_stash_is_empty_after_a_peer_died() {
+    let pair = Pair::of(worse(BAD, 30), worse(BAD, 130).profile(dead_after(300)));
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(64, 1);
+    let remote = server.segment(64, Rights::ALL);
+    let strict = client.jetty.ordered(Order::strict(ServiceMode::Rot));
+    let (mut posted, start) = (0, Instant::now());
+    while server.context.usage().held == 0 {
+        assert!(start.elapsed() < PATIENCE, "nothing came too early");
+        if strict.write(&client.peer, &local, remote.key(), posted).is_ok() {
+            posted += 1;
+        }
+        while client.jetty.poll(&mut Vec::new()) > 0 {}
+    }
+    client.context.vanish();
+    loop {
+        if let Event::PeerDead(_) = server.context.wait_event(PATIENCE).unwrap() {
+            break;
+        }
+    }
+    assert_eq!(server.context.usage().held, 0);
+    drop(remote);
+    assert_eq!(server.context.usage().segments, 0, "nothing keeps the segment");
 }

@@ -11,17 +11,19 @@ use fairway_wire::{ServiceMode, Tag};
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: u32) {
-        let message = shared.messages[index];
+        let message = &shared.messages[index];
         match message.outcome {
             Outcome::Open if message.next_index < message.packets => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => {}
             Outcome::Open => {
+                let (jetty, sequence) = (message.jetty, message.sequence);
+                let is_untold = !message.reported && message.parked.is_none();
                 if message.marks {
                     // The answer to an ordered read has arrived: what follows it may go on.
-                    self.mark_executed(shared, message.jetty, message.sequence);
+                    self.mark_executed(shared, jetty, sequence);
                 }
-                if !message.reported && message.parked.is_none() {
+                if is_untold {
                     shared.complete_message(index, Status::Success);
                 }
                 self.release(shared, index);
@@ -149,15 +151,15 @@ impl Channel {
     /// record is free once it has completed, too.
     pub(crate) fn release(&mut self, shared: &mut Shared, index: u32) {
         self.release_slots(shared, index);
-        let message = shared.messages[index];
+        let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
-        if message.kind.is_answer() {
+        let (kind, segment, reported) = (message.kind, message.local.segment.0, message.reported);
+        if kind.is_answer() {
             self.responses -= 1;
-            if message.kind == MessageKind::ReadResponse {
-                shared.let_go(message.local.segment.0);
+            if kind == MessageKind::ReadResponse {
+                shared.let_go(segment);
             }
-        }
-        if message.completes_as == CompletionKind::Put {
+        } else if message.completes_as == CompletionKind::Put {
             let unnoted = message.is_unnoted;
             let number = match message.abandons_put {
                 true => shared.puts.told(&shared.messages, index),
@@ -167,7 +169,7 @@ impl Channel {
                 return self.tell_over(shared, index, number);
             }
         }
-        if message.reported {
+        if reported {
             shared.free_message(index);
         } else {
             shared.messages[index].released = true;

@@ -55,7 +55,14 @@ impl Wake {
     }
 }
 
+/// Sleepers that there is room for from the start.
+const ROOM: usize = 64;
+
 impl Interests {
+    pub(crate) fn new() -> Self {
+        Interests { list: Vec::with_capacity(ROOM), next: 0, due: Vec::with_capacity(ROOM) }
+    }
+
     /// Adds a sleeper; the number removes it again. It is woken once.
     pub(crate) fn add(&mut self, what: What, wake: Wake) -> u64 {
         self.next += 1;

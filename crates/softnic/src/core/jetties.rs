@@ -1,7 +1,5 @@
 //! Jetties and groups of Jetties behind the lock.
 
-use std::collections::VecDeque;
-
 use fairway_engine::wire::JettyId;
 use fairway_engine::{
     Completion, CompletionQueueId, GroupConfig, JettyConfig, JettyState, SetupError,
@@ -25,8 +23,8 @@ pub(super) struct Jetties {
 struct JettyRecord {
     id: JettyId,
     queue: CompletionQueueId,
-    /// Completions taken from the engine to find out whether there are any.
-    stash: VecDeque<Completion>,
+    /// A completion taken from the engine to find out whether there is any.
+    found: Option<Completion>,
 }
 
 impl Jetties {
@@ -70,7 +68,7 @@ impl Core {
                 return Err(Error::setup(error, "Jetty", options.number));
             }
         };
-        Ok((self.jetties.insert(JettyRecord { id, queue, stash: VecDeque::new() }), id))
+        Ok((self.jetties.insert(JettyRecord { id, queue, found: None }), id))
     }
 
     pub(crate) fn drop_jetty(&mut self, index: usize) {
@@ -107,7 +105,7 @@ impl Core {
 
     pub(crate) fn take_completion(&mut self, index: usize) -> Option<Completion> {
         let jetty = self.jetties.live.get_mut(index)?.as_mut()?;
-        jetty.stash.pop_front().or_else(|| self.nic.poll_completion(jetty.queue))
+        jetty.found.take().or_else(|| self.nic.poll_completion(jetty.queue))
     }
 
     pub(crate) fn take_completions(
@@ -128,10 +126,10 @@ impl Core {
     /// Is there a completion? (The engine can't be asked without taking it.)
     pub(crate) fn has_completion(&mut self, index: usize) -> bool {
         let Some(Some(jetty)) = self.jetties.live.get_mut(index) else { return false };
-        if jetty.stash.is_empty() {
-            jetty.stash.extend(self.nic.poll_completion(jetty.queue));
+        if jetty.found.is_none() {
+            jetty.found = self.nic.poll_completion(jetty.queue);
         }
-        !jetty.stash.is_empty()
+        jetty.found.is_some()
     }
 
     // ---- states ----

@@ -41,7 +41,7 @@ impl Pair {
         core::iter::from_fn(|| self.nics[0].poll_transmit(now)).collect()
     }
 
-    fn ids(&mut self, n: usize) -> Vec<u64> {
+    pub(super) fn ids(&mut self, n: usize) -> Vec<u64> {
         let done = self.completions(n);
         assert!(done.iter().all(|completion| completion.status == Status::Success), "{done:?}");
         done.iter().map(|completion| completion.id).collect()

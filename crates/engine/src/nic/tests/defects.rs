@@ -1,0 +1,135 @@
+//! The transport's defects of the earlier implementation (`ub-protocol.md` §15), each as a test
+//! under its number. Those of the codec are with the codec, those of order with the storm.
+
+use super::*;
+use fairway_wire::{AckFlags, Packet};
+
+impl Pair {
+    /// Takes everything that wants to leave node `n` now.
+    fn leaving(&mut self, n: usize) -> Vec<Transmit> {
+        let now = self.now;
+        core::iter::from_fn(|| self.nics[n].poll_transmit(now)).collect()
+    }
+
+    /// Twelve packets of node 0, sent and not delivered.
+    fn twelve(&mut self) -> Vec<Transmit> {
+        let remote = self.remote();
+        self.post(0, Work::Write { remote }, 12 * MTU);
+        let packets = self.leaving(0);
+        assert_eq!(packets.len(), 12);
+        packets
+    }
+
+    fn acknowledgements(&mut self) -> Vec<(Transmit, fairway_wire::Ack)> {
+        self.now = self.now + Duration::from_ms(1);
+        self.nics[1].handle_timeout(self.now);
+        let packets = self.leaving(1).into_iter();
+        let acks = packets.filter_map(|packet| match packet.packet {
+            Packet::Ack(ack) => Some((packet, ack)),
+            _ => None,
+        });
+        acks.collect()
+    }
+}
+
+#[test]
+fn d8_d26_marks_of_switches_come_back_to_the_sender() {
+    let mut pair = Pair::new(0, 1);
+    for (number, packet) in pair.twelve().iter().enumerate() {
+        let received = Received {
+            route: packet.route,
+            packet: packet.packet,
+            payload: packet.gather.length,
+            ecn: if number < 5 { Ecn::Congested } else { Ecn::Capable },
+        };
+        let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) else {
+            panic!("a payload to be placed");
+        };
+        pair.nics[1].handle_placed(pair.now, placement.token, 0);
+    }
+    let acks = pair.acknowledgements();
+    assert_eq!(acks.last().map(|(_, ack)| ack.marks), Some(5), "on the wire");
+    for (packet, _) in &acks {
+        pair.deliver(0, packet);
+    }
+    assert_eq!(pair.nics[0].paths(pair.channels[0])[0].marked, 5, "and to its policies");
+}
+
+#[test]
+fn d10_nothing_is_acknowledged_that_has_not_arrived() {
+    let mut pair = Pair::new(0xFF_FFF8, 1);
+    let packets = pair.twelve();
+    // All but the first: nothing may be acknowledged as "everything up to".
+    for packet in &packets[1..] {
+        pair.deliver(1, packet);
+    }
+    for (packet, ack) in pair.acknowledgements() {
+        assert!(ack.cumulative.distance_from(Psn::new(0xFF_FFF8)) < 0, "{ack:?}");
+        pair.deliver(0, &packet);
+    }
+    assert_eq!(pair.completions(0), [], "it is not done");
+    // A refusal acknowledges nothing, either.
+    let mut pair = Pair::new(0, 1);
+    let packets = pair.twelve();
+    pair.nics[1].deregister(pair.segments[1]).unwrap();
+    pair.deliver(1, &packets[3]);
+    let naks = pair.leaving(1);
+    assert!(naks.iter().any(|packet| matches!(packet.packet, Packet::Nak(_))), "{naks:?}");
+    for packet in &naks {
+        pair.deliver(0, packet);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0)[0].status, Status::RemoteAccess);
+}
+
+#[test]
+fn d11_what_is_acknowledged_selectively_is_in_place() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(0, Work::Write { remote }, 200 * MTU);
+    let packets = pair.leaving(0);
+    let first = packets.len() as u32;
+    // Far behind the first, which is lost: beyond 8, and beyond 64.
+    for packet in &packets[1..] {
+        pair.deliver(1, packet);
+    }
+    assert_eq!(pair.placed[1], first - 1);
+    let acks = pair.acknowledgements();
+    let selective = |ack: &fairway_wire::Ack| ack.flags.contains(AckFlags::SELECTIVE);
+    assert!(acks.iter().any(|(_, ack)| selective(ack)), "{acks:?}");
+    for (packet, _) in &acks {
+        pair.deliver(0, packet);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [0]);
+    assert_eq!(pair.placed[1], 200, "each was placed once");
+}
+
+#[test]
+fn d12_d13_one_input_may_have_many_outputs() {
+    let mut pair = Pair::new(0, 1);
+    let packets = pair.twelve();
+    // Only the last arrives; what is missing is found out at once, and all of it is sent again.
+    pair.deliver(1, &packets[11]);
+    for (packet, _) in pair.acknowledgements() {
+        pair.deliver(0, &packet);
+    }
+    pair.now = pair.now + Profile::default().timeout_max;
+    pair.nics[0].handle_timeout(pair.now);
+    let mut again = Vec::new();
+    for _ in 0..20 {
+        again.extend(pair.leaving(0));
+        pair.now = pair.now + Profile::default().timeout_max;
+        pair.nics[0].handle_timeout(pair.now);
+    }
+    let mut resent: Vec<u32> = again
+        .iter()
+        .filter_map(|packet| match packet.packet {
+            Packet::Data(data) => Some(data.index),
+            _ => None,
+        })
+        .collect();
+    resent.sort_unstable();
+    resent.dedup();
+    assert_eq!(resent, (0..11).collect::<Vec<u32>>(), "all that is missing, and not its head");
+}

@@ -1,0 +1,96 @@
+//! The visitor's side: a peer's segment, mapped into this process.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use fairway_engine::Rights;
+use fairway_engine::wire::AtomicOperator;
+
+use super::passing::{self, Question};
+use super::{GATE_BYTES, Gate};
+use crate::key::SegmentKey;
+use crate::memory::Memory;
+
+/// How long the owner may take to answer.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A peer's segment in this process.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    memory: Memory,
+    gate: Gate,
+    rights: Rights,
+}
+
+impl Mapped {
+    /// Asks the context `incarnation`, if it is on this host, for a segment. `None`: it has to be
+    /// reached over the network.
+    pub(crate) fn ask(incarnation: u32, key: &SegmentKey) -> Option<Mapped> {
+        Self::try_ask(incarnation, key).ok().flatten()
+    }
+
+    fn try_ask(incarnation: u32, key: &SegmentKey) -> io::Result<Option<Mapped>> {
+        let mut stream = UnixStream::connect_addr(&passing::name_of(incarnation)?)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let question = Question { token_id: key.token_id, token_value: key.token_value };
+        // Anybody may wait at a name, and nobody else is to learn the token.
+        if !passing::is_ours(&stream) {
+            return Ok(None);
+        }
+        stream.write_all(&question.to_bytes())?;
+        let Some((rights, [memory, gate])) = passing::receive_files(&stream)? else {
+            return Ok(None);
+        };
+        let changes = rights.contains(Rights::WRITE) || rights.contains(Rights::ATOMIC);
+        let map = |file: OwnedFd, writable| {
+            let file = File::from(file);
+            Memory::has_fixed_length(&file).then(|| Memory::map_file(&file, writable).ok())?
+        };
+        let (Some(memory), Some(gate)) = (map(memory, changes), map(gate, true)) else {
+            return Ok(None);
+        };
+        // An owner that gives less than the key says has made a mistake.
+        let fits = memory.len() as u64 == key.length && gate.len() >= GATE_BYTES;
+        Ok(fits.then_some(Mapped { memory, gate: Gate { memory: gate }, rights }))
+    }
+
+    fn holds(&self, right: Rights, offset: u64, length: usize) -> bool {
+        self.rights.contains(right) && self.memory.contains(offset, length)
+    }
+
+    /// Loads; false if it may not, or not any more.
+    pub(crate) fn load(&self, offset: u64, out: &mut [u8]) -> bool {
+        if !self.holds(Rights::READ, offset, out.len()) || self.gate.is_closed() {
+            return false;
+        }
+        self.memory.bytes(offset as usize, out.len()).read(out);
+        fence(Ordering::SeqCst);
+        !self.gate.is_closed()
+    }
+
+    /// Stores; false if it may not, or not any more.
+    pub(crate) fn store(&self, offset: u64, data: &[u8]) -> bool {
+        let store = || self.memory.bytes(offset as usize, data.len()).write(data);
+        self.holds(Rights::WRITE, offset, data.len()) && self.gate.pass(store).is_some()
+    }
+
+    /// Changes a word, and gives what it was; `None` if it may not, or not any more.
+    pub(crate) fn change(
+        &self,
+        (offset, width): (u64, usize),
+        operator: AtomicOperator,
+        operand: u64,
+        compare: u64,
+    ) -> Option<u64> {
+        if !self.holds(Rights::ATOMIC, offset, width) || !offset.is_multiple_of(width as u64) {
+            return None;
+        }
+        let word = self.memory.bytes(offset as usize, width);
+        self.gate.pass(|| word.change(operator, operand, compare))
+    }
+}
