@@ -4,7 +4,7 @@
 
 #define _DEFAULT_SOURCE
 #include <rvma.h>
-#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,23 +41,30 @@ static inline void meet(atomic_int *arrived, int count)
         usleep(1000);
 }
 
-/* Runs `body` in `count` processes of their own, with their numbers; 0 if all succeeded. */
+/* Runs `body` in `count` processes of their own, with their numbers; 0 if all succeeded. If one
+ * fails, the others, which may wait for it, are ended. */
 static inline int in_processes(int count, void (*body)(int number))
 {
+    pid_t children[64];
     for (int number = 0; number < count; number++) {
-        pid_t child = fork();
-        if (child < 0) {
+        children[number] = fork();
+        if (children[number] < 0) {
             perror("fork");
             exit(1);
         }
-        if (child == 0) {
+        if (children[number] == 0) {
             body(number);
             exit(0);
         }
     }
     int failed = 0, status;
-    while (wait(&status) > 0)
-        failed |= !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    while (wait(&status) > 0) {
+        if (!failed && status != 0) {
+            failed = 1;
+            for (int number = 0; number < count; number++)
+                kill(children[number], SIGTERM);
+        }
+    }
     return failed;
 }
 

@@ -2,11 +2,13 @@
  * Many to one: clients put questions into one mailbox of a server, which answers into a mailbox of
  * each client. The server keeps nothing per client, and no client knows of its buffers: questions
  * are appended to whichever buffer is at the head (a stream), and the server takes a buffer when it
- * holds BATCH questions, or when nothing has come for a while.
+ * holds BATCH questions, or when nothing has come for a while. A buffer that is taken early may have
+ * holes, where questions are still on their way, so it is cleared before it is posted.
  *
  *   cc server.c $(pkg-config --cflags --libs rvma) -o server && ./server
  */
 #include "common.h"
+#include <string.h>
 
 enum { CLIENTS = 6, QUESTIONS = 200, BATCH = 64, BUFFERS = 4, PATIENCE_MS = 5 };
 
@@ -15,7 +17,7 @@ static void *const ANSWER_BOX = (void *)0x11FF0031;
 
 struct question {
     struct addr_in from;
-    int64_t number;
+    int64_t number; /* from 1; 0 is a hole */
     int64_t value;
 };
 
@@ -37,13 +39,16 @@ static int answer(const RVMA_Epoch *batch)
 {
     static int64_t answers[BATCH];
     const struct question *questions = batch->buffer;
-    int count = (int)(batch->length / (int64_t)sizeof *questions);
-    for (int i = 0; i < count; i++) {
+    int places = (int)(batch->length / (int64_t)sizeof *questions), count = 0;
+    for (int i = 0; i < places; i++) {
+        if (questions[i].number == 0)
+            continue;
         RVMA_Op_options options = RVMA_OP_OPTIONS_INIT;
-        options.offset = questions[i].number * (int64_t)sizeof answers[i];
+        options.offset = (questions[i].number - 1) * (int64_t)sizeof answers[i];
         answers[i] = answer_to(questions[i].value);
         TRY(RVMA_Iput(&answers[i], sizeof answers[i], &questions[i].from, ANSWER_BOX, &options,
                       NULL));
+        count++;
     }
     TRY(RVMA_Flush(60000)); /* `answers` is used again */
     return count;
@@ -65,12 +70,15 @@ static void serve(void)
         RVMA_Epoch batch;
         RVMA_Status status = RVMA_Wait(window, &batch, PATIENCE_MS);
         if (status == RVMA_ERR_TIMEOUT) {
-            TRY(RVMA_Win_inc_epoch(window)); /* hand over what there is */
+            status = RVMA_Win_inc_epoch(window); /* hand over what there is */
+            if (status != RVMA_ERR_NO_EPOCH)     /* all buffers have become full just now */
+                TRY(status);
             continue;
         }
         TRY(status);
         answered += answer(&batch);
         batches += batch.operations > 0;
+        memset(batch.buffer, 0, (size_t)batch.size);
         TRY(RVMA_Post_buffer(batch.buffer, batch.size, NULL, window));
     }
     printf("server: %d questions of %d clients answered, in %d batches\n", answered, CLIENTS,
@@ -93,7 +101,7 @@ static void ask(int client)
 
     for (int i = 0; i < QUESTIONS; i++) {
         TRY(RVMA_Local_addr(&questions[i].from));
-        questions[i].number = i;
+        questions[i].number = i + 1;
         questions[i].value = client * 1000 + i;
         TRY(RVMA_Iput(&questions[i], sizeof questions[i], &job->server, QUESTION_BOX, NULL, NULL));
     }

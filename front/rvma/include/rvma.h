@@ -195,6 +195,7 @@ typedef struct RVMA_Record {
     void *virtual_addr;   /* the address last put to: the window's own, but for the catch-all */
     uint32_t cancelled;   /* puts cut off by the death of their sender: length tells what came */
     uint32_t flags;       /* RVMA_EPOCH_EARLY */
+    uint64_t bytes;       /* bytes put; of a stream with holes, fewer than length */
 } __attribute__((aligned(64))) RVMA_Record;
 
 /* The epoch was ended by RVMA_Win_inc_epoch(). */
@@ -217,7 +218,11 @@ RVMA_Status RVMA_Close_Win_opts(RVMA_Win win, int nack);
 RVMA_Status RVMA_Win_free(RVMA_Win win);
 
 /* Ends the current epoch before its threshold. It takes no more puts; it is told as soon as those
- * that it has taken are in place. RVMA_ERR_NO_EPOCH if no buffer is posted for it. */
+ * that it has taken are in place. RVMA_ERR_NO_EPOCH if no buffer is posted for it.
+ *
+ * A stream may be left with holes then: where a put was still missing, on its way, that its sender
+ * had issued before others which have come. It goes to a later buffer. bytes < length tells that
+ * there are holes; to see where, clear the buffer before it is posted. */
 RVMA_Status RVMA_Win_inc_epoch(RVMA_Win win);
 
 /* The number of the current epoch, from 0: as many have ended. -1 if it fails. */
@@ -232,6 +237,7 @@ typedef struct RVMA_Epoch {
     void *buffer;
     int64_t size;         /* of the buffer, as posted */
     int64_t length;       /* bytes put; of a stream: bytes up to the end of the last put */
+    int64_t bytes;        /* bytes put; of a stream with holes, fewer than length */
     int64_t epoch;        /* its number, from 0 */
     int64_t operations;   /* puts made */
     void *virtual_addr;   /* the address last put to */
@@ -309,7 +315,8 @@ RVMA_Status RVMA_Get(void *receive_buffer, int64_t size, struct addr_in *src_add
 RVMA_Status RVMA_Get_opts(void *receive_buffer, int64_t size, const struct addr_in *src_addr,
                           void *virtual_addr, const RVMA_Op_options *options);
 
-/* Begins a put and returns (after connecting, on first use). The buffer is the library's until the
+/* Begins a put and returns (after connecting, on first use; RVMA_ERR_RESOURCES if too many are under
+ * way, and none ends within some milliseconds). The buffer is the library's until the
  * operation has ended, which RVMA_Test() and RVMA_Wait_request() tell. If `request` is NULL only
  * RVMA_Flush() does. */
 RVMA_Status RVMA_Iput(const void *send_buffer, int64_t size, const struct addr_in *dest_addr,

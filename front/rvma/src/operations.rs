@@ -21,6 +21,8 @@ use crate::status::{Failure, Result, Status};
 const DEPTH: u32 = 32_768;
 /// Distinguishes handles of requests from those of windows.
 const KIND: usize = 2;
+/// How long to wait for room for one operation more.
+const MOMENT_MS: i64 = 10;
 /// No single sleep is longer: a net under notices that were missed.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -41,8 +43,11 @@ pub(crate) struct Operations {
 
 struct Table {
     slots: Slots<Operation>,
-    /// Some thread sleeps on the Jetty.
+    /// Some thread sleeps on the Jetty. Nobody else takes completions then: that thread would not
+    /// wake for one that was taken from it.
     led: bool,
+    /// Counts operations that have ended.
+    ended: u64,
     next_serial: u64,
     /// The serial numbers of operations under way that nobody has a request for.
     detached: BTreeSet<u64>,
@@ -74,6 +79,7 @@ impl Operations {
         let table = Table {
             slots: Slots::new(KIND),
             led: false,
+            ended: 0,
             next_serial: 0,
             detached: BTreeSet::new(),
             first_failure: None,
@@ -101,29 +107,27 @@ impl Operations {
             let Err(error) = posted else { return Ok(handle) };
             let is_full =
                 matches!(error, Error::QueueFull | Error::TooManyOperations | Error::TooManyPuts);
-            // Perhaps some have ended, and only have to be taken notice of.
-            if !is_full || self.reap() == 0 {
+            if !is_full || !self.make_room() {
                 lock(&self.table).forget(handle);
                 return Err(error.into());
             }
         }
     }
 
-    /// Takes notice of what has ended; how much that was.
-    pub(crate) fn reap(&self) -> usize {
-        let mut table = lock(&self.table);
-        let ended = table.take_completions(&self.jetty);
-        drop(table);
-        if ended > 0 {
-            self.changed.notify_all();
-        }
-        ended
+    /// Waits a moment for something to end; has something?
+    fn make_room(&self) -> bool {
+        let before = lock(&self.table).ended;
+        let ended = |table: &mut Table| (table.ended != before).then_some(());
+        self.wait_for(Deadline::after_ms(MOMENT_MS), ended).is_ok()
     }
 
     /// How the operation ended, if it has; its handle is void then.
     pub(crate) fn test(&self, handle: usize) -> Result<Option<Result<()>>> {
-        self.reap();
-        lock(&self.table).take_result(handle)
+        let mut table = lock(&self.table);
+        if table.take_completions(&self.jetty) {
+            self.changed.notify_all();
+        }
+        table.take_result(handle)
     }
 
     /// Waits for its end; the inner result says what it was.
@@ -148,7 +152,7 @@ impl Operations {
     ) -> Result<R> {
         let mut table = lock(&self.table);
         loop {
-            if table.take_completions(&self.jetty) > 0 {
+            if table.take_completions(&self.jetty) {
                 self.changed.notify_all();
             }
             if let Some(result) = take(&mut table) {
@@ -207,18 +211,22 @@ impl Table {
         }
     }
 
-    fn take_completions(&mut self, jetty: &Jetty) -> usize {
+    /// Runs a turn, unless somebody leads, and takes notice of what has ended; has something?
+    fn take_completions(&mut self, jetty: &Jetty) -> bool {
+        if self.led {
+            return false;
+        }
+        let before = self.ended;
         let mut completions = std::mem::take(&mut self.completions);
-        let mut ended = 0;
         while jetty.poll(&mut completions) > 0 {
-            ended += completions.len();
             completions.drain(..).for_each(|completion| self.settle(&completion));
         }
         self.completions = completions;
-        ended
+        self.ended != before
     }
 
     fn settle(&mut self, completion: &Completion) {
+        self.ended += 1;
         let handle = completion.id as usize;
         let status = Status::of_completion(completion.status);
         let Some(operation) = self.slots.get_mut(handle) else { return };

@@ -103,6 +103,7 @@ pub struct EpochInfo {
     pub(crate) buffer: *mut c_void,
     pub(crate) size: i64,
     pub(crate) length: i64,
+    pub(crate) bytes: i64,
     pub(crate) epoch: i64,
     pub(crate) operations: i64,
     pub(crate) virtual_addr: *mut c_void,
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(size_of::<InitOptions>(), 48);
         assert_eq!(size_of::<WinOptions>(), 16);
         assert_eq!(size_of::<OpOptions>(), 24);
-        assert_eq!(size_of::<EpochInfo>(), 56);
+        assert_eq!(size_of::<EpochInfo>(), 64);
         assert_eq!(size_of::<fairway_softnic::EpochRecord>(), 64);
         assert_eq!(align_of::<fairway_softnic::EpochRecord>(), 64);
     }

@@ -43,11 +43,22 @@
 
 static struct addr_in self;
 
+/* An address on loopback of this program's own, and its children's: other programs that run at the
+ * same time never get a port that one here has left. */
+static char loopback[32];
+
+__attribute__((constructor)) static void choose_loopback(void)
+{
+    unsigned number = (unsigned)getpid();
+    snprintf(loopback, sizeof loopback, "127.%u.%u.%u", 1 + number / 62500 % 250,
+             1 + number / 250 % 250, 1 + number % 250);
+}
+
 /* Starts the library on loopback. Puts to `self` come back to this process. */
 static inline void start(void)
 {
     RVMA_Init_options options = {.struct_size = sizeof options,
-                                 .bind = "127.0.0.1",
+                                 .bind = loopback,
                                  .sockets = 1,
                                  .connect_timeout_ms = 5000,
                                  .peer_timeout_ms = 2000};

@@ -127,7 +127,7 @@ static void a_killed_peer_is_told_of(void)
 {
     pid_t child = child_of(be_killed);
     RVMA_Init_options options = {.struct_size = sizeof options,
-                                 .bind = "127.0.0.1",
+                                 .bind = loopback,
                                  .connect_timeout_ms = 100,
                                  .peer_timeout_ms = 300};
     RVMA_Request request;
@@ -215,6 +215,21 @@ static void nobody_is_there(void)
     close(silent);
 }
 
+static void ipv6_will_do(void)
+{
+    RVMA_Init_options options = {.struct_size = sizeof options, .bind = "::1", .sockets = 1};
+    if (RVMA_Init(&options) == RVMA_ERR_SYSTEM)
+        return; /* a machine without it */
+    char buffer[8];
+    OK(RVMA_Local_addr(&self));
+    CHECK(self.version == 6);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS);
+    OK(RVMA_Post_buffer(buffer, sizeof buffer, NULL, win));
+    OK(RVMA_Put("v6", 3, &self, BOX(1)));
+    CHECK(strcmp(buffer, "v6") == 0);
+    OK(RVMA_Finalize());
+}
+
 int main(void)
 {
     job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -224,5 +239,6 @@ int main(void)
     a_killed_peer_is_told_of();
     a_peer_that_leaves_is_told_of_and_met_again();
     nobody_is_there();
+    ipv6_will_do();
     return 0;
 }

@@ -96,7 +96,7 @@ static void a_record_tells_everything(void)
         OK(RVMA_Put(put_bytes, 10, &self, BOX(3)));
     OK(RVMA_Wait_record(&records[0], PATIENCE));
     CHECK(RVMA_Load_ptr(&records[0].buffer) == buffers[0]);
-    CHECK(records[0].length == 30 && records[0].operations == 3 && records[0].epoch == 0);
+    CHECK(records[0].length == 30 && records[0].bytes == 30 && records[0].operations == 3 && records[0].epoch == 0);
     CHECK(records[0].number == 0 && records[0].virtual_addr == BOX(3) && records[0].flags == 0);
     EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait(win, &epoch, 0)); /* told once */
     OK(RVMA_Win_inc_epoch(win));
@@ -198,6 +198,7 @@ static void a_stream_is_handed_over_early(void)
     OK(RVMA_Win_inc_epoch(win));
     OK(RVMA_Wait(win, &epoch, PATIENCE));
     CHECK(epoch.flags == RVMA_EPOCH_EARLY && epoch.operations == 3 && epoch.length == 14);
+    CHECK(epoch.bytes == 14);
     CHECK(strcmp(epoch.buffer, "one two three") == 0);
     /* What does not fit goes to the next buffer, and the one before is over. */
     OK(RVMA_Post_buffer(buffers[0], SIZE, NULL, win));
@@ -344,6 +345,21 @@ static void empty_and_large_puts(void)
     OK(RVMA_Win_free(win));
 }
 
+static void more_at_once_than_there_is_room_for(void)
+{
+    RVMA_Status status;
+    int begun = 0;
+    RVMA_Win win = RVMA_Init_window(BOX(15), NULL, 1, EPOCH_OPS);
+    /* None can end: no buffer is posted. */
+    while ((status = RVMA_Iput(put_bytes, 8, &self, BOX(15), NULL, NULL)) == RVMA_SUCCESS)
+        begun++;
+    CHECK(status == RVMA_ERR_RESOURCES && begun > 1000);
+    OK(RVMA_Win_free(win));
+    EXPECT(RVMA_ERR_NO_MAILBOX, RVMA_Flush(PATIENCE));
+    OK(RVMA_Iput(put_bytes, 8, &self, BOX(15), NULL, NULL));
+    EXPECT(RVMA_ERR_NO_MAILBOX, RVMA_Flush(PATIENCE));
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof put_bytes; i++)
@@ -361,6 +377,7 @@ int main(void)
     a_closed_window_refuses_or_is_silent();
     buffers_may_go_as_soon_as_they_are_back();
     empty_and_large_puts();
+    more_at_once_than_there_is_room_for();
     OK(RVMA_Finalize());
     return 0;
 }
