@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Installed, Linking, run};
+use common::{Installed, Linking, run, skip};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -76,7 +76,7 @@ fn can_sanitize() -> bool {
     // A path, if it is there; the bare name if not.
     let there = library.is_ok_and(|answer| answer.stdout.starts_with(b"/"));
     if !there {
-        eprintln!("SKIPPED: tests under AddressSanitizer: the C compiler has none");
+        skip("tests under AddressSanitizer: the C compiler has none");
     }
     there
 }

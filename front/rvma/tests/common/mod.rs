@@ -1,6 +1,7 @@
 //! An installed copy of the library, and programs compiled against it.
 #![allow(dead_code)] // Every test file uses some of it.
 
+use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -28,9 +29,14 @@ pub fn has(tool: &str, skipped: &str) -> bool {
         .status()
         .is_ok_and(|status| status.success());
     if !there {
-        eprintln!("SKIPPED: {skipped}: there is no {tool} on this machine");
+        skip(&format!("{skipped}: there is no {tool} on this machine"));
     }
     there
+}
+
+/// Says what is skipped, also when the output of tests that pass is not shown.
+pub fn skip(what: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }
 
 /// What a command printed; it has to succeed.
