@@ -138,8 +138,9 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
 fn packets(context: &Context) -> Packets {
     let counters = context.counters().engine;
     Packets {
-        sent: counters.data_sent + counters.datagrams_sent + counters.bypass_sent
-            - counters.bypass_repeated,
+        // Loads and stores count here however often they are sent: a repeat may turn out needless
+        // before it is.
+        sent: counters.data_sent + counters.datagrams_sent + counters.bypass_sent,
         resent: counters.data_resent + counters.bypass_repeated,
         duplicate: counters.dropped(DropReason::Duplicate),
         acks: counters.acks_sent,
