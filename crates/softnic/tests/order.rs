@@ -89,10 +89,11 @@ fn flags_follow_data(mode: ServiceMode, flag: Flag, seed: u64) -> Pair {
     let word = server.segment(16, Rights::ALL);
     let progress = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| watch(&word, &data, &progress));
+        let watcher = scope.spawn(|| watch(&word, &data, &progress));
         for round in 0..ROUNDS + AHEAD {
             // It is to see the flag on its way, however busy the machine is.
-            while round == ROUNDS / 2 && progress.load(Ordering::Acquire) == 0 {
+            let unseen = || progress.load(Ordering::Acquire) == 0 && !watcher.is_finished();
+            while round == ROUNDS / 2 && unseen() {
                 std::thread::yield_now();
             }
             if round < ROUNDS {
