@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod place;
 mod table;
+mod transactions;
 
 use measure::Measurement;
 use place::Place;
@@ -72,6 +73,8 @@ struct Options {
     repeats: usize,
     duration: Duration,
     place: Option<String>,
+    /// Only this part.
+    part: Option<String>,
 }
 
 /// Measures, and prints the table.
@@ -80,6 +83,36 @@ pub fn run(args: &[String]) -> io::Result<()> {
     catch_signals();
     let machine = machine::describe();
     println!("{}", machine::markdown(&machine));
+    let (places, engine) = match options.wants("transport") {
+        true => transport(&options)?,
+        false => (Value::Null, Value::Null),
+    };
+    let mut parts = Vec::new();
+    for part in transactions::PARTS.iter().filter(|part| options.wants(part)) {
+        let section = transactions::run(part, options.repeats, options.duration)?;
+        println!("\n{}", section.markdown);
+        parts.push(json!({ "part": section.name, "rows": section.json }));
+    }
+    let value = json!({
+        "machine": machine,
+        "repeats": options.repeats,
+        "seconds": options.duration.as_secs_f64(),
+        "places": places,
+        "engine_ns_per_packet": engine,
+        "transactions": parts,
+    });
+    let file = std::env::current_exe()?
+        .parent()
+        .and_then(|profile| profile.parent())
+        .map(|target| target.join("bench.json"))
+        .ok_or_else(|| io::Error::other("this program is not in a target directory"))?;
+    std::fs::write(&file, serde_json::to_vec_pretty(&value)?)?;
+    eprintln!("wrote {}", file.display());
+    Ok(())
+}
+
+/// Bytes moved, beside raw peers; and what the engine costs per packet.
+fn transport(options: &Options) -> io::Result<(Value, Value)> {
     let mut results = Vec::new();
     for name in ["loopback", "veth"] {
         if options.place.as_deref().is_some_and(|wanted| wanted != name) {
@@ -92,7 +125,7 @@ pub fn run(args: &[String]) -> io::Result<()> {
                 continue;
             }
         };
-        let samples = measure_all(&place, &options)?;
+        let samples = measure_all(&place, options)?;
         println!("\n{}", table::markdown(place.name, LINES, &samples));
         results.push(json!({ "place": place.name, "rows": table::json(LINES, &samples) }));
     }
@@ -101,22 +134,7 @@ pub fn run(args: &[String]) -> io::Result<()> {
         Ok(rows) => println!("\n{}", engine::markdown(rows)),
         Err(error) => println!("\nengine, ns per packet: left out: {error}"),
     }
-    let engine = engine.map_or(Value::Null, |rows| engine::json(&rows));
-    let value = json!({
-        "machine": machine,
-        "repeats": options.repeats,
-        "seconds": options.duration.as_secs_f64(),
-        "places": results,
-        "engine_ns_per_packet": engine,
-    });
-    let file = std::env::current_exe()?
-        .parent()
-        .and_then(|profile| profile.parent())
-        .map(|target| target.join("bench.json"))
-        .ok_or_else(|| io::Error::other("this program is not in a target directory"))?;
-    std::fs::write(&file, serde_json::to_vec_pretty(&value)?)?;
-    eprintln!("wrote {}", file.display());
-    Ok(())
+    Ok((results.into(), engine.map_or(Value::Null, |rows| engine::json(&rows))))
 }
 
 /// All samples of all measurements of one place, taken in turns.
@@ -135,8 +153,13 @@ fn measure_all(place: &Place, options: &Options) -> io::Result<table::Samples> {
 }
 
 impl Options {
+    fn wants(&self, part: &str) -> bool {
+        self.part.as_deref().is_none_or(|wanted| wanted == part)
+    }
+
     fn parse(args: &[String]) -> io::Result<Self> {
-        let mut options = Options { repeats: 5, duration: Duration::from_secs(1), place: None };
+        let duration = Duration::from_secs(1);
+        let mut options = Options { repeats: 5, duration, place: None, part: None };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().ok_or_else(|| wrong(name, "give it a value"))?;
@@ -154,7 +177,14 @@ impl Options {
                     options.place = Some(value.clone());
                 }
                 "--place" => return Err(wrong(value, "choose loopback or veth")),
-                _ => return Err(wrong(name, "use --repeats, --duration or --place")),
+                "--part" if value == "transport" || transactions::PARTS.contains(&&**value) => {
+                    options.part = Some(value.clone());
+                }
+                "--part" => {
+                    let parts = transactions::PARTS.join(", ");
+                    return Err(wrong(value, &format!("choose transport, {parts}")));
+                }
+                _ => return Err(wrong(name, "use --repeats, --duration, --place or --part")),
             }
         }
         Ok(options)

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 mod roles;
-mod sockets;
+pub(crate) mod sockets;
 #[cfg(test)]
 mod tests;
 

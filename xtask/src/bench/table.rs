@@ -25,15 +25,16 @@ pub struct Line {
 }
 
 /// Median, least and most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Spread {
-    median: f64,
-    min: f64,
-    max: f64,
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
 }
 
 impl Spread {
-    fn of(samples: &[f64]) -> Option<Self> {
+    /// Of some samples.
+    pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -46,7 +47,8 @@ impl Spread {
         Some(Spread { median, min, max })
     }
 
-    fn show(self) -> String {
+    /// For a table.
+    pub fn show(self) -> String {
         format!("{:.2} ({:.2}–{:.2})", self.median, self.min, self.max)
     }
 }

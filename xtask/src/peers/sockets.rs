@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
 /// Pins this thread to `core`.
-pub(super) fn pin(core: usize) -> io::Result<()> {
+pub(crate) fn pin(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::other(format!("there is no core {core}")));
     }

@@ -1,0 +1,70 @@
+//! What RDMA does before the first message into a buffer, and RVMA does not: the initiator asks for
+//! it; the target registers memory, and answers with its key.
+
+use std::io;
+use std::time::Instant;
+
+use fairway_softnic::{CompletionKind, Error, Memory, Post, Rights, SegmentKey};
+
+use super::succeeded;
+use crate::bench::transactions::failed;
+use crate::bench::transactions::pair::{PATIENCE, Pair, jetty, quantile_us, segment};
+
+/// Exchanges measured.
+const COUNT: usize = 20;
+
+/// The median time of an exchange, in microseconds.
+pub(super) fn measure(pair: &Pair, size: u64) -> io::Result<f64> {
+    let key = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 };
+    let key_bytes = key.to_bytes().len() as u64;
+    let (asking, answering) = (jetty(&pair.client)?, jetty(&pair.server)?);
+    let (asked, answered) = (
+        segment(&pair.server, key_bytes, Rights::NONE)?,
+        segment(&pair.client, key_bytes, Rights::NONE)?,
+    );
+    let question = segment(&pair.client, 8, Rights::NONE)?;
+    answering.post_receive(&asked, 0).map_err(failed)?;
+    let (back, client_number) = (pair.back()?, asking.number());
+    let (mut completions, mut buffers) = (Vec::new(), Vec::new());
+    let serve = || -> Result<(), Error> {
+        answering.poll(&mut completions);
+        for completion in completions.drain(..) {
+            if completion.kind != CompletionKind::Receive {
+                continue;
+            }
+            let memory = Memory::zeroed(size as usize)?;
+            let buffer = pair.server.register(memory, Rights::WRITE)?;
+            asked.write_at(0, &buffer.key().to_bytes())?;
+            buffers.push(buffer);
+            answering.send(&back, client_number, &asked, 1)?;
+            answering.post_receive(&asked, 0)?;
+        }
+        Ok(())
+    };
+    let number = answering.number();
+    pair.run(serve, || {
+        let mut times = Vec::new();
+        for _ in 0..COUNT {
+            asking.post_receive(&answered, 1).map_err(failed)?;
+            let start = Instant::now();
+            asking.send(&pair.peer, number, question.slice(0..0), 0).map_err(failed)?;
+            let (mut open, mut ends) = (2, Vec::new());
+            let mut time = start.elapsed();
+            while open > 0 {
+                asking.poll(&mut ends);
+                for end in ends.drain(..) {
+                    succeeded(&end)?;
+                    open -= 1;
+                    if end.kind == CompletionKind::Receive {
+                        time = start.elapsed();
+                    }
+                }
+                if start.elapsed() > PATIENCE {
+                    return Err(io::Error::other("nobody answered with a key"));
+                }
+            }
+            times.push(u32::try_from(time.as_nanos()).unwrap_or(u32::MAX));
+        }
+        Ok(quantile_us(&mut times, 0.5))
+    })
+}

@@ -1,0 +1,169 @@
+//! What order costs: small writes of which a share is strict, in each mode that keeps order.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use fairway_softnic::{Order, Post, Rights, ServiceMode};
+use serde_json::json;
+
+use super::pair::{Flow, LOOPBACK, Pair, jetty, quantile_us, segment};
+use super::{Section, failed};
+use crate::bench::table::Spread;
+use crate::programs::check_signals;
+
+const BYTES: u64 = 64;
+/// In flight when the rate is measured …
+const DEPTH: u64 = 64;
+/// … and when times are.
+const TIMED_DEPTH: u64 = 8;
+
+/// What the operations of a row ask for.
+#[derive(Clone, Copy, Debug)]
+enum Asks {
+    /// Nothing, as if there were no order.
+    Nothing,
+    /// Nothing, on a Jetty that was strict once.
+    NothingMore,
+    /// So many in a hundred are strict in this mode; the rest, spread evenly, are unordered in it.
+    Strict(ServiceMode, u64),
+}
+
+/// What a row has measured so far.
+#[derive(Default)]
+struct Row {
+    rates: Vec<f64>,
+    medians_us: Vec<f64>,
+    /// Per thousand operations: waited at the initiator, looked up at the target, held there, sent
+    /// back from there.
+    gates: [f64; 4],
+}
+
+const MODES: [(ServiceMode, &str); 3] =
+    [(ServiceMode::Rot, "ROT"), (ServiceMode::Rol, "ROL"), (ServiceMode::Roi, "ROI")];
+const SHARES: [u64; 4] = [0, 10, 50, 100];
+
+fn rows() -> Vec<(String, Asks)> {
+    let mut rows = vec![
+        ("no order asked for".to_owned(), Asks::Nothing),
+        ("no order, one strict before".to_owned(), Asks::NothingMore),
+    ];
+    for (mode, name) in MODES {
+        rows.extend(
+            SHARES.map(|share| (format!("{name}, {share} % strict"), Asks::Strict(mode, share))),
+        );
+    }
+    rows
+}
+
+/// Is this one strict, if so many in a hundred are?
+fn is_strict(number: u64, share: u64) -> bool {
+    (number + 1) * share / 100 > number * share / 100
+}
+
+impl Asks {
+    fn order(self, number: u64) -> Option<Order> {
+        match self {
+            Asks::Nothing => None,
+            Asks::NothingMore => (number == 0).then(|| Order::strict(ServiceMode::Rot)),
+            Asks::Strict(mode, share) if is_strict(number, share) => Some(Order::strict(mode)),
+            Asks::Strict(mode, _) => Some(Order::unordered(mode)),
+        }
+    }
+}
+
+/// Measures all rows by turns.
+pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
+    let names = rows();
+    let mut rows: Vec<Row> = names.iter().map(|_| Row::default()).collect();
+    for _ in 0..repeats {
+        for ((_, asks), row) in names.iter().zip(&mut rows) {
+            check_signals()?;
+            measure(*asks, slice, row)?;
+        }
+    }
+    Ok(section(&names, &rows))
+}
+
+fn measure(asks: Asks, slice: Duration, row: &mut Row) -> io::Result<()> {
+    let pair = Pair::new(&LOOPBACK)?;
+    let target = segment(&pair.server, DEPTH * BYTES, Rights::WRITE)?;
+    let source = segment(&pair.client, DEPTH * BYTES, Rights::NONE)?;
+    let key = target.key();
+    let counters = || [pair.client.counters().engine, pair.server.counters().engine];
+    pair.run_alone(|| {
+        for (depth, timed) in [(DEPTH, false), (TIMED_DEPTH, true)] {
+            let jetty = jetty(&pair.client)?;
+            let mut flow = Flow::new(&jetty, depth, timed);
+            let before = counters();
+            let start = Instant::now();
+            while start.elapsed() < slice {
+                flow.step(|batch, number| {
+                    let place = number % DEPTH * BYTES;
+                    let (local, to) = (source.slice(place..place + BYTES), key.at(place));
+                    match asks.order(number) {
+                        None => batch.write(&pair.peer, local, to, number),
+                        Some(order) => batch.ordered(order).write(&pair.peer, local, to, number),
+                    }
+                })?;
+            }
+            flow.drain()?;
+            if timed {
+                let mut times: Vec<u32> = flow.times.iter().map(|(_, time)| *time).collect();
+                row.medians_us.push(quantile_us(&mut times, 0.5));
+                continue;
+            }
+            row.rates.push(flow.done as f64 / start.elapsed().as_secs_f64() / 1e6);
+            let [client, server] = counters();
+            let per_mille = |now: u64, before: u64| 1e3 * (now - before) as f64 / flow.done as f64;
+            row.gates = [
+                per_mille(client.gated, before[0].gated),
+                per_mille(server.gates_passed, before[1].gates_passed),
+                per_mille(server.held, before[1].held),
+                per_mille(server.sent_back, before[1].sent_back),
+            ];
+        }
+        Ok(())
+    })?;
+    pair.client.shutdown(Duration::from_secs(1)).map_err(failed)
+}
+
+fn section(names: &[(String, Asks)], rows: &[Row]) -> Section {
+    let spread = |samples: &[f64]| Spread::of(samples).unwrap_or_default();
+    let plain = spread(&rows[0].rates).median;
+    let mut text = format!(
+        "| WRITE of {BYTES} B | M/s, {DEPTH} in flight | of no order | median us, {TIMED_DEPTH} in flight | \
+         gated | gates passed | held | sent back |\n|---|---|---|---|---|---|---|---|\n"
+    );
+    let mut list = Vec::new();
+    for ((name, _), row) in names.iter().zip(rows) {
+        let (rate, time) = (spread(&row.rates), spread(&row.medians_us));
+        let ratio = rate.median / plain;
+        let [gated, passed, held, back] = row.gates;
+        text += &format!(
+            "| {name} | {} | {ratio:.2} | {} | {gated:.0} | {passed:.0} | {held:.0} | {back:.0} |\n",
+            rate.show(),
+            time.show(),
+        );
+        list.push(json!({
+            "what": name, "mops": row.rates, "median_us": row.medians_us, "ratio": ratio,
+            "per_mille": { "gated": gated, "gates_passed": passed, "held": held, "sent_back": back },
+        }));
+    }
+    text += "\nGates: per thousand operations, at the initiator (gated) and at the target, of the \
+             last repetition.\n";
+    Section { name: "order", markdown: text, json: list.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_ones_are_spread_evenly() {
+        for share in SHARES {
+            let count = (0..1000).filter(|number| is_strict(*number, share)).count();
+            assert_eq!(count as u64, 10 * share);
+        }
+        assert!((0..10).filter(|number| is_strict(*number, 10)).eq([9]));
+    }
+}
