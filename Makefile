@@ -3,7 +3,10 @@ CARGO ?= cargo
 SEEDS ?= 200000..201000
 XTASK = $(CARGO) run --quiet --release --package xtask --
 
-.PHONY: run test lint bench soak order-check canaries fuzz clean
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: run test lint bench soak order-check canaries fuzz install-rvma clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -31,6 +34,11 @@ canaries:  ## Plant each known bug and demand that the storm finds it.
 
 fuzz:      ## Fuzz the wire codec for a minute (needs cargo-fuzz and a nightly toolchain).
 	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
+
+install-rvma: ## The C library librvma, its header, pkg-config file and man pages: make install-rvma PREFIX=/usr
+	$(CARGO) build --release --package fairway-rvma
+	$(MAKE) --directory front/rvma install PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" \
+		BUILT="$(abspath $(or $(CARGO_TARGET_DIR),target))/release"
 
 clean:
 	$(CARGO) clean

@@ -79,6 +79,9 @@ pub(crate) struct Message {
     pub(crate) abandons_put: bool,
     /// A put: all earlier ones of its Jetty to its mailbox are over.
     pub(crate) is_oldest: bool,
+    /// A put: it counts as under way; and it was sent back because earlier ones were missing.
+    pub(crate) is_issued: bool,
+    pub(crate) was_early: bool,
     /// A put: it may have to wait for something.
     pub(crate) is_bound: bool,
     /// A put: an earlier one may be waiting for something.
@@ -189,6 +192,8 @@ pub(crate) enum MessagePlace {
     AwaitingReceiver,
     /// Waiting for earlier operations of its Jetty.
     Gated,
+    /// A put that waits until fewer of its stream are under way.
+    AwaitingTurn,
     /// Its gate has opened: on its way to its channel.
     Opened,
     /// A load or store that is to be sent, or sent again.
@@ -259,6 +264,8 @@ impl Message {
             is_unnoted: false,
             abandons_put: false,
             is_oldest: false,
+            is_issued: false,
+            was_early: false,
             is_bound: false,
             follows: false,
             refusal: None,

@@ -2,13 +2,16 @@
 //! them are over.
 
 use crate::list::{Linked, Links, List};
-use crate::message::Message;
+use crate::message::{Message, MessagePlace};
 use crate::order::{Key, Keyed};
 use crate::pool::{NONE, Pool};
 use fairway_wire::Tag;
 
+/// Most puts of a stream under way: the receiver takes none that is further ahead.
+const WINDOW_MAX: u32 = 64;
+
 /// The puts of one Jetty to one mailbox.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Stream {
     /// Those that are not over, in the order of their numbers.
     open: List,
@@ -16,13 +19,32 @@ struct Stream {
     next: u32,
     /// Bytes of all puts so far, modulo 2^32.
     bytes: u32,
-    /// Of those that are not over, how many may have to wait for something.
+    /// Of those that are not over, how many may have to wait for something; how many are under
+    /// way; and how many may be. Fewer, where many are sent back because they came too early.
     bound: u32,
+    issued: u32,
+    window: u32,
+    /// How many wait for their turn.
+    waiting: u32,
     /// The last one that ended without its receiver's taking note of its number, if the receiver
     /// has not been told since.
     unnoted: Option<u32>,
     /// It is being told.
     telling: bool,
+}
+
+impl Stream {
+    const NEW: Stream = Stream {
+        open: List { head: NONE, tail: NONE },
+        next: 0,
+        bytes: 0,
+        bound: 0,
+        issued: 0,
+        window: WINDOW_MAX,
+        waiting: 0,
+        unnoted: None,
+        telling: false,
+    };
 }
 
 /// The puts of all Jetties to all mailboxes.
@@ -65,7 +87,7 @@ impl Puts {
     /// bytes went before each, modulo 2^32: those from the first that is not over on have to stay
     /// below that together.
     pub(crate) fn prepare(&mut self, messages: &Pool<Message>, put: &Message) -> bool {
-        let Some(index) = self.streams.find_or_make(&Self::key(put), Stream::default()) else {
+        let Some(index) = self.streams.find_or_make(&Self::key(put), Stream::NEW) else {
             return false;
         };
         let stream = &self.streams[index];
@@ -111,12 +133,74 @@ impl Puts {
         let stream = &mut self.streams[at];
         stream.open.unlink(&mut Open(messages), index);
         let number = number_of(&messages[index]);
-        stream.bound -= u32::from(messages[index].is_bound);
+        let message = &messages[index];
+        stream.bound -= u32::from(message.is_bound);
+        stream.issued -= u32::from(message.is_issued);
+        if !message.was_early {
+            stream.window = (stream.window + 1).min(WINDOW_MAX);
+        }
         let is_later = |last: u32| number.wrapping_sub(last) as i32 > 0;
         if unnoted && stream.unnoted.is_none_or(is_later) {
             stream.unnoted = Some(number);
         }
         self.next_to_tell(messages, at)
+    }
+
+    /// Lets a put be sent, unless enough of its stream are under way. The oldest always may.
+    pub(crate) fn issue(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+        let message = &mut messages[index];
+        let Some(at) = self.streams.find(&Self::key(message)) else { return true };
+        let stream = &mut self.streams[at];
+        if !message.is_issued && (stream.issued < stream.window || stream.open.head == index) {
+            message.is_issued = true;
+            stream.issued += 1;
+            stream.waiting -= u32::from(message.place == MessagePlace::AwaitingTurn);
+        }
+        message.is_issued
+    }
+
+    /// A put begins to wait for its turn.
+    pub(crate) fn wait(&mut self, messages: &mut Pool<Message>, index: u32) {
+        let Some(at) = self.streams.find(&Self::key(&messages[index])) else { return };
+        self.streams[at].waiting += 1;
+        messages[index].place = MessagePlace::AwaitingTurn;
+    }
+
+    /// It ends without having been sent.
+    pub(crate) fn stop_waiting(&mut self, messages: &mut Pool<Message>, index: u32) {
+        let Some(at) = self.streams.find(&Self::key(&messages[index])) else { return };
+        self.streams[at].waiting -= 1;
+        messages[index].place = MessagePlace::Unlisted;
+    }
+
+    /// A put was sent back because earlier ones were missing. True if it is to wait for its turn.
+    pub(crate) fn sent_back(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+        let message = &mut messages[index];
+        message.was_early = true;
+        let Some(at) = self.streams.find(&Self::key(message)) else { return false };
+        let stream = &mut self.streams[at];
+        stream.issued -= u32::from(core::mem::take(&mut message.is_issued));
+        stream.window = (stream.window / 2).max(1);
+        stream.open.head != index
+    }
+
+    /// The first put of the stream of `index` that waits for its turn, if that has come.
+    pub(crate) fn next_turn(&self, messages: &Pool<Message>, index: u32) -> Option<u32> {
+        let stream = &self.streams[self.streams.find(&Self::key(&messages[index]))?];
+        if stream.waiting == 0 {
+            return None;
+        }
+        let first = stream.open.head;
+        let mut at = first;
+        while at != NONE {
+            let message = &messages[at];
+            if message.place == MessagePlace::AwaitingTurn {
+                let may = at == first || stream.issued < stream.window;
+                return may.then_some(at);
+            }
+            at = message.put_links.next;
+        }
+        None
     }
 
     /// The receiver has been told.

@@ -250,35 +250,37 @@ impl Shared {
     /// Reports an operation of ours and drops its hold on its Jetty and memory.
     fn report_message(&mut self, index: u32, status: Status) {
         self.initiator.completed(&mut self.messages, index);
-        self.messages[index].reported = true;
-        let message = self.messages[index];
-        let jetty = &mut self.jetties[message.jetty.value() as usize];
-        jetty.outstanding -= 1;
-        let queue = jetty.send_queue;
+        let message = &mut self.messages[index];
+        message.reported = true;
         let success = status == Status::Success;
         let atomic = message.completes_as == CompletionKind::Atomic;
-        if success && !message.signaled {
+        let (id, segment, silent) = (message.jetty, message.local.segment.0, !message.signaled);
+        let completion = Completion {
+            id: message.id,
+            jetty: id,
+            status,
+            kind: message.completes_as,
+            bytes: if success { message.local.length } else { 0 },
+            immediate: None,
+            value: if success && atomic { message.immediate } else { 0 },
+            channel: message.channel_id,
+            remote_jetty: message.target.jetty,
+        };
+        let jetty = &mut self.jetties[id.value() as usize];
+        jetty.outstanding -= 1;
+        let queue = jetty.send_queue;
+        if success && silent {
             self.queue(queue).unreserve();
         } else {
-            self.queue(queue).push(Completion {
-                id: message.id,
-                jetty: message.jetty,
-                status,
-                kind: message.completes_as,
-                bytes: if success { message.local.length } else { 0 },
-                immediate: None,
-                value: if success && atomic { message.immediate } else { 0 },
-                channel: message.channel_id,
-                remote_jetty: message.target.jetty,
-            });
+            self.queue(queue).push(completion);
         }
         if !atomic {
-            self.let_go(message.local.segment.0);
+            self.let_go(segment);
         }
         if !success {
-            self.take_fault(message.jetty, status);
+            self.take_fault(id, status);
         }
-        self.note_drained(message.jetty);
+        self.note_drained(id);
     }
 
     /// Nobody needs the message's record any more.

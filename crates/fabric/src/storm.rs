@@ -495,7 +495,9 @@ impl Storm {
     fn has_paths(&self) -> bool {
         let usable = |node: usize, channel: ChannelId| {
             let nic = self.world.nodes[node].nic.as_ref();
-            nic.is_none_or(|nic| nic.paths(channel).iter().all(|path| path.usable))
+            nic.is_none_or(|nic| {
+                !nic.is_open(channel) || nic.paths(channel).iter().all(|path| path.usable)
+            })
         };
         self.workload.connections.iter().zip(&self.plan.links).all(|(connection, link)| {
             let ends = link.nodes.iter().zip(connection.ends);

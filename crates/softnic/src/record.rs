@@ -24,6 +24,7 @@ pub struct EpochRecord {
     address: AtomicU64,
     cancelled: AtomicU32,
     flags: AtomicU32,
+    bytes: AtomicU64,
 }
 
 const _: () = assert!(size_of::<EpochRecord>() == 64);
@@ -35,6 +36,8 @@ pub struct RecordedEpoch {
     pub buffer: usize,
     /// Bytes that were put; of a stream, bytes up to the end of the last put.
     pub length: u64,
+    /// Bytes that were put. Fewer than `length`: there are holes.
+    pub bytes: u64,
     /// The epoch's number.
     pub epoch: u64,
     /// Puts that were made.
@@ -67,6 +70,7 @@ impl EpochRecord {
             address: AtomicU64::new(0),
             cancelled: AtomicU32::new(0),
             flags: AtomicU32::new(0),
+            bytes: AtomicU64::new(0),
         }
     }
 
@@ -82,6 +86,7 @@ impl EpochRecord {
         (!buffer.is_null()).then(|| RecordedEpoch {
             buffer: buffer as usize,
             length: self.length.load(order),
+            bytes: self.bytes.load(order),
             epoch: self.epoch.load(order),
             operations: self.operations.load(order),
             id: self.id.load(order),
@@ -99,6 +104,7 @@ impl EpochRecord {
     pub(crate) fn store(&self, epoch: &Epoch) {
         let order = Ordering::Relaxed;
         self.length.store(epoch.bytes.max(u64::from(epoch.extent)), order);
+        self.bytes.store(epoch.bytes, order);
         self.epoch.store(epoch.epoch, order);
         self.operations.store(epoch.operations, order);
         self.id.store(epoch.id, order);

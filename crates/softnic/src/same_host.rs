@@ -9,7 +9,12 @@
 //! **Refused at once.** Whoever stores counts himself in, then looks whether the gate is closed, and
 //! counts himself out; whoever loads looks before and after. The owner closes the gate, then waits
 //! until nobody is counted in. So no store is done, and no load believed, after the segment was
-//! deregistered. A process that dies at the gate is waited for no longer than [`PATIENCE`].
+//! deregistered; but one who dies or is stopped at the gate is waited for no longer than
+//! [`PATIENCE`], and if he goes on after that, his one store is done late.
+//!
+//! **Trust.** The gate is kept by Fairway in every process of the same user, and these trust each
+//! other: one that means harm can open the file for writing whatever the rights are, and keeps its
+//! mapping. (It could as well attach a debugger.) Other users get nothing.
 //!
 //! Whether two processes share a host the socket tells: abstract names are the network
 //! namespace's. Everything else goes over the network, refusals too.
@@ -81,7 +86,7 @@ impl Gate {
     }
 }
 
-/// A segment that processes on this host may map. Dropping it closes its gate.
+/// A segment that processes on this host may map.
 #[derive(Debug)]
 pub(crate) struct Share {
     key: SegmentKey,
@@ -98,10 +103,9 @@ impl Share {
     ) -> Result<Share, Error> {
         Ok(Share { key, rights, memory: memory.clone(), gate: Gate::new()? })
     }
-}
 
-impl Drop for Share {
-    fn drop(&mut self) {
+    /// Nobody who has mapped it works on it from now on.
+    pub(crate) fn close(&self) {
         self.gate.close();
     }
 }

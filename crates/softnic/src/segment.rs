@@ -232,8 +232,11 @@ impl Segment {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody on this host reaches it any more, either.
-        self.share = None;
+        // Nobody on this host reaches it any more, either: now, though the one who hands it out
+        // may hold it for a moment longer.
+        if let Some(share) = self.share.take() {
+            share.close();
+        }
         self.handle.shared.with(|core| core.deregister(self.id));
     }
 }

@@ -211,7 +211,8 @@ impl Core {
         }
         self.transmit(now);
         self.hear_events();
-        if received > 0 && self.has_dying_jetties() {
+        // Their last operation may have ended by a timer.
+        if self.has_dying_jetties() {
             self.reap_jetties();
         }
         self.memories.bury(self.io.is_idle());

@@ -246,3 +246,20 @@ fn a_dropped_jetty_frees_its_number_when_its_operations_end() {
     client.context.create_jetty(options).unwrap();
     assert_eq!(local.into_memory().unwrap().into_vec(), bytes(1 << 20, 1));
 }
+
+#[test]
+fn a_dropped_jetty_goes_though_its_last_operation_ends_by_a_timer() {
+    let pair = Pair::of(builder().profile(dead_after(300)), builder());
+    let Pair { client, server } = pair;
+    let key = server.open_segment(4096).key();
+    let segment = client.segment(4096, Rights::NONE);
+    let data = client.segment(4096, Rights::NONE);
+    // The receive holds the segment, and the Jetty the receive, until the write has ended.
+    client.jetty.post_receive(&segment, 1).unwrap();
+    server.context.vanish();
+    client.jetty.write(&client.peer, &data, key, 2).unwrap();
+    drop(client.jetty);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(segment.into_memory().is_ok()));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+}

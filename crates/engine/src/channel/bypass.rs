@@ -98,6 +98,14 @@ impl BypassState {
     }
 }
 
+impl BypassState {
+    /// Is a number free for one more load or store?
+    fn has_number(&self) -> bool {
+        let slot = (self.next % WINDOW) as usize;
+        self.next.wrapping_sub(self.oldest) < WINDOW && self.pending[slot] == NONE
+    }
+}
+
 impl Channel {
     /// A load or store of ours gets in line.
     pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: u32) {
@@ -113,6 +121,16 @@ impl Channel {
         }
         loop {
             let index = self.bypass.sending.head;
+            let is_repeat = index != NONE && shared.messages[index].next_index > 0;
+            // Those that found no number free have waited longest.
+            if !is_repeat
+                && self.bypass.has_number()
+                && let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages)
+            {
+                self.take_number(shared, next);
+                shared.messages[next].place = MessagePlace::Unlisted;
+                return Some(self.ask(shared, now, next));
+            }
             if index == NONE {
                 return None;
             }
@@ -129,11 +147,11 @@ impl Channel {
     }
 
     fn take_number(&mut self, shared: &mut Shared, index: u32) -> bool {
-        let number = self.bypass.next;
-        let slot = (number % WINDOW) as usize;
-        if number.wrapping_sub(self.bypass.oldest) >= WINDOW || self.bypass.pending[slot] != NONE {
+        if !self.bypass.has_number() {
             return false;
         }
+        let number = self.bypass.next;
+        let slot = (number % WINDOW) as usize;
         self.bypass.next = number.wrapping_add(1);
         self.bypass.pending[slot] = index;
         let message = &mut shared.messages[index];
@@ -246,8 +264,8 @@ impl Channel {
         {
             self.bypass.oldest = self.bypass.oldest.wrapping_add(1);
         }
-        if let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages) {
-            self.post_bypass(shared, next);
+        if !self.bypass.waiting.is_empty() {
+            self.mark_urgent(shared);
         }
         shared.complete_message(index, status);
         self.release(shared, index);

@@ -358,7 +358,7 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Judgement {
-        let arrival = shared.arrivals[index];
+        let arrival = &shared.arrivals[index];
         if arrival.refused {
             return Judgement::Accept { kind: PlacementKind::Plain, subject: NONE };
         }
@@ -369,8 +369,9 @@ impl Channel {
             && !shared.segments.is_current(arrival.segment, arrival.segment_generation)
         {
             // Deregistered in the middle of the message.
+            let (jetty, order) = (arrival.remote_jetty, arrival.order);
             self.abandon_arrival(shared, index);
-            self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
+            self.skip_numbers(shared, jetty, &order);
             return Judgement::Refuse(Refusal::Access);
         }
         self.place_in(shared, index, data, payload)
@@ -386,15 +387,16 @@ impl Channel {
         let mtu = u64::from(self.mtu);
         let arrival = &mut shared.arrivals[index];
         arrival.progress.note(data.psn, data.index);
-        let arrival = shared.arrivals[index];
+        let arrival = &shared.arrivals[index];
         let is_lost = arrival.kind == ArrivalKind::Put
             && !shared.mailboxes.is_live(arrival.ticket)
             && !(shared.is_planted(Canary::PlaceRewound) && arrival.ticket != Ticket::VOID);
         if is_lost {
             return Judgement::Accept { kind: PlacementKind::Arrival, subject: index };
         }
-        let offset = arrival.offset + u64::from(data.index) * mtu;
-        self.place_at(arrival.segment, offset, payload, PlacementKind::Arrival, index)
+        let (segment, start) = (arrival.segment, arrival.offset);
+        let offset = start + u64::from(data.index) * mtu;
+        self.place_at(segment, offset, payload, PlacementKind::Arrival, index)
     }
 
     pub(crate) fn place_at(

@@ -11,17 +11,19 @@ use fairway_wire::{ServiceMode, Tag};
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: u32) {
-        let message = shared.messages[index];
+        let message = &shared.messages[index];
         match message.outcome {
             Outcome::Open if message.next_index < message.packets => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => {}
             Outcome::Open => {
+                let (jetty, sequence) = (message.jetty, message.sequence);
+                let is_untold = !message.reported && message.parked.is_none();
                 if message.marks {
                     // The answer to an ordered read has arrived: what follows it may go on.
-                    self.mark_executed(shared, message.jetty, message.sequence);
+                    self.mark_executed(shared, jetty, sequence);
                 }
-                if !message.reported && message.parked.is_none() {
+                if is_untold {
                     shared.complete_message(index, Status::Success);
                 }
                 self.release(shared, index);
@@ -72,6 +74,10 @@ impl Channel {
             MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
             MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
             MessagePlace::AwaitingReceiver => &mut self.awaiting_receiver,
+            MessagePlace::AwaitingTurn => {
+                shared.puts.stop_waiting(&mut shared.messages, index);
+                return self.end(shared, index, Status::Flushed);
+            }
             MessagePlace::Gated | MessagePlace::Opened => {
                 shared.initiator.withdraw(&mut shared.messages, index);
                 return self.end(shared, index, Status::Flushed);
@@ -128,10 +134,17 @@ impl Channel {
         message.learned = false;
         message.placed = 0;
         message.answer = Progress::default();
-        if core::mem::take(&mut message.early)
-            && !shared.initiator.wait_for_order(&mut shared.messages, index)
-        {
-            return;
+        if core::mem::take(&mut message.early) {
+            let (is_put, is_free) =
+                (message.kind == MessageKind::Put, message.order.tag == Tag::No);
+            let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
+            if waits && is_free {
+                shared.puts.wait(&mut shared.messages, index);
+                return self.call_puts(shared, index);
+            }
+            if !shared.initiator.wait_for_order(&mut shared.messages, index) {
+                return;
+            }
         }
         let message = &mut shared.messages[index];
         message.place = MessagePlace::AwaitingReceiver;
@@ -149,28 +162,40 @@ impl Channel {
     /// record is free once it has completed, too.
     pub(crate) fn release(&mut self, shared: &mut Shared, index: u32) {
         self.release_slots(shared, index);
-        let message = shared.messages[index];
+        let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
-        if message.kind.is_answer() {
+        let (kind, segment, reported) = (message.kind, message.local.segment.0, message.reported);
+        if kind.is_answer() {
             self.responses -= 1;
-            if message.kind == MessageKind::ReadResponse {
-                shared.let_go(message.local.segment.0);
+            if kind == MessageKind::ReadResponse {
+                shared.let_go(segment);
             }
-        }
-        if message.completes_as == CompletionKind::Put {
+        } else if message.completes_as == CompletionKind::Put {
             let unnoted = message.is_unnoted;
             let number = match message.abandons_put {
                 true => shared.puts.told(&shared.messages, index),
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
+            self.call_puts(shared, index);
             if let Some(number) = number.filter(|_| self.state == ChannelState::Open) {
                 return self.tell_over(shared, index, number);
             }
         }
-        if message.reported {
+        if reported {
             shared.free_message(index);
         } else {
             shared.messages[index].released = true;
+        }
+    }
+
+    /// Lets the puts of a stream go whose turn has come.
+    fn call_puts(&mut self, shared: &mut Shared, index: u32) {
+        while self.state == ChannelState::Open
+            && let Some(next) = shared.puts.next_turn(&shared.messages, index)
+        {
+            // It counts as issued at once, so that this ends.
+            shared.puts.issue(&mut shared.messages, next);
+            self.let_in(shared, Some(next));
         }
     }
 

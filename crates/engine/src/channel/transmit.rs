@@ -101,6 +101,13 @@ impl Channel {
     fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
         while self.sending.head != NONE {
             let index = self.sending.head;
+            let message = &mut shared.messages[index];
+            let begins = message.kind == MessageKind::Put && message.next_index == 0;
+            if begins && !shared.puts.issue(&mut shared.messages, index) {
+                self.sending.unlink(&mut shared.messages, index);
+                shared.puts.wait(&mut shared.messages, index);
+                continue;
+            }
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
             if self.acquire_slots(&mut shared.messages[index], index, first) {
                 return Some(index);
@@ -153,9 +160,10 @@ impl Channel {
     }
 
     fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
-        let message = shared.messages[index];
+        let message = &shared.messages[index];
+        let packet_index = message.next_index;
         let psn = self.tp.next;
-        let payload = message.payload(message.next_index, self.mtu);
+        let payload = message.payload(packet_index, self.mtu);
         let bytes = payload + HEADER_BYTES;
         let window = self.policy.congestion.window_bytes();
         let flight = u64::from(self.tp.flight);
@@ -174,11 +182,11 @@ impl Channel {
             }
             return None;
         }
-        let path = self.chunk_path(shared, &message, bytes, now);
+        let path = self.chunk_path(shared, index, bytes, now);
         self.tp.next = psn.next();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
             message: index,
-            index: message.next_index,
+            index: packet_index,
             bytes: bytes as u16,
             flags: 0,
             ..Sent::UNUSED
@@ -187,27 +195,25 @@ impl Channel {
         self.launch(shared, psn, path, now);
         let idle = last && self.sending.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
-        let mut message = shared.messages[index];
+        let message = &shared.messages[index];
         if self.chunk.owner != index {
             self.chunk.owner = index;
             self.chunk.learned = message.learned;
         }
-        message.learned = self.chunk.learned;
         self.unasked = self.unasked.saturating_add(bytes);
         let enough = u64::from(self.unasked) >= (window / 8).min(ASK_BYTES);
-        let ack_request =
-            (idle && wants_news(&message)) || full || (self.chunk.left == 0 && enough);
+        let ack_request = (idle && wants_news(message)) || full || (self.chunk.left == 0 && enough);
         if ack_request {
             self.unasked = 0;
         }
-        let operation = operation_of(&message, &shared.profile);
+        let operation = operation_of(message, self.chunk.learned, &shared.profile);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
         }
         shared.counters.data_sent += 1;
         shared.counters.payload_sent += u64::from(payload);
-        let packet_index = message.next_index - 1;
+        let message = &shared.messages[index];
         let packet = Packet::Data(Data {
             psn,
             message: message.number,
@@ -218,10 +224,10 @@ impl Channel {
             ack_request,
             retry: false,
             last,
-            order: order_of(&message, &operation),
+            order: order_of(message, &operation),
             operation,
         });
-        Some(self.with_payload(shared, path, packet, &message, packet_index))
+        Some(self.with_payload(shared, path, packet, message, packet_index))
     }
 
     /// An unreliable message: on the wire and done with.
@@ -232,7 +238,7 @@ impl Channel {
         message.place = MessagePlace::Unlisted;
         let message = *message;
         shared.counters.datagrams_sent += 1;
-        let operation = operation_of(&message, &shared.profile);
+        let operation = operation_of(&message, message.learned, &shared.profile);
         let packet = Packet::Datagram(Datagram {
             jetty: message.jetty,
             transaction: message.transaction,
@@ -269,13 +275,8 @@ impl Channel {
     }
 
     /// The path of the current chunk, or of a new one.
-    fn chunk_path(
-        &mut self,
-        shared: &mut Shared,
-        message: &Message,
-        bytes: u32,
-        now: Instant,
-    ) -> u8 {
+    fn chunk_path(&mut self, shared: &mut Shared, index: u32, bytes: u32, now: Instant) -> u8 {
+        let message = &shared.messages[index];
         let small = !message.kind.has_payload()
             || message.local.length <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
@@ -340,7 +341,7 @@ impl Channel {
         }
         shared.counters.data_resent += 1;
         shared.counters.payload_sent += u64::from(message.payload(sent.index, self.mtu));
-        let operation = operation_of(&message, &shared.profile);
+        let operation = operation_of(&message, message.learned, &shared.profile);
         let packet = Packet::Data(Data {
             psn,
             message: message.number,
@@ -427,7 +428,8 @@ fn order_of(message: &Message, operation: &Operation) -> Order {
     }
 }
 
-fn operation_of(message: &Message, profile: &Profile) -> Operation {
+/// What a packet of the message says; `learned`: the receiver knows where the message starts.
+fn operation_of(message: &Message, learned: bool, profile: &Profile) -> Operation {
     let access = Access {
         address: message.remote_address,
         length: message.local.length,
@@ -459,7 +461,7 @@ fn operation_of(message: &Message, profile: &Profile) -> Operation {
             Operation::AbandonPut { mailbox: immediate, sequence }
         }
         MessageKind::Abandon => Operation::Abandon,
-        _ if message.learned => Operation::Learned,
+        _ if learned => Operation::Learned,
         MessageKind::Put => {
             let mailbox = immediate;
             let (oldest, follows) = (message.is_oldest, message.follows);

@@ -196,9 +196,11 @@ impl Buffer {
                 let threshold = threshold.min(u64::from(self.length).max(1));
                 u64::from(self.append) + u64::from(bytes) < threshold
             }
-            (Threshold::Operations(threshold), _) => {
+            (Threshold::Operations(threshold), steering) => {
                 let used = self.used_puts + u64::from(self.reserved_puts);
-                used + u64::from(puts) < threshold
+                let end = u64::from(self.append) + u64::from(bytes);
+                let has_room = steering == Steering::Sender || end < u64::from(self.length).max(1);
+                used + u64::from(puts) < threshold && has_room
             }
         }
     }

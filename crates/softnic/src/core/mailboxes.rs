@@ -127,6 +127,7 @@ impl Core {
         if let Some(record) = self.mailboxes.live.get_mut(mailbox.index()) {
             *record = None;
         }
+        self.changes += 1;
         self.transmit(clock::now());
         self.hear_events();
     }

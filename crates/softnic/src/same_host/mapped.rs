@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ impl Mapped {
     }
 
     fn try_ask(incarnation: u32, key: &SegmentKey) -> io::Result<Option<Mapped>> {
-        let mut stream = UnixStream::connect_addr(&passing::name_of(incarnation)?)?;
+        let mut stream = passing::connect(incarnation)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let question = Question { token_id: key.token_id, token_value: key.token_value };

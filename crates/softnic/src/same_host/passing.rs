@@ -45,6 +45,35 @@ pub(super) fn name_of(incarnation: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("fairway-{user}-{incarnation:06x}"))
 }
 
+/// Connects to that context at once, or not at all: whoever has the name must not hold us up.
+pub(super) fn connect(incarnation: u32) -> io::Result<UnixStream> {
+    let name = name_of(incarnation)?;
+    let text = name.as_abstract_name().unwrap_or_default();
+    // SAFETY: all of it may be zeros.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as _;
+    // An abstract name begins with a zero and has no end but its length.
+    for (place, byte) in address.sun_path[1..].iter_mut().zip(text) {
+        *place = *byte as _;
+    }
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + text.len();
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: the socket is ours alone; the address has `length` bytes and outlives the call.
+    let (stream, connected) = unsafe {
+        let socket = libc::socket(libc::AF_UNIX, kind, 0);
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let stream = UnixStream::from_raw_fd(socket);
+        (stream, libc::connect(socket, (&raw const address).cast(), length as libc::socklen_t))
+    };
+    if connected != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// Is the other end a process of the same user?
 pub(super) fn is_ours(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -13,39 +13,45 @@ use fairway_engine::Rights;
 
 use super::passing::{self, Question};
 use super::{Gate, Share};
+use crate::key::SegmentKey;
 use crate::memory::Memory;
 
+/// After the system could not let somebody in.
+const PAUSE: Duration = Duration::from_millis(10);
 /// How long somebody who asks may take.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Waits at the context's name, on a thread of its own, until it is dropped.
 pub(crate) struct Server {
     inner: Arc<Inner>,
-    incarnation: u32,
+    name: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 struct Inner {
-    shares: Mutex<Vec<Weak<Share>>>,
+    /// By name and secret.
+    shares: Mutex<Vec<(Question, Weak<Share>)>>,
     stopping: AtomicBool,
 }
 
 impl Server {
     /// Fails if another context has the name: then nothing is shared.
     pub(crate) fn start(incarnation: u32) -> io::Result<Server> {
-        let listener = UnixListener::bind_addr(&passing::name_of(incarnation)?)?;
+        let name = passing::name_of(incarnation)?;
+        let listener = UnixListener::bind_addr(&name)?;
         let inner = Arc::new(Inner::default());
         let shared = inner.clone();
         let builder = std::thread::Builder::new().name("fairway-share".into());
         let thread = builder.spawn(move || shared.run(&listener))?;
-        Ok(Server { inner, incarnation, thread: Some(thread) })
+        Ok(Server { inner, name, thread: Some(thread) })
     }
 
     pub(crate) fn add(&self, share: &Arc<Share>) {
         let mut shares = self.inner.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        shares.retain(|share| share.strong_count() > 0);
-        shares.push(Arc::downgrade(share));
+        shares.retain(|(_, share)| share.strong_count() > 0);
+        let SegmentKey { token_id, token_value, .. } = share.key;
+        shares.push((Question { token_id, token_value }, Arc::downgrade(share)));
     }
 }
 
@@ -53,8 +59,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
         // A visitor wakes the thread. If there can be none, the thread ends with the process.
-        let visit =
-            passing::name_of(self.incarnation).and_then(|name| UnixStream::connect_addr(&name));
+        let visit = UnixStream::connect_addr(&self.name);
         if let (Ok(_), Some(thread)) = (visit, self.thread.take()) {
             // Its panic, if it had one, was reported when it happened.
             let _ = thread.join();
@@ -64,12 +69,17 @@ impl Drop for Server {
 
 impl Inner {
     fn run(&self, listener: &UnixListener) {
-        while let Ok((stream, _)) = listener.accept() {
+        loop {
+            let visitor = listener.accept();
             if self.stopping.load(Ordering::Acquire) {
                 return;
             }
-            // Who asks in vain, or not to the end, goes over the network.
-            let _ = self.serve(stream);
+            match visitor {
+                // Who asks in vain, or not to the end, goes over the network.
+                Ok((stream, _)) => _ = self.serve(stream),
+                // No file is left, or memory: perhaps in a moment.
+                Err(_) => std::thread::sleep(PAUSE),
+            }
         }
     }
 
@@ -88,11 +98,9 @@ impl Inner {
 
     fn find(&self, question: Question) -> Option<Arc<Share>> {
         let shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut shares = shares.iter().filter_map(Weak::upgrade);
-        shares.find(|share| {
-            let asked = (question.token_id, question.token_value);
-            (share.key.token_id, share.key.token_value) == asked && !share.gate.is_closed()
-        })
+        // Only what was asked for is taken hold of, so that others can go meanwhile.
+        let mut named = shares.iter().filter(|(name, _)| *name == question);
+        named.find_map(|(_, share)| share.upgrade()).filter(|share| !share.gate.is_closed())
     }
 }
 
@@ -103,7 +111,7 @@ fn hand_over(stream: &UnixStream, share: &Share) -> io::Result<()> {
     if changes {
         return passing::send_files(stream, share.rights, [file, gate]);
     }
-    // Opened again, so that it cannot be mapped for writing.
+    // Opened again, so that it is not mapped for writing by mistake.
     let readable = File::open(Memory::path_of(file))?;
     passing::send_files(stream, share.rights, [readable.as_raw_fd(), gate])
 }

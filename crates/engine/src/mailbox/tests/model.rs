@@ -118,7 +118,12 @@ impl World {
     fn full(&self, epoch: usize, more_bytes: u64, more_puts: u64) -> bool {
         let record = &self.epochs[epoch];
         match (self.config.threshold, self.config.steering) {
-            (Threshold::Operations(threshold), _) => record.puts + more_puts >= threshold,
+            (Threshold::Operations(threshold), Steering::Sender) => {
+                record.puts + more_puts >= threshold
+            }
+            (Threshold::Operations(threshold), Steering::Receiver) => {
+                record.puts + more_puts >= threshold || record.append + more_bytes >= record.length
+            }
             (Threshold::Bytes(threshold), Steering::Sender) => {
                 record.used + more_bytes >= threshold
             }

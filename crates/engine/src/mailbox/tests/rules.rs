@@ -387,3 +387,14 @@ fn without_records_for_gaps_puts_come_later() {
     assert!(admit(&mut mailboxes, 2));
     assert!(admit(&mut mailboxes, 3));
 }
+
+#[test]
+fn a_stream_without_a_free_byte_is_full_whatever_the_threshold_says() {
+    let mut bench = Bench::new(&config(Threshold::Operations(10), Steering::Receiver), 2);
+    let a = Source::new(1);
+    bench.whole(&a, &a.put(60, 0));
+    assert_eq!(bench.done(), []);
+    bench.whole(&a, &a.put(40, 0));
+    assert_eq!(bench.done(), [(0, 100, 2, false)]);
+    assert_eq!(bench.whole(&a, &a.put(0, 0)), 1, "an empty one, too, belongs to the next");
+}

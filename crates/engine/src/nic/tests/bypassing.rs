@@ -47,3 +47,61 @@ fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
     pair.deliver(1, &late);
     assert_eq!(pair.effects.len(), effects, "the late copy is ignored");
 }
+
+impl Pair {
+    /// Takes everything that wants to leave node `n` now, and says how much that was.
+    fn move_all(&mut self, n: usize, mut lose: impl FnMut(usize) -> bool) -> usize {
+        let now = self.now;
+        let sent: Vec<Transmit> = core::iter::from_fn(|| self.nics[n].poll_transmit(now)).collect();
+        for (number, packet) in sent.iter().enumerate() {
+            if !lose(number) {
+                self.deliver(1 - n, packet);
+            }
+        }
+        sent.len()
+    }
+}
+
+#[test]
+fn one_that_is_lost_costs_the_others_no_time() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    for id in 0..200 {
+        pair.post(id, Work::Load { remote }, 8);
+    }
+    assert_eq!(pair.move_all(0, |number| number == 0), 64);
+    pair.move_all(1, |_| false);
+    assert_eq!(pair.completions(0).len(), 63);
+    // The first is repeated; after its answer as many as ever are under way.
+    pair.now = pair.now + Profile::default().timeout_initial;
+    pair.nics[0].handle_timeout(pair.now);
+    assert_eq!(pair.move_all(0, |_| false), 1);
+    pair.move_all(1, |_| false);
+    assert_eq!(pair.move_all(0, |_| false), 64);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0).len(), 137);
+}
+
+#[test]
+fn one_that_is_withdrawn_leaves_its_turn_to_the_next() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    let queue = pair.queues[0];
+    let other = pair.nics[0].create_jetty(&JettyConfig::new(queue, queue)).unwrap();
+    let first = pair.jetties[0];
+    for id in 0..64 {
+        pair.post(id, Work::Load { remote }, 8);
+    }
+    for id in 64..68 {
+        pair.jetties[0] = if id % 2 == 0 { other } else { first };
+        pair.post(id, Work::Load { remote }, 8);
+    }
+    assert_eq!(pair.move_all(0, |_| false), 64);
+    pair.move_all(1, |_| false);
+    // Whoever is next is withdrawn before it is sent.
+    pair.nics[0].set_jetty_state(other, crate::api::JettyState::Error).unwrap();
+    pair.settle(|_, _| false);
+    let done = pair.completions(0);
+    let good = done.iter().filter(|done| done.status == Status::Success).count();
+    assert_eq!((done.len(), good), (68, 66), "{done:?}");
+}

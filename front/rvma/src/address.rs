@@ -1,0 +1,73 @@
+//! Addresses of processes, as text and as this process's own.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+use crate::status::{Failure, Result, Status};
+
+/// Looks up `host:port`. `v6`: the family that it has to have, if any.
+pub(crate) fn resolve(text: &str, v6: Option<bool>) -> Result<SocketAddr> {
+    let found = text.to_socket_addrs().map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => {
+            Failure::argument("an address", format!("{text:?}"), "write host:port or [IPv6]:port")
+        }
+        _ => Failure::new(Status::System, format!("could not look up {text}: {error}")),
+    })?;
+    let mut fitting = found.filter(|address| v6.is_none_or(|v6| address.is_ipv6() == v6));
+    let address = fitting.next().ok_or_else(|| {
+        Failure::new(
+            Status::System,
+            format!("{text} has no address of the family that RVMA_Init bound to"),
+        )
+    })?;
+    if address.port() == 0 {
+        return Err(Failure::argument("the port of an address", 0, "use 1 to 65535"));
+    }
+    Ok(address)
+}
+
+/// The address that others reach a socket at which is bound to `local`.
+pub(crate) fn reachable(local: SocketAddr) -> SocketAddr {
+    if !local.ip().is_unspecified() {
+        return local;
+    }
+    let ip = outward(local.is_ipv6()).unwrap_or(match local {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    });
+    SocketAddr::new(ip, local.port())
+}
+
+/// The source address of packets to far away. Connecting a UDP socket sends nothing: it only asks
+/// for the route. The addresses are those set aside for documentation.
+fn outward(v6: bool) -> Option<IpAddr> {
+    let (any, far) = match v6 {
+        false => ("0.0.0.0:0", "192.0.2.1:9"),
+        true => ("[::]:0", "[2001:db8::1]:9"),
+    };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(far).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_becomes_an_address_or_a_reason() {
+        assert_eq!(resolve("127.0.0.1:80", None).unwrap(), ([127, 0, 0, 1], 80).into());
+        assert!(resolve("[::1]:80", Some(true)).unwrap().is_ipv6());
+        for text in ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999"] {
+            assert_eq!(resolve(text, None).unwrap_err().status, Status::Argument, "{text:?}");
+        }
+        assert_eq!(resolve("[::1]:80", Some(false)).unwrap_err().status, Status::System);
+    }
+
+    #[test]
+    fn a_wildcard_becomes_something_that_can_be_reached() {
+        let bound: SocketAddr = ([127, 0, 0, 1], 7).into();
+        assert_eq!(reachable(bound), bound);
+        let reached = reachable(([0, 0, 0, 0], 7).into());
+        assert!(!reached.ip().is_unspecified() && reached.port() == 7);
+    }
+}

@@ -1,0 +1,89 @@
+//! The rim between C and Rust: no panic crosses it, and every failure is kept for who asks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::status::{self, Failure, Result, Status};
+
+/// Runs the body of a call that returns a status.
+pub(crate) fn status(body: impl FnOnce() -> Result<()>) -> i32 {
+    match run(body) {
+        Ok(()) => Status::Success as i32,
+        Err(status) => status as i32,
+    }
+}
+
+/// Runs the body of a call that returns something else, and `failed` if it fails.
+pub(crate) fn value<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
+    run(body).unwrap_or(failed)
+}
+
+fn run<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
+    // What a panic left half done is behind locks whose poison `lock` overlooks: a window or a
+    // request may be lost by it, and memory is not endangered, because the NIC keeps its own tables.
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(Failure::new(Status::Internal, "the library panicked: please report what it printed"))
+    });
+    result.map_err(|failure| {
+        status::remember(&failure);
+        failure.status
+    })
+}
+
+/// Locks, whatever happened to those who locked before.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until when to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// A negative time-out is for ever.
+    pub(crate) fn after_ms(timeout_ms: i64) -> Deadline {
+        let span = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        Deadline(span.and_then(|span| Instant::now().checked_add(span)))
+    }
+
+    pub(crate) const NEVER: Deadline = Deadline(None);
+
+    /// The time that is left, at most `longest`.
+    pub(crate) fn left(&self, longest: Duration) -> Duration {
+        match self.0 {
+            None => longest,
+            Some(end) => end.saturating_duration_since(Instant::now()).min(longest),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_status() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| ()));
+        let result = status(|| panic!("a bug"));
+        std::panic::set_hook(hook);
+        assert_eq!(result, Status::Internal as i32);
+        assert_eq!(status::last_status(), Status::Internal);
+        assert_eq!(value(-1, || Ok(7)), 7);
+        assert_eq!(value(-1, || Err(Failure::of(Status::Window))), -1);
+    }
+
+    #[test]
+    fn deadlines() {
+        let second = Duration::from_secs(1);
+        assert!(!Deadline::NEVER.is_over());
+        assert_eq!(Deadline::after_ms(-1).left(second), second);
+        assert_eq!(Deadline::after_ms(i64::MAX).left(second), second);
+        assert!(Deadline::after_ms(0).is_over());
+    }
+}

@@ -1,0 +1,166 @@
+//! The one NIC of the process, from `RVMA_Init` to `RVMA_Finalize`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
+use std::time::Duration;
+
+use fairway_softnic::{Context, Error, MailboxOptions};
+
+use crate::guard::lock;
+use crate::operations::Operations;
+use crate::options::Settings;
+use crate::peers::Peers;
+use crate::registry::Registry;
+use crate::slots::Slots;
+use crate::status::{Failure, Result, Status};
+use crate::window::Window;
+
+/// How long to wait, at the end, for peers to hear of it.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Distinguishes handles of windows from those of requests.
+const KIND: usize = 1;
+
+static CURRENT: RwLock<Option<Arc<Library>>> = RwLock::new(None);
+/// This process is the child of one that had initialised: the thread that serves is not here, and
+/// the sockets are the parent's.
+static FORKED: AtomicBool = AtomicBool::new(false);
+/// Is there something that a child could not have? Set before the beginning, until after the end.
+static IN_USE: AtomicBool = AtomicBool::new(false);
+
+/// Everything there is between the beginning and the end.
+pub(crate) struct Library {
+    pub(crate) context: Context,
+    pub(crate) registry: Registry,
+    pub(crate) peers: Peers,
+    pub(crate) operations: Operations,
+    windows: Mutex<Slots<Arc<Window>>>,
+    ended: AtomicBool,
+}
+
+/// `RVMA_Init`.
+pub(crate) fn begin(settings: Settings) -> Result<()> {
+    check_not_forked()?;
+    let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
+    if current.is_some() {
+        return Err(Failure::of(Status::Init));
+    }
+    watch_for_forks();
+    IN_USE.store(true, Ordering::Release);
+    let library = Library::new(settings).inspect_err(|_| IN_USE.store(false, Ordering::Release))?;
+    *current = Some(Arc::new(library));
+    Ok(())
+}
+
+/// `RVMA_Finalize`.
+pub(crate) fn end() -> Result<()> {
+    check_not_forked()?;
+    let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
+    let library = current.take().ok_or_else(|| Failure::of(Status::NotInit))?;
+    library.end();
+    IN_USE.store(false, Ordering::Release);
+    Ok(())
+}
+
+/// What `RVMA_Init` made.
+pub(crate) fn current() -> Result<Arc<Library>> {
+    check_not_forked()?;
+    let current = CURRENT.read().unwrap_or_else(PoisonError::into_inner);
+    current.clone().ok_or_else(|| Failure::of(Status::NotInit))
+}
+
+fn check_not_forked() -> Result<()> {
+    match FORKED.load(Ordering::Relaxed) {
+        false => Ok(()),
+        true => Err(Failure::of(Status::Forked)),
+    }
+}
+
+/// From the first `RVMA_Init` on, children know what they are the children of.
+fn watch_for_forks() {
+    extern "C" fn in_child() {
+        if IN_USE.load(Ordering::Acquire) {
+            FORKED.store(true, Ordering::Relaxed);
+        }
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler only uses atomics.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// Does something that starts threads, which are not to handle the application's signals.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: the sets are plain memory, filled before they are used; each call only concerns this
+    // thread.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let result = start();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    result
+}
+
+impl Library {
+    fn new(settings: Settings) -> Result<Library> {
+        let built = without_signals(|| settings.builder.build());
+        let context = built.map_err(|error| match error {
+            Error::Parameter { .. } => error.into(),
+            other => Failure::new(Status::System, other.to_string()),
+        })?;
+        Ok(Library {
+            registry: Registry::new(context.clone()),
+            peers: Peers::new(context.clone(), settings.connect_timeout),
+            operations: Operations::new(&context)?,
+            windows: Mutex::new(Slots::new(KIND)),
+            ended: AtomicBool::new(false),
+            context,
+        })
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        let mut windows = lock(&self.windows);
+        windows.iter_mut().for_each(|window| window.free());
+        drop(windows);
+        // Peers that do not answer are told nothing more; all is closed either way.
+        let _ = self.context.shutdown(FAREWELL);
+        self.operations.cancel_all();
+    }
+
+    /// Did the end come meanwhile?
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// The address of the first socket.
+    pub(crate) fn local_addr(&self) -> Result<SocketAddr> {
+        let addresses = self.context.local_addrs();
+        addresses.first().copied().ok_or_else(|| Failure::of(Status::Internal))
+    }
+
+    pub(crate) fn create_window(&self, options: &MailboxOptions) -> Result<usize> {
+        let window = Arc::new(Window::new(&self.context, options)?);
+        let mut windows = lock(&self.windows);
+        if self.has_ended() {
+            return Err(Failure::of(Status::Cancelled));
+        }
+        Ok(windows.insert(window))
+    }
+
+    pub(crate) fn window(&self, handle: usize) -> Result<Arc<Window>> {
+        let window = lock(&self.windows).get_mut(handle).cloned();
+        window.ok_or_else(|| Failure::of(Status::Window))
+    }
+
+    pub(crate) fn free_window(&self, handle: usize) -> Result<()> {
+        let window = lock(&self.windows).remove(handle);
+        window.ok_or_else(|| Failure::of(Status::Window))?.free();
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Things that C holds a handle to. A handle is a number in the guise of a pointer, never followed:
+//! one that was freed, or never was one, is recognised.
+
+use std::ffi::c_void;
+
+/// Numbered things. Handles of one table are no handles of another if their `kind`s differ.
+pub(crate) struct Slots<T> {
+    kind: usize,
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+struct Entry<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// Handles have 64 bits: 28 for the index, 4 for the kind, 32 for the generation.
+const KIND_SHIFT: u32 = 28;
+const INDEX_MASK: usize = (1 << KIND_SHIFT) - 1;
+const GENERATION_SHIFT: u32 = 32;
+const _: () = assert!(usize::BITS == 64, "librvma is for 64-bit machines");
+
+impl<T> Slots<T> {
+    /// `kind`: 1 to 15.
+    pub(crate) fn new(kind: usize) -> Self {
+        debug_assert!((1..16).contains(&kind));
+        Slots { kind, entries: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> usize {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { generation: 0, value: None });
+            (self.entries.len() - 1) as u32
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.value = Some(value);
+        (entry.generation as usize) << GENERATION_SHIFT | self.kind << KIND_SHIFT | index as usize
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
+        self.entry(handle)?.value.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, handle: usize) -> Option<T> {
+        let entry = self.entry(handle)?;
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push((handle & INDEX_MASK) as u32);
+        Some(value)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
+    }
+
+    fn entry(&mut self, handle: usize) -> Option<&mut Entry<T>> {
+        if handle >> KIND_SHIFT & 15 != self.kind {
+            return None;
+        }
+        let entry = self.entries.get_mut(handle & INDEX_MASK)?;
+        (entry.generation as usize == handle >> GENERATION_SHIFT).then_some(entry)
+    }
+}
+
+/// A handle as C has it.
+pub(crate) fn to_pointer(handle: usize) -> *mut c_void {
+    std::ptr::without_provenance_mut(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_names_one_thing_once() {
+        let (mut one, mut other) = (Slots::new(1), Slots::new(2));
+        let first = one.insert("first");
+        assert_ne!(first, 0);
+        assert_eq!(other.insert("other") & INDEX_MASK, first & INDEX_MASK);
+        assert_eq!(other.get_mut(first), None, "of another kind");
+        assert_eq!(one.get_mut(first).copied(), Some("first"));
+        assert_eq!(one.remove(first), Some("first"));
+        assert_eq!(one.remove(first), None, "freed");
+        let second = one.insert("second");
+        assert_ne!(second, first);
+        assert_eq!(one.get_mut(first), None, "the slot's earlier owner");
+        assert_eq!(one.get_mut(second).copied(), Some("second"));
+        assert_eq!(one.iter_mut().count(), 1);
+    }
+
+    #[test]
+    fn rubbish_names_nothing() {
+        let mut slots = Slots::new(3);
+        slots.insert(());
+        for handle in [0, 1, usize::MAX, 0x7fff_1234_5678, 3 << KIND_SHIFT | 1] {
+            assert_eq!(slots.get_mut(handle), None, "{handle:#x}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! How calls end: the numbers that C sees, and why a call failed, in words.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::fmt::Display;
+
+use fairway_softnic as softnic;
+
+/// `RVMA_Status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Status {
+    Success = 0,
+    Argument = 1,
+    NotInit = 2,
+    Init = 3,
+    Forked = 4,
+    Window = 5,
+    Request = 6,
+    Closed = 7,
+    AddressUsed = 8,
+    NoEpoch = 9,
+    Timeout = 10,
+    Resources = 11,
+    System = 12,
+    Cancelled = 13,
+    Internal = 14,
+    Unreachable = 20,
+    Peer = 21,
+    NoMailbox = 22,
+    Epoch = 23,
+    Length = 24,
+    NoBuffer = 25,
+    Refused = 26,
+}
+
+/// All of them, with what they mean.
+const MEANINGS: &[(Status, &CStr)] = &[
+    (Status::Success, c"success"),
+    (Status::Argument, c"an argument is NULL, out of range, or malformed"),
+    (Status::NotInit, c"the library is not initialised: call RVMA_Init"),
+    (Status::Init, c"the library is initialised already"),
+    (Status::Forked, c"this process is a child of the one that called RVMA_Init"),
+    (Status::Window, c"no such window"),
+    (Status::Request, c"no such request"),
+    (Status::Closed, c"the window is closed"),
+    (Status::AddressUsed, c"another window has this address"),
+    (Status::NoEpoch, c"the epoch has no buffer, or is not kept any more"),
+    (Status::Timeout, c"it did not happen in time"),
+    (Status::Resources, c"a limit of this process is reached"),
+    (Status::System, c"the operating system refused"),
+    (Status::Cancelled, c"ended by RVMA_Finalize or RVMA_Win_free"),
+    (Status::Internal, c"a bug of the library"),
+    (Status::Unreachable, c"nobody answers there"),
+    (Status::Peer, c"the peer died or left"),
+    (Status::NoMailbox, c"the peer has no such mailbox, or it has another key, or is closed"),
+    (Status::Epoch, c"the epoch that was named takes no more"),
+    (Status::Length, c"it leaves the peer's buffer"),
+    (Status::NoBuffer, c"the peer has posted no buffer, and lets nobody wait for one"),
+    (Status::Refused, c"the peer refused"),
+];
+
+impl Status {
+    /// What the number means, if it is one of ours.
+    pub(crate) fn meaning(number: i32) -> &'static CStr {
+        let known = MEANINGS.iter().find(|(status, _)| *status as i32 == number);
+        known.map_or(c"no status of this library", |(_, meaning)| meaning)
+    }
+
+    /// How an operation ended.
+    pub(crate) fn of_completion(status: softnic::Status) -> Status {
+        match status {
+            softnic::Status::Success => Status::Success,
+            softnic::Status::RemoteNoMailbox => Status::NoMailbox,
+            softnic::Status::RemoteEpoch => Status::Epoch,
+            softnic::Status::RemoteLength => Status::Length,
+            softnic::Status::RemoteResources | softnic::Status::ReceiverNotReady => {
+                Status::NoBuffer
+            }
+            softnic::Status::PeerDead | softnic::Status::PeerClosed => Status::Peer,
+            softnic::Status::Flushed => Status::Cancelled,
+            _ => Status::Refused,
+        }
+    }
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) text: String,
+}
+
+/// What everything behind the C calls returns.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(status: Status, text: impl Into<String>) -> Failure {
+        Failure { status, text: text.into() }
+    }
+
+    /// An argument can't be what it is.
+    pub(crate) fn argument(name: &str, value: impl Display, remedy: &str) -> Failure {
+        Failure::new(Status::Argument, format!("{name} can't be {value}: {remedy}"))
+    }
+
+    /// The failure of this status, with its meaning as text.
+    pub(crate) fn of(status: Status) -> Failure {
+        Failure::new(status, Status::meaning(status as i32).to_string_lossy())
+    }
+}
+
+impl From<softnic::Error> for Failure {
+    fn from(error: softnic::Error) -> Failure {
+        use softnic::Error;
+        let status = match &error {
+            Error::Io { .. } => Status::System,
+            Error::Number { .. } => Status::AddressUsed,
+            Error::Limit { .. }
+            | Error::QueueFull
+            | Error::TooManyOperations
+            | Error::TooManyReceives
+            | Error::TooManyPuts
+            | Error::TooManyBuffers
+            | Error::TooManyOrders => Status::Resources,
+            Error::MailboxClosed => Status::Closed,
+            Error::Timeout { .. } => Status::Timeout,
+            Error::PeerGone { .. } => Status::Peer,
+            Error::Refused { .. } => Status::Unreachable,
+            Error::ShutDown => Status::Cancelled,
+            Error::Parameter { .. } | Error::TooLong { .. } | Error::OutOfBounds { .. } => {
+                Status::Argument
+            }
+            _ => Status::Internal,
+        };
+        Failure::new(status, error.to_string())
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<(Status, CString)> =
+        RefCell::new((Status::Success, CString::default()));
+}
+
+/// Keeps a failure for those who ask afterwards.
+pub(crate) fn remember(failure: &Failure) {
+    let text: Vec<u8> = failure.text.bytes().filter(|byte| *byte != 0).collect();
+    let text = CString::new(text).unwrap_or_default();
+    // In a thread that is ending nobody will ask.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = (failure.status, text));
+}
+
+/// The status of the last failure in this thread.
+pub(crate) fn last_status() -> Status {
+    LAST.try_with(|last| last.borrow().0).unwrap_or(Status::Success)
+}
+
+/// Its text: good until the next failure in this thread.
+pub(crate) fn last_error() -> *const std::ffi::c_char {
+    LAST.try_with(|last| last.borrow().1.as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_of_the_header_has_its_number_and_a_meaning() {
+        let header = include_str!("../include/rvma.h");
+        let lines = header.lines().filter_map(|line| line.trim().strip_prefix("RVMA_"));
+        let numbers: Vec<i32> = lines
+            .filter(|line| line.starts_with("ERR_") || line.starts_with("SUCCESS ="))
+            .filter_map(|line| line.split('=').nth(1))
+            .filter_map(|rest| rest.trim().split([',', ' ', '/']).next()?.parse().ok())
+            .collect();
+        let ours: Vec<i32> = MEANINGS.iter().map(|(status, _)| *status as i32).collect();
+        assert_eq!(numbers, ours);
+        assert_eq!(Status::meaning(-7), c"no status of this library");
+    }
+
+    #[test]
+    fn a_failure_is_remembered_by_its_thread_only() {
+        remember(&Failure::argument("size", -1, "a size is not negative"));
+        assert_eq!(last_status(), Status::Argument);
+        // SAFETY: a C string of this thread; nothing fails meanwhile.
+        let text = unsafe { CStr::from_ptr(last_error()) };
+        assert_eq!(text, c"size can't be -1: a size is not negative");
+        std::thread::spawn(|| assert_eq!(last_status(), Status::Success)).join().unwrap();
+    }
+}
