@@ -304,7 +304,8 @@ pub enum Dispatch {
     /// Each in turn.
     #[default]
     RoundRobin,
-    /// The one with the fewest messages under way or waiting to be taken; the first of equals.
+    /// The one with the fewest receives that messages have taken and that were not posted anew; the
+    /// first of equals.
     LeastDepth,
 }
 
@@ -764,7 +765,8 @@ pub enum PostError {
     NotReady,
     /// `Limits::order_records` Jetties and channels ask for order: fewer may.
     TooManyOrders,
-    /// The mode is UNO, which carries WRITE and SEND of one packet, without any order.
+    /// The mode is UNO, which carries WRITE and SEND of one packet, without any order; or order was
+    /// asked of a load or store, which keep none.
     Unreliable,
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.

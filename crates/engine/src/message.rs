@@ -4,6 +4,7 @@ use crate::api::{
     ChannelId, CompletionKind, LocalRange, OrderRequest, RemoteRange, Status, Work, WorkRequest,
 };
 use crate::list::{Linked, Links};
+use crate::order::is_numbered;
 use crate::pool::Pool;
 use fairway_wire::{
     AtomicOperator, Instant, JettyId, Msn, Psn, Refusal, ServiceMode, Target, TokenId,
@@ -356,9 +357,7 @@ impl Message {
 
     /// Has it numbers that somebody at the target may wait for?
     pub(crate) fn is_awaited(&self) -> bool {
-        let numbered =
-            self.order.tag != fairway_wire::Tag::No && self.order.mode != ServiceMode::Roi;
-        numbered || self.order.receive_in_order
+        is_numbered(self.order.mode, self.order.tag) || self.order.receive_in_order
     }
 
     /// Payload bytes of packet `index`.

@@ -10,15 +10,10 @@ use crate::api::{
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
-use crate::order::{Key, Standing, Tracker};
+use crate::order::{Key, Standing, Tracker, is_numbered};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
-
-/// Does the target order transactions that ask for this?
-pub(crate) fn is_numbered(order: &Order) -> bool {
-    order.tag != Tag::No && order.mode != ServiceMode::Roi
-}
 
 impl Channel {
     /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
@@ -41,7 +36,7 @@ impl Channel {
         payload: u32,
     ) -> Option<Judgement> {
         let order = &data.order;
-        let numbered = is_numbered(order);
+        let numbered = is_numbered(order.mode, order.tag);
         if !numbered && !order.in_order {
             return None;
         }
@@ -242,7 +237,7 @@ impl Channel {
 
     /// Nobody need wait for the numbers of a transaction that was refused for good.
     pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, jetty: JettyId, order: &Order) {
-        if is_numbered(order) {
+        if is_numbered(order.mode, order.tag) {
             self.mark_executed(shared, jetty, order.sequence);
         }
         if order.in_order {

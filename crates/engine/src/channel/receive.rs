@@ -1,6 +1,6 @@
 //! Data packets in: judged, recorded, placed.
 
-use super::execute::{atomic_execution, is_numbered};
+use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use super::{Channel, Why, Withheld};
 use crate::api::{
@@ -11,7 +11,7 @@ use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::mailbox::Ticket;
 use crate::message::{MessageKind, Outcome};
-use crate::order::{Key, Standing};
+use crate::order::{Key, Standing, is_numbered};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
@@ -509,7 +509,7 @@ impl Channel {
                 self.skip_receive(shared, tracker, arrival.order.receive_sequence);
             }
         }
-        if is_numbered(&arrival.order) {
+        if is_numbered(arrival.order.mode, arrival.order.tag) {
             self.mark_executed(shared, arrival.remote_jetty, arrival.order.sequence);
         }
         if shared.is_planted(Canary::LeakSlot) {

@@ -1,10 +1,10 @@
 //! Answers: those we owe the peer, and those to our own questions.
 
 use super::Channel;
-use super::execute::is_numbered;
 use super::receive::Judgement;
 use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
 use crate::message::{Message, MessageKind, MessagePlace, Outcome, packets_of};
+use crate::order::is_numbered;
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode};
@@ -124,7 +124,7 @@ impl Channel {
         answer.packets = packets_of(local.length, self.mtu);
         // The memory may still be read when a packet has to be resent: until the answer has
         // arrived, nothing that has to follow the read may change it.
-        answer.marks = is_numbered(&data.order);
+        answer.marks = is_numbered(data.order.mode, data.order.tag);
         shared.segments.hold(local.segment.0);
         self.send_answer(shared, index);
         Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
@@ -163,7 +163,7 @@ impl Channel {
         };
         let answer = &mut shared.messages[index];
         answer.kind = MessageKind::AtomicResponse;
-        answer.marks = is_numbered(&data.order);
+        answer.marks = is_numbered(data.order.mode, data.order.tag);
         let segment = SegmentId(access.token_id.value());
         let target = LocalRange { segment, offset, length: access.length };
         Judgement::Atomic { target, subject: index }

@@ -1,13 +1,13 @@
 //! The initiator's tracker: operations in the order in which they were posted, and what has to
 //! wait before it is issued.
 
-use super::{Key, Keyed};
+use super::{Key, Keyed, is_numbered};
 use crate::api::OrderRequest;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
 use crate::pool::{NONE, Pool};
 use alloc::vec::Vec;
-use fairway_wire::{JettyId, ServiceMode, Tag};
+use fairway_wire::{JettyId, Tag};
 
 /// Numbers already given to the transactions of one Jetty to one node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,11 +90,6 @@ fn is_after(serial: u32, other: u32) -> bool {
     serial.wrapping_sub(other) as i32 > 0
 }
 
-/// Does the target order transactions of this kind?
-fn is_numbered(order: &OrderRequest) -> bool {
-    order.tag != Tag::No && order.mode != ServiceMode::Roi
-}
-
 impl Initiator {
     pub(crate) fn new(jetties: u32, records: u32) -> Self {
         Initiator {
@@ -118,7 +113,7 @@ impl Initiator {
         if *order == OrderRequest::default() {
             return true;
         }
-        let numbered = is_numbered(order) || order.receive_in_order;
+        let numbered = is_numbered(order.mode, order.tag) || order.receive_in_order;
         let key = Key::of(channel, jetty);
         if numbered && self.sequences.find_or_make(&key, Sequences::default()).is_none() {
             return false;
@@ -163,7 +158,7 @@ impl Initiator {
         let (order, channel) = (message.order, message.channel);
         message.serial = record.serial;
         record.serial = record.serial.wrapping_add(1);
-        let numbered = is_numbered(&order);
+        let numbered = is_numbered(order.mode, order.tag);
         if (numbered || order.receive_in_order)
             && let Some(at) = self.sequences.find(&Key::of(channel, jetty))
         {
@@ -317,7 +312,7 @@ impl Initiator {
     /// Does the target execute it as soon as it arrives, whatever else is under way?
     pub(crate) fn is_first_in_order(&self, messages: &Pool<Message>, index: u32) -> bool {
         let message = &messages[index];
-        if message.order.tag != Tag::So || !is_numbered(&message.order) {
+        if message.order.tag != Tag::So || !is_numbered(message.order.mode, message.order.tag) {
             return true;
         }
         let record = self.record[message.jetty.value() as usize];

@@ -9,6 +9,13 @@ mod initiator;
 mod keyed;
 mod target;
 
+use fairway_wire::{ServiceMode, Tag};
+
 pub(crate) use initiator::{Initiator, JettyOrder, Sequences};
 pub(crate) use keyed::{Key, Keyed};
 pub(crate) use target::{Standing, Tracker};
+
+/// Does the target order transactions that ask for this? They have a number.
+pub(crate) fn is_numbered(mode: ServiceMode, tag: Tag) -> bool {
+    tag != Tag::No && mode != ServiceMode::Roi
+}
