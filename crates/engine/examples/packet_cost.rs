@@ -32,6 +32,8 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
         let me = number;
         number += 1;
         let config = ChannelConfig {
+            leader: None,
+            engine: 0,
             remote: Cna::new(2 - me as u32),
             remote_tpn: channels[1 - me].tpn(),
             first_psn: Psn::new(0),

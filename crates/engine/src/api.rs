@@ -407,6 +407,10 @@ pub struct EpochDone {
 
 /// What both sides agreed on when a channel was set up.
 pub struct ChannelConfig {
+    /// The first channel of the TP channel group that this one joins; `None` if it begins one.
+    pub leader: Option<ChannelId>,
+    /// Who sends its packets: see [`crate::Nic::poll_engine`].
+    pub engine: u32,
     /// The peer's node address.
     pub remote: Cna,
     /// The peer's number for this channel.

@@ -39,11 +39,15 @@ pub enum Canary {
     PutsOvertake,
     /// Go on placing puts whose buffer was rewound.
     PlaceRewound,
+    /// Track order by channel, although a group of them carries what is ordered.
+    TrackPerChannel,
+    /// Let the other channels of a group live on when one ends.
+    EndAlone,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 18] = [
+    pub const ALL: [Canary; 20] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -62,5 +66,7 @@ impl Canary {
         Canary::IgnoreFence,
         Canary::PutsOvertake,
         Canary::PlaceRewound,
+        Canary::TrackPerChannel,
+        Canary::EndAlone,
     ];
 }

@@ -16,6 +16,8 @@ pub(crate) struct Held {
     pub(crate) arrival: u32,
     /// The next one of the same tracker, or the next one that is due.
     pub(crate) next: u32,
+    /// It is not to be executed: its initiator has given it up.
+    pub(crate) given_up: bool,
     pub(crate) state: HeldState,
 }
 

@@ -46,6 +46,7 @@ mod receive_window;
 mod segment;
 mod send_window;
 mod shared;
+mod tpg;
 mod usage;
 
 pub use api::{

@@ -8,6 +8,8 @@ use fairway_wire::Duration;
 pub struct Limits {
     /// TP channels, open or opening. At most 65,536.
     pub channels: u32,
+    /// Engines, each of which sends for channels of its own: 1 to 16.
+    pub engines: u32,
     /// Jetties.
     pub jetties: u32,
     /// Registered segments. At most 2^20.
@@ -74,6 +76,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             channels: 64,
+            engines: 1,
             jetties: 1024,
             segments: 4096,
             completion_queues: 256,
@@ -124,6 +127,9 @@ pub struct Profile {
     pub keep_alive: Duration,
     /// A peer not heard from for this long, in spite of probes, is dead.
     pub peer_dead: Duration,
+    /// Of the channels of a group, the one that took the last operation takes the next one too,
+    /// unless another has less to do by more than this many bytes.
+    pub group_slack: u32,
     /// Messages up to this many bytes stay on one path (UCCL §3.3).
     pub small_message_bytes: u32,
     /// A path is taken out after this many time-outs in a row while others deliver.
@@ -146,6 +152,7 @@ impl Default for Profile {
             bypass_retries: 10,
             keep_alive: Duration::from_ms(500),
             peer_dead: Duration::from_secs(3),
+            group_slack: 64 * 1024,
             small_message_bytes: 8 * 1024,
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),

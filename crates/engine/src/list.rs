@@ -99,6 +99,10 @@ impl Ring {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     pub(crate) fn pop(&mut self) -> Option<u32> {
         if self.length == 0 {
             return None;

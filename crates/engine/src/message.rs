@@ -283,8 +283,19 @@ impl Message {
         }
     }
 
-    /// An operation of our own.
-    pub(crate) fn of(request: &WorkRequest, jetty: JettyId, transaction: u16, mtu: u32) -> Message {
+    /// The group of the channel that an operation of our own goes by, found by its leader.
+    pub(crate) fn group(&self) -> u32 {
+        self.channel_id.index() as u32
+    }
+
+    /// An operation of our own, which is to go by `channel`.
+    pub(crate) fn of(
+        request: &WorkRequest,
+        channel: u32,
+        jetty: JettyId,
+        transaction: u16,
+        mtu: u32,
+    ) -> Message {
         let kind = MessageKind::of(&request.work);
         let mut message = Message {
             id: request.id,
@@ -294,7 +305,7 @@ impl Message {
             order: request.order,
             channel_id: request.channel,
             place: MessagePlace::Sending,
-            ..Message::new(kind, request.channel.index() as u32, jetty)
+            ..Message::new(kind, channel, jetty)
         };
         message.fill_in(&request.work);
         if kind.has_payload() {

@@ -3,7 +3,7 @@
 use crate::api::{
     ChannelConfig, ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution,
     JettyState, LocalRange, OrderRequest, PlacementToken, PostError, ReceiveRequest, Received,
-    SegmentId, SegmentRequest, SetupError, Transmit, Verdict, Work, WorkRequest,
+    SegmentId, SegmentRequest, SetupError, Status, Transmit, Verdict, Work, WorkRequest,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState, Timer};
@@ -23,6 +23,7 @@ use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
 use crate::segment::Segments;
 use crate::shared::Shared;
+use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -45,6 +46,8 @@ enum EntryState {
     Free,
     Reserved,
     Open(Box<Channel>),
+    /// Gone, but others of the group that it led are not.
+    Led,
 }
 
 /// A whole NIC as a state machine. See the crate's documentation for the contract.
@@ -53,11 +56,17 @@ pub struct Nic {
     entries: Vec<Entry>,
     /// The next index to try, so that an index rests as long as possible before it is reused.
     next_entry: usize,
-    /// The channel whose turn to send it is.
-    turn: Option<u32>,
-    /// Bytes it may still send in this turn.
-    turn_left: u32,
+    /// By engine.
+    turns: Vec<Turn>,
     open_channels: u32,
+}
+
+/// Whose turn to send it is at an engine.
+#[derive(Clone, Copy, Default)]
+struct Turn {
+    channel: Option<u32>,
+    /// Bytes it may still send in this turn.
+    left: u32,
 }
 
 /// What a channel may send before another one's turn, in bytes.
@@ -78,7 +87,9 @@ impl Nic {
         assert!(limits.segments <= TokenId::MAX && limits.jetties <= JettyId::MAX, "20-bit names");
         assert!(limits.mailboxes <= 65_536, "mailboxes: at most 65,536");
         assert!(limits.completion_queues < 65_536, "completion_queues: below 65,536");
+        assert!((1..=16).contains(&limits.engines), "engines: 1 to 16");
         let ring = || Ring::new(limits.channels);
+        let rings = || (0..limits.engines).map(|_| ring()).collect();
         let shared = Shared {
             cna,
             limits: *limits,
@@ -108,10 +119,13 @@ impl Nic {
             bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
             events: VecDeque::with_capacity(256),
             deadlines: Deadlines::new(limits.channels),
-            ready: ring(),
-            urgent: ring(),
+            channels: ChannelGroups::new(limits.channels),
+            ready: rings(),
+            urgent: rings(),
             starved: ring(),
             fed: ring(),
+            ends_held: false,
+            end_wanted: false,
             canary: None,
         };
         let entry = |_| Entry { generation: 1, state: EntryState::Free };
@@ -119,8 +133,7 @@ impl Nic {
             shared,
             entries: (0..limits.channels).map(entry).collect(),
             next_entry: 0,
-            turn: None,
-            turn_left: 0,
+            turns: alloc::vec![Turn::default(); limits.engines as usize],
             open_channels: 0,
         }
     }
@@ -247,6 +260,7 @@ impl Nic {
             return Err(SetupError::Missing);
         }
         let in_range = [
+            ("engine", config.engine < self.shared.limits.engines),
             ("mtu", (1..=MTU_MAX).contains(&config.mtu)),
             ("paths", (1..=self.shared.limits.paths).contains(&config.paths)),
             ("remote_window", (1..=32_768).contains(&config.remote_window)),
@@ -256,6 +270,19 @@ impl Nic {
         if let Some((name, _)) = in_range.iter().find(|(_, fine)| !fine) {
             return Err(SetupError::Parameter(name));
         }
+        let leader = config.leader.unwrap_or(id);
+        let fits = |first: &Channel| {
+            first.leader == leader
+                && first.state == ChannelState::Open
+                && first.tp.remote == config.remote
+                && first.mtu == config.mtu
+        };
+        if leader != id && !self.open_ref(leader).is_some_and(fits) {
+            return Err(SetupError::Parameter("leader"));
+        }
+        if !self.shared.channels.join(leader.index() as u32, id.index() as u32) {
+            return Err(SetupError::Limit("channels of a group"));
+        }
         let mut channel = Channel::new(id, config, &self.shared.limits, now);
         let at = now + self.shared.profile.keep_alive;
         channel.arm(&mut self.shared, Timer::KeepAlive, at);
@@ -264,14 +291,51 @@ impl Nic {
         Ok(())
     }
 
-    /// Flushes a channel's operations and tells the peer. [`Event::Closed`] says when it is gone.
+    /// Flushes the operations of a channel and of those that joined it, and tells the peer.
+    /// [`Event::Closed`] says when all are gone.
     ///
     /// # Errors
-    /// `Missing` if it is not open.
+    /// `Missing` if it is not open, or leads no group.
     pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
-        let (shared, channel) = self.open(id).ok_or(SetupError::Missing)?;
-        channel.close(shared, now);
+        let leads = |channel: &Channel| channel.leader == id && channel.state == ChannelState::Open;
+        if !self.open_ref(id).is_some_and(leads) {
+            return Err(SetupError::Missing);
+        }
+        for member in self.shared.channels.get(id.index() as u32).members() {
+            if let Some(channel) = channel_at(&mut self.entries, member)
+                && channel.leader == id
+                && channel.state == ChannelState::Open
+            {
+                channel.close(&mut self.shared, now);
+            }
+        }
+        self.shared.forget_group(id);
         Ok(())
+    }
+
+    /// One channel of a group has ended by the peer, so the others end as well, before anything
+    /// else happens: an operation may have to wait for one that went by another channel.
+    fn end_groups(&mut self, now: Instant) {
+        while let Some((leader, status)) = self.shared.channels.ended.pop() {
+            for member in self.shared.channels.get(leader.index() as u32).members() {
+                let Some(channel) = channel_at(&mut self.entries, member) else { continue };
+                if channel.leader != leader {
+                    continue;
+                }
+                let alone = self.shared.is_planted(Canary::EndAlone);
+                if channel.state == ChannelState::Open && !alone {
+                    channel.end_by_peer(&mut self.shared, now, status);
+                }
+                if channel.state == ChannelState::Gone {
+                    self.free_entry(member as usize);
+                }
+            }
+            self.shared.forget_group(leader);
+            self.shared.events.push_back(match status {
+                Status::PeerDead => Event::PeerDead { channel: leader },
+                _ => Event::PeerClosed { channel: leader },
+            });
+        }
     }
 
     // ---- commands ----
@@ -296,7 +360,18 @@ impl Nic {
             }
         }
         let kept = self.kept_for_answers();
-        let (shared, channel) = self.open(request.channel).ok_or(PostError::NoChannel)?;
+        let group = request.channel.index() as u32;
+        let leads = |channel: &Channel| channel.leader == request.channel;
+        if !self.open_ref(request.channel).is_some_and(leads) {
+            return Err(PostError::NoChannel);
+        }
+        let chosen = match kind {
+            // The window of stores is the leader's.
+            MessageKind::Load | MessageKind::Store => group,
+            _ => self.shared.channels.choose(group, u64::from(self.shared.profile.group_slack)),
+        };
+        let shared = &mut self.shared;
+        let channel = channel_at(&mut self.entries, chosen).ok_or(PostError::NoChannel)?;
         if channel.state != ChannelState::Open {
             return Err(PostError::NoChannel);
         }
@@ -306,13 +381,13 @@ impl Nic {
             return Err(PostError::TooManyMessages);
         }
         let order = &request.order;
-        if !shared.initiator.prepare(&mut shared.messages, jetty, channel.index(), order) {
+        if !shared.initiator.prepare(&mut shared.messages, jetty, group, order) {
             return Err(PostError::TooManyOrders);
         }
         if !shared.queue(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
-        let message = Message::of(request, jetty, endpoint.transaction, channel.mtu);
+        let message = Message::of(request, chosen, jetty, endpoint.transaction, channel.mtu);
         if kind == MessageKind::Put && !shared.puts.prepare(&shared.messages, &message) {
             shared.queue(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
@@ -321,6 +396,7 @@ impl Nic {
         let endpoint = &mut shared.jetties[jetty.value() as usize];
         endpoint.transaction = endpoint.transaction.wrapping_add(1);
         endpoint.outstanding += 1;
+        shared.channels.give(chosen, shared.messages[index].local.length);
         if kind != MessageKind::Atomic {
             shared.segments.hold(local.segment.0);
         }
@@ -398,7 +474,9 @@ impl Nic {
             return shared.drop(DropReason::BadPath);
         }
         if let Packet::Close(close) = &received.packet {
-            return channel.handle_close(shared, now, close, route.path);
+            let verdict = channel.handle_close(shared, now, close, route.path);
+            self.end_groups(now);
+            return verdict;
         }
         if channel.state != ChannelState::Open {
             return shared.drop(DropReason::NoChannel);
@@ -435,17 +513,53 @@ impl Nic {
                 continue;
             };
             channel.handle_timeout(&mut self.shared, now);
-            if channel.state == ChannelState::Gone {
+            let is_gone = channel.state == ChannelState::Gone;
+            if !self.shared.channels.ended.is_empty() {
+                self.end_groups(now);
+            } else if is_gone {
                 self.free_entry(index as usize);
             }
         }
     }
 
+    /// While `held`, no peer is called dead: a caller that hands memory to others, who send from it
+    /// while the NIC goes on, says so. True if a peer would have been called dead since.
+    pub fn hold_ends(&mut self, held: bool) -> bool {
+        self.shared.ends_held = held;
+        core::mem::take(&mut self.shared.end_wanted)
+    }
+
     // ---- outputs ----
 
-    /// The next packet to send, as long as there is one that may go.
+    /// The next packet to send, as long as there is one that may go, for a NIC of one engine.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        while let Some(index) = self.shared.urgent.pop() {
+        self.poll_engine(now, 0)
+    }
+
+    /// Has an engine perhaps something to send? (What its channels still wait for is not looked
+    /// at.)
+    pub fn has_output(&mut self, engine: u32) -> bool {
+        self.settle();
+        let engine = engine as usize;
+        !self.shared.urgent[engine].is_empty()
+            || !self.shared.ready[engine].is_empty()
+            || self.turns[engine].channel.is_some()
+    }
+
+    /// What happened to one channel lets others go on.
+    fn settle(&mut self) {
+        self.feed();
+        self.fail_jetties();
+        self.let_opened_in();
+    }
+
+    /// The next packet of the channels that were given to `engine` when they were opened.
+    ///
+    /// # Panics
+    /// If there is no such engine.
+    pub fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
+        let engine = engine as usize;
+        while let Some(index) = self.shared.urgent[engine].pop() {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
             channel.in_urgent = false;
             if let Some(transmit) = channel.next_control(&mut self.shared, now) {
@@ -456,20 +570,19 @@ impl Nic {
                 self.free_entry(index as usize);
             }
         }
-        self.feed();
-        self.fail_jetties();
-        self.let_opened_in();
+        self.settle();
         loop {
-            let index = match self.turn {
+            let turn = self.turns[engine];
+            let index = match turn.channel {
                 // A chunk is not broken up: it leaves as one run.
-                Some(index) if self.turn_left > 0 || self.is_mid_chunk(index) => index,
+                Some(index) if turn.left > 0 || self.is_mid_chunk(index) => index,
                 other => {
+                    self.turns[engine].channel = None;
                     if let Some(index) = other {
                         self.pass_turn(index);
                     }
-                    let index = self.shared.ready.pop()?;
-                    self.turn = Some(index);
-                    self.turn_left = CHANNEL_TURN_BYTES;
+                    let index = self.shared.ready[engine].pop()?;
+                    self.turns[engine] = Turn { channel: Some(index), left: CHANNEL_TURN_BYTES };
                     index
                 }
             };
@@ -477,13 +590,14 @@ impl Nic {
             let next = channel.and_then(|channel| channel.next_data(&mut self.shared, now));
             if let Some(transmit) = next {
                 let bytes = transmit.gather.length + 64;
-                self.turn_left = self.turn_left.saturating_sub(bytes);
+                let left = &mut self.turns[engine].left;
+                *left = left.saturating_sub(bytes);
                 return Some(transmit);
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
                 channel.in_ready = false;
             }
-            self.turn = None;
+            self.turns[engine].channel = None;
         }
     }
 
@@ -640,7 +754,6 @@ impl Nic {
 
     /// The channel has had its share: the others first.
     fn pass_turn(&mut self, index: u32) {
-        self.turn = None;
         if let Some(channel) = channel_at(&mut self.entries, index) {
             channel.in_ready = false;
             channel.mark_ready(&mut self.shared);
@@ -688,19 +801,37 @@ impl Nic {
 
     fn free_entry(&mut self, index: usize) {
         let entry = &mut self.entries[index];
-        if matches!(entry.state, EntryState::Open(_)) {
+        let mut leader = index;
+        let mut others = 0;
+        if let EntryState::Open(channel) = &entry.state {
             self.open_channels -= 1;
+            leader = channel.leader.index();
+            let group = self.shared.channels.get_mut(leader as u32);
+            group.used -= 1;
+            others = group.used;
         }
-        entry.state = EntryState::Free;
+        // A group is found by its leader: that number rests until the last has gone.
+        let rests = leader == index && others > 0;
+        entry.state = if rests { EntryState::Led } else { EntryState::Free };
         entry.generation = entry.generation.checked_add(1).unwrap_or(1);
+        if leader != index
+            && others == 0
+            && let first = &mut self.entries[leader].state
+            && matches!(first, EntryState::Led)
+        {
+            *first = EntryState::Free;
+        }
         let index = index as u32;
         let shared = &mut self.shared;
-        for ring in [&mut shared.ready, &mut shared.urgent, &mut shared.starved, &mut shared.fed] {
+        let each = shared.ready.iter_mut().chain(&mut shared.urgent);
+        for ring in each.chain([&mut shared.starved, &mut shared.fed]) {
             ring.purge(index);
         }
         shared.deadlines.remove(index);
-        if self.turn == Some(index) {
-            self.turn = None;
+        for turn in &mut self.turns {
+            if turn.channel == Some(index) {
+                turn.channel = None;
+            }
         }
     }
 }

@@ -80,7 +80,7 @@ impl Puts {
     }
 
     fn key(message: &Message) -> Key {
-        Key { channel: message.channel, jetty: message.jetty, address: message.immediate }
+        Key { channel: message.group(), jetty: message.jetty, address: message.immediate }
     }
 
     /// May such a put be posted now? The receiver tells the puts that it has yet to see by how many

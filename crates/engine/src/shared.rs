@@ -23,6 +23,7 @@ use crate::puts::Puts;
 use crate::random::Random;
 use crate::segment::Segments;
 use crate::send_window::SendBlocks;
+use crate::tpg::ChannelGroups;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_wire::{Cna, JettyId, Refusal, Target};
@@ -63,14 +64,19 @@ pub(crate) struct Shared {
     pub(crate) bitmap_blocks: Pool<u16>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) deadlines: Deadlines,
-    /// Channels that have data to send.
-    pub(crate) ready: Ring,
-    /// Channels that owe an acknowledgement, a refusal, a probe or a close.
-    pub(crate) urgent: Ring,
+    pub(crate) channels: ChannelGroups,
+    /// By engine: channels that have data to send.
+    pub(crate) ready: Vec<Ring>,
+    /// By engine: channels that owe an acknowledgement, a refusal, a probe or a close.
+    pub(crate) urgent: Vec<Ring>,
     /// Channels that could not send because a pool was exhausted.
     pub(crate) starved: Ring,
     /// Channels that were starved and may try again.
     pub(crate) fed: Ring,
+    /// No peer may be called dead now.
+    pub(crate) ends_held: bool,
+    /// One would have been.
+    pub(crate) end_wanted: bool,
     pub(crate) canary: Option<Canary>,
 }
 
@@ -222,6 +228,7 @@ impl Shared {
     pub(crate) fn complete_message(&mut self, index: u32, status: Status) {
         self.initiator.done(&mut self.messages, index);
         let message = &self.messages[index];
+        self.channels.take(message.channel, message.local.length);
         if message.order.complete_in_order
             && !self.initiator.is_first(&self.messages, index)
             && !self.is_planted(Canary::CompleteAtOnce)

@@ -15,6 +15,7 @@ use crate::puts::PUTS_BYTES;
 use crate::receive_window::BLOCK_PSNS;
 use crate::segment::Segment;
 use crate::send_window::{BLOCK_RECORDS, Sent};
+use crate::tpg::ChannelGroup;
 use fairway_policy::PathView;
 
 /// Records of each pool in use now.
@@ -74,7 +75,7 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 27] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 28] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let streams = u64::from(self.put_streams);
@@ -96,6 +97,7 @@ impl Limits {
                 hosts * window / u64::from(BLOCK_RECORDS),
                 false,
             ),
+            line("TP channel group", ChannelGroup::BYTES, hosts, false),
             line("slot table entry", size_of::<u32>(), hosts * slots, false),
             line(
                 "withheld packet",

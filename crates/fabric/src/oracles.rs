@@ -267,7 +267,9 @@ impl Model {
         let Some(note) = note.filter(|note| note.id == channel) else {
             return Err(format!("{event:?} of a channel that was never opened"));
         };
-        let silence = world.now.since(note.heard);
+        let notes = world.nodes[node].channels.iter().flatten();
+        let of_group = notes.filter(|other| other.leader == note.id);
+        let silence = of_group.map(|note| world.now.since(note.heard)).max().unwrap_or_default();
         if status == Status::PeerDead && silence < profile.peer_dead {
             return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()));
         }
@@ -484,14 +486,16 @@ impl Model {
         awake_since: Instant,
     ) -> Result<(), String> {
         let (node, _) = life;
-        let Some(note) = &world.nodes[node].channels[channel.index()] else { return Ok(()) };
-        let silence = world.now.since(note.heard.max(awake_since));
         let most = profile.peer_dead.saturating_add(profile.keep_alive);
-        if note.id == channel && !self.ended.contains_key(&(life, channel)) && silence > most {
-            return Err(format!(
-                "node {node} has not given up {channel:?} after {} us of silence",
-                silence.as_us()
-            ));
+        let notes = world.nodes[node].channels.iter().flatten();
+        for note in notes.filter(|note| note.leader == channel) {
+            let silence = world.now.since(note.heard.max(awake_since));
+            if !self.ended.contains_key(&(life, channel)) && silence > most {
+                return Err(format!(
+                    "node {node} has not given up {channel:?} after {} us of silence",
+                    silence.as_us()
+                ));
+            }
         }
         Ok(())
     }

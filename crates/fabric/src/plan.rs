@@ -15,6 +15,8 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     pub(crate) paths: u32,
     pub(crate) policies: [PolicySpec; 2],
+    /// Channels of the group between them.
+    pub(crate) channels: u32,
 }
 
 /// Something that befalls a node.
@@ -116,7 +118,7 @@ impl Plan {
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut random = Random::fork(seed, 1);
         let nodes = random.pick(&[2, 2, 2, 2, 3, 3, 4, 5, 8]);
-        let links = draw_links(&mut random, nodes);
+        let mut links = draw_links(&mut random, nodes);
         let span = Duration::from_us(random.pick(&[500, 2_000, 5_000, 20_000]));
         // What a node needs to make progress depends on how many channels it has.
         let busy = |node: usize| links.iter().filter(|link| link.nodes.contains(&node)).count();
@@ -134,6 +136,7 @@ impl Plan {
         let mut weather = draw_weather(&mut Random::fork(seed, 2));
         let extras = Extras::draw(&mut Random::fork(seed, 6));
         extras.adjust(&mut limits, &mut profiles, &mut weather);
+        draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);
@@ -195,6 +198,32 @@ fn draw_links(random: &mut Random, nodes: usize) -> Vec<Link> {
     links
 }
 
+/// Some links have several channels, for which nodes need more of what each channel needs.
+fn draw_channel_groups(
+    random: &mut Random,
+    links: &mut [Link],
+    limits: &mut [Limits],
+    profiles: &mut [Profile],
+) {
+    if !random.chance(350) {
+        return;
+    }
+    for link in links {
+        link.channels = random.pick(&[1, 2, 2, 3, 5]);
+        let more = link.channels - 1;
+        for node in link.nodes {
+            let limits = &mut limits[node];
+            limits.arrivals += more * limits.message_slots;
+            limits.send_blocks += more;
+            limits.messages += 2 * more * limits.read_slots;
+        }
+    }
+    for (limits, profile) in limits.iter_mut().zip(profiles) {
+        limits.engines = random.pick(&[1, 2, 3]);
+        profile.group_slack = random.pick(&[0, 2_000, 64 * 1024]);
+    }
+}
+
 fn draw_link(random: &mut Random, a: usize, b: usize) -> Link {
     let mtu = match random.below(6) {
         0 => random.range(1, 64),
@@ -214,6 +243,7 @@ fn draw_link(random: &mut Random, a: usize, b: usize) -> Link {
         mtu: mtu as u32,
         paths: paths as u32,
         policies: [draw_policies(random), draw_policies(random)],
+        channels: 1,
     }
 }
 
@@ -311,6 +341,7 @@ fn draw_profile(random: &mut Random) -> Profile {
         keep_alive,
         peer_dead: keep_alive.times(random.range(4, 12)),
         small_message_bytes: random.pick(&[0, 512, 8192]),
+        group_slack: 0,
         path_timeouts: random.range(1, 4) as u32,
         path_probe: Duration::from_us(random.pick(&[200, 1_000, 5_000])),
     }

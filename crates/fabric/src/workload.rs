@@ -170,35 +170,48 @@ impl Workload {
         if !ready(a) || !ready(b) || self.connections[index].ends != [None; 2] {
             return false;
         }
-        let mut reserve = |node: usize| world.nic(node).and_then(|nic| nic.reserve_channel().ok());
-        let (Some(at_a), at_b) = (reserve(a), reserve(b)) else { return false };
-        let Some(at_b) = at_b else {
-            world.nic(a).expect("it is there").release_channel(at_a);
-            return false;
-        };
-        let first = [self.draw_psn(), self.draw_psn()];
-        for (side, (node, own, peer, theirs)) in
-            [(a, at_a, b, at_b), (b, at_b, a, at_a)].into_iter().enumerate()
-        {
-            let limits = &plan.limits[peer];
-            let config = ChannelConfig {
-                remote: world.nic(peer).expect("it is there").address(),
-                remote_tpn: theirs.tpn(),
-                first_psn: first[side],
-                remote_first_psn: first[1 - side],
-                mtu: link.mtu,
-                paths: link.paths,
-                remote_window: limits.receive_window(),
-                remote_message_slots: limits.message_slots,
-                remote_read_slots: limits.read_slots,
-                policy: link.policies[side].build(link.mtu),
+        let mut ends: [Option<ChannelId>; 2] = [None; 2];
+        for number in 0..link.channels {
+            let mut reserve =
+                |node: usize| world.nic(node).and_then(|nic| nic.reserve_channel().ok());
+            let (at_a, at_b) = (reserve(a), reserve(b));
+            let (Some(at_a), Some(at_b)) = (at_a, at_b) else {
+                for (node, reserved) in [(a, at_a), (b, at_b)] {
+                    if let (Some(id), Some(nic)) = (reserved, world.nic(node)) {
+                        nic.release_channel(id);
+                    }
+                }
+                // A group may be smaller.
+                break;
             };
-            let now = world.now;
-            let nic = world.nic(node).expect("it is there");
-            nic.open_channel(now, own, config).expect("parameters in range");
-            world.connect(node, own, peer);
-            world.nudge(node);
+            let first = [self.draw_psn(), self.draw_psn()];
+            for (side, (node, own, peer, theirs)) in
+                [(a, at_a, b, at_b), (b, at_b, a, at_a)].into_iter().enumerate()
+            {
+                let limits = &plan.limits[peer];
+                let config = ChannelConfig {
+                    leader: ends[side],
+                    engine: number % plan.limits[node].engines,
+                    remote: world.nic(peer).expect("it is there").address(),
+                    remote_tpn: theirs.tpn(),
+                    first_psn: first[side],
+                    remote_first_psn: first[1 - side],
+                    mtu: link.mtu,
+                    paths: link.paths,
+                    remote_window: limits.receive_window(),
+                    remote_message_slots: limits.message_slots,
+                    remote_read_slots: limits.read_slots,
+                    policy: link.policies[side].build(link.mtu),
+                };
+                let now = world.now;
+                let nic = world.nic(node).expect("it is there");
+                nic.open_channel(now, own, config).expect("parameters in range");
+                world.connect(node, own, ends[side].unwrap_or(own), peer);
+                world.nudge(node);
+            }
+            ends = [ends[0].or(Some(at_a)), ends[1].or(Some(at_b))];
         }
+        let [Some(at_a), Some(at_b)] = ends else { return false };
         world.trace.line(world.now, a, || format!("opens {at_a:?} to node {b}, there {at_b:?}"));
         self.connections[index] = Connection { ends: [Some(at_a), Some(at_b)], reopening: false };
         true

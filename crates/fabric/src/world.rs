@@ -212,9 +212,16 @@ impl World {
     }
 
     /// Tells the world where the packets of a channel go.
-    pub(crate) fn connect(&mut self, node: usize, channel: ChannelId, peer: usize) {
+    pub(crate) fn connect(
+        &mut self,
+        node: usize,
+        channel: ChannelId,
+        leader: ChannelId,
+        peer: usize,
+    ) {
         let note = ChannelNote {
             id: channel,
+            leader,
             peer,
             peer_incarnation: self.nodes[peer].incarnation,
             heard: self.now,
@@ -541,7 +548,12 @@ impl World {
         if !now.is_before(self.nodes[node].wire_free) {
             for _ in 0..self.knobs.burst {
                 let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
-                let Some(transmit) = nic.poll_transmit(now) else { return Ok(()) };
+                let engines = nic.limits().engines;
+                let first = if engines > 1 { self.random.below(engines.into()) as u32 } else { 0 };
+                let mut each = (0..engines).map(|step| (first + step) % engines);
+                let Some(transmit) = each.find_map(|engine| nic.poll_engine(now, engine)) else {
+                    return Ok(());
+                };
                 self.send(node, &transmit)?;
             }
         }

@@ -54,6 +54,8 @@ impl Direct {
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
         for n in 0..2 {
             let config = ChannelConfig {
+                leader: None,
+                engine: 0,
                 remote: cna[1 - n],
                 remote_tpn: channels[1 - n].tpn(),
                 first_psn: Psn::new(0xFF_FF00),

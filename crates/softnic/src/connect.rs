@@ -247,6 +247,8 @@ impl Core {
         agreed: &Parameters,
     ) -> Result<Arc<PeerState>, SetupError> {
         let config = ChannelConfig {
+            leader: None,
+            engine: 0,
             remote: remote.cna,
             remote_tpn: remote.endpoint.tpn,
             first_psn,

@@ -42,7 +42,9 @@ impl Channel {
 
     fn closed(&mut self, shared: &mut Shared) {
         self.state = ChannelState::Gone;
-        shared.events.push_back(Event::Closed { channel: self.id });
+        if shared.channels.close_one(self.group()) {
+            shared.events.push_back(Event::Closed { channel: self.leader });
+        }
     }
 
     pub(crate) fn handle_close(
@@ -63,9 +65,8 @@ impl Channel {
                 self.state = ChannelState::Lingering;
             }
             ChannelState::Open if !close.answer => {
-                self.state = ChannelState::Lingering;
-                self.flush(shared, Status::PeerClosed);
-                shared.events.push_back(Event::PeerClosed { channel: self.id });
+                self.end_by_peer(shared, now, Status::PeerClosed);
+                shared.channels.ended.push((self.leader, Status::PeerClosed));
             }
             ChannelState::Lingering if !close.answer => {}
             _ => return Verdict::Done,
@@ -77,13 +78,27 @@ impl Channel {
         Verdict::Done
     }
 
-    pub(crate) fn peer_is_dead(&mut self, shared: &mut Shared) {
-        self.state = ChannelState::Gone;
-        self.flush(shared, Status::PeerDead);
-        shared.events.push_back(Event::PeerDead { channel: self.id });
+    pub(crate) fn peer_is_dead(&mut self, shared: &mut Shared, now: Instant) {
+        self.end_by_peer(shared, now, Status::PeerDead);
+        shared.channels.ended.push((self.leader, Status::PeerDead));
     }
 
-    /// Ends every operation with `status` and returns everything taken from shared pools.
+    /// This channel, or another of its group, was closed by the peer, or the peer is dead.
+    pub(crate) fn end_by_peer(&mut self, shared: &mut Shared, now: Instant, status: Status) {
+        let dead = status == Status::PeerDead;
+        self.state = if dead { ChannelState::Gone } else { ChannelState::Lingering };
+        self.flush(shared, status);
+        if dead {
+            return;
+        }
+        self.owed.close = true;
+        self.owed.path = self.choose_path(shared, now, 0, None);
+        self.mark_urgent(shared);
+        self.arm(shared, Timer::Close, now + LINGER);
+    }
+
+    /// Ends every operation with `status` and returns everything taken from shared pools. What is
+    /// kept for the group goes when the whole of it has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
         self.lost = Default::default();
         for (path, view) in self.paths.iter_mut().zip(&mut self.views) {
@@ -118,22 +133,16 @@ impl Channel {
                 self.end(shared, index, status);
             }
         }
-        shared.trackers.forget_channel(self.index());
-        shared.mailboxes.forget_channel(self.id.0);
-        shared.puts.forget_channel(self.index());
-        shared.initiator.sequences.forget_channel(self.index());
         self.feed_starved(shared);
     }
 
-    /// Drops everything the peer had under way. Receives that are complete and wait for an
-    /// earlier one are reported: that one will not come.
+    /// Drops everything the peer had under way.
     fn forget_all_arrivals(&mut self, shared: &mut Shared) {
         for index in 0..shared.held.high_water() {
             if shared.held[index].channel == self.index() {
                 shared.withdraw_held(index);
             }
         }
-        self.report_parked(shared);
         for index in 0..shared.arrivals.high_water() {
             if shared.arrivals[index].channel == self.index() {
                 self.forget_arrival(shared, index);

@@ -4,8 +4,8 @@
 use super::Channel;
 use super::receive::Judgement;
 use crate::api::{
-    AtomicExecution, Completion, DropReason, Execution, LocalRange, PlacementKind, PlacementToken,
-    Status,
+    AtomicExecution, ChannelId, Completion, DropReason, Execution, LocalRange, PlacementKind,
+    PlacementToken, Status,
 };
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
@@ -19,12 +19,14 @@ impl Channel {
     /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
     /// made any more: it would not know which numbers have been refused for lack of it.
     fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<u32> {
-        let key = Key::of(self.index(), jetty);
-        if self.orders_denied {
+        let apart = shared.is_planted(Canary::TrackPerChannel);
+        let key = Key::of(if apart { self.index() } else { self.group() }, jetty);
+        let group = shared.channels.get_mut(self.group());
+        if group.orders_denied {
             return shared.trackers.find(&key);
         }
         let tracker = shared.trackers.find_or_make(&key, Tracker::NEW);
-        self.orders_denied = tracker.is_none();
+        group.orders_denied = tracker.is_none();
         tracker
     }
 
@@ -84,6 +86,7 @@ impl Channel {
             response,
             arrival: NONE,
             next: shared.trackers[tracker].held,
+            given_up: false,
             state: if payload > 0 { HeldState::Arriving } else { HeldState::Waiting },
         };
         let Some(index) = shared.held.take(held) else {
@@ -101,9 +104,9 @@ impl Channel {
     /// The payload of a held packet is in the stash.
     pub(crate) fn stashed(&mut self, shared: &mut Shared, index: u32) {
         shared.held[index].state = HeldState::Waiting;
-        let key = Key::of(self.index(), shared.held[index].data.jetty);
+        let key = Key::of(self.group(), shared.held[index].data.jetty);
         if let Some(tracker) = shared.trackers.find(&key) {
-            self.release_held(shared, tracker);
+            shared.release_held(tracker);
         }
     }
 
@@ -111,44 +114,18 @@ impl Channel {
     pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
         let Some(tracker) = self.tracker(shared, jetty) else { return };
         if shared.trackers[tracker].mark(sequence) {
-            self.release_held(shared, tracker);
-        }
-    }
-
-    /// Of the held ones of a tracker at most one is next: it is due now.
-    fn release_held(&mut self, shared: &mut Shared, tracker: u32) {
-        let mut previous = NONE;
-        let mut at = shared.trackers[tracker].held;
-        while at != NONE {
-            let held = shared.held[at];
-            let standing = shared.trackers[tracker].standing(held.data.order.sequence);
-            if held.state == HeldState::Waiting && standing == Standing::Past {
-                // It was given up while it waited here.
-                match previous {
-                    NONE => shared.trackers[tracker].held = held.next,
-                    previous => shared.held[previous].next = held.next,
-                }
-                self.unreserve_answer(shared, held.response);
-                shared.free_held(at);
-                at = held.next;
-                continue;
-            }
-            if held.state == HeldState::Waiting && standing == Standing::Next {
-                match previous {
-                    NONE => shared.trackers[tracker].held = held.next,
-                    previous => shared.held[previous].next = held.next,
-                }
-                shared.make_due(at);
-                return;
-            }
-            previous = at;
-            at = held.next;
+            shared.release_held(tracker);
         }
     }
 
     /// Executes a held transaction whose turn has come, as far as the caller is not needed.
     pub(crate) fn execute_held(&mut self, shared: &mut Shared, index: u32) -> Option<Execution> {
-        let Held { data, payload, response, .. } = shared.held[index];
+        let Held { data, payload, response, given_up, .. } = shared.held[index];
+        if given_up {
+            self.unreserve_answer(shared, response);
+            shared.free_held(index);
+            return None;
+        }
         shared.held[index].state = HeldState::Executing;
         match self.judge_request(shared, &data, payload, response) {
             Judgement::Place { target, subject, .. } => {
@@ -248,13 +225,13 @@ impl Channel {
 
     pub(crate) fn skip_receive(&mut self, shared: &mut Shared, tracker: u32, sequence: u16) {
         shared.trackers[tracker].skip_receive(sequence);
-        self.unpark(shared, tracker);
+        shared.unpark(tracker);
     }
 
     /// Reports a receive, in its turn if it asked for that.
     pub(crate) fn complete_in_turn(&mut self, shared: &mut Shared, arrival: &Arrival) {
         let completion = self.receive_completion(arrival);
-        let key = Key::of(self.index(), arrival.remote_jetty);
+        let key = Key::of(self.group(), arrival.remote_jetty);
         let tracker = match arrival.order.in_order {
             true if !shared.is_planted(Canary::ReceivesAtOnce) => shared.trackers.find(&key),
             _ => None,
@@ -266,7 +243,7 @@ impl Channel {
         if shared.trackers[tracker].receive_standing(sequence) == Standing::Next {
             shared.trackers[tracker].receive_done();
             shared.complete_receive(arrival.receive, completion);
-            return self.unpark(shared, tracker);
+            return shared.unpark(tracker);
         }
         let (receive, next) = (arrival.receive, shared.trackers[tracker].parked);
         // There are as many records as receives, and each holds one.
@@ -274,52 +251,6 @@ impl Channel {
             shared.trackers[tracker].parked = index;
             shared.counters.receives_parked += 1;
         }
-    }
-
-    /// Completes the parked receives whose turn has come.
-    fn unpark(&mut self, shared: &mut Shared, tracker: u32) {
-        let (mut previous, mut at) = (NONE, shared.trackers[tracker].parked);
-        while at != NONE {
-            let parked = shared.parked[at];
-            if shared.trackers[tracker].receive_standing(parked.sequence) != Standing::Next {
-                (previous, at) = (at, parked.next);
-                continue;
-            }
-            match previous {
-                NONE => shared.trackers[tracker].parked = parked.next,
-                previous => shared.parked[previous].next = parked.next,
-            }
-            shared.trackers[tracker].receive_done();
-            shared.complete_receive(parked.receive, parked.completion);
-            shared.parked.give_back(at);
-            (previous, at) = (NONE, shared.trackers[tracker].parked);
-        }
-    }
-
-    /// The channel ends: parked receives complete, in their order, without waiting any longer.
-    pub(crate) fn report_parked(&mut self, shared: &mut Shared) {
-        for tracker in shared.trackers.of_channel(self.index()) {
-            let mut steps = shared.parked.high_water();
-            while shared.trackers[tracker].parked != NONE && steps > 0 {
-                steps -= 1;
-                let next = self.first_parked(shared, tracker);
-                shared.trackers[tracker].next_receive = next;
-                self.unpark(shared, tracker);
-            }
-        }
-    }
-
-    /// The lowest receive sequence number that is parked.
-    fn first_parked(&self, shared: &Shared, tracker: u32) -> u16 {
-        let from = shared.trackers[tracker].next_receive;
-        let mut lowest = u16::MAX;
-        let mut at = shared.trackers[tracker].parked;
-        while at != NONE {
-            let parked = &shared.parked[at];
-            lowest = lowest.min(parked.sequence.wrapping_sub(from));
-            at = parked.next;
-        }
-        from.wrapping_add(lowest)
     }
 
     /// How a receive completes that a message has taken.
@@ -333,9 +264,87 @@ impl Channel {
             bytes: arrival.length,
             immediate,
             value: 0,
-            channel: self.id,
+            channel: self.leader,
             remote_jetty: arrival.remote_jetty,
         }
+    }
+}
+
+impl Shared {
+    /// Of the held ones of a tracker at most one is next: it is due now. (Its channel, which may be
+    /// another of the group, carries it out.)
+    fn release_held(&mut self, tracker: u32) {
+        let mut previous = NONE;
+        let mut at = self.trackers[tracker].held;
+        while at != NONE {
+            let held = self.held[at];
+            let standing = self.trackers[tracker].standing(held.data.order.sequence);
+            // What is past was given up while it waited here.
+            let goes = matches!(standing, Standing::Past | Standing::Next);
+            if held.state == HeldState::Waiting && goes {
+                match previous {
+                    NONE => self.trackers[tracker].held = held.next,
+                    previous => self.held[previous].next = held.next,
+                }
+                self.held[at].given_up = standing == Standing::Past;
+                self.make_due(at);
+            } else {
+                previous = at;
+            }
+            at = held.next;
+        }
+    }
+
+    /// Completes the parked receives whose turn has come.
+    fn unpark(&mut self, tracker: u32) {
+        let (mut previous, mut at) = (NONE, self.trackers[tracker].parked);
+        while at != NONE {
+            let parked = self.parked[at];
+            if self.trackers[tracker].receive_standing(parked.sequence) != Standing::Next {
+                (previous, at) = (at, parked.next);
+                continue;
+            }
+            match previous {
+                NONE => self.trackers[tracker].parked = parked.next,
+                previous => self.parked[previous].next = parked.next,
+            }
+            self.trackers[tracker].receive_done();
+            self.complete_receive(parked.receive, parked.completion);
+            self.parked.give_back(at);
+            (previous, at) = (NONE, self.trackers[tracker].parked);
+        }
+    }
+
+    /// The group of a channel has ended: what it had under way is dropped. Receives that are
+    /// complete and wait for an earlier one are reported, in their order: that one will not come.
+    pub(crate) fn forget_group(&mut self, leader: ChannelId) {
+        let group = leader.index() as u32;
+        for tracker in self.trackers.of_channel(group) {
+            let mut steps = self.parked.high_water();
+            while self.trackers[tracker].parked != NONE && steps > 0 {
+                steps -= 1;
+                let next = self.first_parked(tracker);
+                self.trackers[tracker].next_receive = next;
+                self.unpark(tracker);
+            }
+        }
+        self.trackers.forget_channel(group);
+        self.mailboxes.forget_channel(leader.0);
+        self.puts.forget_channel(group);
+        self.initiator.sequences.forget_channel(group);
+    }
+
+    /// The lowest receive sequence number that is parked.
+    fn first_parked(&self, tracker: u32) -> u16 {
+        let from = self.trackers[tracker].next_receive;
+        let mut lowest = u16::MAX;
+        let mut at = self.trackers[tracker].parked;
+        while at != NONE {
+            let parked = &self.parked[at];
+            lowest = lowest.min(parked.sequence.wrapping_sub(from));
+            at = parked.next;
+        }
+        from.wrapping_add(lowest)
     }
 }
 

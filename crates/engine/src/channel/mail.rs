@@ -11,7 +11,7 @@ use fairway_wire::{Data, Get, JettyId, Put, Refusal};
 
 impl Channel {
     pub(crate) fn sender(&self, jetty: JettyId) -> Sender {
-        Sender { channel: self.id.0, jetty }
+        Sender { channel: self.leader.0, jetty }
     }
 
     /// Finds the epoch that a put belongs to. All its packets go to that epoch's buffer, whichever

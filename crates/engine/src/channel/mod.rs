@@ -138,6 +138,10 @@ pub(crate) struct RoundTrip {
 pub(crate) struct Channel {
     pub(crate) tp: TpChannel,
     pub(crate) id: ChannelId,
+    /// The first channel of its group: itself, if it is alone.
+    pub(crate) leader: ChannelId,
+    /// Who sends its packets.
+    pub(crate) engine: u32,
     pub(crate) state: ChannelState,
     pub(crate) mtu: u32,
     pub(crate) send: SendWindow,
@@ -188,8 +192,6 @@ pub(crate) struct Channel {
     pub(crate) closes_left: u32,
     pub(crate) timers: [Instant; Timer::COUNT],
     pub(crate) armed: u8,
-    /// The peer asked for order when there was no record for it.
-    pub(crate) orders_denied: bool,
     pub(crate) in_ready: bool,
     pub(crate) in_urgent: bool,
     pub(crate) in_starved: bool,
@@ -219,6 +221,8 @@ impl Channel {
                 echo: config.remote_first_psn,
             },
             id,
+            leader: config.leader.unwrap_or(id),
+            engine: config.engine,
             state: ChannelState::Open,
             mtu: config.mtu,
             send: SendWindow::new(limits.window_packets),
@@ -257,7 +261,6 @@ impl Channel {
             closes_left: 0,
             timers: [Instant::ZERO; Timer::COUNT],
             armed: 0,
-            orders_denied: false,
             in_ready: false,
             in_urgent: false,
             in_starved: false,
@@ -266,6 +269,11 @@ impl Channel {
 
     pub(crate) fn index(&self) -> u32 {
         self.id.index() as u32
+    }
+
+    /// What the transaction layer knows of the peer is found by this.
+    pub(crate) fn group(&self) -> u32 {
+        self.leader.index() as u32
     }
 
     pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
@@ -282,7 +290,7 @@ impl Channel {
     pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
         if !self.in_ready {
             self.in_ready = true;
-            shared.ready.push(self.index());
+            shared.ready[self.engine as usize].push(self.index());
         }
     }
 
@@ -290,7 +298,7 @@ impl Channel {
     pub(crate) fn mark_urgent(&mut self, shared: &mut Shared) {
         if !self.in_urgent {
             self.in_urgent = true;
-            shared.urgent.push(self.index());
+            shared.urgent[self.engine as usize].push(self.index());
         }
     }
 }

@@ -343,7 +343,7 @@ impl Channel {
         if !data.order.in_order {
             return false;
         }
-        let tracker = shared.trackers.find(&Key::of(self.index(), data.jetty));
+        let tracker = shared.trackers.find(&Key::of(self.group(), data.jetty));
         tracker.is_some_and(|tracker| {
             let standing = shared.trackers[tracker].receive_standing(data.order.receive_sequence);
             standing != Standing::Next
@@ -504,7 +504,7 @@ impl Channel {
             self.complete_in_turn(shared, &arrival);
         } else if arrival.order.in_order {
             // It consumed no receive, and nobody need wait for it.
-            let key = Key::of(self.index(), arrival.remote_jetty);
+            let key = Key::of(self.group(), arrival.remote_jetty);
             if let Some(tracker) = shared.trackers.find(&key) {
                 self.skip_receive(shared, tracker, arrival.order.receive_sequence);
             }

@@ -195,7 +195,11 @@ impl Channel {
         {
             // It counts as issued at once, so that this ends.
             shared.puts.issue(&mut shared.messages, next);
-            self.let_in(shared, Some(next));
+            if shared.messages[next].channel == self.index() {
+                self.let_in(shared, Some(next));
+            } else {
+                shared.initiator.open(&mut shared.messages, next);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Channel, ChannelState};
 use crate::shared::Shared;
-use fairway_wire::Instant;
+use fairway_wire::{Duration, Instant};
 
 /// What a channel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,9 @@ impl Timer {
         Timer::Bypass,
     ];
 }
+
+/// A peer that may not be called dead yet is looked at again after this long.
+const END_RETRY: Duration = Duration::from_us(100);
 
 impl Channel {
     #[inline]
@@ -103,7 +106,11 @@ impl Channel {
         let probes_needed =
             (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
         if silence >= profile.peer_dead && u64::from(self.unanswered_probes) >= probes_needed {
-            return self.peer_is_dead(shared);
+            if !shared.ends_held {
+                return self.peer_is_dead(shared, now);
+            }
+            shared.end_wanted = true;
+            return self.arm(shared, Timer::KeepAlive, now + END_RETRY);
         }
         if silence >= profile.keep_alive {
             self.unanswered_probes += 1;

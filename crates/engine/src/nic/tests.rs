@@ -45,6 +45,8 @@ impl Pair {
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
         for n in 0..2 {
             let config = ChannelConfig {
+                leader: None,
+                engine: 0,
                 remote: Cna::new(2 - n as u32),
                 remote_tpn: channels[1 - n].tpn(),
                 first_psn: Psn::new(first_psn),

@@ -28,8 +28,8 @@ pub(crate) struct JettyOrder {
     /// Operations that wait at a fence.
     fenced: List,
     /// The newest relaxed and strict operations, from `run_start` on, are numbered for the target
-    /// of this channel, which orders them; `NONE` if the initiator has to.
-    run_channel: u32,
+    /// of this channel group, which orders them; `NONE` if the initiator has to.
+    run_group: u32,
     run_start: u32,
     /// Counts posts.
     serial: u32,
@@ -41,7 +41,7 @@ impl JettyOrder {
         ordered: List { head: NONE, tail: NONE },
         reads: List { head: NONE, tail: NONE },
         fenced: List { head: NONE, tail: NONE },
-        run_channel: NONE,
+        run_group: NONE,
         run_start: 0,
         serial: 0,
     };
@@ -107,14 +107,14 @@ impl Initiator {
         &mut self,
         messages: &mut Pool<Message>,
         jetty: JettyId,
-        channel: u32,
+        group: u32,
         order: &OrderRequest,
     ) -> bool {
         if *order == OrderRequest::default() {
             return true;
         }
         let numbered = is_numbered(order.mode, order.tag) || order.receive_in_order;
-        let key = Key::of(channel, jetty);
+        let key = Key::of(group, jetty);
         if numbered && self.sequences.find_or_make(&key, Sequences::default()).is_none() {
             return false;
         }
@@ -155,12 +155,12 @@ impl Initiator {
         }
         let record = &mut self.records[record];
         let message = &mut messages[index];
-        let (order, channel) = (message.order, message.channel);
+        let (order, group) = (message.order, message.group());
         message.serial = record.serial;
         record.serial = record.serial.wrapping_add(1);
         let numbered = is_numbered(order.mode, order.tag);
         if (numbered || order.receive_in_order)
-            && let Some(at) = self.sequences.find(&Key::of(channel, jetty))
+            && let Some(at) = self.sequences.find(&Key::of(group, jetty))
         {
             let sequences = &mut self.sequences[at];
             if numbered {
@@ -174,9 +174,9 @@ impl Initiator {
         }
         message.waits_for_reads = order.fence && !record.reads.is_empty() && !lax;
         if order.tag != Tag::No {
-            let continues = numbered && record.run_channel == channel;
+            let continues = numbered && record.run_group == group;
             if !continues {
-                record.run_channel = if numbered { channel } else { NONE };
+                record.run_group = if numbered { group } else { NONE };
                 record.run_start = message.serial;
             }
             let (start, multi) = (record.run_start, message.is_multi());
@@ -273,7 +273,8 @@ impl Initiator {
         }
     }
 
-    fn open(&mut self, messages: &mut Pool<Message>, index: u32) {
+    /// Sends an operation on its way to its channel.
+    pub(crate) fn open(&mut self, messages: &mut Pool<Message>, index: u32) {
         messages[index].place = MessagePlace::Opened;
         self.opened.push_back(messages, index);
     }

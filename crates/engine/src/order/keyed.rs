@@ -7,7 +7,7 @@ use fairway_wire::JettyId;
 /// What a record is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The channel's index.
+    /// The index of the leader of the channel's group.
     pub(crate) channel: u32,
     pub(crate) jetty: JettyId,
     /// An address at the target, or 0.

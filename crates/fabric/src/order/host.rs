@@ -112,6 +112,8 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
         let first = |side: usize| Psn::new(0xFF_FFFD + ends[side] as u32);
         let policy: PolicySpec = "cc=fixed,path=spray".parse().expect("policies");
         let config = ChannelConfig {
+            leader: None,
+            engine: 0,
             remote: cna(ends[1 - side]),
             remote_tpn: ids[1 - side].tpn(),
             first_psn: first(side),

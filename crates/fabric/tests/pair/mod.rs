@@ -80,6 +80,8 @@ impl Pair {
             let spec: PolicySpec = settings.policies.parse().unwrap();
             let first = [Psn::new(settings.first_psn), Psn::new(settings.first_psn + 5)];
             let config = ChannelConfig {
+                leader: None,
+                engine: 0,
                 remote: cna[1 - n],
                 remote_tpn: channels[1 - n].tpn(),
                 first_psn: first[n],

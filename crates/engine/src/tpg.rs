@@ -1,0 +1,125 @@
+//! TP channel groups (UB: TPG): channels to one node that carry the operations of all Jetties
+//! together. Each has windows, paths and packet numbers of its own; what the transaction layer
+//! knows of the node (numbers, trackers, streams of puts) belongs to the group, and is found by its
+//! first channel, the leader. A channel that was opened alone is a group of one.
+
+use crate::api::{ChannelId, Status};
+use alloc::vec::Vec;
+
+/// Most channels of a group.
+pub(crate) const MEMBERS_MAX: usize = 16;
+
+/// What an operation weighs beside its bytes, in bytes: about what its packets' headers and their
+/// handling cost.
+const OPERATION_WEIGHT: u64 = 1024;
+
+/// A group whose leader is open, or one of whose channels is not quite gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelGroup {
+    members: [u16; MEMBERS_MAX],
+    count: u8,
+    /// The member that took the last operation.
+    current: u8,
+    /// Members whose end has not been reported.
+    open: u8,
+    /// Members that have not been freed.
+    pub(crate) used: u8,
+    /// The peer asked for order when there was no record for it.
+    pub(crate) orders_denied: bool,
+}
+
+/// All groups, and what each channel has to do.
+#[derive(Debug)]
+pub(crate) struct ChannelGroups {
+    /// By the index of the leader.
+    groups: Vec<ChannelGroup>,
+    /// By channel: what the operations weigh that it was given and that are not done.
+    loads: Vec<u64>,
+    /// Groups one of whose channels has ended, and how: the others end with it.
+    pub(crate) ended: Vec<(ChannelId, Status)>,
+}
+
+impl ChannelGroup {
+    /// Bytes of the record and of a channel's load.
+    pub(crate) const BYTES: usize = size_of::<ChannelGroup>() + size_of::<u64>();
+
+    const NONE: ChannelGroup = ChannelGroup {
+        members: [0; MEMBERS_MAX],
+        count: 0,
+        current: 0,
+        open: 0,
+        used: 0,
+        orders_denied: false,
+    };
+
+    /// The indices of its channels, the leader first.
+    pub(crate) fn members(&self) -> impl Iterator<Item = u32> + use<> {
+        self.members.into_iter().take(usize::from(self.count)).map(u32::from)
+    }
+}
+
+impl ChannelGroups {
+    pub(crate) fn new(channels: u32) -> Self {
+        ChannelGroups {
+            groups: alloc::vec![ChannelGroup::NONE; channels as usize],
+            loads: alloc::vec![0; channels as usize],
+            ended: Vec::with_capacity(MEMBERS_MAX),
+        }
+    }
+
+    pub(crate) fn get(&self, leader: u32) -> &ChannelGroup {
+        &self.groups[leader as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, leader: u32) -> &mut ChannelGroup {
+        &mut self.groups[leader as usize]
+    }
+
+    /// A channel joins the group of `leader`, which may be itself. False if the group is full.
+    pub(crate) fn join(&mut self, leader: u32, channel: u32) -> bool {
+        let group = &mut self.groups[leader as usize];
+        if leader == channel {
+            *group = ChannelGroup::NONE;
+        }
+        let Some(member) = group.members.get_mut(usize::from(group.count)) else { return false };
+        *member = channel as u16;
+        group.count += 1;
+        group.open += 1;
+        group.used += 1;
+        self.loads[channel as usize] = 0;
+        true
+    }
+
+    /// A member will not be heard of again. True if it was the last.
+    pub(crate) fn close_one(&mut self, leader: u32) -> bool {
+        let group = &mut self.groups[leader as usize];
+        group.open = group.open.saturating_sub(1);
+        group.open == 0
+    }
+
+    /// The member that is to take an operation: the one that has least to do, unless the one that
+    /// took the last has hardly more. (What follows one another then mostly arrives so.)
+    pub(crate) fn choose(&mut self, leader: u32, slack: u64) -> u32 {
+        let group = &mut self.groups[leader as usize];
+        if group.count <= 1 {
+            return leader;
+        }
+        let load = |member: u8| self.loads[usize::from(group.members[usize::from(member)])];
+        let least = (0..group.count).min_by_key(|member| load(*member)).unwrap_or_default();
+        if load(group.current) > load(least).saturating_add(slack) {
+            group.current = least;
+        }
+        u32::from(group.members[usize::from(group.current)])
+    }
+
+    /// A channel has been given an operation of so many bytes.
+    pub(crate) fn give(&mut self, channel: u32, bytes: u32) {
+        self.loads[channel as usize] += OPERATION_WEIGHT + u64::from(bytes);
+    }
+
+    /// It is done.
+    pub(crate) fn take(&mut self, channel: u32, bytes: u32) {
+        let load = &mut self.loads[channel as usize];
+        *load = load.saturating_sub(OPERATION_WEIGHT + u64::from(bytes));
+    }
+}
