@@ -42,7 +42,7 @@ pub use packet::{
 pub use paths::{PathSockets, Role, path_sockets};
 pub use psn::Psn;
 pub use setup::{
-    Accept, Confirm, Endpoint, Hello, PATHS_MAX, PORTS_MAX, Parameters, Ports, Reject,
-    RejectReason, SETUP_LEN, SLOTS_MAX, Setup, SetupMessage, Versions, Welcome,
+    Accept, Confirm, Endpoint, GROUP_MAX, Hello, Joins, PATHS_MAX, PORTS_MAX, Parameters, Ports,
+    Reject, RejectReason, SETUP_LEN, SLOTS_MAX, Setup, SetupMessage, Versions, Welcome,
 };
 pub use time::{Duration, Instant};

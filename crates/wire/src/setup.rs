@@ -23,6 +23,8 @@ pub const PORTS_MAX: usize = 16;
 pub const PATHS_MAX: u16 = 256;
 /// The most message slots or read slots of a channel: a slot number is one byte.
 pub const SLOTS_MAX: u16 = 256;
+/// The most channels of a TP channel group.
+pub const GROUP_MAX: u16 = 16;
 /// Length of every set-up message in bytes.
 pub const SETUP_LEN: usize = 128;
 
@@ -63,6 +65,17 @@ pub struct Hello {
     pub client: Endpoint,
     /// The most the client could do.
     pub wish: Parameters,
+    /// The group that the channel joins; `None` if it is the first of one.
+    pub joins: Option<Joins>,
+}
+
+/// Which TP channel group a channel joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joins {
+    /// The client's number of the group's first channel, which is open.
+    pub leader: Tpn,
+    /// Which channel of the group it is, from 1: those that are there count from 0.
+    pub number: u8,
 }
 
 /// The server's stateless offer.
@@ -216,8 +229,10 @@ pub struct Parameters {
     pub read_slots: u16,
     /// After this long without a sound from the peer, ask for one; 0 for never.
     pub keep_alive_ms: u16,
+    /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
+    pub channels: u16,
     /// Optional features, a bit each; none is defined yet.
-    pub capabilities: u32,
+    pub capabilities: u16,
 }
 
 impl Parameters {
@@ -235,7 +250,10 @@ impl Parameters {
         if self.message_slots > SLOTS_MAX {
             return Some("message slots");
         }
-        (self.read_slots > SLOTS_MAX).then_some("read slots")
+        if self.read_slots > SLOTS_MAX {
+            return Some("read slots");
+        }
+        (self.channels == 0 || self.channels > GROUP_MAX).then_some("channels")
     }
 
     /// What two sides with these limits can do together: the smaller of each, and the
@@ -253,6 +271,7 @@ impl Parameters {
             message_slots: self.message_slots.min(other.message_slots),
             read_slots: self.read_slots.min(other.read_slots),
             keep_alive_ms,
+            channels: self.channels.min(other.channels),
             capabilities: self.capabilities & other.capabilities,
         }
     }

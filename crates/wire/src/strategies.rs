@@ -253,7 +253,7 @@ fn versions() -> impl Strategy<Value = Versions> {
 
 pub fn parameters() -> impl Strategy<Value = Parameters> {
     let slots = (0..=SLOTS_MAX, 0..=SLOTS_MAX);
-    let rest = (any::<u16>(), any::<u32>());
+    let rest = (any::<u16>(), 1..=GROUP_MAX, any::<u16>());
     (1..=u16::MAX, 1..=PATHS_MAX, 1..=u16::MAX, slots, rest).prop_map(
         |(mtu_bytes, paths, window_packets, slots, rest)| Parameters {
             mtu_bytes,
@@ -262,7 +262,8 @@ pub fn parameters() -> impl Strategy<Value = Parameters> {
             message_slots: slots.0,
             read_slots: slots.1,
             keep_alive_ms: rest.0,
-            capabilities: rest.1,
+            channels: rest.1,
+            capabilities: rest.2,
         },
     )
 }
@@ -277,8 +278,11 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
 }
 
 fn hello() -> impl Strategy<Value = Hello> {
-    (versions(), any::<u64>(), endpoint(), parameters())
-        .prop_map(|(versions, nonce, client, wish)| Hello { versions, nonce, client, wish })
+    let joins = (any::<u32>(), 1..GROUP_MAX as u8)
+        .prop_map(|(leader, number)| Joins { leader: Tpn::new(leader), number });
+    (versions(), any::<u64>(), endpoint(), parameters(), proptest::option::of(joins)).prop_map(
+        |(versions, nonce, client, wish, joins)| Hello { versions, nonce, client, wish, joins },
+    )
 }
 
 fn reject_reason() -> impl Strategy<Value = RejectReason> {

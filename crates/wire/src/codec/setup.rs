@@ -6,8 +6,8 @@ use super::encode::{Header, put, put_long, seal};
 use super::{DecodeError, MAX_HEADER, PROTOCOL_VERSION, SETUP_VERSION, next_layer};
 use crate::check::header_check;
 use crate::setup::{
-    Accept, Confirm, Endpoint, Hello, PORTS_MAX, Parameters, Ports, Reject, RejectReason,
-    SETUP_LEN, Setup, SetupMessage, Versions, Welcome,
+    Accept, Confirm, Endpoint, GROUP_MAX, Hello, Joins, PORTS_MAX, Parameters, Ports, Reject,
+    RejectReason, SETUP_LEN, Setup, SetupMessage, Versions, Welcome,
 };
 use crate::{Cna, Psn, Tpn};
 
@@ -33,6 +33,7 @@ mod at {
     pub const COOKIE: usize = 21;
     pub const SERVER_TPN: usize = 25;
     pub const AGREED: usize = 26;
+    pub const JOINS: usize = 30;
 }
 
 /// Writes `setup` to the start of `out` and returns its length, always
@@ -90,6 +91,9 @@ fn put_hello(kind: u8, hello: &Hello, out: &mut Header) {
     put_long(out, at::NONCE, hello.nonce);
     put_endpoint(0, &hello.client, out);
     put_parameters(at::PARAMETERS, &hello.wish, out);
+    if let Some(Joins { leader, number }) = hello.joins {
+        put(out, at::JOINS, u32::from(number) << 24 | leader.value());
+    }
 }
 
 fn put_endpoint(version: u8, endpoint: &Endpoint, out: &mut Header) {
@@ -108,7 +112,7 @@ fn put_parameters(first: usize, parameters: &Parameters, out: &mut Header) {
     put(out, first, pair(parameters.mtu_bytes, parameters.paths));
     put(out, first + 1, pair(parameters.window_packets, parameters.message_slots));
     put(out, first + 2, pair(parameters.read_slots, parameters.keep_alive_ms));
-    put(out, first + 3, parameters.capabilities);
+    put(out, first + 3, pair(parameters.channels - 1, parameters.capabilities));
 }
 
 fn put_cookie(cookie: &[u8; 16], out: &mut Header) {
@@ -184,7 +188,18 @@ fn hello(message: &Header) -> Result<Hello, DecodeError> {
         nonce: long(message, at::NONCE),
         client: endpoint(message)?,
         wish: parameters(message, at::PARAMETERS)?,
+        joins: joins(message)?,
     })
+}
+
+fn joins(message: &Header) -> Result<Option<Joins>, DecodeError> {
+    let number = message[4 * at::JOINS];
+    let leader = Tpn::new(word(message, at::JOINS));
+    match number {
+        0 if leader == Tpn::new(0) => Ok(None),
+        number if (1..GROUP_MAX).contains(&u16::from(number)) => Ok(Some(Joins { leader, number })),
+        other => bad("joins", u32::from(other)),
+    }
 }
 
 fn versions(message: &Header) -> Result<Versions, DecodeError> {
@@ -233,7 +248,9 @@ fn parameters(message: &Header, first: usize) -> Result<Parameters, DecodeError>
         message_slots: low(first + 1),
         read_slots: high(first + 2),
         keep_alive_ms: low(first + 2),
-        capabilities: word(message, first + 3),
+        // As many as there are beside the first: who knows of no groups sends 0.
+        channels: high(first + 3).saturating_add(1),
+        capabilities: low(first + 3),
     };
     match parameters.fault() {
         Some(field) => bad(field, 0),

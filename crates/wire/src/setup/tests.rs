@@ -41,6 +41,7 @@ fn each_fault_is_named() {
         message_slots: 64,
         read_slots: 0,
         keep_alive_ms: 0,
+        channels: 1,
         capabilities: 0,
     };
     assert_eq!(good.fault(), None);
@@ -61,6 +62,7 @@ fn keep_alive_is_the_shorter_that_is_on() {
         message_slots: 0,
         read_slots: 0,
         keep_alive_ms,
+        channels: 1,
         capabilities: 0,
     };
     assert_eq!(with(0).agree(&with(50)).keep_alive_ms, 50);

@@ -277,10 +277,11 @@ fn hello() -> Setup {
         message_slots: 64,
         read_slots: 16,
         keep_alive_ms: 100,
+        channels: 1,
         capabilities: 0,
     };
     let versions = Versions::new(1, 1).expect("a legal range");
-    let message = SetupMessage::Hello(Hello { versions, nonce: 5, client, wish });
+    let message = SetupMessage::Hello(Hello { versions, nonce: 5, client, wish, joins: None });
     Setup { source: Cna::new(0xc1), destination: Cna::new(0), message }
 }
 

@@ -192,15 +192,17 @@ fn setup_vectors() -> [Vector; 5] {
         message_slots: 128,
         read_slots: 64,
         keep_alive_ms: 200,
-        capabilities: 0x8000_0001,
+        channels: 4,
+        capabilities: 0x8001,
     };
-    let agreed = Parameters { mtu_bytes: 1408, paths: 8, capabilities: 1, ..wish };
+    let agreed = Parameters { mtu_bytes: 1408, paths: 8, channels: 2, capabilities: 1, ..wish };
     let versions = Versions::new(1, 2).expect("a legal range");
     let client = endpoint(0x102, 0x00ab_cdef, &[40_000, 40_001, 40_002, 40_003]);
     let server = endpoint(0x304, 0x0012_3456, &[4_793, 4_794]);
-    let hello = Hello { versions, nonce, client, wish };
+    let hello = Hello { versions, nonce, client, wish, joins: None };
+    let joins = Some(Joins { leader: Tpn::new(0x101), number: 1 });
     let server_tpn = server.tpn;
-    let confirm = Confirm { hello, version, cookie, server_tpn, agreed };
+    let confirm = Confirm { hello: Hello { joins, ..hello }, version, cookie, server_tpn, agreed };
     let reject = Reject { versions, nonce, reason: RejectReason::StaleCookie };
     let (near, far) = (Cna::new(0x0a_0b0c), Cna::new(0x0d_0e0f));
     let vector = |file, source, destination, message| Vector {
