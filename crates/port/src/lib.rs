@@ -31,5 +31,5 @@ pub use limits::{
 pub use memory::{RawSlice, RawSliceMut};
 pub use udp::{
     Address, Arrival, DoesNotFit, Doorbell, Features, Granted, PacketTooLong, PortCounters,
-    ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
+    ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken, mtu_towards,
 };

@@ -11,7 +11,8 @@ use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
 use crate::setup::Identity;
-use fairway_engine::wire::{Cna, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX};
+use crate::turn::Io;
+use fairway_engine::wire::{Cna, GROUP_MAX, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX};
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
 const MTU_DEFAULT: usize = 4096;
@@ -28,6 +29,7 @@ pub struct Builder {
     bind: IpAddr,
     port: u16,
     sockets: usize,
+    engines: usize,
     paths: u32,
     policy: Result<PolicySpec, BadPolicy>,
     mtu: Option<usize>,
@@ -47,6 +49,7 @@ impl Default for Builder {
             bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             port: 0,
             sockets: 4,
+            engines: 1,
             paths: 16,
             policy: Ok(PolicySpec::default()),
             mtu: None,
@@ -68,18 +71,28 @@ impl Builder {
         self
     }
 
-    /// The port of the first socket; the others get the numbers after it. 0, the default: any.
+    /// The port of the first socket; the others, of all engines, get the numbers after it. 0, the default: any.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// Number of sockets, 1 to 16 (default 4). Sockets here times sockets at the peer are the
+    /// Number of sockets of each engine, 1 to 16 (default 4). Sockets here times sockets at the peer are the
     /// routes that a network can tell apart.
     #[must_use]
     pub fn sockets(mut self, sockets: usize) -> Self {
         self.sockets = sockets;
+        self
+    }
+
+    /// Number of engines, 1 to 16 (default 1). Each has sockets of its own. Peers that have several
+    /// engines too are connected by as many channels as both have: operations go by the one that
+    /// has least to do, and all guarantees hold across them. With several, each is a thread that
+    /// sends and receives while others do, and application threads leave that to them.
+    #[must_use]
+    pub fn engines(mut self, engines: usize) -> Self {
+        self.engines = engines;
         self
     }
 
@@ -156,18 +169,21 @@ impl Builder {
     /// A setting is out of range, the address can't be bound, or the system refuses.
     pub fn build(self) -> Result<Context, Error> {
         let emulate = self.emulate.clone();
-        self.build_on(|port| match emulate {
+        let mut engine = 0;
+        self.build_on(|port| match &emulate {
             None => Box::new(port),
             Some((spec, seed)) => {
-                Box::new(Impaired::new(port, &spec, seed, clock::now().as_ps() / 1000))
+                let seed = seed.wrapping_add(engine);
+                engine += 1;
+                Box::new(Impaired::new(port, spec, seed, clock::now().as_ps() / 1000))
             }
         })
     }
 
-    /// The same on sockets that `wrap` may do something to.
+    /// The same on sockets that `wrap`, asked for each engine, may do something to.
     pub(crate) fn build_on(
         self,
-        wrap: impl FnOnce(UdpPort) -> Box<dyn Datapath>,
+        mut wrap: impl FnMut(UdpPort) -> Box<dyn Datapath>,
     ) -> Result<Context, Error> {
         self.check()?;
         let policy = self.policy.clone().map_err(|(value, error)| Error::Parameter {
@@ -175,9 +191,43 @@ impl Builder {
             value: format!("{value:?} ({error})"),
             remedy: "use names that exist, such as cc=swift,path=spray",
         })?;
+        let mut ios = Vec::with_capacity(self.engines);
+        let mut ports = Vec::with_capacity(self.engines);
+        for engine in 0..self.engines {
+            let (io, numbers) = self.open_engine(engine, &mut wrap)?;
+            ios.push(io);
+            ports.push(numbers);
+        }
+        let cna = random_cna()?;
+        let identity = Identity { cna, ports, limits: self.parameters() };
+        let core = Core::new(CoreConfig {
+            limits: self.limits,
+            profile: self.profile,
+            policy,
+            identity,
+            ios: &ios,
+        })?;
+        Context::start(core, ios, self.progress_thread)
+    }
+
+    /// Opens the sockets of an engine.
+    fn open_engine(
+        &self,
+        engine: usize,
+        wrap: &mut impl FnMut(UdpPort) -> Box<dyn Datapath>,
+    ) -> Result<(Box<Io>, Ports), Error> {
+        let first = usize::from(self.port) + engine * self.sockets;
+        let first_port = match self.port {
+            0 => 0,
+            _ => u16::try_from(first).map_err(|_| Error::Parameter {
+                name: "port",
+                value: self.port.to_string(),
+                remedy: "use one that leaves numbers below 65536 for the sockets of all engines",
+            })?,
+        };
         let config = UdpConfig {
             bind: self.bind,
-            first_port: self.port,
+            first_port,
             sockets: self.sockets,
             buffer_bytes: self.buffer_bytes,
         };
@@ -188,21 +238,19 @@ impl Builder {
             value: self.sockets.to_string(),
             remedy: "use 1 to 16",
         })?;
-        let cna = random_cna()?;
-        let identity = Identity { cna, ports, limits: self.parameters() };
-        let datapath = wrap(port);
-        let core = Core::new(CoreConfig {
-            limits: self.limits,
-            profile: self.profile,
-            policy,
-            identity,
-            datapath,
-        })?;
-        Context::start(core, self.progress_thread)
+        Ok((Box::new(Io::new(engine as u32, wrap(port))), ports))
     }
 
     fn check(&self) -> Result<(), Error> {
         check("sockets", self.sockets, 1..=PORTS_MAX, "use 1 to 16")?;
+        check("engines", self.engines, 1..=usize::from(GROUP_MAX), "use 1 to 16")?;
+        if self.engines > 1 && !self.progress_thread {
+            return Err(Error::Parameter {
+                name: "engines",
+                value: self.engines.to_string(),
+                remedy: "use 1, or let the context have its threads",
+            });
+        }
         check("paths", self.paths as usize, 1..=usize::from(PATHS_MAX), "use 1 to 256")?;
         if self.paths > self.limits.paths {
             return Err(Error::Limit { name: "paths" });
@@ -223,6 +271,7 @@ impl Builder {
             message_slots: small(self.limits.message_slots).min(SLOTS_MAX),
             read_slots: small(self.limits.read_slots).min(SLOTS_MAX),
             keep_alive_ms: u16::try_from(keep_alive_ms).unwrap_or(u16::MAX),
+            channels: self.engines as u16,
             capabilities: 0,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    Accept, Cna, Endpoint, Instant, Parameters, Psn, Reject, RejectReason, Role, Setup, Tpn,
+    Cna, Endpoint, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup, Tpn,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -20,8 +20,8 @@ use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::server::{Listener, Opening, Reaction};
 
-/// The socket that attempts speak from.
-const SOCKET: usize = 0;
+/// The engine and its socket that attempts speak from.
+const SPEAKER: (u32, usize) = (0, 0);
 
 /// Attempts to connect that are under way, and the listener for others'.
 pub(crate) struct Connecting {
@@ -34,8 +34,22 @@ struct Pending {
     attempt: Attempt,
     channel: ChannelId,
     timeout: Duration,
+    /// The attempt for the first channel of the group, if this is for another.
+    leader: Option<usize>,
+    /// The first channel is open; others of its group may be missing.
+    peer: Option<Arc<PeerState>>,
+    missing: u16,
     /// Filled once it has ended.
     result: Option<Result<Arc<PeerState>, Error>>,
+}
+
+/// Which channel of a group is to be opened here.
+struct Place {
+    id: ChannelId,
+    first_psn: Psn,
+    /// The first one of the group, if it is another.
+    leader: Option<ChannelId>,
+    engine: u32,
 }
 
 /// The other end of a channel to be opened, whichever side asked.
@@ -48,7 +62,7 @@ struct Remote<'a> {
 
 impl Connecting {
     pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
-        let listener = Listener::new(identity, clock::random_bytes()?);
+        let listener = Listener::new(identity.clone(), clock::random_bytes()?);
         Ok(Connecting { identity, listener, attempts: Vec::new() })
     }
 
@@ -67,6 +81,18 @@ impl Connecting {
         }
     }
 
+    /// The channel of an attempt.
+    fn channel_of(&self, index: usize) -> Option<ChannelId> {
+        self.attempts.get(index)?.as_ref().map(|pending| pending.channel)
+    }
+
+    /// The first channel of a group is open.
+    fn note_open(&mut self, index: usize, peer: &Arc<PeerState>) {
+        if let Some(Some(pending)) = self.attempts.get_mut(index) {
+            pending.peer = Some(peer.clone());
+        }
+    }
+
     fn pending(&self) -> impl Iterator<Item = &Pending> {
         self.attempts.iter().flatten().filter(|pending| pending.result.is_none())
     }
@@ -80,7 +106,7 @@ impl Core {
         timeout: Duration,
     ) -> Result<usize, Error> {
         self.check_running()?;
-        let local = self.local_addrs()[SOCKET];
+        let local = self.local_addrs()[SPEAKER.1];
         if local.is_ipv6() != server.is_ipv6() {
             return Err(Error::Parameter {
                 name: "address",
@@ -88,13 +114,24 @@ impl Core {
                 remedy: "connect to an address of the family the context is bound to",
             });
         }
-        let link = self
-            .io
-            .datapath
-            .port()
-            .mtu_towards(&server)
+        let link = fairway_port::mtu_towards(local.ip(), &server)
             .map_err(|error| Error::io(format!("find a route to {server}"), error))?;
         let now = clock::now();
+        let deadline = now + clock::from_std(timeout);
+        let index = self.ask(now, server, payload_mtu(link), (deadline, timeout), None)?;
+        self.speak(now);
+        Ok(index)
+    }
+
+    /// Begins to ask for a channel: the first of a group, or one that joins it.
+    fn ask(
+        &mut self,
+        now: Instant,
+        server: SocketAddr,
+        mtu_bytes: u16,
+        (deadline, timeout): (Instant, Duration),
+        joins: Option<(usize, Joins)>,
+    ) -> Result<usize, Error> {
         let (nonce, first_psn) = (clock::random()?, Psn::new(clock::random()? as u32));
         let channel =
             self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
@@ -103,18 +140,20 @@ impl Core {
             tpn: channel.tpn(),
             first_psn,
             nonce,
-            mtu_bytes: payload_mtu(link),
-            deadline: now + clock::from_std(timeout),
+            joins: joins.map(|(_, joins)| joins),
+            mtu_bytes,
+            deadline,
         };
         let attempt = Attempt::new(now, &self.connecting.identity, &question);
-        let pending = Some(Pending { attempt, channel, timeout, result: None });
+        let leader = joins.map(|(leader, _)| leader);
+        let pending =
+            Pending { attempt, channel, timeout, leader, peer: None, missing: 0, result: None };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
             attempts.push(None);
             attempts.len() - 1
         });
-        attempts[index] = pending;
-        self.speak(now);
+        attempts[index] = Some(pending);
         Ok(index)
     }
 
@@ -129,8 +168,24 @@ impl Core {
     /// Nobody waits for the attempt any more.
     pub(crate) fn abandon_attempt(&mut self, index: usize) {
         let slot = self.connecting.attempts.get_mut(index).and_then(Option::take);
-        if let Some(Pending { channel, result: None, .. }) = slot {
-            self.nic.release_channel(channel);
+        if let Some(pending) = slot
+            && pending.result.is_none()
+        {
+            self.call_off(index, &pending);
+        }
+    }
+
+    /// Lets go of what an attempt for the first channel of a group has got so far.
+    fn call_off(&mut self, index: usize, pending: &Pending) {
+        for slot in &mut self.connecting.attempts {
+            if let Some(other) = slot.take_if(|other| other.leader == Some(index)) {
+                self.nic.release_channel(other.channel);
+            }
+        }
+        match &pending.peer {
+            None => self.nic.release_channel(pending.channel),
+            // It may have ended meanwhile.
+            Some(peer) => drop(self.close_channel(peer.channel)),
         }
     }
 
@@ -143,17 +198,17 @@ impl Core {
             }
             if let Some(setup) = pending.attempt.poll_transmit(now) {
                 let server = pending.attempt.server().into();
-                self.send_setup(now, SOCKET, &server, &setup);
+                self.send_setup(SPEAKER, &server, &setup);
             }
             self.settle_attempt(now, index);
         }
     }
 
-    /// A set-up message came to `socket`.
+    /// A set-up message came to a socket of an engine.
     pub(crate) fn handle_setup(
         &mut self,
         now: Instant,
-        socket: usize,
+        at: (u32, usize),
         from: &Address,
         setup: &Setup,
     ) {
@@ -170,7 +225,7 @@ impl Core {
             return;
         }
         // Where no route is found the answer won't get anyway.
-        let link = self.io.datapath.port().mtu_towards(&sender);
+        let link = fairway_port::mtu_towards(self.local_addrs()[SPEAKER.1].ip(), &sender);
         let mtu = link.map_or(u16::MAX, payload_mtu);
         let listener = &mut self.connecting.listener;
         let answer = match listener.handle_message(now, sender, mtu, setup) {
@@ -181,7 +236,7 @@ impl Core {
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
-        self.send_setup(now, socket, from, &answer);
+        self.send_setup(at, from, &answer);
     }
 
     fn open_as_server(
@@ -189,19 +244,30 @@ impl Core {
         now: Instant,
         opening: &Opening,
     ) -> Result<(Tpn, Psn), RejectReason> {
+        let hello = &opening.confirm.hello;
+        let leader = match hello.joins {
+            None => None,
+            Some(joins) => {
+                let first = self.channels.leading(opening.client, joins.leader);
+                Some(first.ok_or(RejectReason::Parameters)?.id)
+            }
+        };
         let Ok(random) = clock::random() else { return Err(RejectReason::NoResources) };
         let Ok(id) = self.nic.reserve_channel() else { return Err(RejectReason::NoResources) };
-        let first_psn = Psn::new(random as u32);
+        let engine = self.connecting.identity.engine_for(hello.joins);
+        let place = Place { id, first_psn: Psn::new(random as u32), leader, engine };
         let remote = Remote {
             address: opening.from,
             cna: opening.client,
-            endpoint: &opening.confirm.hello.client,
+            endpoint: &hello.client,
             role: Role::Server,
         };
-        match self.open_channel(now, id, first_psn, &remote, &opening.confirm.agreed) {
+        match self.open_channel(now, &place, &remote, &opening.confirm.agreed) {
             Ok(peer) => {
-                self.notice(Notice::Connected(peer));
-                Ok((id.tpn(), first_psn))
+                if leader.is_none() {
+                    self.notice(Notice::Connected(peer));
+                }
+                Ok((id.tpn(), place.first_psn))
             }
             Err(_) => {
                 self.nic.release_channel(id);
@@ -212,15 +278,27 @@ impl Core {
 
     fn settle_attempt(&mut self, now: Instant, index: usize) {
         let Some(pending) = &self.connecting.attempts[index] else { return };
-        let Some(outcome) = pending.attempt.outcome() else { return };
+        let Some(outcome) = pending.attempt.outcome().filter(|_| pending.peer.is_none()) else {
+            return;
+        };
         let (id, server) = (pending.channel, pending.attempt.server());
-        let (first_psn, timeout) = (pending.attempt.first_psn(), pending.timeout);
+        let leading = pending.leader.unwrap_or(index);
+        let joins = pending.attempt.joins();
+        let timeout = pending.timeout;
+        let mut agreed = None;
         let result = match outcome {
             Outcome::Open { server: cna, accept } => {
-                let Accept { server: endpoint, agreed, .. } = accept;
+                let endpoint = accept.server;
+                agreed = Some(accept.agreed);
+                let place = Place {
+                    id,
+                    first_psn: pending.attempt.first_psn(),
+                    leader: joins.and(self.connecting.channel_of(leading)),
+                    engine: self.connecting.identity.engine_for(joins),
+                };
                 let remote =
                     Remote { address: server, cna, endpoint: &endpoint, role: Role::Client };
-                self.open_channel(now, id, first_psn, &remote, &agreed)
+                self.open_channel(now, &place, &remote, &accept.agreed)
                     .map_err(|error| Error::setup(error, "channel", None))
             }
             Outcome::Refused(reject) => {
@@ -233,25 +311,78 @@ impl Core {
         if result.is_err() {
             self.nic.release_channel(id);
         }
-        if let Some(pending) = &mut self.connecting.attempts[index] {
-            pending.result = Some(result);
+        let result = match result {
+            Ok(peer) if joins.is_none() => {
+                self.connecting.note_open(index, &peer);
+                let others = agreed.map_or(0, |agreed| agreed.channels.saturating_sub(1));
+                self.ask_for_others(now, index, others)
+            }
+            other => other.map(|_| ()),
+        };
+        if joins.is_some() {
+            self.connecting.attempts[index] = None;
+        }
+        self.settle_group(leading, joins.is_some(), result);
+    }
+
+    /// Asks for the other channels of a group whose first one is open.
+    fn ask_for_others(&mut self, now: Instant, index: usize, others: u16) -> Result<(), Error> {
+        let Some(pending) = &mut self.connecting.attempts[index] else { return Ok(()) };
+        pending.missing = others;
+        let (leader, server) = (pending.channel.tpn(), pending.attempt.server());
+        let limits = (pending.attempt.deadline(), pending.timeout);
+        let Some(mtu) = pending.peer.as_ref().map(|peer| peer.mtu) else { return Ok(()) };
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        for number in 1..=others {
+            let joins = Joins { leader, number: number as u8 };
+            let joining = self.ask(now, server, mtu, limits, Some((index, joins)))?;
+            if let Some(pending) = &mut self.connecting.attempts[joining]
+                && let Some(setup) = pending.attempt.poll_transmit(now)
+            {
+                self.send_setup(SPEAKER, &server.into(), &setup);
+            }
+        }
+        Ok(())
+    }
+
+    /// One channel of a group is open, or will not be: is the connection made?
+    fn settle_group(&mut self, leading: usize, joined: bool, result: Result<(), Error>) {
+        let Some(Some(pending)) = self.connecting.attempts.get_mut(leading) else { return };
+        if pending.result.is_some() {
+            return;
+        }
+        match result {
+            Ok(()) => {
+                pending.missing -= u16::from(joined);
+                if pending.missing == 0 {
+                    pending.result = pending.peer.clone().map(Ok);
+                }
+            }
+            Err(error) => {
+                pending.result = Some(Err(error));
+                if pending.peer.is_some()
+                    && let Some(pending) = self.connecting.attempts[leading].take()
+                {
+                    self.call_off(leading, &pending);
+                    self.connecting.attempts[leading] = Some(pending);
+                }
+            }
         }
     }
 
     fn open_channel(
         &mut self,
         now: Instant,
-        id: ChannelId,
-        first_psn: Psn,
+        place: &Place,
         remote: &Remote<'_>,
         agreed: &Parameters,
     ) -> Result<Arc<PeerState>, SetupError> {
         let config = ChannelConfig {
-            leader: None,
-            engine: 0,
+            leader: place.leader,
+            engine: place.engine,
             remote: remote.cna,
             remote_tpn: remote.endpoint.tpn,
-            first_psn,
+            first_psn: place.first_psn,
             remote_first_psn: remote.endpoint.initial_psn,
             mtu: u32::from(agreed.mtu_bytes),
             paths: u32::from(agreed.paths),
@@ -260,19 +391,25 @@ impl Core {
             remote_read_slots: u32::from(agreed.read_slots),
             policy: self.policy.build(u32::from(agreed.mtu_bytes)),
         };
-        self.nic.open_channel(now, id, config)?;
-        let peer = Arc::new(PeerState {
-            channel: id,
-            address: remote.address,
-            incarnation: remote.cna.value(),
-            mtu: u32::from(agreed.mtu_bytes),
-            paths: u32::from(agreed.paths),
-            alive: AtomicBool::new(true),
+        self.nic.open_channel(now, place.id, config)?;
+        let leader = place.leader.and_then(|leader| self.peer_state(leader));
+        let joins = leader.is_some();
+        let peer = leader.unwrap_or_else(|| {
+            Arc::new(PeerState {
+                channel: place.id,
+                address: remote.address,
+                incarnation: remote.cna.value(),
+                mtu: u32::from(agreed.mtu_bytes),
+                paths: u32::from(agreed.paths),
+                alive: AtomicBool::new(true),
+            })
         });
-        let sockets = self.io.datapath.port().socket_count();
+        let sockets = self.connecting.identity.ports[place.engine as usize].as_slice().len();
         let ports = &remote.endpoint.ports;
-        self.channels.insert(Channel::new(peer.clone(), remote.role, sockets, ports));
-        self.counters.connections += 1;
+        let names = (place.id, remote.endpoint.tpn);
+        let channel = Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports);
+        self.channels.insert(channel);
+        self.counters.connections += u64::from(!joins);
         Ok(peer)
     }
 }

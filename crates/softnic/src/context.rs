@@ -20,6 +20,7 @@ use crate::peer::Peer;
 use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::shared::Handle;
+use crate::turn::Io;
 
 /// A NIC in software: sockets, the protocol, and the tables of everything that lives on it.
 ///
@@ -37,8 +38,12 @@ impl Context {
         Builder::default()
     }
 
-    pub(crate) fn start(core: Core, progress_thread: bool) -> Result<Context, Error> {
-        Ok(Context { handle: Arc::new(Handle::start(core, progress_thread)?) })
+    pub(crate) fn start(
+        core: Core,
+        ios: Vec<Box<Io>>,
+        progress_thread: bool,
+    ) -> Result<Context, Error> {
+        Ok(Context { handle: Arc::new(Handle::start(core, ios, progress_thread)?) })
     }
 
     /// The context that a handle belongs to.
@@ -175,7 +180,7 @@ impl Context {
 
     /// What has been done so far.
     pub fn counters(&self) -> Counters {
-        self.handle.shared.with(|core| core.counters())
+        self.handle.shared.counters()
     }
 
     /// Records of the engine's pools in use now.
@@ -195,7 +200,7 @@ impl Context {
     /// # Errors
     /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), Error> {
-        self.handle.shared.with(|core| core.close_all());
+        self.handle.shared.with_still(|core| core.close_all());
         let closed =
             self.handle.shared.wait_for("farewell of all peers", Some(timeout), None, |core| {
                 core.is_silent().then_some(())

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Instant, JettyId, TokenId};
+use fairway_engine::wire::{Instant, JettyId, Setup, TokenId};
 use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
 };
-use fairway_port::Datapath;
+use fairway_port::{Address, PortCounters};
 
 use crate::clock;
 use crate::connect::Connecting;
@@ -44,7 +44,17 @@ const ATOMIC_ALIGNMENT: usize = size_of::<u64>();
 /// Everything a context is made of. One thread at a time has it.
 pub(crate) struct Core {
     pub(crate) nic: Nic,
-    pub(crate) io: Io,
+    /// By engine.
+    pub(crate) engines: Vec<EngineNote>,
+    /// Something was posted or ended: there may be packets to send.
+    pub(crate) wants_send: bool,
+    /// Engines that send without holding the lock, now: a bit each.
+    pub(crate) sending: u32,
+    /// A peer would be dead, but somebody was sending: for a moment nobody may without the lock.
+    pub(crate) end_waits: bool,
+    /// Room for a payload on its way from the stash to its place.
+    pub(crate) scratch: Vec<u8>,
+    local_addrs: Vec<SocketAddr>,
     pub(crate) channels: Channels,
     pub(crate) memories: Memories,
     pub(crate) connecting: Connecting,
@@ -53,7 +63,6 @@ pub(crate) struct Core {
     /// Counts whatever somebody might sleep for.
     pub(crate) changes: u64,
     pub(crate) counters: NicCounters,
-    pub(crate) last_error: Option<String>,
     pub(crate) policy: PolicySpec,
     jetties: Jetties,
     mailboxes: Mailboxes,
@@ -71,13 +80,30 @@ enum State {
     Vanished,
 }
 
+/// What others know of an engine, whose sockets are its own.
+#[derive(Debug, Default)]
+pub(crate) struct EngineNote {
+    /// Set-up messages that it is to send: from which socket, to whom.
+    pub(crate) outbox: Vec<(usize, Address, Setup)>,
+    /// Packets that it was given name memory, and have not been sent.
+    unsent: bool,
+    /// What its sockets have counted, as of its last turn.
+    port: PortCounters,
+    io_errors: u64,
+    last_error: Option<String>,
+}
+
+/// Set-up messages that wait for an engine; more are lost, and repeated.
+const OUTBOX_MAX: usize = 64;
+
 /// What a core is made from.
-pub(crate) struct CoreConfig {
+pub(crate) struct CoreConfig<'a> {
     pub(crate) limits: Limits,
     pub(crate) profile: Profile,
     pub(crate) policy: PolicySpec,
     pub(crate) identity: Identity,
-    pub(crate) datapath: Box<dyn Datapath>,
+    /// What will carry its packets, by engine.
+    pub(crate) ios: &'a [Box<Io>],
 }
 
 /// An event, before it is given a handle.
@@ -92,15 +118,21 @@ pub(crate) enum Notice {
 }
 
 impl Core {
-    pub(crate) fn new(config: CoreConfig) -> Result<Core, Error> {
-        let CoreConfig { limits, profile, policy, identity, datapath } = config;
+    pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
+        let CoreConfig { limits, profile, policy, identity, ios } = config;
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
-        let with_stash = Limits { segments, ..limits };
+        let with_stash = Limits { segments, engines: ios.len() as u32, ..limits };
+        let addresses = ios.iter().flat_map(|io| io.datapath.port().local_addrs());
         let mut core = Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
-            io: Io::new(datapath),
+            engines: ios.iter().map(|_| EngineNote::default()).collect(),
+            wants_send: false,
+            sending: 0,
+            end_waits: false,
+            scratch: Vec::new(),
+            local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels),
             memories: Memories::default(),
             connecting: Connecting::new(identity)?,
@@ -108,7 +140,6 @@ impl Core {
             interests: Interests::new(),
             changes: 0,
             counters: NicCounters::default(),
-            last_error: None,
             policy,
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
@@ -129,7 +160,7 @@ impl Core {
         let (id, _) = self.register(&memory, Rights::NONE, 0)?;
         let refused = |error| Error::setup(error, "stash", None);
         self.nic.set_stash(id, packet_bytes).map_err(refused)?;
-        self.io.scratch = vec![0; packet_bytes as usize];
+        self.scratch = vec![0; packet_bytes as usize];
         self.has_stash = true;
         Ok(())
     }
@@ -142,16 +173,54 @@ impl Core {
     }
 
     pub(crate) fn local_addrs(&self) -> &[SocketAddr] {
-        self.io.datapath.port().local_addrs()
+        &self.local_addrs
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        Counters {
-            engine: *self.nic.counters(),
-            port: *self.io.datapath.port().counters(),
-            nic: self.counters,
-            last_error: self.last_error.clone(),
+        let mut counters =
+            Counters { engine: *self.nic.counters(), nic: self.counters, ..Counters::default() };
+        for engine in &self.engines {
+            counters.port += engine.port;
+            counters.nic.io_errors += engine.io_errors;
+            counters.last_error = engine.last_error.clone().or(counters.last_error);
         }
+        counters
+    }
+
+    /// Takes note of what others may want to know of an engine.
+    pub(crate) fn note(&mut self, io: &Io) {
+        let note = &mut self.engines[io.engine as usize];
+        note.unsent = !io.is_idle();
+        note.port = *io.datapath.port().counters();
+        if note.io_errors != io.errors {
+            note.io_errors = io.errors;
+            note.last_error.clone_from(&io.last_error);
+        }
+    }
+
+    /// True if no packet that waits to be sent, or is being sent, names memory.
+    fn is_still(&self) -> bool {
+        self.engines.iter().all(|engine| !engine.unsent)
+    }
+
+    /// Frees memory that nobody has a use for.
+    pub(crate) fn bury(&mut self) {
+        let still = self.is_still();
+        self.memories.bury(still);
+    }
+
+    /// Leaves a set-up message to an engine.
+    pub(crate) fn send_setup(
+        &mut self,
+        (engine, socket): (u32, usize),
+        to: &Address,
+        setup: &Setup,
+    ) {
+        let outbox = &mut self.engines[engine as usize].outbox;
+        if outbox.len() < OUTBOX_MAX {
+            outbox.push((socket, *to, *setup));
+        }
+        self.wants_send = true;
     }
 
     pub(crate) fn check_running(&self) -> Result<(), Error> {
@@ -194,7 +263,7 @@ impl Core {
         // A segment that still has operations is released by an event.
         if matches!(self.nic.deregister(id), Ok(true)) {
             self.memories.release(id);
-            self.memories.bury(self.io.is_idle());
+            self.bury();
         }
     }
 
@@ -218,7 +287,7 @@ impl Core {
                 Err(_) => break,
             }
         }
-        self.transmit(now);
+        self.wants_send = true;
         Ok(posted)
     }
 
@@ -237,7 +306,8 @@ impl Core {
     }
 
     pub(crate) fn peer_states(&self) -> Vec<Arc<PeerState>> {
-        let alive = |channel: &&Channel| channel.peer.alive.load(Ordering::Acquire);
+        let alive =
+            |channel: &&Channel| channel.leads() && channel.peer.alive.load(Ordering::Acquire);
         self.channels.iter().filter(alive).map(|channel| channel.peer.clone()).collect()
     }
 
@@ -251,8 +321,7 @@ impl Core {
         if let Some(record) = self.channels.get_mut(channel) {
             record.is_closing = true;
         }
-        self.transmit(now);
-        self.hear_events();
+        self.wants_send = true;
         Ok(())
     }
 
@@ -285,19 +354,20 @@ impl Core {
         self.notices.push_back(notice);
     }
 
-    /// When the next turn is due although nothing arrives; `None`: never.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        if self.has_vanished() {
+    /// When the next turn of an engine is due although nothing arrives, as far as that does not
+    /// depend on its sockets; `None`: never. Timers are the first one's business.
+    pub(crate) fn deadline(&self, engine: u32) -> Option<Instant> {
+        if self.has_vanished() || engine > 0 {
             return None;
         }
-        if self.io.is_unfinished() {
-            return Some(clock::now());
-        }
-        let release = self.io.datapath.next_release_ns().map(Instant::from_ns);
-        [self.nic.poll_timeout(), self.connecting.poll_timeout(), release, self.io.retry_at()]
-            .into_iter()
-            .flatten()
-            .reduce(Instant::min)
+        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout()];
+        timers.into_iter().flatten().reduce(Instant::min)
+    }
+
+    /// Has an engine perhaps something to send?
+    pub(crate) fn has_output(&mut self, engine: u32) -> bool {
+        let said = !self.engines[engine as usize].outbox.is_empty();
+        !self.has_vanished() && (said || self.nic.has_output(engine))
     }
 }
 

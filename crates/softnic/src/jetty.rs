@@ -157,7 +157,7 @@ impl Jetty {
     }
 
     fn change_state(&self, from: &[JettyState], to: JettyState) -> Result<(), Error> {
-        self.handle.shared.with(|core| core.set_jetty_state(self.id, from, to))
+        self.handle.shared.with_still(|core| core.set_jetty_state(self.id, from, to))
     }
 
     pub(crate) fn id(&self) -> JettyId {

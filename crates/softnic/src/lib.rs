@@ -67,6 +67,7 @@ mod connect;
 mod context;
 mod core;
 mod counters;
+mod engines;
 mod error;
 mod event;
 mod group;

@@ -246,7 +246,7 @@ impl Mailbox {
     /// # Errors
     /// That epoch is not kept: see [`MailboxOptions::retired`].
     pub fn rewind(&self, back: u32) -> Result<Epoch, Error> {
-        self.handle.shared.with(|core| core.rewind(self.id, back))
+        self.handle.shared.with_still(|core| core.rewind(self.id, back))
     }
 
     /// Takes no more puts: their senders are told if `nack`, or else they count as done and go
@@ -261,7 +261,7 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.handle.shared.with(|core| core.drop_mailbox(self.id, self.nack));
+        self.handle.shared.with_still(|core| core.drop_mailbox(self.id, self.nack));
     }
 }
 

@@ -31,11 +31,10 @@ impl Future for Next<'_> {
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Completion> {
         let (jetty, left) = (self.jetty, self.interest.take());
         let waker = task.waker();
-        let completion = self.shared.with(|core| {
+        let completion = self.shared.turn(|core| {
             if let Some(number) = left {
                 core.interests.remove(number);
             }
-            core.turn();
             core.take_completion(jetty).ok_or_else(|| {
                 core.interests.add(What::Completion(jetty), Wake::Task(waker.clone()))
             })

@@ -12,6 +12,9 @@
 //! doorbell: with a coarse timer when they poll, because nobody says when he stops polling, and
 //! without one when somebody leads, because a leader rings when he resigns.
 //!
+//! With several engines none of this applies: each has a thread ([`crate::engines`]) that runs its
+//! turns, and who waits follows them.
+//!
 //! Whoever sleeps on the sockets notes until when. Whoever leaves the NIC with a turn due before
 //! that rings him, so timers fire on time in every state.
 
@@ -59,14 +62,14 @@ pub(crate) fn run_background(shared: &Shared) {
 /// Turns until there is nothing to do, then one sleep on the sockets.
 fn drive_in_background(shared: &Shared, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
-    let turned = locked.core.turn();
+    let turned = locked.turn();
     locked.core.counters.background_turns += 1;
     if turned.unfinished {
         shared.unlock(locked);
         shared.make_way();
         return;
     }
-    let until = locked.core.deadline();
+    let until = locked.deadline();
     locked.asleep[Sleeper::Background as usize] = Some(Asleep(until));
     shared.unlock(locked);
     // A failing wait is like one that was interrupted: the next turn looks at every socket.
@@ -74,7 +77,7 @@ fn drive_in_background(shared: &Shared, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
     locked.asleep[Sleeper::Background as usize] = None;
     if woken.is_ok() {
-        locked.core.io.mark_ready(ready);
+        locked.mark_ready(ready);
     }
 }
 
@@ -82,11 +85,17 @@ impl Shared {
     /// A turn on behalf of a thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         self.baton.touch();
-        let result = self.with(|core| {
-            core.turn();
-            take(core)
-        });
+        let result = self.turn(take);
         self.make_way();
+        result
+    }
+
+    /// A turn, if that is up to the caller, and then `take`.
+    pub(crate) fn turn<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
+        let mut locked = self.lock();
+        locked.turn();
+        let result = take(&mut locked.core);
+        self.unlock(locked);
         result
     }
 
@@ -122,7 +131,7 @@ impl Shared {
                 std::hint::spin_loop();
                 continue;
             }
-            let found = if self.baton.try_lead() {
+            let found = if self.engines.is_empty() && self.baton.try_lead() {
                 self.lead(deadline, what, &mut take)
             } else {
                 self.follow(deadline, what, &mut take)
@@ -142,7 +151,7 @@ impl Shared {
     ) -> Option<R> {
         let mut locked = self.lock();
         let found = loop {
-            let turned = locked.core.turn();
+            let turned = locked.turn();
             if let Some(found) = take(&mut locked.core) {
                 break Some(found);
             }
@@ -156,7 +165,7 @@ impl Shared {
                 locked = self.lock();
                 continue;
             }
-            let until = earlier(locked.core.deadline(), deadline);
+            let until = earlier(locked.deadline(), deadline);
             locked.asleep[Sleeper::Leader as usize] = Some(Asleep(until));
             // A thread that polls may take from the sockets what this one waits for.
             let changed = What::Change(locked.core.changes);
@@ -170,7 +179,7 @@ impl Shared {
             locked.core.interests.remove(interest);
             locked.asleep[Sleeper::Leader as usize] = None;
             if woken.is_ok() {
-                locked.core.io.mark_ready(&ready);
+                locked.mark_ready(&ready);
             }
             locked.ready = ready;
         };
@@ -222,6 +231,6 @@ fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
 }
 
 /// How long until then; `None` for ever.
-fn span_until(until: Option<Instant>) -> Option<Duration> {
+pub(crate) fn span_until(until: Option<Instant>) -> Option<Duration> {
     until.map(|until| clock::to_std(until.since(clock::now())))
 }

@@ -10,17 +10,30 @@ pub(crate) mod client;
 mod cookie;
 pub(crate) mod server;
 
-use fairway_engine::wire::{Cna, PROTOCOL_VERSION, Parameters, Ports, Versions};
+use fairway_engine::wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Versions};
 
 /// What a node says of itself in every message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// Its address, drawn at random at every start: its incarnation.
     pub(crate) cna: Cna,
-    /// Its sockets.
-    pub(crate) ports: Ports,
+    /// Its sockets, by engine; of at least one.
+    pub(crate) ports: Vec<Ports>,
     /// The most it can do.
     pub(crate) limits: Parameters,
+}
+
+impl Identity {
+    /// The sockets for a channel that joins a group, or begins one.
+    pub(crate) fn ports_for(&self, joins: Option<Joins>) -> Ports {
+        self.ports[self.engine_for(joins) as usize]
+    }
+
+    /// The engine that carries it.
+    pub(crate) fn engine_for(&self, joins: Option<Joins>) -> u32 {
+        let number = joins.map_or(0, |joins| u32::from(joins.number));
+        number % self.ports.len() as u32
+    }
 }
 
 /// The protocol versions we speak.

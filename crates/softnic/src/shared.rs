@@ -5,16 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use fairway_engine::Rights;
-use fairway_engine::wire::Instant;
+use fairway_engine::wire::{GROUP_MAX, Instant};
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell};
 
+use crate::clock;
 use crate::core::{Core, Wake};
+use crate::counters::Counters;
+use crate::engines;
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::progress;
 use crate::same_host::{Server, Share};
+use crate::turn::{Io, Turned};
 
 /// The core behind its lock, and who drives it.
 pub(crate) struct Shared {
@@ -29,14 +33,21 @@ pub(crate) struct Shared {
     /// The application thread that drives asleep sleeps here.
     pub(crate) leader: Waiter,
     pub(crate) has_thread: bool,
+    /// With several engines each has a thread, which sleeps here, and nobody else runs turns.
+    pub(crate) engines: Vec<Waiter>,
+    /// How many want that nobody sends without holding the lock.
+    still_wanted: AtomicU32,
     pub(crate) stopping: AtomicBool,
 }
 
 /// What the lock guards.
 pub(crate) struct Locked {
     pub(crate) core: Core,
-    /// Who sleeps on the sockets, and until when at the latest.
-    pub(crate) asleep: [Option<Asleep>; 2],
+    /// The sockets, if there is one engine. If there are several, their threads have them.
+    pub(crate) io: Option<Box<Io>>,
+    /// Who sleeps on the sockets, and until when at the latest: background thread and leader, or
+    /// the threads of the engines.
+    pub(crate) asleep: Vec<Option<Asleep>>,
     /// Taken by the leader while he sleeps, for the sockets that woke him.
     pub(crate) ready: Vec<usize>,
 }
@@ -53,20 +64,29 @@ pub(crate) enum Sleeper {
 pub(crate) struct Asleep(pub(crate) Option<Instant>);
 
 impl Shared {
-    fn new(core: Core, has_thread: bool) -> Result<Self, Error> {
-        let waiter = || {
-            let port = core.io.datapath.port();
-            port.waiter().map_err(|error| Error::io("watch the sockets", error))
+    /// With several engines their sockets are left to the caller.
+    fn new(core: Core, ios: &mut Vec<Box<Io>>, has_thread: bool) -> Result<Self, Error> {
+        let waiter = |io: &Io| {
+            let waiter = io.datapath.port().waiter();
+            waiter.map_err(|error| Error::io("watch the sockets", error))
         };
-        let (background, leader) = (waiter()?, waiter()?);
+        let (background, leader) = (waiter(&ios[0])?, waiter(&ios[0])?);
+        let engines = match ios.len() {
+            1 => Vec::new(),
+            _ => ios.iter().map(|io| waiter(io)).collect::<Result<_, _>>()?,
+        };
+        let io = if engines.is_empty() { ios.pop() } else { None };
+        let asleep = alloc_asleep(engines.len().max(2));
         Ok(Shared {
-            core: Mutex::new(Locked { core, asleep: [None, None], ready: Vec::new() }),
+            core: Mutex::new(Locked { core, io, asleep, ready: Vec::new() }),
             contenders: AtomicU32::new(0),
             baton: Baton::new(),
             bell: Doorbell::new(),
             background,
             leader,
             has_thread,
+            engines,
+            still_wanted: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
         })
     }
@@ -77,6 +97,38 @@ impl Shared {
         let result = work(&mut locked.core);
         self.unlock(locked);
         result
+    }
+
+    /// The same, while nobody sends from memory without holding the lock: for what gives memory
+    /// that packets may name back to the application.
+    pub(crate) fn with_still<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
+        self.still_wanted.fetch_add(1, Ordering::AcqRel);
+        let mut locked = loop {
+            let locked = self.lock();
+            if locked.core.sending == 0 {
+                break locked;
+            }
+            drop(locked);
+            std::thread::yield_now();
+        };
+        let result = work(&mut locked.core);
+        self.still_wanted.fetch_sub(1, Ordering::AcqRel);
+        self.unlock(locked);
+        result
+    }
+
+    /// Does somebody want that nobody sends without holding the lock?
+    pub(crate) fn wants_still(&self) -> bool {
+        self.still_wanted.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let mut locked = self.lock();
+        let Locked { core, io, .. } = &mut *locked;
+        if let Some(io) = io {
+            core.note(io);
+        }
+        core.counters()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
@@ -97,21 +149,28 @@ impl Shared {
     /// Releases the lock and wakes those whom what was done concerns: who waits for it, and who
     /// sleeps on the sockets longer than the NIC now allows.
     pub(crate) fn unlock(&self, mut locked: MutexGuard<'_, Locked>) {
+        locked.send_posted();
         locked.core.settle_interests();
         let due = locked.core.interests.take_due();
         let late = locked.late_sleepers();
         drop(locked);
-        if late[Sleeper::Background as usize] {
-            self.background.doorbell().ring();
-        }
-        if late[Sleeper::Leader as usize] {
-            self.leader.doorbell().ring();
+        for sleeper in (0..GROUP_MAX).filter(|sleeper| late & 1 << sleeper != 0) {
+            self.waiter(usize::from(sleeper)).doorbell().ring();
         }
         let more = due.last().is_some_and(Option::is_some);
         due.into_iter().flatten().for_each(Wake::wake);
         if more {
             let locked = self.lock();
             self.unlock(locked);
+        }
+    }
+
+    /// What somebody sleeps in who sleeps on the sockets.
+    fn waiter(&self, sleeper: usize) -> &Waiter {
+        match self.engines.get(sleeper) {
+            Some(engine) => engine,
+            None if sleeper == Sleeper::Background as usize => &self.background,
+            None => &self.leader,
         }
     }
 
@@ -123,31 +182,72 @@ impl Shared {
     }
 }
 
+fn alloc_asleep(count: usize) -> Vec<Option<Asleep>> {
+    (0..count).map(|_| None).collect()
+}
+
 impl Locked {
-    /// Who has to be woken because a turn is due before he would wake. He is woken once.
-    fn late_sleepers(&mut self) -> [bool; 2] {
-        if self.asleep.iter().all(Option::is_none) {
-            return [false; 2];
+    /// One turn of the only engine.
+    pub(crate) fn turn(&mut self) -> Turned {
+        match &mut self.io {
+            Some(io) => self.core.turn(io),
+            None => Turned::default(),
         }
-        let Some(deadline) = self.core.deadline() else { return [false; 2] };
-        self.asleep.each_mut().map(|sleeper| {
-            let late = match sleeper {
-                None => false,
-                Some(Asleep(None)) => true,
-                Some(Asleep(Some(until))) => deadline.is_before(*until),
-            };
-            if late {
-                *sleeper = Some(Asleep(Some(deadline)));
+    }
+
+    /// Somebody who slept on the sockets of the only engine saw that these have something.
+    pub(crate) fn mark_ready(&mut self, sockets: &[usize]) {
+        if let Some(io) = &mut self.io {
+            io.mark_ready(sockets);
+        }
+    }
+
+    /// Sends what commands have left to be sent, if that is not up to others.
+    fn send_posted(&mut self) {
+        let Some(io) = &mut self.io else { return };
+        if self.core.wants_send {
+            self.core.transmit(io, clock::now());
+            self.core.hear_events();
+        }
+    }
+
+    /// When the next turn of the only engine is due although nothing arrives.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let sockets = self.io.as_ref().and_then(|io| io.deadline());
+        let sockets = sockets.filter(|_| !self.core.has_vanished());
+        self.core.deadline(0).into_iter().chain(sockets).reduce(Instant::min)
+    }
+
+    /// Who has to be woken because a turn is due before he would wake: a bit each. He is woken
+    /// once.
+    fn late_sleepers(&mut self) -> u32 {
+        if self.asleep.iter().all(Option::is_none) {
+            return 0;
+        }
+        let several = self.io.is_none();
+        let mut all = if several { None } else { self.deadline() };
+        let mut late = 0;
+        for (number, sleeper) in self.asleep.iter_mut().enumerate() {
+            let Some(Asleep(until)) = sleeper else { continue };
+            if several {
+                let engine = number as u32;
+                let output = self.core.has_output(engine).then(clock::now);
+                all = output.or(self.core.deadline(engine));
             }
-            late
-        })
+            let Some(deadline) = all else { continue };
+            if until.is_none_or(|until| deadline.is_before(until)) {
+                *sleeper = Some(Asleep(Some(deadline)));
+                late |= 1 << number;
+            }
+        }
+        late
     }
 }
 
 /// What every handle of the application holds. The last one to go ends the context.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Hands segments to processes on this host; started when there is one to share.
     neighbours: Mutex<Neighbours>,
 }
@@ -161,17 +261,35 @@ enum Neighbours {
 }
 
 impl Handle {
-    pub(crate) fn start(core: Core, progress_thread: bool) -> Result<Handle, Error> {
-        let shared = Arc::new(Shared::new(core, progress_thread)?);
-        let thread = progress_thread.then(|| {
-            let shared = shared.clone();
-            std::thread::Builder::new()
-                .name("fairway".into())
-                .spawn(move || progress::run_background(&shared))
-                .map_err(|error| Error::io("start the background thread", error))
-        });
+    pub(crate) fn start(
+        core: Core,
+        mut ios: Vec<Box<Io>>,
+        progress_thread: bool,
+    ) -> Result<Handle, Error> {
+        let shared = Arc::new(Shared::new(core, &mut ios, progress_thread)?);
         let neighbours = Mutex::new(Neighbours::NotYet);
-        Ok(Handle { shared, thread: Mutex::new(thread.transpose()?), neighbours })
+        // What fails halfway ends the threads that are there.
+        let handle = Handle { shared, threads: Mutex::default(), neighbours };
+        let several = !ios.is_empty();
+        for io in ios {
+            let shared = handle.shared.clone();
+            let name = format!("fairway-{}", io.engine);
+            handle.spawn(name, move || engines::run(&shared, io))?;
+        }
+        if progress_thread && !several {
+            let shared = handle.shared.clone();
+            handle.spawn("fairway".into(), move || progress::run_background(&shared))?;
+        }
+        Ok(handle)
+    }
+
+    fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(life)
+            .map_err(|error| Error::io("start a thread", error))?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 
     /// Lets processes on this host map a segment, if its memory can be shared.
@@ -200,23 +318,36 @@ impl Handle {
         Some(share)
     }
 
-    /// Stops the background thread.
+    /// Stops the background thread, or those of the engines.
     pub(crate) fn stop(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { return };
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = std::mem::take(&mut *threads);
+        if threads.is_empty() {
+            return;
+        }
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.bell.ring();
         self.shared.background.doorbell().ring();
-        // The last handle may go in a waker, which the background thread itself calls.
-        if thread.thread().id() != std::thread::current().id() {
-            // Its panic, if it had one, was reported when it happened.
-            let _ = thread.join();
+        for engine in &self.shared.engines {
+            engine.doorbell().ring();
+        }
+        for thread in threads {
+            // The last handle may go in a waker, which such a thread itself calls.
+            if thread.thread().id() != std::thread::current().id() {
+                // Its panic, if it had one, was reported when it happened.
+                let _ = thread.join();
+            }
         }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        // Threads of engines say farewell before they end; one engine does it here.
+        let several = !self.shared.engines.is_empty();
+        if several {
+            self.shared.with_still(|core| core.close_all());
+        }
         self.stop();
         self.shared.with(|core| core.close_all());
     }

@@ -36,6 +36,8 @@ const CATCH_UP_BUDGET: usize = 64 * BUDGET;
 
 /// The sockets, and what is needed to use them without allocating.
 pub(crate) struct Io {
+    /// Whose they are.
+    pub(crate) engine: u32,
     pub(crate) datapath: Box<dyn Datapath>,
     /// Lent to the arrival at hand; otherwise there.
     buffer: Option<ReceiveBuffer>,
@@ -43,8 +45,6 @@ pub(crate) struct Io {
     sockets: Vec<plan::SocketPlan>,
     /// Packets of the arrival at hand.
     heard: Vec<Option<Heard>>,
-    /// Room for a payload on its way from the stash to its place.
-    pub(crate) scratch: Vec<u8>,
     /// Set-up messages of this turn: the socket, the sender, the message.
     setups: Vec<(usize, Address, Setup)>,
     /// Watches all sockets, to ask which have something without waiting.
@@ -60,14 +60,20 @@ pub(crate) struct Io {
     /// The run of packets being put together, and where it goes.
     train: Train,
     bound_for: Option<Bound>,
+    /// The packet that begins the next run.
+    pending: Option<transmit::Pending>,
     /// A run that a full socket did not take.
     blocked: Train,
     blocked_for: Option<Bound>,
     retry_at: Instant,
-    /// Runs sent in this turn.
+    /// Runs sent, and packets taken from the engine, in this turn.
     runs: u32,
+    packets: usize,
     /// There was more to do than a turn may.
     unfinished: bool,
+    /// Errors that were no ordinary packet loss, and the latest.
+    pub(crate) errors: u64,
+    pub(crate) last_error: Option<String>,
 }
 
 /// Where a run of packets goes.
@@ -86,18 +92,18 @@ pub(crate) struct Turned {
 }
 
 impl Io {
-    pub(crate) fn new(datapath: Box<dyn Datapath>) -> Self {
+    pub(crate) fn new(engine: u32, datapath: Box<dyn Datapath>) -> Self {
         let port = datapath.port();
         let count = port.socket_count();
         let (train, blocked) = (port.new_train(), port.new_train());
         // Without a waiter every socket is tried: slower, and as good.
         let look = if count > 1 { port.waiter().ok() } else { None };
         Io {
+            engine,
             buffer: Some(ReceiveBuffer::new()),
             scatter: Scatter::new(),
             sockets: (0..count).map(|_| plan::SocketPlan::default()).collect(),
             heard: Vec::with_capacity(fairway_port::SEGMENTS_MAX + 1),
-            scratch: Vec::new(),
             setups: Vec::with_capacity(64),
             look,
             ready: Vec::with_capacity(count),
@@ -107,28 +113,46 @@ impl Io {
             turns_until_look: 0,
             train,
             bound_for: None,
+            pending: None,
             blocked,
             blocked_for: None,
             retry_at: Instant::ZERO,
             runs: 0,
+            packets: 0,
             unfinished: false,
+            errors: 0,
+            last_error: None,
             datapath,
         }
     }
 
     /// True if no packet waits to be sent.
     pub(crate) fn is_idle(&self) -> bool {
-        self.bound_for.is_none() && self.blocked_for.is_none()
+        self.bound_for.is_none() && self.pending.is_none() && self.blocked_for.is_none()
     }
 
-    /// When to try a full socket again, if one is.
-    pub(crate) fn retry_at(&self) -> Option<Instant> {
-        self.blocked_for.map(|_| self.retry_at)
+    /// When the next turn is due although nothing arrives, for the sake of the sockets; `None`:
+    /// never.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if self.unfinished {
+            return Some(clock::now());
+        }
+        let retry = self.blocked_for.map(|_| self.retry_at);
+        let release = self.datapath.next_release_ns().map(Instant::from_ns);
+        retry.into_iter().chain(release).reduce(Instant::min)
     }
 
-    /// True if the next turn is due at once.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        self.unfinished
+    /// Lets an emulated network let go of what it has held long enough.
+    pub(crate) fn release_due(&mut self, now: Instant) {
+        if let Err(error) = self.datapath.release_due(ns(now)) {
+            self.trouble(&error);
+        }
+    }
+
+    /// Counts an error of the sockets: to the protocol it is a lost packet.
+    pub(crate) fn trouble(&mut self, error: &std::io::Error) {
+        self.errors += 1;
+        self.last_error = Some(error.to_string());
     }
 
     /// Somebody who slept on the sockets saw that these have something.
@@ -136,6 +160,37 @@ impl Io {
         for socket in sockets {
             self.waiting |= 1 << socket;
         }
+    }
+
+    /// The socket to try next, of those that are marked: the hot one first, then by number.
+    pub(crate) fn next_socket(&self) -> Option<usize> {
+        match self.waiting {
+            0 => None,
+            waiting if waiting & 1 << self.hot != 0 => Some(self.hot),
+            waiting => Some(waiting.trailing_zeros() as usize),
+        }
+    }
+
+    /// So many packets came to a socket that was tried.
+    pub(crate) fn took(&mut self, socket: usize, packets: usize) {
+        if packets == 0 {
+            self.waiting &= !(1 << socket);
+        } else {
+            self.note_hot(socket);
+        }
+    }
+
+    /// Most packets to receive in a turn.
+    pub(crate) fn budget(&self) -> usize {
+        BUDGET
+    }
+
+    pub(crate) fn take_buffer(&mut self) -> ReceiveBuffer {
+        self.buffer.take().unwrap_or_default()
+    }
+
+    pub(crate) fn give_buffer(&mut self, buffer: ReceiveBuffer) {
+        self.buffer = Some(buffer);
     }
 
     /// Something has come to `socket`.
@@ -149,7 +204,7 @@ impl Io {
     }
 
     /// Decides which sockets to try in this turn.
-    fn choose_sockets(&mut self) {
+    pub(crate) fn choose_sockets(&mut self) {
         if self.waiting != 0 {
             return;
         }
@@ -184,39 +239,54 @@ fn all(sockets: usize) -> u32 {
 }
 
 impl Core {
-    /// Runs one turn.
-    pub(crate) fn turn(&mut self) -> Turned {
+    /// Runs one turn of the only engine.
+    pub(crate) fn turn(&mut self, io: &mut Io) -> Turned {
         if self.has_vanished() {
             return Turned::default();
         }
         self.counters.turns += 1;
         let mut now = clock::now();
-        self.release_due(now);
-        self.io.choose_sockets();
-        let received = self.receive(now, BUDGET, Eagerness::AnswerFirst);
+        io.release_due(now);
+        io.choose_sockets();
+        let received = self.receive(io, now, BUDGET, Eagerness::AnswerFirst);
         if received > 0 {
             self.changes += 1;
             now = clock::now();
-            self.handle_setups(now);
+            self.handle_setups(io, now);
         }
         if is_due(self.nic.poll_timeout(), now) {
-            self.changes += 1;
             // What has come in time must not count as late because this thread was.
-            self.catch_up(now);
+            self.catch_up(io, now);
+        }
+        self.fire_timers(now);
+        self.transmit(io, now);
+        self.end_turn();
+        Turned { unfinished: io.unfinished || io.waiting != 0 }
+    }
+
+    /// Does what is due by the clock.
+    pub(crate) fn fire_timers(&mut self, now: Instant) {
+        if is_due(self.nic.poll_timeout(), now) {
+            self.changes += 1;
+            // What somebody sends from now, without the lock, must not be the application's again
+            // before that is over.
+            self.end_waits = self.nic.hold_ends(self.sending != 0);
             self.nic.handle_timeout(now);
         }
         if is_due(self.connecting.poll_timeout(), now) {
             self.changes += 1;
             self.speak(now);
         }
-        self.transmit(now);
+    }
+
+    /// After a turn: what it brought is heard, and what nobody needs any more goes.
+    pub(crate) fn end_turn(&mut self) {
         self.hear_events();
         // Their last operation may have ended by a timer.
         if self.has_dying_jetties() {
             self.reap_jetties();
         }
-        self.memories.bury(self.io.is_idle());
-        Turned { unfinished: self.io.unfinished || self.io.waiting != 0 }
+        self.bury();
     }
 
     /// Finds out who is to be woken.
@@ -283,33 +353,18 @@ impl Core {
     }
 
     /// Takes in all that has arrived, within reason.
-    fn catch_up(&mut self, now: Instant) {
-        self.io.look_at_all();
-        if self.io.waiting != 0 {
-            self.receive(now, CATCH_UP_BUDGET, Eagerness::TakeAll);
-            self.handle_setups(now);
+    fn catch_up(&mut self, io: &mut Io, now: Instant) {
+        io.look_at_all();
+        if io.waiting != 0 {
+            self.receive(io, now, CATCH_UP_BUDGET, Eagerness::TakeAll);
+            self.handle_setups(io, now);
         }
     }
 
-    fn handle_setups(&mut self, now: Instant) {
-        let mut setups = std::mem::take(&mut self.io.setups);
-        for (socket, from, setup) in setups.drain(..) {
-            self.handle_setup(now, socket, &from, &setup);
+    pub(crate) fn handle_setups(&mut self, io: &mut Io, now: Instant) {
+        for (socket, from, setup) in io.setups.drain(..) {
+            self.handle_setup(now, (io.engine, socket), &from, &setup);
         }
-        self.io.setups = setups;
-    }
-
-    /// Lets an emulated network let go of what it has held long enough.
-    fn release_due(&mut self, now: Instant) {
-        if let Err(error) = self.io.datapath.release_due(ns(now)) {
-            self.trouble(&error);
-        }
-    }
-
-    /// Counts an error of the sockets: to the protocol it is a lost packet.
-    fn trouble(&mut self, error: &std::io::Error) {
-        self.counters.io_errors += 1;
-        self.last_error = Some(error.to_string());
     }
 }
 

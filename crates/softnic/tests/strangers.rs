@@ -128,8 +128,10 @@ impl ByHand {
                 message_slots: 8,
                 read_slots: 8,
                 keep_alive_ms: 0,
+                channels: 1,
                 capabilities: 0,
             },
+            joins: None,
         }
     }
 }

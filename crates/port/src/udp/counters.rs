@@ -28,3 +28,19 @@ pub struct PortCounters {
     /// Trains that the kernel refused to segment, so that their packets were sent one by one.
     pub gso_fallbacks: u64,
 }
+
+impl std::ops::AddAssign for PortCounters {
+    fn add_assign(&mut self, other: PortCounters) {
+        self.send_calls += other.send_calls;
+        self.packets_sent += other.packets_sent;
+        self.bytes_sent += other.bytes_sent;
+        self.receive_calls += other.receive_calls;
+        self.packets_received += other.packets_received;
+        self.bytes_received += other.bytes_received;
+        self.segments_scattered += other.segments_scattered;
+        self.segments_rescued += other.segments_rescued;
+        self.blocked += other.blocked;
+        self.icmp_errors += other.icmp_errors;
+        self.gso_fallbacks += other.gso_fallbacks;
+    }
+}

@@ -16,7 +16,7 @@ mod tests;
 
 pub use address::Address;
 pub use counters::PortCounters;
-pub use port::{Features, Granted, UdpConfig, UdpPort};
+pub use port::{Features, Granted, UdpConfig, UdpPort, mtu_towards};
 pub use receive::{Arrival, ReceiveBuffer, Scatter};
 pub use send::{PacketTooLong, Sent};
 pub use train::{DoesNotFit, Train};

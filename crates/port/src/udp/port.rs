@@ -67,6 +67,15 @@ pub struct UdpPort {
     pub(super) single_file: SingleFile,
 }
 
+/// The MTU, in bytes, of the link from the address `local` towards `remote`: IP and UDP headers
+/// included.
+///
+/// # Errors
+/// There is no route.
+pub fn mtu_towards(local: std::net::IpAddr, remote: &SocketAddr) -> io::Result<usize> {
+    route_mtu(local, &(*remote).into())
+}
+
 impl UdpPort {
     /// Opens the sockets.
     ///
@@ -197,7 +206,7 @@ impl UdpPort {
     /// # Errors
     /// There is no route.
     pub fn mtu_towards(&self, remote: &SocketAddr) -> io::Result<usize> {
-        route_mtu(self.addresses[0].ip(), &(*remote).into())
+        mtu_towards(self.addresses[0].ip(), remote)
     }
 
     /// A waiter that watches all sockets, by index.

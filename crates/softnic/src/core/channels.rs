@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::ChannelId;
-use fairway_engine::wire::{Ports, Role, path_sockets};
+use fairway_engine::wire::{Cna, Ports, Role, Tpn, path_sockets};
 use fairway_port::Address;
 
 use crate::peer::PeerState;
@@ -18,7 +18,12 @@ pub(crate) struct Channels {
 /// A connection.
 pub(crate) struct Channel {
     pub(crate) id: ChannelId,
+    /// Of all channels of its group the same; it names the first.
     pub(crate) peer: Arc<PeerState>,
+    /// Whose sockets it uses.
+    pub(crate) engine: u32,
+    /// The peer's number for it.
+    pub(crate) remote_tpn: Tpn,
     /// Closed from here, and the engine is not done with that yet.
     pub(crate) is_closing: bool,
     paths: Box<[PathEnds]>,
@@ -35,7 +40,9 @@ pub(crate) struct PathEnds {
 
 impl Channel {
     pub(crate) fn new(
+        (id, remote_tpn): (ChannelId, Tpn),
         peer: Arc<PeerState>,
+        engine: u32,
         role: Role,
         local_sockets: usize,
         remote_ports: &Ports,
@@ -49,7 +56,12 @@ impl Channel {
             PathEnds { socket: sockets.local, remote: remote.into() }
         };
         let paths = (0..peer.paths).map(ends).collect();
-        Channel { id: peer.channel, peer, is_closing: false, paths }
+        Channel { id, peer, engine, remote_tpn, is_closing: false, paths }
+    }
+
+    /// Is it the first of its group?
+    pub(crate) fn leads(&self) -> bool {
+        self.peer.channel == self.id
     }
 
     pub(crate) fn path(&self, path: u8) -> Option<&PathEnds> {
@@ -85,6 +97,16 @@ impl Channels {
     pub(crate) fn by_number(&self, tpn: u32) -> Option<&Channel> {
         let record = self.records.get((tpn & 0xffff) as usize)?.as_ref();
         record.filter(|channel| channel.id.tpn().value() == tpn)
+    }
+
+    /// The first channel of a group, by the peer's number for it.
+    pub(crate) fn leading(&self, remote: Cna, remote_tpn: Tpn) -> Option<&Channel> {
+        self.iter().find(|channel| {
+            channel.leads()
+                && channel.remote_tpn == remote_tpn
+                && channel.peer.incarnation == remote.value()
+                && channel.peer.alive.load(Ordering::Acquire)
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Channel> {

@@ -6,7 +6,6 @@ use fairway_engine::{
 };
 
 use super::{Core, Notice};
-use crate::clock;
 use crate::error::Error;
 use crate::group::GroupOptions;
 use crate::jetty::JettyOptions;
@@ -153,7 +152,7 @@ impl Core {
         })?;
         self.changes += 1;
         // Peers are told what was given up.
-        self.transmit(clock::now());
+        self.wants_send = true;
         self.hear_events();
         Ok(())
     }

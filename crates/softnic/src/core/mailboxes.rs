@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use fairway_engine::{EpochDone, LocalRange, MailboxId};
 
 use super::Core;
-use crate::clock;
 use crate::error::Error;
 use crate::mailbox::{Epoch, EpochNote, MailboxOptions, Telling};
 
@@ -128,7 +127,7 @@ impl Core {
             *record = None;
         }
         self.changes += 1;
-        self.transmit(clock::now());
+        self.wants_send = true;
         self.hear_events();
     }
 

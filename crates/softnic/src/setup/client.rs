@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 
 use fairway_engine::wire::{
-    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Parameters, Psn, Reject,
+    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, Parameters, Psn, Reject,
     RejectReason, Setup, SetupMessage, Tpn, Welcome,
 };
 
@@ -63,6 +63,8 @@ pub(crate) struct Question {
     pub(crate) tpn: Tpn,
     pub(crate) first_psn: Psn,
     pub(crate) nonce: u64,
+    /// The group that it joins.
+    pub(crate) joins: Option<Joins>,
     /// No longer packets than this, whatever the identity's limits say.
     pub(crate) mtu_bytes: u16,
     pub(crate) deadline: Instant,
@@ -79,9 +81,10 @@ impl Attempt {
             client: Endpoint {
                 tpn: question.tpn,
                 initial_psn: question.first_psn,
-                ports: identity.ports,
+                ports: identity.ports_for(question.joins),
             },
             wish: Parameters { mtu_bytes, ..limits },
+            joins: question.joins,
         };
         Attempt {
             server: question.server,
@@ -103,6 +106,16 @@ impl Attempt {
     /// The first PSN it promised to send.
     pub(crate) fn first_psn(&self) -> Psn {
         self.hello.client.initial_psn
+    }
+
+    /// When it gives up.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The group that it joins.
+    pub(crate) fn joins(&self) -> Option<Joins> {
+        self.hello.joins
     }
 
     /// How it ended, if it did.

@@ -92,13 +92,22 @@ fn covered(stamp: u32, subject: &Subject<'_>) -> [u8; COVERED] {
         message_slots,
         read_slots,
         keep_alive_ms,
+        channels,
         capabilities,
     } = *subject.offer;
-    let fields = [mtu_bytes, paths, window_packets, message_slots, read_slots, keep_alive_ms];
+    let fields = [
+        mtu_bytes,
+        paths,
+        window_packets,
+        message_slots,
+        read_slots,
+        keep_alive_ms,
+        channels,
+        capabilities,
+    ];
     for (to, field) in bytes[22 + SETUP_LEN..].chunks_exact_mut(2).zip(fields) {
         to.copy_from_slice(&field.to_be_bytes());
     }
-    bytes[COVERED - 4..].copy_from_slice(&capabilities.to_be_bytes());
     bytes
 }
 

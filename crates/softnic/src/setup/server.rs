@@ -101,7 +101,11 @@ impl Listener {
         let accept = Accept {
             version: opening.confirm.version,
             nonce: opening.confirm.hello.nonce,
-            server: Endpoint { tpn, initial_psn, ports: self.identity.ports },
+            server: Endpoint {
+                tpn,
+                initial_psn,
+                ports: self.identity.ports_for(opening.confirm.hello.joins),
+            },
             agreed: opening.confirm.agreed,
         };
         if self.accepted.len() == REMEMBERED_MAX {
@@ -146,7 +150,7 @@ impl Listener {
             server: Endpoint {
                 tpn: Tpn::default(),
                 initial_psn: Psn::default(),
-                ports: self.identity.ports,
+                ports: self.identity.ports_for(hello.joins),
             },
             offer,
         };

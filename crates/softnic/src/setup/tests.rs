@@ -36,12 +36,13 @@ fn limits() -> Parameters {
         message_slots: 64,
         read_slots: 64,
         keep_alive_ms: 500,
+        channels: 1,
         capabilities: 0,
     }
 }
 
 fn identity(cna: Cna, limits: Parameters) -> Identity {
-    Identity { cna, ports: Ports::new(&[4791, 4792]).unwrap(), limits }
+    Identity { cna, ports: vec![Ports::new(&[4791, 4792]).unwrap()], limits }
 }
 
 fn listener() -> Listener {
@@ -55,6 +56,7 @@ fn attempt() -> Attempt {
         tpn: Tpn::new(5),
         first_psn: Psn::new(77),
         nonce: NONCE,
+        joins: None,
         mtu_bytes: 1400,
         deadline: T0 + TIMEOUT,
     };

@@ -38,12 +38,12 @@ impl Core {
     /// Copies a payload from the stash to where it belongs.
     fn copy_set_aside(&mut self, from: &LocalRange, to: &LocalRange) {
         self.counters.placed_late += 1;
-        let mut scratch = std::mem::take(&mut self.io.scratch);
+        let mut scratch = std::mem::take(&mut self.scratch);
         let bytes = &mut scratch[..from.length as usize];
         let aside = self.memories.source(from);
         aside.expect("the stash is registered memory").read(bytes);
         let room = self.memories.target(to).filter(|_| to.length == from.length);
         room.expect("the engine places payload into registered memory").write(bytes);
-        self.io.scratch = scratch;
+        self.scratch = scratch;
     }
 }

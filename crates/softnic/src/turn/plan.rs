@@ -168,7 +168,7 @@ impl SocketPlan {
 /// Looks at the header that waits in a socket.
 pub(super) fn look(
     datapath: &mut dyn Datapath,
-    socket: usize,
+    (engine, socket): (u32, usize),
     channels: &Channels,
     hint: Option<Last>,
 ) -> std::io::Result<Looked> {
@@ -177,7 +177,7 @@ pub(super) fn look(
         return Ok(Looked::Empty);
     };
     let header = &bytes[..length.min(MAX_HEADER)];
-    let known = hint.and_then(|hint| recognise(header, (&from, socket), channels, &hint));
+    let known = hint.and_then(|hint| recognise(header, (&from, (engine, socket)), channels, &hint));
     Ok(known.map_or(Looked::Unknown, Looked::Packet))
 }
 
@@ -185,7 +185,7 @@ pub(super) fn look(
 /// try what is likely. Full packets are the only ones worth planning for.
 fn recognise(
     header: &[u8],
-    (from, socket): (&Address, usize),
+    (from, socket): (&Address, (u32, usize)),
     channels: &Channels,
     hint: &Last,
 ) -> Option<Last> {

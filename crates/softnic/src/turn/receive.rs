@@ -53,23 +53,23 @@ pub(crate) struct Heard {
 impl Core {
     /// Takes in what has arrived at sockets that are marked, up to about `budget` packets; how many
     /// that were.
-    pub(super) fn receive(&mut self, now: Instant, budget: usize, eagerness: Eagerness) -> usize {
+    pub(super) fn receive(
+        &mut self,
+        io: &mut Io,
+        now: Instant,
+        budget: usize,
+        eagerness: Eagerness,
+    ) -> usize {
         let mut packets = 0;
-        while self.io.waiting != 0 && packets < budget {
-            // The hot socket first, then the others by number.
-            let hot = self.io.waiting & 1 << self.io.hot;
-            let socket =
-                if hot != 0 { self.io.hot } else { self.io.waiting.trailing_zeros() as usize };
-            let took = self.receive_from(now, socket);
+        while packets < budget
+            && let Some(socket) = io.next_socket()
+        {
+            let took = self.receive_from(io, now, socket);
             packets += took.packets;
-            if took.packets == 0 {
-                self.io.waiting &= !(1 << socket);
-                continue;
-            }
-            self.io.note_hot(socket);
+            io.took(socket, took.packets);
             let small = took.packets == 1 && took.bytes < SMALL;
             if small && eagerness == Eagerness::AnswerFirst {
-                self.io.waiting &= !(1 << socket);
+                io.waiting &= !(1 << socket);
                 break;
             }
         }
@@ -77,43 +77,53 @@ impl Core {
     }
 
     /// One receive call on `socket`.
-    fn receive_from(&mut self, now: Instant, socket: usize) -> Took {
+    fn receive_from(&mut self, io: &mut Io, now: Instant, socket: usize) -> Took {
         let mut targets = Targets::default();
-        let planned = match self.prepare(socket, &mut targets) {
+        let planned = match self.prepare(io, socket, &mut targets) {
             Ok(Prepared::Nothing) => return Took::NOTHING,
             Ok(Prepared::Plain) => false,
             Ok(Prepared::Planned) => true,
             Err(error) => {
-                self.trouble(&error);
+                io.trouble(&error);
                 return Took::NOTHING;
             }
         };
-        let Io { datapath, buffer, scatter, .. } = &mut self.io;
+        let mut buffer = io.take_buffer();
+        let Io { datapath, scatter, .. } = &mut *io;
         let plan = planned.then_some(&*scatter);
-        let mut buffer = buffer.take().unwrap_or_default();
         let took = match datapath.receive(socket, &mut buffer, plan) {
             Ok(Some(mut arrival)) => {
-                self.handle_arrival(now, socket, &mut arrival, &targets);
+                self.handle_arrival(io, now, socket, &mut arrival, &targets);
                 Took { packets: arrival.segments(), bytes: arrival.len() }
             }
             Ok(None) => Took::NOTHING,
             Err(error) => {
-                self.trouble(&error);
+                io.trouble(&error);
                 Took::NOTHING
             }
         };
-        self.io.buffer = Some(buffer);
+        io.give_buffer(buffer);
         took
     }
 
     /// Draws a plan for the next receive call on `socket`, if it is worth it.
-    fn prepare(&mut self, socket: usize, targets: &mut Targets) -> std::io::Result<Prepared> {
-        let state = &self.io.sockets[socket];
+    fn prepare(
+        &mut self,
+        io: &mut Io,
+        socket: usize,
+        targets: &mut Targets,
+    ) -> std::io::Result<Prepared> {
+        let state = &io.sockets[socket];
         let (known, ahead) = match state.method() {
             Method::Plain => return Ok(Prepared::Plain),
             Method::Guess => (state.last(), 1),
             Method::Look => {
-                match plan::look(&mut *self.io.datapath, socket, &self.channels, state.hint())? {
+                match plan::look(
+                    &mut *io.datapath,
+                    (io.engine, socket),
+                    &self.channels,
+                    state.hint(),
+                )? {
                     Looked::Empty => return Ok(Prepared::Nothing),
                     Looked::Unknown => return Ok(Prepared::Plain),
                     Looked::Packet(packet) => (Some(packet), 0),
@@ -122,7 +132,7 @@ impl Core {
         };
         let Some(known) = known else { return Ok(Prepared::Plain) };
         targets.limit = state.run_limit(&known, ahead);
-        let canvas = (&mut self.io.scatter, targets);
+        let canvas = (&mut io.scatter, targets);
         if !plan::draw(&known, ahead, &self.nic, &self.memories, canvas) {
             return Ok(Prepared::Plain);
         }
@@ -133,20 +143,33 @@ impl Core {
         Ok(Prepared::Planned)
     }
 
+    /// Hands a run of packets that was received without a plan to the engine.
+    pub(crate) fn handle_run(
+        &mut self,
+        io: &mut Io,
+        now: Instant,
+        socket: usize,
+        arrival: &mut Arrival<'_>,
+    ) {
+        self.handle_arrival(io, now, socket, arrival, &Targets::default());
+    }
+
     fn handle_arrival(
         &mut self,
+        io: &mut Io,
         now: Instant,
         socket: usize,
         arrival: &mut Arrival<'_>,
         targets: &Targets,
     ) {
-        let mut heard = std::mem::take(&mut self.io.heard);
+        self.changes += 1;
+        let mut heard = std::mem::take(&mut io.heard);
         heard.clear();
         let in_place = (0..arrival.segments()).take_while(|&i| arrival.in_place(i)).count();
         // All headers are read, and the plan is verified, before anything is placed: what lies in
         // a wrong target has to be brought back before somebody else's payload goes there.
         for index in 0..arrival.segments() {
-            let packet = self.hear(socket, arrival, index, targets);
+            let packet = self.hear(io, socket, arrival, index, targets);
             heard.push(packet);
         }
         if targets.count > 0 && !(in_place > 0 && arrival.in_place(in_place - 1)) {
@@ -158,7 +181,7 @@ impl Core {
         };
         let first = heard.first().and_then(as_last);
         let last = heard.last().and_then(as_last);
-        let state = &mut self.io.sockets[socket];
+        let state = &mut io.sockets[socket];
         state.observe(first, last, arrival.len());
         for (one, two) in heard.iter().zip(heard.iter().skip(1)) {
             state.observe_run(one.as_ref().and_then(index_of), two.as_ref().and_then(index_of));
@@ -168,13 +191,14 @@ impl Core {
                 self.handle_heard(now, packet, arrival, index, targets);
             }
         }
-        self.io.heard = heard;
+        io.heard = heard;
     }
 
     /// Reads the header of packet `index`, and brings it and those behind it back if the plan was
     /// wrong about it. `None` if it is not for the engine.
     fn hear(
         &mut self,
+        io: &mut Io,
         socket: usize,
         arrival: &mut Arrival<'_>,
         index: usize,
@@ -194,8 +218,8 @@ impl Core {
             Ok(Decoded::Packet { route, packet, header_len }) => (route, packet, header_len),
             Ok(Decoded::Setup(setup)) => {
                 // More than fit are lost; they are repeated.
-                if self.io.setups.len() < self.io.setups.capacity() {
-                    self.io.setups.push((socket, *arrival.from(), setup));
+                if io.setups.len() < io.setups.capacity() {
+                    io.setups.push((socket, *arrival.from(), setup));
                 }
                 return None;
             }
@@ -206,7 +230,8 @@ impl Core {
         };
         let payload = (length - header_len) as u32;
         let received = Received { route, packet, payload, ecn: arrival.ecn() };
-        let right_source = source_is_right(&self.channels, &received, arrival.from(), socket);
+        let right_source =
+            source_is_right(&self.channels, &received, arrival.from(), (io.engine, socket));
         if arrival.in_place(index) {
             let belongs = self.nic.locate(&received, 0);
             if !right_source || belongs != Some(with_length(targets.ranges[index], payload)) {
@@ -286,14 +311,14 @@ pub(super) fn source_is_right(
     channels: &Channels,
     received: &Received,
     from: &Address,
-    socket: usize,
+    (engine, socket): (u32, usize),
 ) -> bool {
     let Some(channel) = channels.by_number(received.route.destination_tpn.value()) else {
         return true;
     };
     match channel.path(received.route.path) {
         None => true,
-        Some(ends) => ends.remote == *from && ends.socket == socket,
+        Some(ends) => ends.remote == *from && ends.socket == socket && channel.engine == engine,
     }
 }
 

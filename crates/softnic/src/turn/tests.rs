@@ -84,7 +84,7 @@ fn stingy(seed: u64, refused: &Arc<AtomicU64>) -> Context {
     let refused = refused.clone();
     let builder = Context::builder().bind([127, 0, 0, 1].into());
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    builder.build_on(|port| Box::new(Stingy { port, random, refused })).unwrap()
+    builder.build_on(|port| Box::new(Stingy { port, random, refused: refused.clone() })).unwrap()
 }
 
 fn pair(seed: u64, refused: &Arc<AtomicU64>) -> (Context, Context, Peer, Jetty) {

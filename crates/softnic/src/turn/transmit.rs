@@ -1,10 +1,10 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
-use fairway_engine::wire::{BYPASS_BYTES, Instant, MAX_HEADER, Setup, encode, encode_setup};
+use fairway_engine::wire::{BYPASS_BYTES, Instant, MAX_HEADER, encode, encode_setup};
 use fairway_engine::{LocalRange, Transmit};
-use fairway_port::{Address, DoesNotFit, RawSlice, Sent};
+use fairway_port::{RawSlice, Sent};
 
-use super::{Bound, RETRY_AFTER, ns};
+use super::{Bound, Io, RETRY_AFTER, ns};
 use crate::clock;
 use crate::core::Core;
 
@@ -12,21 +12,61 @@ use crate::core::Core;
 const RUNS_MAX: u32 = 4;
 const PACKETS_MAX: usize = 256;
 
+/// A packet that is to be sent next.
+pub(super) struct Pending {
+    bound: Bound,
+    header: [u8; MAX_HEADER],
+    length: usize,
+    payload: RawSlice,
+}
+
+/// What became of a packet that was to be added to the run.
+enum Appended {
+    Yes,
+    /// It begins the next run.
+    Next,
+    /// It will never fit.
+    Never,
+}
+
 impl Core {
     /// Sends what the engine wants to send.
-    pub(crate) fn transmit(&mut self, now: Instant) {
+    pub(crate) fn transmit(&mut self, io: &mut Io, now: Instant) {
+        self.wants_send = false;
         let mut now = now;
-        let mut runs_before = 0;
-        self.io.unfinished = false;
-        if self.has_vanished() || !self.retry_blocked(now) {
-            return;
+        if self.has_vanished() || !io.begin_sending(now) {
+            return self.note(io);
         }
-        self.io.runs = 0;
-        for _ in 0..PACKETS_MAX {
-            let Some(transmit) = self.nic.poll_transmit(now) else {
-                self.flush(now);
-                return;
-            };
+        while self.fill(io, now) {
+            // A run takes longer to leave than round trips are measured in: what follows it is
+            // sent later, and has to be booked so.
+            if !io.send_run(now) {
+                break;
+            }
+            now = clock::now();
+            if !io.may_send_more() {
+                break;
+            }
+        }
+        self.note(io);
+    }
+
+    /// Puts the next run together. False if there is nothing to send.
+    pub(crate) fn fill(&mut self, io: &mut Io, now: Instant) -> bool {
+        if let Some(first) = io.pending.take() {
+            self.append(io, first.bound, &first.header[..first.length], first.payload);
+        }
+        while let Some((socket, to, setup)) = self.engines[io.engine as usize].outbox.pop() {
+            let mut message = [0; MAX_HEADER];
+            let length = encode_setup(&setup, &mut message);
+            let bound = Bound { path: 0, socket, to };
+            if !self.append(io, bound, &message[..length], RawSlice::EMPTY) {
+                return true;
+            }
+        }
+        while io.packets < PACKETS_MAX {
+            let Some(transmit) = self.nic.poll_engine(now, io.engine) else { break };
+            io.packets += 1;
             let ends = self.channels.get(transmit.channel);
             let ends = ends.and_then(|channel| channel.path(transmit.route.path));
             let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
@@ -39,29 +79,17 @@ impl Core {
                 socket: ends.socket,
                 to: ends.remote,
             };
-            if !self.append_packet(now, bound, &transmit, payload) {
-                return;
-            }
-            // A run takes longer to leave than round trips are measured in: what follows it is
-            // sent later, and has to be booked so.
-            if self.io.runs != runs_before {
-                runs_before = self.io.runs;
-                now = clock::now();
-            }
-            // The packet that begins the next run leaves with that, in the next turn.
-            if self.io.runs >= RUNS_MAX {
-                self.io.unfinished = true;
-                return;
+            if !self.append_packet(io, bound, &transmit, payload) {
+                return true;
             }
         }
-        self.io.unfinished = true;
-        self.flush(now);
+        io.bound_for.is_some()
     }
 
     /// Adds one packet to the run; see [`Core::append`].
     fn append_packet(
         &mut self,
-        now: Instant,
+        io: &mut Io,
         bound: Bound,
         transmit: &Transmit,
         payload: RawSlice,
@@ -70,9 +98,9 @@ impl Core {
         let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
         if self.copy_word(&transmit.gather, &mut header[length..]) {
             let whole = &header[..length + payload.len()];
-            return self.append(now, bound, whole, RawSlice::EMPTY);
+            return self.append(io, bound, whole, RawSlice::EMPTY);
         }
-        self.append(now, bound, &header[..length], payload)
+        self.append(io, bound, &header[..length], payload)
     }
 
     /// Copies what is short behind its header. The kernel would copy a word byte by byte as it
@@ -87,58 +115,70 @@ impl Core {
         true
     }
 
-    /// Sends a set-up message.
-    pub(crate) fn send_setup(&mut self, now: Instant, socket: usize, to: &Address, setup: &Setup) {
-        // If a socket is full the message is lost; it is asked for, or said, again.
-        if self.has_vanished() || !self.retry_blocked(now) {
-            return;
-        }
-        let mut message = [0; MAX_HEADER];
-        let length = encode_setup(setup, &mut message);
-        let bound = Bound { path: 0, socket, to: *to };
-        if self.append(now, bound, &message[..length], RawSlice::EMPTY) {
-            self.flush(now);
-        }
-    }
-
-    /// Adds a packet to the run. False if a socket is full: the packet is kept, but no further
-    /// ones may be added.
-    fn append(&mut self, now: Instant, bound: Bound, header: &[u8], payload: RawSlice) -> bool {
-        let mut may_go_on = true;
-        if self.io.bound_for.is_some_and(|other| other != bound) {
-            may_go_on = self.flush(now);
-        }
-        for _ in 0..2 {
-            match self.io.train.push(header, payload) {
-                Ok(()) => {
-                    self.io.bound_for = Some(bound);
-                    return may_go_on;
-                }
-                Err(DoesNotFit::Bytes) if self.io.train.is_empty() => break,
-                Err(_) => may_go_on &= self.flush(now),
+    /// Adds a packet to the run. False if the run is complete: the packet begins the next one.
+    fn append(&mut self, io: &mut Io, bound: Bound, header: &[u8], payload: RawSlice) -> bool {
+        match io.append(bound, header, payload) {
+            Appended::Yes => true,
+            Appended::Never => {
+                self.counters.unsendable += 1;
+                true
+            }
+            Appended::Next => {
+                let mut room = [0; MAX_HEADER];
+                room[..header.len()].copy_from_slice(header);
+                let length = header.len();
+                io.pending = Some(Pending { bound, header: room, length, payload });
+                false
             }
         }
-        self.counters.unsendable += 1;
-        may_go_on
+    }
+}
+
+impl Io {
+    /// A turn's sending begins. False if a socket is full.
+    pub(crate) fn begin_sending(&mut self, now: Instant) -> bool {
+        self.unfinished = false;
+        (self.runs, self.packets) = (0, 0);
+        self.retry_blocked(now)
+    }
+
+    /// May another run go in this turn?
+    pub(crate) fn may_send_more(&mut self) -> bool {
+        self.unfinished |= self.runs >= RUNS_MAX || self.packets >= PACKETS_MAX;
+        !self.unfinished
+    }
+
+    fn append(&mut self, bound: Bound, header: &[u8], payload: RawSlice) -> Appended {
+        if self.bound_for.is_some_and(|other| other != bound) {
+            return Appended::Next;
+        }
+        match self.train.push(header, payload) {
+            Ok(()) => {
+                self.bound_for = Some(bound);
+                Appended::Yes
+            }
+            Err(_) if self.train.is_empty() => Appended::Never,
+            Err(_) => Appended::Next,
+        }
     }
 
     /// Sends the run. False if the socket is full: the run is then set aside.
-    fn flush(&mut self, now: Instant) -> bool {
-        let Some(bound) = self.io.bound_for.take() else { return true };
-        self.io.runs += 1;
-        let io = &mut self.io;
-        let sent = io.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &io.train);
+    pub(crate) fn send_run(&mut self, now: Instant) -> bool {
+        let Some(bound) = self.bound_for.take() else { return true };
+        self.runs += 1;
+        let sent =
+            self.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &self.train);
         match sent {
-            Ok(Sent::All) => io.train.clear(),
+            Ok(Sent::All) => self.train.clear(),
             Ok(Sent::Blocked { sent }) => {
-                io.train.skip(sent);
-                std::mem::swap(&mut io.train, &mut io.blocked);
-                io.blocked_for = Some(bound);
-                io.retry_at = now + RETRY_AFTER;
+                self.train.skip(sent);
+                std::mem::swap(&mut self.train, &mut self.blocked);
+                self.blocked_for = Some(bound);
+                self.retry_at = now + RETRY_AFTER;
                 return false;
             }
             Err(error) => {
-                io.train.clear();
+                self.train.clear();
                 self.trouble(&error);
             }
         }
@@ -147,23 +187,23 @@ impl Core {
 
     /// Tries again to send what a full socket did not take. False if it is still full.
     fn retry_blocked(&mut self, now: Instant) -> bool {
-        let Some(bound) = self.io.blocked_for else { return true };
-        if now.is_before(self.io.retry_at) {
+        let Some(bound) = self.blocked_for else { return true };
+        if now.is_before(self.retry_at) {
             return false;
         }
-        let io = &mut self.io;
-        let sent = io.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &io.blocked);
+        let sent =
+            self.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &self.blocked);
         match sent {
             Ok(Sent::All) => {}
             Ok(Sent::Blocked { sent }) => {
-                io.blocked.skip(sent);
-                io.retry_at = now + RETRY_AFTER;
+                self.blocked.skip(sent);
+                self.retry_at = now + RETRY_AFTER;
                 return false;
             }
             Err(error) => self.trouble(&error),
         }
-        self.io.blocked.clear();
-        self.io.blocked_for = None;
+        self.blocked.clear();
+        self.blocked_for = None;
         true
     }
 }

@@ -1,0 +1,149 @@
+//! Several engines: each is a thread with sockets of its own.
+//!
+//! What the protocol decides, and where payload is put, is done under the lock that all share, in
+//! short steps. What takes long is done outside of it: the system calls that receive packets, into
+//! buffers of the thread's own, and those that send them, out of the application's memory.
+//!
+//! Memory that packets name must stay the application's loan until they have left. An operation
+//! completes when its packets are acknowledged, and those acknowledgements come to the thread that
+//! sends, so it does not send then. Whoever ends operations otherwise (closes a connection, rewinds
+//! a mailbox, calls a peer dead) does so while nobody sends without holding the lock:
+//! [`Shared::with_still`], `Core::fire_timers`. Memory is unmapped only when no engine has a packet
+//! that names any (`Core::bury`).
+
+use std::sync::atomic::Ordering;
+
+use fairway_engine::wire::{Duration, Instant};
+
+use crate::clock;
+use crate::progress::span_until;
+use crate::shared::{Asleep, Shared};
+use crate::turn::Io;
+
+/// How long a thread with nothing to do looks for something before it sleeps.
+const SPIN: Duration = Duration::from_us(20);
+
+/// The life of an engine's thread.
+pub(crate) fn run(shared: &Shared, mut io: Box<Io>) {
+    let mut ready = Vec::with_capacity(64);
+    let mut busy_at = clock::now();
+    while !shared.stopping.load(Ordering::Acquire) {
+        if turn(shared, &mut io) {
+            busy_at = clock::now();
+            shared.make_way();
+        } else if clock::now().since(busy_at) < SPIN {
+            std::hint::spin_loop();
+        } else {
+            sleep(shared, &mut io, &mut ready);
+            busy_at = clock::now();
+        }
+    }
+    // The last words.
+    turn(shared, &mut io);
+}
+
+/// Sleeps until something has arrived, a timer is due, or somebody has left something to send.
+fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
+    let engine = io.engine;
+    let mut locked = shared.lock();
+    if locked.core.has_output(engine) {
+        return shared.unlock(locked);
+    }
+    let until = [locked.core.deadline(engine), io.deadline()];
+    let until = until.into_iter().flatten().reduce(Instant::min);
+    locked.asleep[engine as usize] = Some(Asleep(until));
+    shared.unlock(locked);
+    if shared.stopping.load(Ordering::Acquire) {
+        return;
+    }
+    // A failing wait is like one that was interrupted: the next turn looks at every socket.
+    let woken = shared.engines[engine as usize].wait(span_until(until), ready);
+    let mut locked = shared.lock();
+    locked.asleep[engine as usize] = None;
+    drop(locked);
+    if woken.is_ok() {
+        io.mark_ready(ready);
+    }
+}
+
+/// One turn. False if there was nothing to do.
+fn turn(shared: &Shared, io: &mut Io) -> bool {
+    let now = clock::now();
+    io.release_due(now);
+    let heard = receive(shared, io);
+    let mut locked = shared.lock();
+    if locked.core.has_vanished() {
+        shared.unlock(locked);
+        return false;
+    }
+    locked.core.counters.turns += 1;
+    let now = clock::now();
+    locked.core.handle_setups(io, now);
+    if io.engine == 0 {
+        locked.core.fire_timers(now);
+    }
+    shared.unlock(locked);
+    send(shared, io) || heard
+}
+
+/// Takes in what has arrived: a run of packets at a time.
+fn receive(shared: &Shared, io: &mut Io) -> bool {
+    let mut packets = 0;
+    io.choose_sockets();
+    while packets < io.budget()
+        && let Some(socket) = io.next_socket()
+    {
+        let mut buffer = io.take_buffer();
+        let took = match io.datapath.receive(socket, &mut buffer, None) {
+            Ok(Some(mut arrival)) => {
+                let took = arrival.segments();
+                let mut locked = shared.lock();
+                if !locked.core.has_vanished() {
+                    locked.core.handle_run(io, clock::now(), socket, &mut arrival);
+                }
+                shared.unlock(locked);
+                took
+            }
+            Ok(None) => 0,
+            Err(error) => {
+                io.trouble(&error);
+                0
+            }
+        };
+        io.give_buffer(buffer);
+        io.took(socket, took);
+        packets += took;
+    }
+    packets > 0
+}
+
+/// Sends what the engine wants to send: a run of packets at a time.
+fn send(shared: &Shared, io: &mut Io) -> bool {
+    let bit = 1 << io.engine;
+    let mut now = clock::now();
+    let mut any = false;
+    let mut may_send = io.begin_sending(now);
+    loop {
+        let mut locked = shared.lock();
+        locked.core.sending &= !bit;
+        let filled = may_send && locked.core.fill(io, now);
+        locked.core.note(io);
+        if !filled {
+            locked.core.end_turn();
+            shared.unlock(locked);
+            return any;
+        }
+        any = true;
+        let alone = !locked.core.end_waits && !shared.wants_still();
+        if alone {
+            locked.core.sending |= bit;
+            shared.unlock(locked);
+            may_send = io.send_run(now);
+        } else {
+            may_send = io.send_run(now);
+            shared.unlock(locked);
+        }
+        now = clock::now();
+        may_send = io.may_send_more() && may_send;
+    }
+}
