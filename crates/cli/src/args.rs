@@ -71,7 +71,8 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
-  fairway perf put --latency --ping-pong               # mailbox to mailbox";
+  fairway perf put --latency --ping-pong               # mailbox to mailbox
+  fairway perf write --engines 2 --size 1M             # two channels, two threads on each side";
 
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
@@ -82,6 +83,7 @@ const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
   fairway perf put --latency --ping-pong               # mailbox to mailbox
+  fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
 
 What is verified, and when:
   Every slot of memory holds a pattern of its own. One word in every packet names slot and

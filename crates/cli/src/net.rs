@@ -30,7 +30,12 @@ pub(crate) struct NetOptions {
           value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) paths: u32,
 
-    /// Sockets, 1 to 16, on consecutive ports
+    /// Engines, 1 to 16: threads with sockets of their own; the smaller number of both sides counts
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) engines: u32,
+
+    /// Sockets of each engine, 1 to 16, on consecutive ports
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) sockets: u32,
@@ -88,6 +93,7 @@ impl NetOptions {
             .bind(listen.address)
             .port(listen.port.unwrap_or(port))
             .sockets(self.sockets as usize)
+            .engines(self.engines as usize)
             .paths(self.paths);
         if let Some(policy) = self.policy {
             builder = builder.policy(policy);

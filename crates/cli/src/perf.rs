@@ -124,6 +124,7 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     let net = &options.net;
     let mut arguments = vec![
         format!("--paths={}", net.paths),
+        format!("--engines={}", net.engines),
         format!("--sockets={}", net.sockets),
         // The paths of the two directions make decisions of their own.
         format!("--seed={}", net.seed.wrapping_add(1)),

@@ -666,6 +666,15 @@ impl Nic {
         &self.shared.counters
     }
 
+    /// The channels of a group, by its first one, which is the first here.
+    pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
+        let members = self.shared.channels.get(leader.index() as u32).members();
+        members.filter_map(move |index| match &self.entries[index as usize].state {
+            EntryState::Open(channel) if channel.leader == leader => Some(channel.id),
+            _ => None,
+        })
+    }
+
     /// The paths of an open channel; empty if it is not open.
     pub fn paths(&self, id: ChannelId) -> &[PathView] {
         match self.open_ref(id) {

@@ -119,7 +119,7 @@ impl Context {
     }
 
     /// Sleeps until `done` says so. It is asked again whenever something has happened to this
-    /// context.
+    /// context, and must not call anything of it: the context is locked meanwhile.
     ///
     /// # Errors
     /// [`Error::Timeout`].

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Instant, JettyId, Setup, TokenId};
+use fairway_engine::wire::{self, Instant, JettyId, Setup, TokenId};
 use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
@@ -48,10 +48,13 @@ pub(crate) struct Core {
     pub(crate) engines: Vec<EngineNote>,
     /// Something was posted or ended: there may be packets to send.
     pub(crate) wants_send: bool,
-    /// Engines that send without holding the lock, now: a bit each.
-    pub(crate) sending: u32,
-    /// A peer would be dead, but somebody was sending: for a moment nobody may without the lock.
+    /// Engines for which system calls use the application's memory now, without the lock: a bit
+    /// each.
+    pub(crate) lent: u32,
+    /// A peer would be dead, but memory was lent: for a moment none is to be.
     pub(crate) end_waits: bool,
+    /// A peer has closed, but memory was lent: none is to be until it says so again.
+    close_waits_until: Option<Instant>,
     /// Room for a payload on its way from the stash to its place.
     pub(crate) scratch: Vec<u8>,
     local_addrs: Vec<SocketAddr>,
@@ -79,6 +82,9 @@ enum State {
     /// Neither hears nor speaks.
     Vanished,
 }
+
+/// A peer that closes says so again within this time.
+const CLOSE_REPEATED_WITHIN: wire::Duration = wire::Duration::from_ms(200);
 
 /// What others know of an engine, whose sockets are its own.
 #[derive(Debug, Default)]
@@ -129,8 +135,9 @@ impl Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
-            sending: 0,
+            lent: 0,
             end_waits: false,
+            close_waits_until: None,
             scratch: Vec::new(),
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels),
@@ -201,6 +208,20 @@ impl Core {
     /// True if no packet that waits to be sent, or is being sent, names memory.
     fn is_still(&self) -> bool {
         self.engines.iter().all(|engine| !engine.unsent)
+    }
+
+    /// May memory be lent to a system call that is made without the lock?
+    pub(crate) fn may_lend(&mut self, now: Instant) -> bool {
+        let over = |until: &Instant| now.is_at_or_after(*until);
+        self.close_waits_until.take_if(|until| over(until));
+        !self.end_waits && self.close_waits_until.is_none()
+    }
+
+    /// A peer closes, which gives memory back. False if some is lent: the peer will repeat it.
+    pub(crate) fn may_close(&mut self, now: Instant) -> bool {
+        let may = self.lent == 0;
+        self.close_waits_until = (!may).then_some(now + CLOSE_REPEATED_WITHIN);
+        may
     }
 
     /// Frees memory that nobody has a use for.

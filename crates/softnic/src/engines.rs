@@ -1,24 +1,27 @@
 //! Several engines: each is a thread with sockets of its own.
 //!
 //! What the protocol decides, and where payload is put, is done under the lock that all share, in
-//! short steps. What takes long is done outside of it: the system calls that receive packets, into
-//! buffers of the thread's own, and those that send them, out of the application's memory.
+//! short steps. What takes long is done outside of it: the system calls that receive packets, with
+//! payload going to where the engine expects it, and those that send them, out of the application's
+//! memory.
 //!
-//! Memory that packets name must stay the application's loan until they have left. An operation
-//! completes when its packets are acknowledged, and those acknowledgements come to the thread that
-//! sends, so it does not send then. Whoever ends operations otherwise (closes a connection, rewinds
-//! a mailbox, calls a peer dead) does so while nobody sends without holding the lock:
-//! [`Shared::with_still`], `Core::fire_timers`. Memory is unmapped only when no engine has a packet
-//! that names any (`Core::bury`).
+//! So memory is lent to system calls while others have the lock, and must not become the
+//! application's again meanwhile. An operation completes when its packets are acknowledged or its
+//! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
+//! the very thread that makes those calls. Whoever gives memory back otherwise (closes a
+//! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
+//! is lent: [`Shared::with_still`], `Core::fire_timers`. Memory is unmapped only when no engine has
+//! a packet that names any (`Core::bury`).
 
 use std::sync::atomic::Ordering;
 
 use fairway_engine::wire::{Duration, Instant};
+use fairway_port::Arrival;
 
 use crate::clock;
 use crate::progress::span_until;
 use crate::shared::{Asleep, Shared};
-use crate::turn::Io;
+use crate::turn::{Io, Prepared, Targets};
 
 /// How long a thread with nothing to do looks for something before it sleeps.
 const SPIN: Duration = Duration::from_us(20);
@@ -93,23 +96,23 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     while packets < io.budget()
         && let Some(socket) = io.next_socket()
     {
+        let mut targets = Targets::default();
+        let prepared = prepare(shared, io, socket, &mut targets);
+        let planned = prepared == Prepared::Planned;
         let mut buffer = io.take_buffer();
-        let took = match io.datapath.receive(socket, &mut buffer, None) {
-            Ok(Some(mut arrival)) => {
-                let took = arrival.segments();
-                let mut locked = shared.lock();
-                if !locked.core.has_vanished() {
-                    locked.core.handle_run(io, clock::now(), socket, &mut arrival);
-                }
-                shared.unlock(locked);
-                took
-            }
-            Ok(None) => 0,
-            Err(error) => {
-                io.trouble(&error);
-                0
-            }
+        let arrival = match prepared {
+            Prepared::Nothing => None,
+            _ => io.receive(socket, &mut buffer, planned),
         };
+        let took = arrival.as_ref().map_or(0, Arrival::segments);
+        if planned || took > 0 {
+            let mut locked = shared.lock();
+            locked.core.lent &= !(1 << io.engine);
+            if let Some(mut arrival) = arrival.filter(|_| !locked.core.has_vanished()) {
+                locked.core.handle_arrival(io, clock::now(), socket, &mut arrival, &targets);
+            }
+            shared.unlock(locked);
+        }
         io.give_buffer(buffer);
         io.took(socket, took);
         packets += took;
@@ -117,15 +120,32 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     packets > 0
 }
 
+/// Draws a plan for the next receive call, if it is worth it.
+fn prepare(shared: &Shared, io: &mut Io, socket: usize, targets: &mut Targets) -> Prepared {
+    if !io.may_plan(socket) || shared.wants_still() {
+        return Prepared::Plain;
+    }
+    let mut locked = shared.lock();
+    if !locked.core.may_lend(clock::now()) {
+        return Prepared::Plain;
+    }
+    let prepared = locked.core.prepare(io, socket, targets);
+    if prepared == Prepared::Planned {
+        locked.core.lent |= 1 << io.engine;
+    }
+    prepared
+}
+
 /// Sends what the engine wants to send: a run of packets at a time.
 fn send(shared: &Shared, io: &mut Io) -> bool {
     let bit = 1 << io.engine;
-    let mut now = clock::now();
     let mut any = false;
-    let mut may_send = io.begin_sending(now);
+    let mut may_send = io.begin_sending(clock::now());
     loop {
         let mut locked = shared.lock();
-        locked.core.sending &= !bit;
+        // Whoever has the lock has the latest time: the engine's never runs backwards.
+        let now = clock::now();
+        locked.core.lent &= !bit;
         let filled = may_send && locked.core.fill(io, now);
         locked.core.note(io);
         if !filled {
@@ -134,16 +154,15 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
             return any;
         }
         any = true;
-        let alone = !locked.core.end_waits && !shared.wants_still();
+        let alone = locked.core.may_lend(now) && !shared.wants_still();
         if alone {
-            locked.core.sending |= bit;
+            locked.core.lent |= bit;
             shared.unlock(locked);
             may_send = io.send_run(now);
         } else {
             may_send = io.send_run(now);
             shared.unlock(locked);
         }
-        now = clock::now();
         may_send = io.may_send_more() && may_send;
     }
 }

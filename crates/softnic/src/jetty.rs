@@ -217,7 +217,7 @@ impl<'a> Post<'a> for Jetty {
 
 impl Drop for Jetty {
     fn drop(&mut self) {
-        self.handle.shared.with(|core| core.drop_jetty(self.index));
+        self.handle.shared.with_still(|core| core.drop_jetty(self.index));
     }
 }
 

@@ -43,11 +43,13 @@ pub struct PeerStats {
     pub marked: u64,
     /// Packets in flight now.
     pub in_flight: u32,
-    /// Smoothed round trip, all paths together; zero before the first sample.
+    /// Smoothed round trip, all paths of the first channel together; zero before the first sample.
     pub rtt: Duration,
     /// Bytes that congestion control lets be in flight now.
     pub window_bytes: u64,
-    /// Its paths, by number.
+    /// Channels: as many as both sides have engines.
+    pub channels: usize,
+    /// Paths, by number: those of the first channel, then those of the next.
     pub paths: Vec<PathStats>,
 }
 
@@ -119,21 +121,24 @@ impl Peer {
                 return stats;
             }
             stats.rtt = crate::clock::to_std(core.nic.round_trip(self.channel()));
-            stats.window_bytes = core.nic.window(self.channel()).map_or(0, |window| window.0);
-            for path in core.nic.paths(self.channel()) {
-                stats.sent += path.sent;
-                stats.lost += path.lost;
-                stats.marked += path.marked;
-                stats.in_flight += path.in_flight;
-                stats.paths.push(PathStats {
-                    rtt: crate::clock::to_std(path.smoothed_rtt),
-                    rtt_deviation: crate::clock::to_std(path.rtt_deviation),
-                    sent: path.sent,
-                    lost: path.lost,
-                    marked: path.marked,
-                    in_flight: path.in_flight,
-                    usable: path.usable,
-                });
+            for channel in core.nic.members(self.channel()) {
+                stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
+                stats.channels += 1;
+                for path in core.nic.paths(channel) {
+                    stats.sent += path.sent;
+                    stats.lost += path.lost;
+                    stats.marked += path.marked;
+                    stats.in_flight += path.in_flight;
+                    stats.paths.push(PathStats {
+                        rtt: crate::clock::to_std(path.smoothed_rtt),
+                        rtt_deviation: crate::clock::to_std(path.rtt_deviation),
+                        sent: path.sent,
+                        lost: path.lost,
+                        marked: path.marked,
+                        in_flight: path.in_flight,
+                        usable: path.usable,
+                    });
+                }
             }
             stats
         })

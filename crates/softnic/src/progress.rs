@@ -30,6 +30,11 @@ use crate::core::{Core, Wake, What};
 use crate::error::Error;
 use crate::shared::{Asleep, Shared, Sleeper};
 
+thread_local! {
+    /// What a thread sleeps in that follows.
+    static BELL: Arc<Doorbell> = Arc::new(Doorbell::new());
+}
+
 /// How long the background thread leaves those alone who poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
 
@@ -206,7 +211,7 @@ impl Shared {
         what: Option<What>,
         take: &mut impl FnMut(&mut Core) -> Option<R>,
     ) -> Option<R> {
-        let bell = Arc::new(Doorbell::new());
+        let bell = BELL.with(Arc::clone);
         let ticket = bell.listen();
         let wake = Wake::Thread(bell.clone());
         let mut locked = self.lock();

@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) has_thread: bool,
     /// With several engines each has a thread, which sleeps here, and nobody else runs turns.
     pub(crate) engines: Vec<Waiter>,
-    /// How many want that nobody sends without holding the lock.
+    /// How many want that no memory is lent to system calls.
     still_wanted: AtomicU32,
     pub(crate) stopping: AtomicBool,
 }
@@ -99,13 +99,13 @@ impl Shared {
         result
     }
 
-    /// The same, while nobody sends from memory without holding the lock: for what gives memory
-    /// that packets may name back to the application.
+    /// The same, while no system call uses the application's memory: for what gives memory back that
+    /// one might.
     pub(crate) fn with_still<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
         self.still_wanted.fetch_add(1, Ordering::AcqRel);
         let mut locked = loop {
             let locked = self.lock();
-            if locked.core.sending == 0 {
+            if locked.core.lent == 0 {
                 break locked;
             }
             drop(locked);
@@ -117,7 +117,7 @@ impl Shared {
         result
     }
 
-    /// Does somebody want that nobody sends without holding the lock?
+    /// Does somebody want that no memory is lent to system calls?
     pub(crate) fn wants_still(&self) -> bool {
         self.still_wanted.load(Ordering::Acquire) > 0
     }

@@ -10,14 +10,15 @@ use std::sync::atomic::Ordering;
 
 use fairway_engine::Event;
 use fairway_engine::wire::{Duration, Instant, Setup};
-use fairway_port::{Address, Datapath, ReceiveBuffer, Scatter, Train, Waiter};
+use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Train, Waiter};
 
 use crate::clock;
 use crate::core::{Core, Notice, What};
 
 use receive::{BUDGET, Eagerness};
 
-pub(crate) use receive::Heard;
+pub(crate) use plan::Targets;
+pub(crate) use receive::{Heard, Prepared};
 
 /// A full socket is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_us(50);
@@ -185,6 +186,28 @@ impl Io {
         BUDGET
     }
 
+    /// Is it worth while to plan for what comes to a socket next?
+    pub(crate) fn may_plan(&self, socket: usize) -> bool {
+        self.sockets[socket].method() != plan::Method::Plain
+    }
+
+    /// One receive call on a socket, to the plan that was drawn if there is one.
+    pub(crate) fn receive<'b>(
+        &mut self,
+        socket: usize,
+        buffer: &'b mut ReceiveBuffer,
+        planned: bool,
+    ) -> Option<Arrival<'b>> {
+        let plan = planned.then_some(&self.scatter);
+        match self.datapath.receive(socket, buffer, plan) {
+            Ok(arrival) => arrival,
+            Err(error) => {
+                self.trouble(&error);
+                None
+            }
+        }
+    }
+
     pub(crate) fn take_buffer(&mut self) -> ReceiveBuffer {
         self.buffer.take().unwrap_or_default()
     }
@@ -268,9 +291,8 @@ impl Core {
     pub(crate) fn fire_timers(&mut self, now: Instant) {
         if is_due(self.nic.poll_timeout(), now) {
             self.changes += 1;
-            // What somebody sends from now, without the lock, must not be the application's again
-            // before that is over.
-            self.end_waits = self.nic.hold_ends(self.sending != 0);
+            // Memory that is lent must not become the application's again.
+            self.end_waits = self.nic.hold_ends(self.lent != 0);
             self.nic.handle_timeout(now);
         }
         if is_due(self.connecting.poll_timeout(), now) {

@@ -114,7 +114,7 @@ fn a_failed_jetty_flushes_and_can_be_reset() {
 
 #[test]
 fn states_change_only_where_that_makes_sense() {
-    let pair = Pair::of(builder().profile(dead_after(600)), builder());
+    let pair = Pair::of(builder().engines(1).profile(dead_after(600)), builder());
     let (client, jetty) = (&pair.client, &pair.client.jetty);
     let illegal = |result: Result<(), Error>, was, wanted| match result {
         Err(Error::JettyState { from, to }) => assert_eq!((from, to), (was, wanted)),

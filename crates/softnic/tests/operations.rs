@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Pair, builder, builder_v6, bytes, content};
+use common::{Pair, builder, builder_v6, bytes, content, engines};
 use fairway_softnic::{CompletionKind, Notify, Post};
 
 const MTU: usize = 4096;
@@ -122,7 +122,11 @@ fn a_passive_target_is_served() {
         assert_eq!(content(&back), content(&local));
     }
     let now = pair.server.context.counters().nic;
-    assert!(now.background_turns > turns.background_turns, "somebody served them");
+    let served = match engines() {
+        1 => now.background_turns > turns.background_turns,
+        _ => now.turns > turns.turns,
+    };
+    assert!(served, "somebody served them");
 }
 
 #[test]
@@ -176,7 +180,8 @@ fn one_path_many_paths_and_more_paths_than_sockets() {
         pair.client.succeed();
         assert_eq!(remote.hash(0..8 << 20).unwrap(), local.hash(0..8 << 20).unwrap());
         let stats = pair.client.peer.stats();
-        assert_eq!(stats.paths.len(), paths as usize);
+        assert_eq!(stats.paths.len(), paths as usize * stats.channels);
+        // One message goes by one channel.
         let used = stats.paths.iter().filter(|path| path.sent > 0).count();
         assert!(used >= (paths as usize / 4).max(1), "{used} of {paths} paths used");
     }

@@ -182,7 +182,7 @@ fn driving<R>(context: &Context, work: impl FnOnce() -> R) -> R {
 /// What came too late is not taken for the answer to something else.
 #[test]
 fn after_a_timeout_it_goes_on() {
-    let server = builder().progress_thread(false).build().unwrap();
+    let server = builder().engines(1).progress_thread(false).build().unwrap();
     let client = builder().build().unwrap();
     let address = server.local_addrs()[0];
     let peer = driving(&server, || client.connect(address, PATIENCE).unwrap());

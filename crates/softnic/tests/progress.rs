@@ -158,7 +158,7 @@ fn several_threads_wait_at_once() {
 
 #[test]
 fn without_a_background_thread_the_application_drives() {
-    let make = || builder().progress_thread(false);
+    let make = || builder().engines(1).progress_thread(false);
     let server = make().build().unwrap();
     let address = server.local_addrs()[0];
     let stop = AtomicBool::new(false);
@@ -187,7 +187,7 @@ fn without_a_background_thread_the_application_drives() {
 
 #[test]
 fn several_threads_wait_without_a_background_thread() {
-    let pair = Pair::of(builder().progress_thread(false), builder());
+    let pair = Pair::of(builder().engines(1).progress_thread(false), builder());
     let (client, server) = (&pair.client, &pair.server);
     let local = server.filled(100, 1);
     std::thread::scope(|scope| {

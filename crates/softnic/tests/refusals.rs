@@ -152,7 +152,7 @@ fn read_only_memory_is_only_read() {
 
 #[test]
 fn full_queues_say_so_and_lose_nothing() {
-    let pair = Pair::new();
+    let pair = Pair::of(builder().engines(1), builder());
     let (client, remote) = (&pair.client, pair.server.open_segment(100));
     let local = client.filled(100, 1);
     let options = JettyOptions { depth: 4, ..Default::default() };
@@ -175,7 +175,7 @@ fn full_queues_say_so_and_lose_nothing() {
 #[test]
 fn limits_are_named() {
     let limits = Limits { channels: 1, segments: 2, jetties: 2, ..Limits::default() };
-    let server = builder().limits(limits).build().unwrap();
+    let server = builder().engines(1).limits(limits).build().unwrap();
     let clients: Vec<Context> = (0..2).map(|_| builder().build().unwrap()).collect();
     let address = server.local_addrs()[0];
     clients[0].connect(address, PATIENCE).unwrap();

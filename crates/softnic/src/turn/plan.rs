@@ -106,7 +106,7 @@ pub(super) enum Looked {
 
 /// Where the planned payloads go.
 #[derive(Default)]
-pub(super) struct Targets {
+pub(crate) struct Targets {
     pub(super) ranges: [LocalRange; PACKETS_MAX],
     pub(super) count: usize,
     pub(super) header_len: usize,

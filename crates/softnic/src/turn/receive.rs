@@ -34,7 +34,8 @@ impl Took {
 }
 
 /// How the next receive call is to be made.
-enum Prepared {
+#[derive(PartialEq, Eq)]
+pub(crate) enum Prepared {
     /// Not at all: the socket is empty.
     Nothing,
     /// Without a plan.
@@ -79,27 +80,17 @@ impl Core {
     /// One receive call on `socket`.
     fn receive_from(&mut self, io: &mut Io, now: Instant, socket: usize) -> Took {
         let mut targets = Targets::default();
-        let planned = match self.prepare(io, socket, &mut targets) {
-            Ok(Prepared::Nothing) => return Took::NOTHING,
-            Ok(Prepared::Plain) => false,
-            Ok(Prepared::Planned) => true,
-            Err(error) => {
-                io.trouble(&error);
-                return Took::NOTHING;
-            }
-        };
+        let prepared = self.prepare(io, socket, &mut targets);
+        if prepared == Prepared::Nothing {
+            return Took::NOTHING;
+        }
         let mut buffer = io.take_buffer();
-        let Io { datapath, scatter, .. } = &mut *io;
-        let plan = planned.then_some(&*scatter);
-        let took = match datapath.receive(socket, &mut buffer, plan) {
-            Ok(Some(mut arrival)) => {
+        let arrival = io.receive(socket, &mut buffer, prepared == Prepared::Planned);
+        let took = match arrival {
+            None => Took::NOTHING,
+            Some(mut arrival) => {
                 self.handle_arrival(io, now, socket, &mut arrival, &targets);
                 Took { packets: arrival.segments(), bytes: arrival.len() }
-            }
-            Ok(None) => Took::NOTHING,
-            Err(error) => {
-                io.trouble(&error);
-                Took::NOTHING
             }
         };
         io.give_buffer(buffer);
@@ -107,54 +98,44 @@ impl Core {
     }
 
     /// Draws a plan for the next receive call on `socket`, if it is worth it.
-    fn prepare(
+    pub(crate) fn prepare(
         &mut self,
         io: &mut Io,
         socket: usize,
         targets: &mut Targets,
-    ) -> std::io::Result<Prepared> {
+    ) -> Prepared {
         let state = &io.sockets[socket];
         let (known, ahead) = match state.method() {
-            Method::Plain => return Ok(Prepared::Plain),
+            Method::Plain => return Prepared::Plain,
             Method::Guess => (state.last(), 1),
             Method::Look => {
-                match plan::look(
-                    &mut *io.datapath,
-                    (io.engine, socket),
-                    &self.channels,
-                    state.hint(),
-                )? {
-                    Looked::Empty => return Ok(Prepared::Nothing),
-                    Looked::Unknown => return Ok(Prepared::Plain),
-                    Looked::Packet(packet) => (Some(packet), 0),
+                let at = (io.engine, socket);
+                match plan::look(&mut *io.datapath, at, &self.channels, state.hint()) {
+                    Ok(Looked::Empty) => return Prepared::Nothing,
+                    Ok(Looked::Unknown) => return Prepared::Plain,
+                    Ok(Looked::Packet(packet)) => (Some(packet), 0),
+                    Err(error) => {
+                        io.trouble(&error);
+                        return Prepared::Nothing;
+                    }
                 }
             }
         };
-        let Some(known) = known else { return Ok(Prepared::Plain) };
+        let Some(known) = known else { return Prepared::Plain };
         targets.limit = state.run_limit(&known, ahead);
         let canvas = (&mut io.scatter, targets);
         if !plan::draw(&known, ahead, &self.nic, &self.memories, canvas) {
-            return Ok(Prepared::Plain);
+            return Prepared::Plain;
         }
         match ahead {
             0 => self.counters.plans_peeked += 1,
             _ => self.counters.plans_guessed += 1,
         }
-        Ok(Prepared::Planned)
+        Prepared::Planned
     }
 
-    /// Hands a run of packets that was received without a plan to the engine.
-    pub(crate) fn handle_run(
-        &mut self,
-        io: &mut Io,
-        now: Instant,
-        socket: usize,
-        arrival: &mut Arrival<'_>,
-    ) {
-        self.handle_arrival(io, now, socket, arrival, &Targets::default());
-    }
-
-    fn handle_arrival(
+    /// Hands the run of packets of a receive call to the engine.
+    pub(crate) fn handle_arrival(
         &mut self,
         io: &mut Io,
         now: Instant,
@@ -254,6 +235,9 @@ impl Core {
         index: usize,
         targets: &Targets,
     ) {
+        if matches!(heard.received.packet, Packet::Close(_)) && !self.may_close(now) {
+            return;
+        }
         match self.nic.handle_packet(now, &heard.received) {
             Verdict::Place(placement) => {
                 self.place(heard, arrival, (index, targets), &placement);

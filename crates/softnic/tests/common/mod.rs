@@ -14,12 +14,24 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A builder on loopback with small buffers.
 pub fn builder() -> Builder {
-    Context::builder().bind(IpAddr::V4(Ipv4Addr::LOCALHOST)).buffer_bytes(1 << 20)
+    builder_on(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// The same on IPv6.
 pub fn builder_v6() -> Builder {
-    Context::builder().bind(IpAddr::V6(Ipv6Addr::LOCALHOST)).buffer_bytes(1 << 20)
+    builder_on(IpAddr::V6(Ipv6Addr::LOCALHOST))
+}
+
+/// How many engines the environment wants contexts to have. All that is promised holds for any
+/// number; tests that look at how the one engine is driven ask first.
+pub fn engines() -> usize {
+    std::env::var("FAIRWAY_TEST_ENGINES").map_or(1, |text| text.parse().unwrap())
+}
+
+/// With so many engines. Operations go by every channel of a group in turn.
+fn builder_on(address: IpAddr) -> Builder {
+    let profile = Profile { group_slack: 0, ..Profile::default() };
+    Context::builder().bind(address).buffer_bytes(1 << 20).engines(engines()).profile(profile)
 }
 
 /// A profile under which a silent peer is dead after this long.
