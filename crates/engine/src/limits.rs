@@ -34,7 +34,11 @@ pub struct Limits {
     pub bitmap_blocks: u32,
     /// Messages of several packets in flight per channel and direction: 1 to 256.
     pub message_slots: u32,
-    /// Reads in flight per channel: 1 to 256.
+    /// Reads in flight per channel, and other operations that await an answer of their own: 1 to
+    /// 256. Strict ones of mode ROT keep their slot while the target holds them, so one Jetty may
+    /// have only a quarter of a channel's slots (of what both sides agreed on, but at least 2)
+    /// for those; more wait where they were posted. And all Jetties together leave a quarter (at
+    /// least 1) to what the target need not hold.
     pub read_slots: u32,
     /// Paths per channel: 1 to 256.
     pub paths: u32,

@@ -319,3 +319,4 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
 mod bypassing;
 mod defects;
 mod failing;
+mod sharing;
