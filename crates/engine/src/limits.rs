@@ -89,7 +89,7 @@ impl Default for Limits {
             send_blocks: 4096,
             bitmap_blocks: 16_384,
             message_slots: 64,
-            read_slots: 64,
+            read_slots: 256,
             paths: 256,
             withheld: 256,
             order_records: 4096,
