@@ -114,7 +114,8 @@ pub struct Profile {
     pub timeout_initial: Duration,
     /// An acknowledgement that nobody asked for waits at most this long.
     pub acknowledge_delay: Duration,
-    /// An acknowledgement is due at the latest after this many data packets.
+    /// An acknowledgement is due at the latest after this many data packets, or as many as the
+    /// channel has read slots.
     pub acknowledge_every: u32,
     /// The receiver calls a gap wider than this many packets a loss (ORNIC's OTD, §3.3).
     pub reorder_tolerance: u32,

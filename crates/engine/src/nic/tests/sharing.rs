@@ -192,3 +192,14 @@ fn a_jetty_that_fails_gives_its_share_back() {
     pair.settle(|_, _| false);
     assert_eq!(pair.ids(0).len(), 40);
 }
+
+#[test]
+fn answers_that_are_not_acknowledged_yet_leave_room_for_more() {
+    for slots in [1, 2, 4, 16, 64, 256] {
+        let mut pair = Pair::with_read_slots(0, 1, Profile::default(), slots);
+        let jetty = pair.jetties[0];
+        let done = pair.reads(&[jetty], 200);
+        assert!(done >= 50 * slots.min(8), "{slots} slots: {done} READs");
+        assert_eq!(pair.nics[1].counters().dropped(DropReason::MessagePool), 0, "{slots} slots");
+    }
+}
