@@ -36,7 +36,11 @@ pub struct Limits {
     pub bitmap_blocks: u32,
     /// Messages of several packets in flight per channel and direction: 1 to 256.
     pub message_slots: u32,
-    /// Reads in flight per channel: 1 to 256.
+    /// Reads in flight per channel, and other operations that await an answer of their own: 1 to
+    /// 256. Strict ones of mode ROT keep their slot while the target holds them, so one Jetty may
+    /// have only a quarter of a channel's slots (of what both sides agreed on, but at least 2)
+    /// for those; more wait where they were posted. And all Jetties together leave a quarter (at
+    /// least 1) to what the target need not hold.
     pub read_slots: u32,
     /// Paths per channel: 1 to 256.
     pub paths: u32,
@@ -88,7 +92,7 @@ impl Default for Limits {
             send_blocks: 4096,
             bitmap_blocks: 16_384,
             message_slots: 64,
-            read_slots: 64,
+            read_slots: 256,
             paths: 256,
             withheld: 256,
             order_records: 4096,
@@ -113,7 +117,8 @@ pub struct Profile {
     pub timeout_initial: Duration,
     /// An acknowledgement that nobody asked for waits at most this long.
     pub acknowledge_delay: Duration,
-    /// An acknowledgement is due at the latest after this many data packets.
+    /// An acknowledgement is due at the latest after this many data packets, or as many as the
+    /// channel has read slots.
     pub acknowledge_every: u32,
     /// The receiver calls a gap wider than this many packets a loss (ORNIC's OTD, §3.3).
     pub reorder_tolerance: u32,

@@ -7,7 +7,7 @@ use crate::list::{Linked, Links};
 use crate::order::is_numbered;
 use crate::pool::Pool;
 use fairway_wire::{
-    AtomicOperator, Instant, JettyId, Msn, Psn, Refusal, ServiceMode, Target, TokenId,
+    AtomicOperator, Instant, JettyId, Msn, Psn, Refusal, ServiceMode, Tag, Target, TokenId,
 };
 
 /// One message (transaction) on its way out.
@@ -64,6 +64,10 @@ pub(crate) struct Message {
     /// It has not been issued because an earlier read, or an earlier ordered one, is not done.
     pub(crate) waits_for_reads: bool,
     pub(crate) waits_for_order: bool,
+    /// Nor because its Jetty has its share of what the target may have to hold under way; or it
+    /// counts towards that.
+    pub(crate) waits_for_share: bool,
+    pub(crate) has_share: bool,
     /// It was told that it came too early: to be tried again after what goes before it.
     pub(crate) early: bool,
     /// How it ended, if its completion has to wait for those of earlier ones.
@@ -257,6 +261,8 @@ impl Message {
             request_slot: 0,
             waits_for_reads: false,
             waits_for_order: false,
+            waits_for_share: false,
+            has_share: false,
             early: false,
             parked: None,
             reported: false,
@@ -356,6 +362,18 @@ impl Message {
             || (matches!(self.order.mode, ServiceMode::Roi | ServiceMode::Rot)
                 && !self.kind.is_answer()
                 && self.kind != MessageKind::Abandon)
+    }
+
+    /// May the target have to hold it, with its read slot, until what it follows is done? What
+    /// takes several packets, and what the initiator orders, is not issued before that.
+    pub(crate) fn may_be_held(&self) -> bool {
+        let order = &self.order;
+        order.mode == ServiceMode::Rot && order.tag == Tag::So && !self.is_multi()
+    }
+
+    /// Is there something that it waits for before it is issued?
+    pub(crate) fn waits(&self) -> bool {
+        self.waits_for_reads || self.waits_for_order || self.waits_for_share
     }
 
     /// Does a fence wait for it?

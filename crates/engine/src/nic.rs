@@ -404,7 +404,8 @@ impl Nic {
             shared.puts.number(&mut shared.messages, index);
         }
         let lax = shared.is_planted(Canary::IgnoreFence);
-        if shared.initiator.post(&mut shared.messages, index, lax) {
+        let share = channel.share_per_jetty();
+        if shared.initiator.post(&mut shared.messages, index, share, lax) {
             shared.counters.gated += 1;
             return Ok(());
         }

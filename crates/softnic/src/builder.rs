@@ -215,7 +215,7 @@ impl Builder {
         &self,
         engine: usize,
         wrap: &mut impl FnMut(UdpPort) -> Box<dyn Datapath>,
-    ) -> Result<(Box<Io>, Ports), Error> {
+    ) -> Result<(Io, Ports), Error> {
         let first = usize::from(self.port) + engine * self.sockets;
         let first_port = match self.port {
             0 => 0,
@@ -238,7 +238,7 @@ impl Builder {
             value: self.sockets.to_string(),
             remedy: "use 1 to 16",
         })?;
-        Ok((Box::new(Io::new(engine as u32, wrap(port))), ports))
+        Ok((Io::new(engine as u32, wrap(port)), ports))
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -40,7 +40,7 @@ impl Context {
 
     pub(crate) fn start(
         core: Core,
-        ios: Vec<Box<Io>>,
+        ios: Vec<Io>,
         progress_thread: bool,
     ) -> Result<Context, Error> {
         Ok(Context { handle: Arc::new(Handle::start(core, ios, progress_thread)?) })

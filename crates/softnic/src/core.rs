@@ -109,7 +109,7 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) policy: PolicySpec,
     pub(crate) identity: Identity,
     /// What will carry its packets, by engine.
-    pub(crate) ios: &'a [Box<Io>],
+    pub(crate) ios: &'a [Io],
 }
 
 /// An event, before it is given a handle.

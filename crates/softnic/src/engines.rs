@@ -27,7 +27,7 @@ use crate::turn::{Io, Prepared, Targets};
 const SPIN: Duration = Duration::from_us(20);
 
 /// The life of an engine's thread.
-pub(crate) fn run(shared: &Shared, mut io: Box<Io>) {
+pub(crate) fn run(shared: &Shared, mut io: Io) {
     let mut ready = Vec::with_capacity(64);
     let mut busy_at = clock::now();
     while !shared.stopping.load(Ordering::Acquire) {

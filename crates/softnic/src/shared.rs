@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 pub(crate) struct Locked {
     pub(crate) core: Core,
     /// The sockets, if there is one engine. If there are several, their threads have them.
-    pub(crate) io: Option<Box<Io>>,
+    pub(crate) io: Option<Io>,
     /// Who sleeps on the sockets, and until when at the latest: background thread and leader, or
     /// the threads of the engines.
     pub(crate) asleep: Vec<Option<Asleep>>,
@@ -65,7 +65,7 @@ pub(crate) struct Asleep(pub(crate) Option<Instant>);
 
 impl Shared {
     /// With several engines their sockets are left to the caller.
-    fn new(core: Core, ios: &mut Vec<Box<Io>>, has_thread: bool) -> Result<Self, Error> {
+    fn new(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Self, Error> {
         let waiter = |io: &Io| {
             let waiter = io.datapath.port().waiter();
             waiter.map_err(|error| Error::io("watch the sockets", error))
@@ -73,7 +73,7 @@ impl Shared {
         let (background, leader) = (waiter(&ios[0])?, waiter(&ios[0])?);
         let engines = match ios.len() {
             1 => Vec::new(),
-            _ => ios.iter().map(|io| waiter(io)).collect::<Result<_, _>>()?,
+            _ => ios.iter().map(waiter).collect::<Result<_, _>>()?,
         };
         let io = if engines.is_empty() { ios.pop() } else { None };
         let asleep = alloc_asleep(engines.len().max(2));
@@ -263,7 +263,7 @@ enum Neighbours {
 impl Handle {
     pub(crate) fn start(
         core: Core,
-        mut ios: Vec<Box<Io>>,
+        mut ios: Vec<Io>,
         progress_thread: bool,
     ) -> Result<Handle, Error> {
         let shared = Arc::new(Shared::new(core, &mut ios, progress_thread)?);

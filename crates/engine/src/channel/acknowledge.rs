@@ -39,8 +39,11 @@ impl Channel {
         self.owed.echo_at = now;
         self.owed.unacknowledged += 1;
         let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
+        // A peer keeps its answers until it knows that they have arrived, and has room for as many
+        // as we may have questions, twice.
+        let every = shared.profile.acknowledge_every.min(self.reads.len() as u32);
         if asked
-            || self.owed.unacknowledged >= shared.profile.acknowledge_every
+            || self.owed.unacknowledged >= every
             || gap > shared.profile.reorder_tolerance as i32
         {
             self.acknowledge_soon(shared);

@@ -276,6 +276,18 @@ impl Channel {
         self.leader.index() as u32
     }
 
+    /// How many operations of one Jetty may be under way that the target may have to hold, with
+    /// their read slots, until what they follow is done: see `Limits::read_slots`.
+    pub(crate) fn share_per_jetty(&self) -> u32 {
+        (self.reads.len() as u32 / 4).max(2)
+    }
+
+    /// Read slots that are only for those that wait for nothing at the target, however many Jetties
+    /// have their share.
+    pub(crate) fn kept_for_first(&self) -> u32 {
+        (self.reads.len() as u32 / 4).max(1)
+    }
+
     pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
         Route {
             source: shared.cna,

@@ -234,9 +234,9 @@ impl Channel {
     }
 
     fn pass_read_slot(&mut self, shared: &mut Shared, slot: u8) {
-        let is_last = self.read_slots.free() == 0;
+        let is_kept = self.read_slots.free() < self.kept_for_first();
         let mut at = self.awaiting_read_slot.head;
-        while at != NONE && is_last && !shared.initiator.is_first_in_order(&shared.messages, at) {
+        while at != NONE && is_kept && !shared.initiator.is_first_in_order(&shared.messages, at) {
             at = shared.messages[at].links.next;
         }
         if at == NONE {
@@ -260,7 +260,7 @@ impl Channel {
         self.let_in(shared, Some(index));
     }
 
-    /// One that waits for a slot may have the last one now.
+    /// One that waits for a slot may have one of the last now.
     pub(crate) fn promote(&mut self, shared: &mut Shared, index: u32) {
         if shared.messages[index].place == MessagePlace::AwaitingReadSlot
             && let Some(slot) = self.read_slots.take()

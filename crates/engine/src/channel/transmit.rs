@@ -125,7 +125,7 @@ impl Channel {
         None
     }
 
-    /// Takes the slots a message needs; false if one is not to be had. The last read slot is only
+    /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
     /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
     /// until what it follows has been executed, and that may need a slot, too.
     fn acquire_slots(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
@@ -133,7 +133,7 @@ impl Channel {
             return true;
         }
         let needs_read_slot = message.awaits_answer() && !(message.has_request || message.has_slot);
-        if needs_read_slot && !first && self.read_slots.free() <= 1 {
+        if needs_read_slot && !first && self.read_slots.free() <= self.kept_for_first() {
             return false;
         }
         if message.awaits_answer() && !message.kind.is_question() && !message.has_request {

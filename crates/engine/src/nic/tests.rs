@@ -39,7 +39,11 @@ impl Pair {
     }
 
     fn with_profile(first_psn: u32, paths: u32, profile: Profile) -> Pair {
-        let limits = Limits { channels: 4, jetties: 8, ..Limits::default() };
+        Pair::with_read_slots(first_psn, paths, profile, 64)
+    }
+
+    fn with_read_slots(first_psn: u32, paths: u32, profile: Profile, read_slots: u32) -> Pair {
+        let limits = Limits { channels: 4, jetties: 8, read_slots, ..Limits::default() };
         let mut nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &profile, u64::from(n)));
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
@@ -55,7 +59,7 @@ impl Pair {
                 paths,
                 remote_window: limits.receive_window(),
                 remote_message_slots: 64,
-                remote_read_slots: 64,
+                remote_read_slots: read_slots,
                 policy: PolicySpec::default().build(MTU),
             };
             nics[n].open_channel(now, channels[n], config).unwrap();
@@ -321,3 +325,4 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
 mod bypassing;
 mod defects;
 mod failing;
+mod sharing;

@@ -27,6 +27,11 @@ pub(crate) struct JettyOrder {
     reads: List,
     /// Operations that wait at a fence.
     fenced: List,
+    /// The oldest of `ordered` that waits for a place in the share; `NONE` if none does.
+    next_share: u32,
+    /// Operations that have a place in the share, and how many may.
+    shares: u32,
+    shares_max: u32,
     /// The newest relaxed and strict operations, from `run_start` on, are numbered for the target
     /// of this channel group, which orders them; `NONE` if the initiator has to.
     run_group: u32,
@@ -41,6 +46,9 @@ impl JettyOrder {
         ordered: List { head: NONE, tail: NONE },
         reads: List { head: NONE, tail: NONE },
         fenced: List { head: NONE, tail: NONE },
+        next_share: NONE,
+        shares: 0,
+        shares_max: 0,
         run_group: NONE,
         run_start: 0,
         serial: 0,
@@ -55,7 +63,7 @@ pub(crate) struct Initiator {
     record: Vec<u32>,
     records: Pool<JettyOrder>,
     pub(crate) sequences: Keyed<Sequences>,
-    /// Operations that wait for a slot and may have the last one now. Some may have gone on.
+    /// Operations that wait for a slot and may have one of the last now. Some may have gone on.
     pub(crate) promoted: Vec<u32>,
     /// Operations whose gate has opened, on their way to their channels.
     pub(crate) opened: List,
@@ -83,6 +91,65 @@ impl Linked for Ordered<'_> {
 impl Linked for Reads<'_> {
     fn links(&mut self, index: u32) -> &mut Links {
         &mut self.0[index].read_links
+    }
+}
+
+/// Of the operations of a Jetty that the target may have to hold, only so many are let into a
+/// channel at a time, its share: what is held keeps its read slot, and with all of them held
+/// nobody else's operations could go on. Places are given in posting order, so the oldest ordered
+/// operation never waits for one, and what the others follow always goes on.
+impl JettyOrder {
+    /// Gives a new operation a place in the share, or makes it wait for one. Before it is put
+    /// into `ordered`.
+    fn ask_for_share(&mut self, messages: &mut Pool<Message>, index: u32, share: u32) {
+        let message = &mut messages[index];
+        if !message.may_be_held() {
+            return;
+        }
+        // Those under way may be of an earlier run, to another channel.
+        let is_first = self.shares == 0 && self.next_share == NONE;
+        self.shares_max = if is_first { share } else { self.shares_max.min(share) };
+        if self.next_share == NONE && self.shares < self.shares_max {
+            self.shares += 1;
+            message.has_share = true;
+        } else {
+            message.waits_for_share = true;
+            if self.next_share == NONE {
+                self.next_share = index;
+            }
+        }
+    }
+
+    /// The operation is done, or never will be. While it is still in `ordered`.
+    fn leave_share(&mut self, messages: &mut Pool<Message>, index: u32) {
+        let message = &mut messages[index];
+        message.waits_for_share = false;
+        if core::mem::take(&mut message.has_share) {
+            self.shares -= 1;
+        }
+        if self.next_share == index {
+            self.find_next_share(messages);
+        }
+    }
+
+    /// The one that gets a place which has come free, if there is one.
+    fn pass_share_on(&mut self, messages: &mut Pool<Message>) -> Option<u32> {
+        let next = self.next_share;
+        if next == NONE || self.shares >= self.shares_max {
+            return None;
+        }
+        self.shares += 1;
+        messages[next].has_share = true;
+        messages[next].waits_for_share = false;
+        self.find_next_share(messages);
+        Some(next)
+    }
+
+    /// Moves on to the next one that waits: each is passed once.
+    fn find_next_share(&mut self, messages: &Pool<Message>) {
+        while self.next_share != NONE && !messages[self.next_share].waits_for_share {
+            self.next_share = messages[self.next_share].ordered_links.next;
+        }
     }
 }
 
@@ -144,8 +211,15 @@ impl Initiator {
     }
 
     /// Takes note of a new operation and gives it its numbers. True if it has to wait; its place
-    /// says so then. `lax` lets it pass fences (a planted bug).
-    pub(crate) fn post(&mut self, messages: &mut Pool<Message>, index: u32, lax: bool) -> bool {
+    /// says so then. `share`: how many of its Jetty the channel takes that the target may have to
+    /// hold. `lax` lets it pass fences (a planted bug).
+    pub(crate) fn post(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: u32,
+        share: u32,
+        lax: bool,
+    ) -> bool {
         let jetty = messages[index].jetty;
         let number = jetty.value() as usize;
         self.incomplete[number].push_back(&mut Incomplete(messages), index);
@@ -188,22 +262,21 @@ impl Initiator {
             if order.tag == Tag::So && oldest != NONE && is_after(start, messages[oldest].serial) {
                 messages[index].waits_for_order = true;
             }
+            record.ask_for_share(messages, index, share);
             record.ordered.push_back(&mut Ordered(messages), index);
         }
         if messages[index].is_read() {
             record.reads.push_back(&mut Reads(messages), index);
         }
-        let message = &mut messages[index];
-        if message.waits_for_reads {
-            message.place = MessagePlace::Gated;
+        if messages[index].waits_for_reads {
             record.fenced.push_back(messages, index);
-            return true;
         }
-        if message.waits_for_order {
-            message.place = MessagePlace::Gated;
-            return true;
+        let message = &mut messages[index];
+        if !message.waits() {
+            return false;
         }
-        false
+        message.place = MessagePlace::Gated;
+        true
     }
 
     /// A message that was told "too early" waits until everything before it is done. True if it
@@ -229,18 +302,20 @@ impl Initiator {
         if record == NONE || message.order.tag == Tag::No {
             return;
         }
-        let record = &mut self.records[record];
-        record.ordered.unlink(&mut Ordered(messages), index);
-        let head = record.ordered.head;
+        let jetty = &mut self.records[record];
+        jetty.leave_share(messages, index);
+        jetty.ordered.unlink(&mut Ordered(messages), index);
+        let head = jetty.ordered.head;
         if head != NONE && messages[head].place == MessagePlace::AwaitingReadSlot {
-            // It may have the last slot now.
+            // It may have one of the last slots now.
             self.promoted.push(head);
         }
         if head != NONE && messages[head].waits_for_order {
             messages[head].waits_for_order = false;
-            if !messages[head].waits_for_reads {
-                self.open(messages, head);
-            }
+            self.open_if_free(messages, head);
+        }
+        while let Some(next) = self.records[record].pass_share_on(messages) {
+            self.open_if_free(messages, next);
         }
     }
 
@@ -267,9 +342,14 @@ impl Initiator {
             }
             record.fenced.unlink(messages, head);
             messages[head].waits_for_reads = false;
-            if !messages[head].waits_for_order {
-                self.open(messages, head);
-            }
+            self.open_if_free(messages, head);
+        }
+    }
+
+    /// One of the things that a message waits for has come: it goes on if that was the last.
+    fn open_if_free(&mut self, messages: &mut Pool<Message>, index: u32) {
+        if !messages[index].waits() {
+            self.open(messages, index);
         }
     }
 
@@ -295,6 +375,7 @@ impl Initiator {
         message.place = MessagePlace::Unlisted;
         message.waits_for_reads = false;
         message.waits_for_order = false;
+        message.waits_for_share = false;
     }
 
     /// The Jetty has gone, with nothing of it under way.
