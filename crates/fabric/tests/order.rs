@@ -62,6 +62,21 @@ fn four_and_five_operations() {
     }
 }
 
+/// The same over groups of two channels: what orders does not know by which an operation came.
+#[test]
+fn two_channels() {
+    let two = |bounds: &str| format!("{bounds},16,0,2");
+    go(&space("two operations, two channels", &everything(), 2), &two("1,0,0,0,0,0,200"), 3);
+    go(&space("the same, losses", &everything(), 2), &two("1,1,1,1,0,0,100"), 193);
+    for mode in MODES {
+        go(&space("three, two channels", &medium(&[mode]), 3), &two("1,0,0,0,0,0,40"), 29);
+        let alphabet = plain(&[mode], &[Kind::Write(1), Kind::Atomic]);
+        go(&space("five, two channels", &alphabet, 5), &two("1,0,0,0,0,0,30"), 401);
+    }
+    let limits = bounds(&two("3,2,1,3,2,1,0"));
+    judge("drawn, two channels", &limits, &search_drawn(0..500, 5, &limits, 10, 1));
+}
+
 #[test]
 fn two_targets_and_two_initiators() {
     let alphabet = plain(&MODES, &[Kind::Write(1), Kind::Read(1)]);

@@ -32,6 +32,13 @@ fn the_search_finds_bugs_of_order() {
 }
 
 #[test]
+fn the_search_finds_bugs_of_channel_groups() {
+    let strict = "0 0W1>1.rot.ro 0W1>1.rot.so";
+    // What came by the other channel is waited for in vain.
+    assert_eq!(found(Canary::TrackPerChannel, strict, "1,0,0,0,0,0,2000,16,0,2"), None);
+}
+
+#[test]
 fn the_search_finds_bugs_of_the_transport() {
     let twice = found(Canary::SkipDuplicateCheck, "0 0W1>1.rol", "0,0,1,0,0,0,100");
     assert_eq!(twice, Some(Rule::ExactlyOnce));

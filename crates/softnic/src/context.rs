@@ -38,11 +38,7 @@ impl Context {
         Builder::default()
     }
 
-    pub(crate) fn start(
-        core: Core,
-        ios: Vec<Io>,
-        progress_thread: bool,
-    ) -> Result<Context, Error> {
+    pub(crate) fn start(core: Core, ios: Vec<Io>, progress_thread: bool) -> Result<Context, Error> {
         Ok(Context { handle: Arc::new(Handle::start(core, ios, progress_thread)?) })
     }
 

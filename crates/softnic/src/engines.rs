@@ -84,6 +84,7 @@ fn turn(shared: &Shared, io: &mut Io) -> bool {
     locked.core.handle_setups(io, now);
     if io.engine == 0 {
         locked.core.fire_timers(now);
+        locked.core.hear_events();
     }
     shared.unlock(locked);
     send(shared, io) || heard
@@ -110,6 +111,7 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
             locked.core.lent &= !(1 << io.engine);
             if let Some(mut arrival) = arrival.filter(|_| !locked.core.has_vanished()) {
                 locked.core.handle_arrival(io, clock::now(), socket, &mut arrival, &targets);
+                locked.core.hear_events();
             }
             shared.unlock(locked);
         }

@@ -26,6 +26,8 @@ pub struct Bounds {
     pub places: u32,
     /// How often the clock moves before receives are posted.
     pub receives_after: u32,
+    /// Channels of the group between two nodes: operations go by all of them in turn.
+    pub channels: u32,
     /// A bug to plant into every NIC. Needs the feature `canary`.
     pub canary: Option<Canary>,
 }
@@ -44,6 +46,7 @@ impl Bounds {
         runs: 1,
         places: Self::PLACES,
         receives_after: 0,
+        channels: 1,
         canary: None,
     };
 
@@ -55,36 +58,37 @@ impl Bounds {
     /// As calm as can be, for the same NICs.
     #[must_use]
     pub fn calmed(&self) -> Bounds {
-        let Bounds { places, receives_after, canary, .. } = *self;
-        Bounds { places, receives_after, canary, ..Self::CALM }
+        let Bounds { places, receives_after, channels, canary, .. } = *self;
+        Bounds { places, receives_after, channels, canary, ..Self::CALM }
     }
 }
 
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Bounds { overtakes, losses, duplicates, late, late_posts, early_timers, .. } = self;
-        let Bounds { runs, places, receives_after, .. } = self;
+        let Bounds { runs, places, receives_after, channels, .. } = self;
         write!(f, "{overtakes},{losses},{duplicates},{late},{late_posts},{early_timers}")?;
-        write!(f, ",{runs},{places},{receives_after}")
+        write!(f, ",{runs},{places},{receives_after},{channels}")
     }
 }
 
 impl FromStr for Bounds {
     type Err = String;
 
-    /// As printed: the numbers, in the order of the fields; the last two may be left out.
+    /// As printed: the numbers, in the order of the fields; the last three may be left out.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |word: &str| word.trim().parse::<u32>().map_err(|_| format!("bounds: {word}"));
         let numbers = text.split(',').map(number).collect::<Result<Vec<u32>, _>>()?;
         let &[overtakes, losses, duplicates, late, late_posts, early_timers, runs, ref rest @ ..] =
             &numbers[..]
         else {
-            return Err(String::from("bounds are seven to nine numbers"));
+            return Err(String::from("bounds are seven to ten numbers"));
         };
         let (runs, places) = (u64::from(runs), *rest.first().unwrap_or(&Self::PLACES));
         let calm = Self::CALM;
         let receives_after = *rest.get(1).unwrap_or(&0);
+        let channels = *rest.get(2).unwrap_or(&1);
         let many = Bounds { overtakes, losses, duplicates, late, runs, places, ..calm };
-        Ok(Bounds { late_posts, early_timers, receives_after, ..many })
+        Ok(Bounds { late_posts, early_timers, receives_after, channels, ..many })
     }
 }

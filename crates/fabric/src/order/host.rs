@@ -60,7 +60,7 @@ pub(super) struct Host {
 fn limits(bounds: &Bounds) -> Limits {
     let slots = bounds.places.clamp(1, 8);
     Limits {
-        channels: 4,
+        channels: 2 * NODES as u32 * bounds.channels.max(1),
         jetties: 16,
         segments: 4,
         completion_queues: 1,
@@ -86,8 +86,8 @@ fn limits(bounds: &Bounds) -> Limits {
 }
 
 fn profile() -> Profile {
-    // Every message may take a path of its own.
-    Profile { small_message_bytes: 0, ..Profile::default() }
+    // Every message may take a path, and a channel, of its own.
+    Profile { small_message_bytes: 0, group_slack: 0, ..Profile::default() }
 }
 
 /// The hosts of a program, connected.
@@ -98,7 +98,9 @@ pub(super) fn hosts(program: &Program, bounds: &Bounds, now: Instant) -> Vec<Hos
         let from = program.jetties[operation.jetty];
         assert_ne!(from, operation.node, "an operation goes to another node");
         if hosts[from].channels[operation.node].is_none() {
-            connect(&mut hosts, from, operation.node, now);
+            for _ in 0..bounds.channels.max(1) {
+                connect(&mut hosts, from, operation.node, now);
+            }
         }
     }
     hosts
@@ -108,11 +110,12 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
     let limits = *hosts[one].nic.limits();
     let ends = [one, other];
     let ids = ends.map(|node| hosts[node].nic.reserve_channel().expect("a channel"));
+    let leaders = [hosts[one].channels[other], hosts[other].channels[one]];
     for side in 0..2 {
         let first = |side: usize| Psn::new(0xFF_FFFD + ends[side] as u32);
         let policy: PolicySpec = "cc=fixed,path=spray".parse().expect("policies");
         let config = ChannelConfig {
-            leader: None,
+            leader: leaders[side],
             engine: 0,
             remote: cna(ends[1 - side]),
             remote_tpn: ids[1 - side].tpn(),
@@ -127,7 +130,7 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
         };
         let host = &mut hosts[ends[side]];
         host.nic.open_channel(now, ids[side], config).expect("a channel opens");
-        host.channels[ends[1 - side]] = Some(ids[side]);
+        host.channels[ends[1 - side]] = leaders[side].or(Some(ids[side]));
     }
 }
 
