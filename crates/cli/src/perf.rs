@@ -85,7 +85,7 @@ fn drive(
 
 /// Runs the target as another process of this program, on this machine.
 fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure> {
-    let (own, other) = cores(options.pin.as_ref());
+    let (own, other) = cores(options.pin.as_ref(), options.net.engines);
     let program = std::env::current_exe()
         .map_err(|error| Failure::io("find the path of this program", &error))?;
     let mut command = Command::new(program);
@@ -108,10 +108,12 @@ fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure
 }
 
 /// The cores of this side and of the other.
-fn cores(pins: Option<&Pins>) -> (Option<usize>, Option<usize>) {
+fn cores(pins: Option<&Pins>, engines: u32) -> (Option<usize>, Option<usize>) {
     match pins {
         Some(Pins::Free) => (None, None),
         Some(Pins::Cores(own, other)) => (Some(*own), *other),
+        // Several threads need several cores.
+        None if engines > 1 => (None, None),
         None => match process::cores()[..] {
             [own, other, ..] => (Some(own), Some(other)),
             _ => (None, None),

@@ -91,7 +91,12 @@ impl Shared {
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         self.baton.touch();
         let result = self.turn(take);
-        self.make_way();
+        if self.engines.is_empty() {
+            self.make_way();
+        } else {
+            // It is others who do something: they may want this core.
+            std::thread::yield_now();
+        }
         result
     }
 
