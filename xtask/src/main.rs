@@ -12,7 +12,7 @@ mod storm;
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
-        [--part transport|order|isolation|mixed|mailbox]
+        [--part transport|order|isolation|mixed|mailbox|engines]
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
   man                        write the manual pages to man/
   storm [--seeds A..B] [--threads N]

@@ -6,6 +6,7 @@ use crate::policy::PolicySpec;
 use alloc::vec;
 use fairway_wire::{Ecn, Psn, Target};
 
+mod channel_groups;
 mod mail;
 mod transactions;
 

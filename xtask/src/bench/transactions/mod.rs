@@ -1,8 +1,8 @@
 //! What the transaction layer costs and saves: order, isolation of Jetties, mixed workloads, and
 //! mailboxes.
 //!
-//! Both sides run in this process, a thread each, each thread pinned to a core of its own, over the
-//! loopback interface: one clock can time a message from its posting to the moment the target knows
+//! Both sides run in this process, a thread each, each thread pinned to a core of its own (but where
+//! sides have several engines, with a thread each), over the loopback interface: one clock can time a message from its posting to the moment the target knows
 //! of it. Repetitions of all rows of a table take turns; tables give medians with their spread.
 
 use std::io;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use fairway_softnic::Error;
 use serde_json::Value;
 
+mod engines;
 mod isolation;
 mod mailbox;
 mod mixed;
@@ -25,7 +26,7 @@ pub struct Section {
 }
 
 /// The names of the parts, as the command line has them.
-pub const PARTS: &[&str] = &["order", "isolation", "mixed", "mailbox"];
+pub const PARTS: &[&str] = &["order", "isolation", "mixed", "mailbox", "engines"];
 
 /// Runs one part.
 pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section> {
@@ -35,6 +36,7 @@ pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section
         "order" => ordering::run(repeats, slice),
         "isolation" => isolation::run(repeats, slice),
         "mixed" => mixed::run(repeats, slice),
+        "engines" => engines::run(repeats, slice),
         _ => mailbox::run(repeats, slice),
     }
 }

@@ -45,8 +45,13 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(network: &Network) -> io::Result<Pair> {
+        Pair::with_engines(network, 1)
+    }
+
+    pub fn with_engines(network: &Network, engines: usize) -> io::Result<Pair> {
         let context = |seed: u64| {
             let builder = Context::builder().bind(Ipv4Addr::LOCALHOST.into()).paths(network.paths);
+            let builder = builder.engines(engines);
             let spec = network.spec.parse().map_err(|error| {
                 io::Error::other(format!("'{}' describes no paths: {error:?}", network.spec))
             })?;
