@@ -12,8 +12,9 @@ run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a 
 	$(CARGO) build --release --package fairway-cli --package xtask
 	$(XTASK) demo
 
-test: lint ## Everything CI runs.
+test: lint ## Everything CI runs; the live tests once more with two engines a side.
 	$(CARGO) test --workspace
+	FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway-softnic --tests
 
 lint:      ## Formatting and clippy, warnings denied.
 	$(CARGO) fmt --all --check
