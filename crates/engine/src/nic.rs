@@ -1,12 +1,12 @@
 //! The NIC: set-up, commands, inputs and outputs, each handed to the part that knows.
 
 use crate::api::{
-    ChannelConfig, ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution,
-    JettyState, LocalRange, OrderRequest, PlacementToken, PostError, ReceiveRequest, Received,
-    SegmentId, SegmentRequest, SetupError, Status, Transmit, Verdict, Work, WorkRequest,
+    ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, JettyState,
+    OrderRequest, PlacementToken, PostError, ReceiveRequest, Received, SegmentId, SegmentRequest,
+    SetupError, Transmit, Verdict, Work, WorkRequest,
 };
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState, Timer};
+use crate::channel::{Channel, ChannelState};
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -27,10 +27,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_policy::PathView;
-use fairway_wire::{
-    BYPASS_BYTES, Cna, Duration, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn,
-};
+use fairway_wire::{BYPASS_BYTES, Cna, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -220,124 +217,6 @@ impl Nic {
         Ok(())
     }
 
-    /// Sets a channel number aside, to be told to the peer. Follow with
-    /// [`Self::open_channel`] or [`Self::release_channel`].
-    ///
-    /// # Errors
-    /// `Limit` if all channels are taken.
-    pub fn reserve_channel(&mut self) -> Result<ChannelId, SetupError> {
-        let count = self.entries.len();
-        let free = (0..count)
-            .map(|step| (self.next_entry + step) % count)
-            .find(|&index| matches!(self.entries[index].state, EntryState::Free));
-        let index = free.ok_or(SetupError::Limit("channels"))?;
-        self.next_entry = (index + 1) % count;
-        self.entries[index].state = EntryState::Reserved;
-        Ok(ChannelId(u32::from(self.entries[index].generation) << 16 | index as u32))
-    }
-
-    /// Gives back a channel that was reserved and never opened.
-    pub fn release_channel(&mut self, id: ChannelId) {
-        if let Some(entry) = self.entry(id)
-            && matches!(entry.state, EntryState::Reserved)
-        {
-            self.free_entry(id.index());
-        }
-    }
-
-    /// Opens a reserved channel with what both sides agreed on. The memory it needs for itself is
-    /// taken here.
-    ///
-    /// # Errors
-    /// `Missing` if it was not reserved, `Parameter` if a value is out of range.
-    pub fn open_channel(
-        &mut self,
-        now: Instant,
-        id: ChannelId,
-        config: ChannelConfig,
-    ) -> Result<(), SetupError> {
-        if !self.entry(id).is_some_and(|entry| matches!(entry.state, EntryState::Reserved)) {
-            return Err(SetupError::Missing);
-        }
-        let in_range = [
-            ("engine", config.engine < self.shared.limits.engines),
-            ("mtu", (1..=MTU_MAX).contains(&config.mtu)),
-            ("paths", (1..=self.shared.limits.paths).contains(&config.paths)),
-            ("remote_window", (1..=32_768).contains(&config.remote_window)),
-            ("remote_message_slots", (1..=256).contains(&config.remote_message_slots)),
-            ("remote_read_slots", (1..=256).contains(&config.remote_read_slots)),
-        ];
-        if let Some((name, _)) = in_range.iter().find(|(_, fine)| !fine) {
-            return Err(SetupError::Parameter(name));
-        }
-        let leader = config.leader.unwrap_or(id);
-        let fits = |first: &Channel| {
-            first.leader == leader
-                && first.state == ChannelState::Open
-                && first.tp.remote == config.remote
-                && first.mtu == config.mtu
-        };
-        if leader != id && !self.open_ref(leader).is_some_and(fits) {
-            return Err(SetupError::Parameter("leader"));
-        }
-        if !self.shared.channels.join(leader.index() as u32, id.index() as u32) {
-            return Err(SetupError::Limit("channels of a group"));
-        }
-        let mut channel = Channel::new(id, config, &self.shared.limits, now);
-        let at = now + self.shared.profile.keep_alive;
-        channel.arm(&mut self.shared, Timer::KeepAlive, at);
-        self.entries[id.index()].state = EntryState::Open(channel);
-        self.open_channels += 1;
-        Ok(())
-    }
-
-    /// Flushes the operations of a channel and of those that joined it, and tells the peer.
-    /// [`Event::Closed`] says when all are gone.
-    ///
-    /// # Errors
-    /// `Missing` if it is not open, or leads no group.
-    pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
-        let leads = |channel: &Channel| channel.leader == id && channel.state == ChannelState::Open;
-        if !self.open_ref(id).is_some_and(leads) {
-            return Err(SetupError::Missing);
-        }
-        for member in self.shared.channels.get(id.index() as u32).members() {
-            if let Some(channel) = channel_at(&mut self.entries, member)
-                && channel.leader == id
-                && channel.state == ChannelState::Open
-            {
-                channel.close(&mut self.shared, now);
-            }
-        }
-        self.shared.forget_group(id);
-        Ok(())
-    }
-
-    /// One channel of a group has ended by the peer, so the others end as well, before anything
-    /// else happens: an operation may have to wait for one that went by another channel.
-    fn end_groups(&mut self, now: Instant) {
-        while let Some((leader, status)) = self.shared.channels.ended.pop() {
-            for member in self.shared.channels.get(leader.index() as u32).members() {
-                let Some(channel) = channel_at(&mut self.entries, member) else { continue };
-                if channel.leader != leader {
-                    continue;
-                }
-                let alone = self.shared.is_planted(Canary::EndAlone);
-                if channel.state == ChannelState::Open && !alone {
-                    channel.end_by_peer(&mut self.shared, now, status);
-                }
-                if channel.state == ChannelState::Gone {
-                    self.free_entry(member as usize);
-                }
-            }
-            self.shared.forget_group(leader);
-            self.shared.events.push_back(match status {
-                Status::PeerDead => Event::PeerDead { channel: leader },
-                _ => Event::PeerClosed { channel: leader },
-            });
-        }
-    }
-
     // ---- commands ----
 
     /// Takes on an operation.
@@ -523,13 +402,6 @@ impl Nic {
         }
     }
 
-    /// While `held`, no peer is called dead: a caller that hands memory to others, who send from it
-    /// while the NIC goes on, says so. True if a peer would have been called dead since.
-    pub fn hold_ends(&mut self, held: bool) -> bool {
-        self.shared.ends_held = held;
-        core::mem::take(&mut self.shared.end_wanted)
-    }
-
     // ---- outputs ----
 
     /// The next packet to send, as long as there is one that may go, for a NIC of one engine.
@@ -631,129 +503,7 @@ impl Nic {
         self.shared.deadlines.earliest()
     }
 
-    // ---- getters ----
-
-    /// Where the payload of the data packet `received`, or of the packet `ahead` packets later in
-    /// the same message, will go, if it is certain that it has not come yet. This lets a caller
-    /// have payload delivered into place before it has read the packet. Changes nothing.
-    pub fn locate(&self, received: &Received, ahead: u32) -> Option<LocalRange> {
-        let route = &received.route;
-        let id = ChannelId(route.destination_tpn.value());
-        let entry = self.entries.get(id.index())?;
-        match &entry.state {
-            EntryState::Open(channel)
-                if channel.id == id
-                    && channel.state == ChannelState::Open
-                    && channel.tp.remote == route.source =>
-            {
-                channel.locate(&self.shared, received, ahead)
-            }
-            _ => None,
-        }
-    }
-
-    /// This NIC's node address.
-    pub fn address(&self) -> Cna {
-        self.shared.cna
-    }
-
-    /// The limits the NIC was made with.
-    pub fn limits(&self) -> &Limits {
-        &self.shared.limits
-    }
-
-    /// What has been done so far.
-    pub fn counters(&self) -> &Counters {
-        &self.shared.counters
-    }
-
-    /// The channels of a group, by its first one, which is the first here.
-    pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
-        let members = self.shared.channels.get(leader.index() as u32).members();
-        members.filter_map(move |index| match &self.entries[index as usize].state {
-            EntryState::Open(channel) if channel.leader == leader => Some(channel.id),
-            _ => None,
-        })
-    }
-
-    /// The paths of an open channel; empty if it is not open.
-    pub fn paths(&self, id: ChannelId) -> &[PathView] {
-        match self.open_ref(id) {
-            Some(channel) => &channel.views,
-            None => &[],
-        }
-    }
-
-    /// Smoothed round trip of an open channel; zero before the first sample.
-    pub fn round_trip(&self, id: ChannelId) -> Duration {
-        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip.smoothed)
-    }
-
-    /// Bytes the congestion control lets be in flight, and bytes that are.
-    pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
-        let channel = self.open_ref(id)?;
-        Some((channel.policy.congestion.window_bytes(), u64::from(channel.tp.flight)))
-    }
-
-    /// Is the channel open, so that work may be posted to it?
-    pub fn is_open(&self, id: ChannelId) -> bool {
-        self.open_ref(id).is_some_and(|channel| channel.state == ChannelState::Open)
-    }
-
-    /// Room still free for operations, all channels together.
-    pub fn messages_free(&self) -> u32 {
-        let free = self.shared.messages.capacity() - self.shared.messages.in_use();
-        free.saturating_sub(self.kept_for_answers())
-    }
-
-    /// Plants a bug. Does nothing unless the crate was built with the feature `canary`.
-    pub fn plant(&mut self, canary: Option<Canary>) {
-        self.shared.canary = canary;
-    }
-
-    /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in
-    /// flight, on its path and in total.
-    ///
-    /// # Panics
-    /// If it does not hold.
-    pub fn audit(&mut self) {
-        for entry in &mut self.entries {
-            if let EntryState::Open(channel) = &mut entry.state {
-                channel.audit(&mut self.shared);
-            }
-        }
-    }
-
     // ---- inside ----
-
-    pub(crate) fn channels_in_use(&self) -> u32 {
-        let used = |entry: &&Entry| !matches!(entry.state, EntryState::Free);
-        self.entries.iter().filter(used).count() as u32
-    }
-
-    pub(crate) fn jetties_in_use(&self) -> u32 {
-        let used = |jetty: &&Jetty| jetty.state != JettyState::Reset;
-        self.shared.jetties.iter().filter(used).count() as u32
-    }
-
-    fn entry(&self, id: ChannelId) -> Option<&Entry> {
-        let entry = self.entries.get(id.index())?;
-        (u32::from(entry.generation) == id.0 >> 16).then_some(entry)
-    }
-
-    fn open(&mut self, id: ChannelId) -> Option<(&mut Shared, &mut Channel)> {
-        match &mut self.entries.get_mut(id.index())?.state {
-            EntryState::Open(channel) if channel.id == id => Some((&mut self.shared, channel)),
-            _ => None,
-        }
-    }
-
-    fn open_ref(&self, id: ChannelId) -> Option<&Channel> {
-        match &self.entries.get(id.index())?.state {
-            EntryState::Open(channel) if channel.id == id => Some(channel),
-            _ => None,
-        }
-    }
 
     fn is_mid_chunk(&self, index: u32) -> bool {
         match &self.entries[index as usize].state {
@@ -808,42 +558,6 @@ impl Nic {
         let wanted = self.open_channels.saturating_mul(self.shared.limits.read_slots);
         wanted.min(self.shared.messages.capacity() / 2)
     }
-
-    fn free_entry(&mut self, index: usize) {
-        let entry = &mut self.entries[index];
-        let mut leader = index;
-        let mut others = 0;
-        if let EntryState::Open(channel) = &entry.state {
-            self.open_channels -= 1;
-            leader = channel.leader.index();
-            let group = self.shared.channels.get_mut(leader as u32);
-            group.used -= 1;
-            others = group.used;
-        }
-        // A group is found by its leader: that number rests until the last has gone.
-        let rests = leader == index && others > 0;
-        entry.state = if rests { EntryState::Led } else { EntryState::Free };
-        entry.generation = entry.generation.checked_add(1).unwrap_or(1);
-        if leader != index
-            && others == 0
-            && let first = &mut self.entries[leader].state
-            && matches!(first, EntryState::Led)
-        {
-            *first = EntryState::Free;
-        }
-        let index = index as u32;
-        let shared = &mut self.shared;
-        let each = shared.ready.iter_mut().chain(&mut shared.urgent);
-        for ring in each.chain([&mut shared.starved, &mut shared.fed]) {
-            ring.purge(index);
-        }
-        shared.deadlines.remove(index);
-        for turn in &mut self.turns {
-            if turn.channel == Some(index) {
-                turn.channel = None;
-            }
-        }
-    }
 }
 
 fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
@@ -882,9 +596,11 @@ fn check_request(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
     }
 }
 
+mod channels;
 mod jetties;
 mod mailboxes;
 #[cfg(test)]
 mod tests;
+mod view;
 
 const _: () = assert!(Tpn::BITS == 24, "a channel id is a TPN");

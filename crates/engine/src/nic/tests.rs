@@ -1,10 +1,13 @@
 //! Two NICs, a virtual clock, no bytes: what the engine does when nothing, or one thing, goes wrong.
 
 use super::*;
-use crate::api::{AtomicExecution, CompletionKind, JettyConfig, RemoteRange, Rights, Status};
+use crate::api::{
+    AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, LocalRange, RemoteRange, Rights,
+    Status,
+};
 use crate::policy::PolicySpec;
 use alloc::vec;
-use fairway_wire::{Ecn, Psn, Target};
+use fairway_wire::{Duration, Ecn, Psn, Target};
 
 mod channel_groups;
 mod mail;

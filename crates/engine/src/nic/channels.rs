@@ -1,0 +1,190 @@
+//! The life of channels and their groups.
+
+use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
+use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
+use crate::canary::Canary;
+use crate::channel::{Channel, ChannelState, Timer};
+use crate::shared::Shared;
+use fairway_wire::Instant;
+
+impl Nic {
+    /// Sets a channel number aside, to be told to the peer. Follow with
+    /// [`Self::open_channel`] or [`Self::release_channel`].
+    ///
+    /// # Errors
+    /// `Limit` if all channels are taken.
+    pub fn reserve_channel(&mut self) -> Result<ChannelId, SetupError> {
+        let count = self.entries.len();
+        let free = (0..count)
+            .map(|step| (self.next_entry + step) % count)
+            .find(|&index| matches!(self.entries[index].state, EntryState::Free));
+        let index = free.ok_or(SetupError::Limit("channels"))?;
+        self.next_entry = (index + 1) % count;
+        self.entries[index].state = EntryState::Reserved;
+        Ok(ChannelId(u32::from(self.entries[index].generation) << 16 | index as u32))
+    }
+
+    /// Gives back a channel that was reserved and never opened.
+    pub fn release_channel(&mut self, id: ChannelId) {
+        if let Some(entry) = self.entry(id)
+            && matches!(entry.state, EntryState::Reserved)
+        {
+            self.free_entry(id.index());
+        }
+    }
+
+    /// Opens a reserved channel with what both sides agreed on. The memory it needs for itself is
+    /// taken here.
+    ///
+    /// # Errors
+    /// `Missing` if it was not reserved, `Parameter` if a value is out of range.
+    pub fn open_channel(
+        &mut self,
+        now: Instant,
+        id: ChannelId,
+        config: ChannelConfig,
+    ) -> Result<(), SetupError> {
+        if !self.entry(id).is_some_and(|entry| matches!(entry.state, EntryState::Reserved)) {
+            return Err(SetupError::Missing);
+        }
+        let in_range = [
+            ("engine", config.engine < self.shared.limits.engines),
+            ("mtu", (1..=MTU_MAX).contains(&config.mtu)),
+            ("paths", (1..=self.shared.limits.paths).contains(&config.paths)),
+            ("remote_window", (1..=32_768).contains(&config.remote_window)),
+            ("remote_message_slots", (1..=256).contains(&config.remote_message_slots)),
+            ("remote_read_slots", (1..=256).contains(&config.remote_read_slots)),
+        ];
+        if let Some((name, _)) = in_range.iter().find(|(_, fine)| !fine) {
+            return Err(SetupError::Parameter(name));
+        }
+        let leader = config.leader.unwrap_or(id);
+        let fits = |first: &Channel| {
+            first.leader == leader
+                && first.state == ChannelState::Open
+                && first.tp.remote == config.remote
+                && first.mtu == config.mtu
+        };
+        if leader != id && !self.open_ref(leader).is_some_and(fits) {
+            return Err(SetupError::Parameter("leader"));
+        }
+        if !self.shared.channels.join(leader.index() as u32, id.index() as u32) {
+            return Err(SetupError::Limit("channels of a group"));
+        }
+        let mut channel = Channel::new(id, config, &self.shared.limits, now);
+        let at = now + self.shared.profile.keep_alive;
+        channel.arm(&mut self.shared, Timer::KeepAlive, at);
+        self.entries[id.index()].state = EntryState::Open(channel);
+        self.open_channels += 1;
+        Ok(())
+    }
+
+    /// Flushes the operations of a channel and of those that joined it, and tells the peer.
+    /// [`Event::Closed`] says when all are gone.
+    ///
+    /// # Errors
+    /// `Missing` if it is not open, or leads no group.
+    pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
+        let leads = |channel: &Channel| channel.leader == id && channel.state == ChannelState::Open;
+        if !self.open_ref(id).is_some_and(leads) {
+            return Err(SetupError::Missing);
+        }
+        for member in self.shared.channels.get(id.index() as u32).members() {
+            if let Some(channel) = channel_at(&mut self.entries, member)
+                && channel.leader == id
+                && channel.state == ChannelState::Open
+            {
+                channel.close(&mut self.shared, now);
+            }
+        }
+        self.shared.forget_group(id);
+        Ok(())
+    }
+
+    /// One channel of a group has ended by the peer, so the others end as well, before anything
+    /// else happens: an operation may have to wait for one that went by another channel.
+    pub(super) fn end_groups(&mut self, now: Instant) {
+        while let Some((leader, status)) = self.shared.channels.ended.pop() {
+            for member in self.shared.channels.get(leader.index() as u32).members() {
+                let Some(channel) = channel_at(&mut self.entries, member) else { continue };
+                if channel.leader != leader {
+                    continue;
+                }
+                let alone = self.shared.is_planted(Canary::EndAlone);
+                if channel.state == ChannelState::Open && !alone {
+                    channel.end_by_peer(&mut self.shared, now, status);
+                }
+                if channel.state == ChannelState::Gone {
+                    self.free_entry(member as usize);
+                }
+            }
+            self.shared.forget_group(leader);
+            self.shared.events.push_back(match status {
+                Status::PeerDead => Event::PeerDead { channel: leader },
+                _ => Event::PeerClosed { channel: leader },
+            });
+        }
+    }
+
+    /// While `held`, no peer is called dead: a caller that hands memory to others, who send from it
+    /// while the NIC goes on, says so. True if a peer would have been called dead since.
+    pub fn hold_ends(&mut self, held: bool) -> bool {
+        self.shared.ends_held = held;
+        core::mem::take(&mut self.shared.end_wanted)
+    }
+
+    pub(super) fn free_entry(&mut self, index: usize) {
+        let entry = &mut self.entries[index];
+        let mut leader = index;
+        let mut others = 0;
+        if let EntryState::Open(channel) = &entry.state {
+            self.open_channels -= 1;
+            leader = channel.leader.index();
+            let group = self.shared.channels.get_mut(leader as u32);
+            group.used -= 1;
+            others = group.used;
+        }
+        // A group is found by its leader: that number rests until the last has gone.
+        let rests = leader == index && others > 0;
+        entry.state = if rests { EntryState::Led } else { EntryState::Free };
+        entry.generation = entry.generation.checked_add(1).unwrap_or(1);
+        if leader != index
+            && others == 0
+            && let first = &mut self.entries[leader].state
+            && matches!(first, EntryState::Led)
+        {
+            *first = EntryState::Free;
+        }
+        let index = index as u32;
+        let shared = &mut self.shared;
+        let each = shared.ready.iter_mut().chain(&mut shared.urgent);
+        for ring in each.chain([&mut shared.starved, &mut shared.fed]) {
+            ring.purge(index);
+        }
+        shared.deadlines.remove(index);
+        for turn in &mut self.turns {
+            if turn.channel == Some(index) {
+                turn.channel = None;
+            }
+        }
+    }
+
+    pub(super) fn entry(&self, id: ChannelId) -> Option<&Entry> {
+        let entry = self.entries.get(id.index())?;
+        (u32::from(entry.generation) == id.0 >> 16).then_some(entry)
+    }
+
+    pub(super) fn open(&mut self, id: ChannelId) -> Option<(&mut Shared, &mut Channel)> {
+        match &mut self.entries.get_mut(id.index())?.state {
+            EntryState::Open(channel) if channel.id == id => Some((&mut self.shared, channel)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn open_ref(&self, id: ChannelId) -> Option<&Channel> {
+        match &self.entries.get(id.index())?.state {
+            EntryState::Open(channel) if channel.id == id => Some(channel),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What can be asked of a NIC, and checked.
+
+use super::{Entry, EntryState, Nic};
+use crate::api::{ChannelId, JettyState, LocalRange, Received};
+use crate::canary::Canary;
+use crate::channel::ChannelState;
+use crate::counters::Counters;
+use crate::jetty::Jetty;
+use crate::limits::Limits;
+use fairway_policy::PathView;
+use fairway_wire::{Cna, Duration};
+
+impl Nic {
+    /// Where the payload of the data packet `received`, or of the packet `ahead` packets later in
+    /// the same message, will go, if it is certain that it has not come yet. This lets a caller
+    /// have payload delivered into place before it has read the packet. Changes nothing.
+    pub fn locate(&self, received: &Received, ahead: u32) -> Option<LocalRange> {
+        let route = &received.route;
+        let id = ChannelId(route.destination_tpn.value());
+        let entry = self.entries.get(id.index())?;
+        match &entry.state {
+            EntryState::Open(channel)
+                if channel.id == id
+                    && channel.state == ChannelState::Open
+                    && channel.tp.remote == route.source =>
+            {
+                channel.locate(&self.shared, received, ahead)
+            }
+            _ => None,
+        }
+    }
+
+    /// This NIC's node address.
+    pub fn address(&self) -> Cna {
+        self.shared.cna
+    }
+
+    /// The limits the NIC was made with.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The channels of a group, by its first one, which is the first here.
+    pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
+        let members = self.shared.channels.get(leader.index() as u32).members();
+        members.filter_map(move |index| match &self.entries[index as usize].state {
+            EntryState::Open(channel) if channel.leader == leader => Some(channel.id),
+            _ => None,
+        })
+    }
+
+    /// The paths of an open channel; empty if it is not open.
+    pub fn paths(&self, id: ChannelId) -> &[PathView] {
+        match self.open_ref(id) {
+            Some(channel) => &channel.views,
+            None => &[],
+        }
+    }
+
+    /// Smoothed round trip of an open channel; zero before the first sample.
+    pub fn round_trip(&self, id: ChannelId) -> Duration {
+        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip.smoothed)
+    }
+
+    /// Bytes the congestion control lets be in flight, and bytes that are.
+    pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
+        let channel = self.open_ref(id)?;
+        Some((channel.policy.congestion.window_bytes(), u64::from(channel.tp.flight)))
+    }
+
+    /// Is the channel open, so that work may be posted to it?
+    pub fn is_open(&self, id: ChannelId) -> bool {
+        self.open_ref(id).is_some_and(|channel| channel.state == ChannelState::Open)
+    }
+
+    /// Room still free for operations, all channels together.
+    pub fn messages_free(&self) -> u32 {
+        let free = self.shared.messages.capacity() - self.shared.messages.in_use();
+        free.saturating_sub(self.kept_for_answers())
+    }
+
+    /// Plants a bug. Does nothing unless the crate was built with the feature `canary`.
+    pub fn plant(&mut self, canary: Option<Canary>) {
+        self.shared.canary = canary;
+    }
+
+    /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in
+    /// flight, on its path and in total.
+    ///
+    /// # Panics
+    /// If it does not hold.
+    pub fn audit(&mut self) {
+        for entry in &mut self.entries {
+            if let EntryState::Open(channel) = &mut entry.state {
+                channel.audit(&mut self.shared);
+            }
+        }
+    }
+
+    pub(crate) fn channels_in_use(&self) -> u32 {
+        let used = |entry: &&Entry| !matches!(entry.state, EntryState::Free);
+        self.entries.iter().filter(used).count() as u32
+    }
+
+    pub(crate) fn jetties_in_use(&self) -> u32 {
+        let used = |jetty: &&Jetty| jetty.state != JettyState::Reset;
+        self.shared.jetties.iter().filter(used).count() as u32
+    }
+}
