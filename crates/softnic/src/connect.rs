@@ -247,10 +247,7 @@ impl Core {
         let hello = &opening.confirm.hello;
         let leader = match hello.joins {
             None => None,
-            Some(joins) => {
-                let first = self.channels.leading(opening.client, joins.leader);
-                Some(first.ok_or(RejectReason::Parameters)?.id)
-            }
+            Some(joins) => Some(self.leader_for(opening, joins).ok_or(RejectReason::Parameters)?),
         };
         let Ok(random) = clock::random() else { return Err(RejectReason::NoResources) };
         let Ok(id) = self.nic.reserve_channel() else { return Err(RejectReason::NoResources) };
@@ -264,8 +261,9 @@ impl Core {
         };
         match self.open_channel(now, &place, &remote, &opening.confirm.agreed) {
             Ok(peer) => {
-                if leader.is_none() {
-                    self.notice(Notice::Connected(peer));
+                match (hello.joins, self.channels.get_mut(peer.channel)) {
+                    (Some(joins), Some(first)) => first.joined |= 1 << joins.number,
+                    _ => self.notice(Notice::Connected(peer)),
                 }
                 Ok((id.tpn(), place.first_psn))
             }
@@ -274,6 +272,18 @@ impl Core {
                 Err(RejectReason::Parameters)
             }
         }
+    }
+
+    /// The first channel of the group that a client wants to join: its own, from where it opened it,
+    /// with the same parameters, and each number once.
+    fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
+        let agreed = &opening.confirm.agreed;
+        let first = self.channels.leading(opening.client, joins.leader)?;
+        let fits = first.peer.address == opening.from
+            && first.peer.paths == u32::from(agreed.paths)
+            && u16::from(joins.number) < first.members
+            && first.joined & 1 << joins.number == 0;
+        fits.then_some(first.id)
     }
 
     fn settle_attempt(&mut self, now: Instant, index: usize) {
@@ -407,7 +417,9 @@ impl Core {
         let sockets = self.connecting.identity.ports[place.engine as usize].as_slice().len();
         let ports = &remote.endpoint.ports;
         let names = (place.id, remote.endpoint.tpn);
-        let channel = Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports);
+        let mut channel =
+            Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports);
+        channel.members = agreed.channels;
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
         Ok(peer)

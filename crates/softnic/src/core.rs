@@ -30,7 +30,7 @@ use crate::setup::Identity;
 use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
-pub(crate) use interests::{Interests, Wake, What};
+pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
 pub(crate) use memories::Memories;

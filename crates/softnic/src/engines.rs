@@ -15,11 +15,11 @@
 
 use std::sync::atomic::Ordering;
 
-use fairway_engine::wire::{Duration, Instant};
+use fairway_engine::wire::Duration;
 use fairway_port::Arrival;
 
 use crate::clock;
-use crate::progress::span_until;
+use crate::progress::{earlier, span_until};
 use crate::shared::{Asleep, Shared};
 use crate::turn::{Io, Prepared, Targets};
 
@@ -30,6 +30,7 @@ const SPIN: Duration = Duration::from_us(20);
 pub(crate) fn run(shared: &Shared, mut io: Io) {
     let mut ready = Vec::with_capacity(64);
     let mut busy_at = clock::now();
+    let _returned = Returned { shared, engine: io.engine };
     while !shared.stopping.load(Ordering::Acquire) {
         if turn(shared, &mut io) {
             busy_at = clock::now();
@@ -45,6 +46,18 @@ pub(crate) fn run(shared: &Shared, mut io: Io) {
     turn(shared, &mut io);
 }
 
+/// Whatever ends an engine's thread: no memory is lent to it any more.
+struct Returned<'a> {
+    shared: &'a Shared,
+    engine: u32,
+}
+
+impl Drop for Returned<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().core.lent &= !(1 << self.engine);
+    }
+}
+
 /// Sleeps until something has arrived, a timer is due, or somebody has left something to send.
 fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     let engine = io.engine;
@@ -52,8 +65,10 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     if locked.core.has_output(engine) {
         return shared.unlock(locked);
     }
-    let until = [locked.core.deadline(engine), io.deadline()];
-    let until = until.into_iter().flatten().reduce(Instant::min);
+    let until = match locked.core.has_vanished() {
+        true => None,
+        false => earlier(locked.core.deadline(engine), io.deadline()),
+    };
     locked.asleep[engine as usize] = Some(Asleep(until));
     shared.unlock(locked);
     if shared.stopping.load(Ordering::Acquire) {
@@ -159,7 +174,7 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
         let alone = locked.core.may_lend(now) && !shared.wants_still();
         if alone {
             locked.core.lent |= bit;
-            shared.unlock(locked);
+            shared.unlock_lent(locked);
             may_send = io.send_run(now);
         } else {
             may_send = io.send_run(now);

@@ -236,7 +236,7 @@ impl Shared {
     }
 }
 
-fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
+pub(crate) fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(two).reduce(Instant::min)
 }
 

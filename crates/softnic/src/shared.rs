@@ -10,7 +10,7 @@ use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell};
 
 use crate::clock;
-use crate::core::{Core, Wake};
+use crate::core::{Core, DUE_MAX, Wake};
 use crate::counters::Counters;
 use crate::engines;
 use crate::error::Error;
@@ -152,6 +152,26 @@ impl Shared {
         locked.send_posted();
         locked.core.settle_interests();
         let due = locked.core.interests.take_due();
+        if self.unlock_and_wake(locked, due) {
+            let locked = self.lock();
+            self.unlock(locked);
+        }
+    }
+
+    /// The same for somebody to whom memory is lent. Wakers run code of the application, which may
+    /// want that none is: they have to wait for the next time.
+    pub(crate) fn unlock_lent(&self, mut locked: MutexGuard<'_, Locked>) {
+        locked.core.settle_interests();
+        let due = locked.core.interests.take_due_threads();
+        self.unlock_and_wake(locked, due);
+    }
+
+    /// True if there may be more to be woken.
+    fn unlock_and_wake(
+        &self,
+        mut locked: MutexGuard<'_, Locked>,
+        due: [Option<Wake>; DUE_MAX],
+    ) -> bool {
         let late = locked.late_sleepers();
         drop(locked);
         for sleeper in (0..GROUP_MAX).filter(|sleeper| late & 1 << sleeper != 0) {
@@ -159,10 +179,7 @@ impl Shared {
         }
         let more = due.last().is_some_and(Option::is_some);
         due.into_iter().flatten().for_each(Wake::wake);
-        if more {
-            let locked = self.lock();
-            self.unlock(locked);
-        }
+        more
     }
 
     /// What somebody sleeps in who sleeps on the sockets.

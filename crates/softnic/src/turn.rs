@@ -63,6 +63,10 @@ pub(crate) struct Io {
     bound_for: Option<Bound>,
     /// The packet that begins the next run.
     pending: Option<transmit::Pending>,
+    /// Payloads of unreliable packets, whose memory is the application's again as soon as the engine
+    /// has handed them out: room, and how much of it is taken by packets that have not left.
+    copies: Box<[u8]>,
+    copied: usize,
     /// A run that a full socket did not take.
     blocked: Train,
     blocked_for: Option<Bound>,
@@ -115,6 +119,8 @@ impl Io {
             train,
             bound_for: None,
             pending: None,
+            copies: Box::default(),
+            copied: 0,
             blocked,
             blocked_for: None,
             retry_at: Instant::ZERO,

@@ -180,3 +180,63 @@ fn a_confirmation_counts_once() {
     assert_eq!(reject.reason, wire::RejectReason::StaleCookie);
     assert_eq!(server.peers().len(), 1);
 }
+
+impl ByHand {
+    /// Asks for a channel, by the whole exchange.
+    fn ask(&self, hello: wire::Hello) -> SetupMessage {
+        self.say(Cna::default(), SetupMessage::Hello(hello));
+        let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.hear() else {
+            panic!("no WELCOME");
+        };
+        let confirm = wire::Confirm {
+            hello,
+            version: welcome.version,
+            cookie: welcome.cookie,
+            server_tpn: welcome.server.tpn,
+            agreed: welcome.offer,
+        };
+        self.say(source, SetupMessage::Confirm(confirm));
+        self.hear().message
+    }
+
+    /// As the second channel of the group whose first one has the number `leader`.
+    fn joining(&self, nonce: u64, leader: u32, number: u8) -> wire::Hello {
+        let joins = Some(wire::Joins { leader: Tpn::new(leader), number });
+        let hello = self.hello();
+        let client = wire::Endpoint { tpn: Tpn::new(100 + nonce as u32), ..hello.client };
+        let wish = wire::Parameters { channels: 3, ..hello.wish };
+        wire::Hello { nonce, client, wish, joins, ..hello }
+    }
+}
+
+/// A channel joins only the group that its client has opened, from the same place, and once.
+#[test]
+fn nobody_joins_a_group_that_is_not_his() {
+    let server = builder().engines(3).build().unwrap();
+    let address = server.local_addrs()[0];
+    let client = ByHand::new(address);
+    let accepted = |message| matches!(message, SetupMessage::Accept(_));
+    let refused = |message| match message {
+        SetupMessage::Reject(reject) => reject.reason == wire::RejectReason::Parameters,
+        _ => false,
+    };
+    assert!(refused(client.ask(client.joining(1, 1, 1))), "there is no such group yet");
+    let first = wire::Hello { joins: None, ..client.joining(2, 0, 1) };
+    let first = wire::Hello { client: client.hello().client, ..first };
+    assert!(accepted(client.ask(first)));
+    let thief = ByHand::new(address);
+    assert!(refused(thief.ask(thief.joining(3, 1, 1))), "it has the name, but not the address");
+    let other = ByHand { source: Cna::new(0x654321), ..ByHand::new(address) };
+    assert!(refused(other.ask(other.joining(4, 1, 1))));
+    let joining = client.joining(5, 1, 1);
+    let fewer = wire::Parameters { paths: 2, ..joining.wish };
+    assert!(refused(client.ask(wire::Hello { wish: fewer, ..joining })));
+    assert!(refused(client.ask(client.joining(6, 2, 1))), "it has no channel 2");
+    assert!(refused(client.ask(client.joining(7, 1, 3))), "three were agreed on");
+    assert_eq!(server.usage().channels, 1);
+    assert!(accepted(client.ask(client.joining(8, 1, 1))));
+    assert!(refused(client.ask(client.joining(9, 1, 1))), "it has joined");
+    assert!(accepted(client.ask(client.joining(10, 1, 2))));
+    assert_eq!((server.usage().channels, server.peers().len()), (3, 1));
+    assert_eq!(server.counters().nic.connections, 1);
+}

@@ -24,6 +24,10 @@ pub(crate) struct Channel {
     pub(crate) engine: u32,
     /// The peer's number for it.
     pub(crate) remote_tpn: Tpn,
+    /// Of the first channel: how many its group is to have, and which of the others have joined, a
+    /// bit each (at the server).
+    pub(crate) members: u16,
+    pub(crate) joined: u16,
     /// Closed from here, and the engine is not done with that yet.
     pub(crate) is_closing: bool,
     paths: Box<[PathEnds]>,
@@ -56,7 +60,7 @@ impl Channel {
             PathEnds { socket: sockets.local, remote: remote.into() }
         };
         let paths = (0..peer.paths).map(ends).collect();
-        Channel { id, peer, engine, remote_tpn, is_closing: false, paths }
+        Channel { id, peer, engine, remote_tpn, members: 1, joined: 1, is_closing: false, paths }
     }
 
     /// Is it the first of its group?

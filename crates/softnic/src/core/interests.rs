@@ -6,7 +6,7 @@ use std::task::Waker;
 use fairway_ring::Doorbell;
 
 /// How many sleepers are woken at a time.
-const DUE_MAX: usize = 4;
+pub(crate) const DUE_MAX: usize = 4;
 
 /// Sleepers, and what they sleep for.
 #[derive(Default)]
@@ -93,6 +93,15 @@ impl Interests {
             }
             !happened
         });
+    }
+
+    /// As [`Interests::take_due`], but none whose waking runs code of the application.
+    pub(crate) fn take_due_threads(&mut self) -> [Option<Wake>; DUE_MAX] {
+        let due = &mut self.due;
+        std::array::from_fn(|_| {
+            let at = due.iter().position(|wake| !matches!(wake, Wake::Task(_)))?;
+            Some(due.swap_remove(at))
+        })
     }
 
     /// Some of those who are to be woken when the lock has been released; if there is one at the

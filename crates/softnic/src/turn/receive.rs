@@ -235,7 +235,7 @@ impl Core {
         index: usize,
         targets: &Targets,
     ) {
-        if matches!(heard.received.packet, Packet::Close(_)) && !self.may_close(now) {
+        if self.closes(&heard.received) && !self.may_close(now) {
             return;
         }
         match self.nic.handle_packet(now, &heard.received) {
@@ -249,6 +249,17 @@ impl Core {
             }
             Verdict::Done | Verdict::Drop(_) => self.execute_due(now),
         }
+    }
+
+    /// Does a peer say that it closes, or has closed, a connection that there is?
+    fn closes(&self, received: &Received) -> bool {
+        let route = &received.route;
+        matches!(received.packet, Packet::Close(_))
+            && self.channels.by_number(route.destination_tpn.value()).is_some_and(|channel| {
+                channel.remote_tpn == route.source_tpn
+                    && channel.peer.incarnation == route.source.value()
+                    && self.nic.is_open(channel.id)
+            })
     }
 
     /// Puts the payload of packet `index` where the engine says, unless the kernel has.

@@ -1,6 +1,6 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
-use fairway_engine::wire::{BYPASS_BYTES, Instant, MAX_HEADER, encode, encode_setup};
+use fairway_engine::wire::{BYPASS_BYTES, Instant, MAX_HEADER, Packet, encode, encode_setup};
 use fairway_engine::{LocalRange, Transmit};
 use fairway_port::{RawSlice, Sent};
 
@@ -11,6 +11,9 @@ use crate::core::Core;
 /// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
 const RUNS_MAX: u32 = 4;
 const PACKETS_MAX: usize = 256;
+
+/// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a turn.
+const COPIES_BYTES: usize = 1 << 20;
 
 /// A packet that is to be sent next.
 pub(super) struct Pending {
@@ -100,6 +103,16 @@ impl Core {
             let whole = &header[..length + payload.len()];
             return self.append(io, bound, whole, RawSlice::EMPTY);
         }
+        let payload = match transmit.packet {
+            Packet::Datagram(_) if transmit.gather.length > 0 => {
+                match self.copy_datagram(io, &transmit.gather) {
+                    Some(copy) => copy,
+                    // Such packets may be lost.
+                    None => return true,
+                }
+            }
+            _ => payload,
+        };
         self.append(io, bound, &header[..length], payload)
     }
 
@@ -113,6 +126,24 @@ impl Core {
         let Some(bytes) = self.memories.source(gather) else { return false };
         bytes.read(&mut room[..length]);
         true
+    }
+
+    /// Copies the payload of an unreliable packet to where it stays until it has left; `None` if
+    /// there is no room.
+    fn copy_datagram(&mut self, io: &mut Io, gather: &LocalRange) -> Option<RawSlice> {
+        if io.copies.is_empty() {
+            io.copies = vec![0; COPIES_BYTES].into();
+        }
+        let room = io.copies.get_mut(io.copied..io.copied + gather.length as usize);
+        let (Some(room), Some(bytes)) = (room, self.memories.source(gather)) else {
+            self.counters.unsendable += 1;
+            return None;
+        };
+        bytes.read(room);
+        io.copied += room.len();
+        // SAFETY: the room lies in `copies`, which is never replaced once it is there, and is not
+        // taken anew before no packet waits to be sent (`begin_sending`).
+        Some(unsafe { RawSlice::new(room.as_ptr(), room.len()) })
     }
 
     /// Adds a packet to the run. False if the run is complete: the packet begins the next one.
@@ -138,6 +169,9 @@ impl Io {
     /// A turn's sending begins. False if a socket is full.
     pub(crate) fn begin_sending(&mut self, now: Instant) -> bool {
         self.unfinished = false;
+        if self.is_idle() {
+            self.copied = 0;
+        }
         (self.runs, self.packets) = (0, 0);
         self.retry_blocked(now)
     }
