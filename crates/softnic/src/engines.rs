@@ -1,14 +1,15 @@
 //! Several engines: each is a thread with sockets of its own.
 //!
-//! What the protocol decides, and where payload is put, is done under the lock that all share, in
-//! short steps. What takes long is done outside of it: the system calls that receive packets, with
-//! payload going to where the engine expects it, and those that send them, out of the application's
-//! memory.
+//! What the protocol decides is done under the lock that all share, in short steps. What takes long
+//! is done outside of it: the system calls that receive packets, into buffers of the thread's own,
+//! the copies of payload from there to its place, and the system calls that send packets, out of the
+//! application's memory. (Payload is not received straight into place, as it is with one engine:
+//! where the guess was wrong it would have to be brought back before anybody else writes there.)
 //!
-//! So memory is lent to system calls while others have the lock, and must not become the
+//! So memory is lent to such calls and copies while others have the lock, and must not become the
 //! application's again meanwhile. An operation completes when its packets are acknowledged or its
 //! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
-//! the very thread that makes those calls. Whoever gives memory back otherwise (closes a
+//! the very thread that it is lent to. Whoever gives memory back otherwise (closes a
 //! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
 //! is lent: [`Shared::with_still`], `Core::fire_timers`. Memory is unmapped only when no engine has
 //! a packet that names any (`Core::bury`).
@@ -21,15 +22,19 @@ use fairway_port::Arrival;
 use crate::clock;
 use crate::progress::{earlier, span_until};
 use crate::shared::{Asleep, Shared};
-use crate::turn::{Io, Prepared, Targets};
+use crate::turn::{Io, Targets};
 
 /// How long a thread with nothing to do looks for something before it sleeps.
 const SPIN: Duration = Duration::from_us(20);
+
+/// Timers that are overdue by this much are fired by whoever sees it.
+const LATE: Duration = Duration::from_ms(2);
 
 /// The life of an engine's thread.
 pub(crate) fn run(shared: &Shared, mut io: Io) {
     let mut ready = Vec::with_capacity(64);
     let mut busy_at = clock::now();
+    io.share();
     let _returned = Returned { shared, engine: io.engine };
     while !shared.stopping.load(Ordering::Acquire) {
         if turn(shared, &mut io) {
@@ -62,7 +67,8 @@ impl Drop for Returned<'_> {
 fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     let engine = io.engine;
     let mut locked = shared.lock();
-    if locked.core.has_output(engine) {
+    // While a socket is full, what there is to send waits for that.
+    if locked.core.has_output(engine) && !io.is_blocked() {
         return shared.unlock(locked);
     }
     let until = match locked.core.has_vanished() {
@@ -96,8 +102,10 @@ fn turn(shared: &Shared, io: &mut Io) -> bool {
     }
     locked.core.counters.turns += 1;
     let now = clock::now();
+    locked.core.changes += u64::from(io.has_setups());
     locked.core.handle_setups(io, now);
-    if io.engine == 0 {
+    // Timers are the first engine's, unless that is late.
+    if io.engine == 0 || locked.core.is_overdue(now, LATE) {
         locked.core.fire_timers(now);
         locked.core.hear_events();
     }
@@ -112,23 +120,11 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     while packets < io.budget()
         && let Some(socket) = io.next_socket()
     {
-        let mut targets = Targets::default();
-        let prepared = prepare(shared, io, socket, &mut targets);
-        let planned = prepared == Prepared::Planned;
         let mut buffer = io.take_buffer();
-        let arrival = match prepared {
-            Prepared::Nothing => None,
-            _ => io.receive(socket, &mut buffer, planned),
-        };
-        let took = arrival.as_ref().map_or(0, Arrival::segments);
-        if planned || took > 0 {
-            let mut locked = shared.lock();
-            locked.core.lent &= !(1 << io.engine);
-            if let Some(mut arrival) = arrival.filter(|_| !locked.core.has_vanished()) {
-                locked.core.handle_arrival(io, clock::now(), socket, &mut arrival, &targets);
-                locked.core.hear_events();
-            }
-            shared.unlock(locked);
+        let mut took = 0;
+        if let Some(mut arrival) = io.receive(socket, &mut buffer, false) {
+            took = arrival.segments();
+            handle(shared, io, socket, &mut arrival);
         }
         io.give_buffer(buffer);
         io.took(socket, took);
@@ -137,20 +133,31 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     packets > 0
 }
 
-/// Draws a plan for the next receive call, if it is worth it.
-fn prepare(shared: &Shared, io: &mut Io, socket: usize, targets: &mut Targets) -> Prepared {
-    if !io.may_plan(socket) || shared.wants_still() {
-        return Prepared::Plain;
-    }
+/// Hands a run of packets to the engine, and puts their payloads in place.
+fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &mut Arrival<'_>) {
     let mut locked = shared.lock();
-    if !locked.core.may_lend(clock::now()) {
-        return Prepared::Plain;
+    if locked.core.has_vanished() {
+        return shared.unlock(locked);
     }
-    let prepared = locked.core.prepare(io, socket, targets);
-    if prepared == Prepared::Planned {
+    let now = clock::now();
+    locked.core.handle_arrival(io, now, socket, arrival, &Targets::default());
+    locked.core.hear_events();
+    if io.late.is_empty() {
+        return shared.unlock(locked);
+    }
+    let alone = locked.core.may_lend(now) && !shared.wants_still();
+    if alone {
         locked.core.lent |= 1 << io.engine;
+        shared.unlock_lent(locked);
+        io.late.iter().for_each(|late| late.place(arrival));
+        locked = shared.lock();
+        locked.core.lent &= !(1 << io.engine);
+    } else {
+        io.late.iter().for_each(|late| late.place(arrival));
     }
-    prepared
+    locked.core.placed_late(io, clock::now());
+    locked.core.hear_events();
+    shared.unlock(locked);
 }
 
 /// Sends what the engine wants to send: a run of packets at a time.

@@ -18,7 +18,7 @@ use crate::core::{Core, Notice, What};
 use receive::{BUDGET, Eagerness};
 
 pub(crate) use plan::Targets;
-pub(crate) use receive::{Heard, Prepared};
+pub(crate) use receive::{Heard, Late};
 
 /// A full socket is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_us(50);
@@ -46,6 +46,9 @@ pub(crate) struct Io {
     sockets: Vec<plan::SocketPlan>,
     /// Packets of the arrival at hand.
     heard: Vec<Option<Heard>>,
+    /// Its payloads that are to be copied without the lock. Has room for some if there are several
+    /// engines.
+    pub(crate) late: Vec<Late>,
     /// Set-up messages of this turn: the socket, the sender, the message.
     setups: Vec<(usize, Address, Setup)>,
     /// Watches all sockets, to ask which have something without waiting.
@@ -109,6 +112,7 @@ impl Io {
             scatter: Scatter::new(),
             sockets: (0..count).map(|_| plan::SocketPlan::default()).collect(),
             heard: Vec::with_capacity(fairway_port::SEGMENTS_MAX + 1),
+            late: Vec::new(),
             setups: Vec::with_capacity(64),
             look,
             ready: Vec::with_capacity(count),
@@ -187,14 +191,24 @@ impl Io {
         }
     }
 
+    /// Is a socket full?
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked_for.is_some()
+    }
+
+    /// Were there set-up messages among what has arrived?
+    pub(crate) fn has_setups(&self) -> bool {
+        !self.setups.is_empty()
+    }
+
     /// Most packets to receive in a turn.
     pub(crate) fn budget(&self) -> usize {
         BUDGET
     }
 
-    /// Is it worth while to plan for what comes to a socket next?
-    pub(crate) fn may_plan(&self, socket: usize) -> bool {
-        self.sockets[socket].method() != plan::Method::Plain
+    /// From now on the turns are those of one of several engines.
+    pub(crate) fn share(&mut self) {
+        self.late.reserve_exact(fairway_port::SEGMENTS_MAX + 1);
     }
 
     /// One receive call on a socket, to the plan that was drawn if there is one.
@@ -291,6 +305,11 @@ impl Core {
         self.transmit(io, now);
         self.end_turn();
         Turned { unfinished: io.unfinished || io.waiting != 0 }
+    }
+
+    /// Have timers been due for longer than this?
+    pub(crate) fn is_overdue(&self, now: Instant, by: Duration) -> bool {
+        self.nic.poll_timeout().is_some_and(|due| now.is_at_or_after(due + by))
     }
 
     /// Does what is due by the clock.

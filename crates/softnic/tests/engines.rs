@@ -171,6 +171,29 @@ fn a_dead_peer_is_dead_by_every_channel() {
     assert!(matches!(again, Err(Error::PeerGone { .. })));
 }
 
+/// What unreliable packets carry is copied before they are reported as sent: the application may
+/// change it at once. The room for that does not run out.
+#[test]
+fn a_flood_of_unreliable_packets_leaves() {
+    for engines in [1, 2] {
+        let pair = Pair::of(spread(engines), spread(engines));
+        let client = &pair.client;
+        let remote = pair.server.open_segment(4096);
+        let local = client.open_segment(4096);
+        let unreliable = client.jetty.ordered(Order::unreliable());
+        for id in 0..20_000u64 {
+            local.write_at(0, &[id as u8; 4096]).unwrap();
+            unreliable.write(&client.peer, &local, remote.key(), id).unwrap();
+            client.succeed();
+            local.write_at(0, &[!0; 4096]).unwrap();
+        }
+        assert_eq!(client.context.counters().nic.unsendable, 0, "{engines} engines");
+        // Whichever came last: it is whole, and not what was written after it was sent.
+        let got = content(&remote);
+        assert!(got.iter().all(|byte| *byte == got[0] && *byte != !0), "{engines} engines");
+    }
+}
+
 /// Threads of engines end with their context, whose last words the peer hears.
 #[test]
 fn a_dropped_context_says_farewell() {

@@ -1,4 +1,5 @@
-//! Payloads that the kernel puts straight into place, and what happens when the plan was wrong.
+//! Payloads that the kernel puts straight into place, and what happens when the plan was wrong: with
+//! one engine. (Several copy.)
 
 mod common;
 
@@ -34,13 +35,13 @@ fn bulk(client: Builder, server: Builder, rounds: u64) -> NicCounters {
 
 #[test]
 fn many_paths_are_planned_from_a_look() {
-    let counters = bulk(builder(), builder(), 6);
+    let counters = bulk(builder().engines(1), builder().engines(1), 6);
     assert!(counters.plans_peeked > 0 && counters.placed_direct > 0, "{counters:?}");
 }
 
 #[test]
 fn one_path_is_foretold() {
-    let one = || builder().sockets(1).paths(1);
+    let one = || builder().engines(1).sockets(1).paths(1);
     let counters = bulk(one(), one(), 6);
     assert!(counters.plans_guessed > 0 && counters.placed_direct > 0, "{counters:?}");
 }

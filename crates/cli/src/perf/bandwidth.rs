@@ -37,6 +37,9 @@ struct Flow {
     checked: Option<u32>,
 }
 
+/// So often has to be asked in vain: a process that was stopped for a while has missed nothing.
+const POLLS_MIN: u64 = 10_000;
+
 /// Runs the operations of a session.
 pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Measured, Failure> {
     let start = Instant::now();
@@ -54,7 +57,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
         checked: None,
     };
     let mut measured_from = (start, 0);
-    let (mut last, mut completions) = (start, Vec::new());
+    let (mut last, mut idle, mut completions) = (start, 0, Vec::new());
     let mut warm = warm_up.is_zero();
     loop {
         let now = Instant::now();
@@ -72,18 +75,23 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             break;
         }
         if session.jetty.poll(&mut completions) > 0 {
-            last = now;
+            (last, idle) = (now, 0);
             for completion in completions.drain(..) {
                 session.succeeded(&completion)?;
                 if completion.kind != CompletionKind::Receive {
                     flow.completed(session, &completion, now)?;
                 }
             }
-        } else if now - last > PATIENCE {
+        } else if now - last > PATIENCE && idle > POLLS_MIN {
+            let counters = session.link.context.counters();
+            let (nic, port) = (counters.nic, counters.port);
             return Err(Failure::failed(format!(
-                "nothing was completed for {PATIENCE:?}: look what became of the server"
+                "nothing was completed for {PATIENCE:?}, {idle} times asked: look what became of the \
+                 server (here: {} turns, {} packets sent, {} received, last error {:?})",
+                nic.turns, port.packets_sent, port.packets_received, counters.last_error
             )));
         }
+        idle += 1;
         flow.poll_check(session)?;
     }
     let (from, before) = measured_from;

@@ -46,6 +46,10 @@ pub(crate) struct SharedBytes {
     length: usize,
 }
 
+// SAFETY: it is a place, and whatever is done there is done by atomic accesses, which any thread may
+// make; that it stays mapped is promised to `new`.
+unsafe impl Send for SharedBytes {}
+
 impl SharedBytes {
     /// # Safety
     /// `length` bytes from `start` must stay mapped while the value is used, and nobody in this

@@ -1,12 +1,13 @@
 //! Receiving: headers to the engine, payloads into place.
 
 use fairway_engine::wire::{Decoded, Instant, Packet, decode};
-use fairway_engine::{LocalRange, Placement, Received, Verdict};
+use fairway_engine::{LocalRange, Placement, PlacementToken, Received, Verdict};
 use fairway_port::{Address, Arrival};
 
 use super::Io;
 use super::plan::{self, Last, Looked, Method, Targets};
 use crate::core::{Channels, Core};
+use crate::memory::SharedBytes;
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
 pub(super) const BUDGET: usize = 64;
@@ -42,6 +43,23 @@ pub(crate) enum Prepared {
     Plain,
     /// With the plan that was drawn.
     Planned,
+}
+
+/// Payloads shorter than this are copied at once: that is cheaper than taking the lock again.
+const LATE_MIN: u32 = 1024;
+
+/// A payload of the arrival at hand that is to be copied without the lock.
+pub(crate) struct Late {
+    index: usize,
+    header_len: usize,
+    room: SharedBytes,
+    token: PlacementToken,
+}
+
+impl Late {
+    pub(crate) fn place(&self, arrival: &Arrival<'_>) {
+        self.room.write(&arrival.segment(self.index)[self.header_len..]);
+    }
 }
 
 /// A packet of the arrival at hand.
@@ -169,10 +187,18 @@ impl Core {
         }
         for (index, packet) in heard.iter().enumerate() {
             if let Some(packet) = packet {
-                self.handle_heard(now, packet, arrival, index, targets);
+                let place = (index, targets);
+                self.handle_heard(now, packet, arrival, place, &mut io.late);
             }
         }
         io.heard = heard;
+    }
+
+    /// Tells the engine of payloads that were put in place without the lock.
+    pub(crate) fn placed_late(&mut self, io: &mut Io, now: Instant) {
+        for late in io.late.drain(..) {
+            self.placed(now, late.token, 0);
+        }
     }
 
     /// Reads the header of packet `index`, and brings it and those behind it back if the plan was
@@ -232,13 +258,18 @@ impl Core {
         now: Instant,
         heard: &Heard,
         arrival: &mut Arrival<'_>,
-        index: usize,
-        targets: &Targets,
+        (index, targets): (usize, &Targets),
+        late: &mut Vec<Late>,
     ) {
         if self.closes(&heard.received) && !self.may_close(now) {
             return;
         }
         match self.nic.handle_packet(now, &heard.received) {
+            Verdict::Place(placement) if self.may_be_late(&placement, late) => {
+                let room = self.room_for(&placement.target, heard.received.payload);
+                let (header_len, token) = (heard.header_len, placement.token);
+                late.push(Late { index, header_len, room, token });
+            }
             Verdict::Place(placement) => {
                 self.place(heard, arrival, (index, targets), &placement);
                 self.placed(now, placement.token, 0);
@@ -280,15 +311,24 @@ impl Core {
             // changed what the engine wants: it may have to wait, which nobody plans for.
             arrival.rescue(index);
         }
-        let payload = &arrival.segment(index)[heard.header_len..];
-        // A target the engine names is registered memory: it checked. Its bounds are checked once
-        // more here, because a mistake must not become a write to somewhere else.
-        let room =
-            self.memories.target(&target).filter(|_| target.length as usize == payload.len());
-        let room = room.expect("the engine places payload into registered memory");
-        room.write(payload);
+        let room = self.room_for(&target, heard.received.payload);
+        room.write(&arrival.segment(index)[heard.header_len..]);
+    }
+
+    /// Where a payload is to be copied.
+    fn room_for(&mut self, target: &LocalRange, payload: u32) -> SharedBytes {
         self.counters.placed_copied += 1;
         self.counters.bytes_copied += u64::from(target.length);
+        // A target the engine names is registered memory: it checked. Its bounds are checked once
+        // more here, because a mistake must not become a write to somewhere else.
+        let room = self.memories.target(target).filter(|_| target.length == payload);
+        room.expect("the engine places payload into registered memory")
+    }
+
+    /// Is a payload to be copied when the lock has been released?
+    fn may_be_late(&self, placement: &Placement, late: &Vec<Late>) -> bool {
+        // Without room for any, nothing is.
+        placement.target.length >= LATE_MIN && late.len() < late.capacity()
     }
 }
 

@@ -142,7 +142,7 @@ impl Core {
         bytes.read(room);
         io.copied += room.len();
         // SAFETY: the room lies in `copies`, which is never replaced once it is there, and is not
-        // taken anew before no packet waits to be sent (`begin_sending`).
+        // taken anew while a packet that was given it waits to be sent (`reuse_copies`).
         Some(unsafe { RawSlice::new(room.as_ptr(), room.len()) })
     }
 
@@ -169,11 +169,28 @@ impl Io {
     /// A turn's sending begins. False if a socket is full.
     pub(crate) fn begin_sending(&mut self, now: Instant) -> bool {
         self.unfinished = false;
-        if self.is_idle() {
-            self.copied = 0;
-        }
+        self.reuse_copies();
         (self.runs, self.packets) = (0, 0);
         self.retry_blocked(now)
+    }
+
+    /// Makes the room for payloads of unreliable packets free again, if none but the pending one
+    /// waits to be sent: that one's moves to the front.
+    fn reuse_copies(&mut self) {
+        if self.copied == 0 || self.bound_for.is_some() || self.blocked_for.is_some() {
+            return;
+        }
+        self.copied = 0;
+        let start = self.copies.as_ptr() as usize;
+        let Some(pending) = &mut self.pending else { return };
+        let length = pending.payload.len();
+        let at = (pending.payload.as_ptr() as usize).wrapping_sub(start);
+        if length > 0 && at < self.copies.len() {
+            self.copies.copy_within(at..at + length, 0);
+            // SAFETY: as in `copy_datagram`.
+            pending.payload = unsafe { RawSlice::new(self.copies.as_ptr(), length) };
+            self.copied = length;
+        }
     }
 
     /// May another run go in this turn?
