@@ -138,7 +138,9 @@ impl QueuePair {
         }
         let requester = &self.requester;
         let position = requester.cursor_index;
-        let beyond_credit = position == 0 && send.takes_receive() && self.is_beyond_credit(&send);
+        // Once its first packet is acknowledged, the peer has a receive for it.
+        let beyond_credit =
+            send.takes_receive() && send.acknowledged == 0 && self.is_beyond_credit(&send);
         // One packet may always be under way: its acknowledgement brings new credits.
         if beyond_credit && requester.span() > 0 {
             return None;

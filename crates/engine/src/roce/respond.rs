@@ -21,6 +21,9 @@ impl QueuePair {
             return Some(self.response(bth, Operation::Cnp, ScatterList::EMPTY));
         }
         if let Some(answer) = self.next_answer(shared) {
+            // It acknowledges everything before it.
+            let own = answer.packet.bth.psn;
+            self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
             return Some(answer);
         }
         if self.responder.resources.any_answering() {

@@ -108,7 +108,7 @@ pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
                 0 => Kind::Send,
                 1 => Kind::SendImmediate,
                 2 => Kind::WriteImmediate,
-                3 | 4 | 5 => Kind::Write,
+                3..=5 => Kind::Write,
                 6 | 7 => Kind::Read,
                 8 => Kind::FetchAdd,
                 _ => Kind::CompareSwap,
