@@ -112,11 +112,4 @@ impl Resources {
         busy.reduce(|a, b| if b.first.is_before(a.first) { b } else { a })
             .filter(|entry| matches!(entry.stage, Stage::Answering { .. }))
     }
-
-    /// True if one that was begun is not answered: nothing later may be acknowledged before it.
-    pub(crate) fn any_answering(&self) -> bool {
-        self.entries.iter().any(|entry| {
-            matches!(entry.stage, Stage::Answering { .. } | Stage::Due | Stage::Executing)
-        })
-    }
 }

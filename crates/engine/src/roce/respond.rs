@@ -26,9 +26,6 @@ impl QueuePair {
             self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
             return Some(answer);
         }
-        if self.responder.resources.any_answering() {
-            return None;
-        }
         if self.responder.pending.is_empty()
             && let Some((psn, syndrome)) = self.responder.nak.take()
         {

@@ -44,7 +44,7 @@ fn packet(
     let aim = |address: &mut u64, key: &mut u32, random: &mut Random| {
         if !random.next().is_multiple_of(8) {
             *key = pair.regions[1].r_key;
-            *address = BASE + (random.next() % LENGTH & !7);
+            *address = BASE + random.next() % (LENGTH / 8) * 8;
         }
     };
     match &mut packet.operation {

@@ -284,3 +284,36 @@ fn messages_of_no_bytes_are_messages() {
     assert_eq!(pair.received(1), [(7, Status::Success, 0)]);
     assert!(pair.placed[0].is_empty() && pair.placed[1].is_empty());
 }
+
+#[test]
+fn every_gap_is_refused() {
+    let mut pair = Pair::new(Transport::Rc);
+    for id in 0..3 {
+        pair.write(0, id, 8);
+        pair.write(0, 10 + id, 8);
+        let sent = pair.pull(0);
+        pair.wires[1].clear();
+        pair.deliver(1, &sent[1]);
+        assert_eq!(syndrome(&pair.pull(1)[0]), Syndrome::Nak(NakCode::PsnSequence));
+        pair.settle();
+        assert_eq!(pair.sent(0).len(), 2);
+    }
+    assert_eq!(pair.hosts[0].counters().timeouts, 0);
+}
+
+#[test]
+fn what_was_acknowledged_meanwhile_is_not_sent_again() {
+    let mut pair = Pair::new(Transport::Rc);
+    for id in 0..4 {
+        pair.write(0, id, 8);
+    }
+    pair.pull(0);
+    pair.flow(1);
+    pair.pass(Reliability::default().timeout);
+    let answers = pair.pull(1);
+    assert_eq!(psns(&answers), [3]);
+    pair.flow(0);
+    assert_eq!(pair.pull(0), []);
+    pair.write(0, 4, 8);
+    assert_eq!(psns(&pair.pull(0)), [4]);
+}

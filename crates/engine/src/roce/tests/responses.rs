@@ -206,3 +206,25 @@ fn marked_packets_are_answered_by_notifications_at_intervals() {
     assert_eq!(notifications(&mut pair), 1);
     assert_eq!(pair.hosts[0].counters().cnps_received, 2);
 }
+
+#[test]
+fn a_duplicate_is_not_acknowledged_beyond_an_answer_that_may_be_lost() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.write(0, 1, 8);
+    pair.read(0, 2, 8);
+    let sent = pair.pull(0);
+    pair.flow(1);
+    pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(1, &sent[0]);
+    assert_eq!(psns(&pair.pull(1)), [0]);
+    // Of a WRITE behind the READ, everything may be.
+    pair.write(0, 3, 8);
+    pair.write(0, 4, 8);
+    let sent = pair.pull(0);
+    pair.flow(1);
+    pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(1, &sent[0]);
+    assert_eq!(psns(&pair.pull(1)), [3]);
+}
