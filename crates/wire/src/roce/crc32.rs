@@ -78,6 +78,56 @@ impl Crc32 {
     }
 }
 
+/// What has to be exclusive-ored into the four bytes that lie `distance` bytes before the end (counted
+/// from their first), the first byte in the lowest bits, to change a CRC by `difference`.
+///
+/// A CRC is linear: what those bytes contribute is multiplied by x^8 for every byte behind them.
+pub(super) fn injected(difference: u32, distance: usize) -> u32 {
+    let mut result = difference;
+    for (power, inverse) in INVERSES.iter().enumerate() {
+        if distance >> power & 1 == 1 {
+            result = multiplied(result, *inverse);
+        }
+    }
+    result
+}
+
+/// `INVERSES[k]`: x to the power of −8·2^k.
+static INVERSES: [u32; 17] = inverses();
+
+const fn inverses() -> [u32; 17] {
+    // x^−1: the polynomial less its last term, divided by x. In a reflected word, bit 31 is 1.
+    let x = POLYNOMIAL << 1 | 1;
+    let mut power = x;
+    let mut doubling = 0;
+    while doubling < 3 {
+        power = multiplied(power, power);
+        doubling += 1;
+    }
+    let mut inverses = [0; 17];
+    let mut k = 0;
+    while k < inverses.len() {
+        inverses[k] = power;
+        power = multiplied(power, power);
+        k += 1;
+    }
+    inverses
+}
+
+/// The product of two polynomials, modulo the CRC's; reflected, as CRCs are.
+const fn multiplied(a: u32, mut b: u32) -> u32 {
+    let mut product = 0;
+    let mut bit = 32;
+    while bit > 0 {
+        bit -= 1;
+        if a >> bit & 1 == 1 {
+            product ^= b;
+        }
+        b = b >> 1 ^ if b & 1 == 1 { POLYNOMIAL } else { 0 };
+    }
+    product
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +168,21 @@ mod tests {
             crc.update(a);
             crc.update(b);
             prop_assert_eq!(crc.value(), by_definition(&bytes));
+        }
+
+        #[test]
+        fn a_change_is_found_by_what_it_does(
+            bytes in proptest::collection::vec(any::<u8>(), 4..5000),
+            at in any::<proptest::sample::Index>(),
+            change in any::<u32>(),
+        ) {
+            let at = at.index(bytes.len() - 3);
+            let mut changed = bytes.clone();
+            for (byte, other) in changed[at..].iter_mut().zip(change.to_le_bytes()) {
+                *byte ^= other;
+            }
+            let difference = crc(&bytes) ^ crc(&changed);
+            prop_assert_eq!(injected(difference, bytes.len() - at), change);
         }
     }
 }

@@ -362,3 +362,28 @@ fn what_is_no_udp_is_named() {
     assert_eq!(with(25, 14), Err(OuterError::Length));
     assert_eq!(with(3, 200), Err(OuterError::TooShort));
 }
+
+proptest! {
+    #[test]
+    fn the_identification_is_found_from_the_icrc(
+        packet in strategies::packet(),
+        payload in proptest::collection::vec(any::<u8>(), 0..5000),
+        identification in any::<u16>(),
+        at in any::<proptest::sample::Index>(),
+    ) {
+        let payload = if packet.operation.carries_payload() { &payload[..] } else { &[] };
+        let v4 = |identification| {
+            let (source, destination) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+            let network = Network::V4 { source, destination, identification, fragment: 0x4000 };
+            Outer { network, ..OUTER }
+        };
+        let mut bytes = datagram(&v4(identification), &packet, payload);
+        prop_assert_eq!(Icrc::identification(&v4(7), &bytes), Some(identification));
+        prop_assert_eq!(Icrc::identification(&Outer::v6([1; 16], [2; 16], 5), &bytes), None);
+        // A changed bit never goes unnoticed: most leave no identification that would fit.
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1;
+        let found = Icrc::identification(&v4(7), &bytes);
+        prop_assert_eq!(found == Some(identification), at == 4);
+    }
+}

@@ -38,6 +38,9 @@ fn roce(frame: &[u8]) -> Option<Enclosed<'_>> {
     Outer::parse(rest).ok().filter(|inner| inner.outer.destination_port == UDP_PORT)
 }
 
+/// Addresses that no recording has.
+const V4: ([u8; 4], [u8; 4]) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+
 fn demand_identical(name: &str, number: usize, enclosed: &Enclosed<'_>) -> u8 {
     let what = format!("packet {number} of {name}");
     let Enclosed { outer, datagram, .. } = enclosed;
@@ -45,6 +48,15 @@ fn demand_identical(name: &str, number: usize, enclosed: &Enclosed<'_>) -> u8 {
     let Decoded { packet, header_len, payload_len } =
         decoded.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(Icrc::verify(outer, datagram), "{what}: ICRC");
+    if let Network::V4 { identification, .. } = outer.network {
+        let found = Icrc::identification(&Outer::v4(V4.0, V4.1, 0), datagram);
+        assert_eq!(found, None, "{what}: other addresses");
+        let mut unknown = *outer;
+        if let Network::V4 { identification, .. } = &mut unknown.network {
+            *identification = 0;
+        }
+        assert_eq!(Icrc::identification(&unknown, datagram), Some(identification), "{what}");
+    }
     let payload = &datagram[header_len..header_len + payload_len];
     assert_eq!(super::datagram(outer, &packet, payload), *datagram, "{what}");
     datagram[0]
