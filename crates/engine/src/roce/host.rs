@@ -17,6 +17,7 @@ use crate::list::{Links, List};
 use crate::pool::NONE;
 use crate::random::Random;
 use alloc::vec::Vec;
+use fairway_policy::Dcqcn;
 use fairway_wire::roce::{Operation, Service, Tail};
 use fairway_wire::{Ecn, Instant, Qpn};
 
@@ -157,7 +158,9 @@ impl Host {
         *uses = *uses % ((1 << (24 - INDEX_BITS)) - 1) + 1;
         let number = Qpn::new(*uses << INDEX_BITS | index);
         let depth = self.limits.read_depth;
-        self.pairs[index as usize] = Some(QueuePair::new(number, index, config, receives, depth));
+        let mut pair = QueuePair::new(number, index, config, receives, depth);
+        pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(Dcqcn::new);
+        self.pairs[index as usize] = Some(pair);
         Ok(number)
     }
 
@@ -336,7 +339,7 @@ impl Host {
         }
         match (pair.transport, service(&packet.operation)) {
             (_, None) => {
-                shared.counters.cnps_received += 1;
+                pair.handle_notification(shared, now);
                 Verdict::Done
             }
             (Transport::Rc, Some(Service::Rc)) if packet.operation.is_response() => {
@@ -447,6 +450,12 @@ impl Host {
     pub fn state(&self, number: Qpn) -> Option<QueuePairState> {
         let pair = self.pairs.get(index_of(number))?.as_ref()?;
         (pair.number == number).then_some(pair.state)
+    }
+
+    /// The rate a queue pair sends at, in bits per second; `None` if it is not controlled.
+    pub fn rate(&mut self, now: Instant, number: Qpn) -> Option<u64> {
+        let (_, pair) = self.pair(number)?;
+        Some(pair.requester.rate.as_mut()?.rate(now))
     }
 
     /// Sends, receives and accepted packets that are not finished: their records in use.

@@ -1,5 +1,6 @@
 //! Every capacity of a [`Host`](super::Host), by name; and its timing.
 
+use fairway_policy::DcqcnParameters;
 use fairway_wire::Duration;
 
 /// How much of everything a [`Host`](super::Host) may hold.
@@ -52,6 +53,8 @@ pub struct Profile {
     pub turn_bytes: u32,
     /// A congested flow is notified at most this often (DCQCN's CNP interval).
     pub cnp_interval: Duration,
+    /// The rate control of every queue pair; `None`: they send as fast as they are asked.
+    pub dcqcn: Option<DcqcnParameters>,
 }
 
 impl Default for Profile {
@@ -61,6 +64,7 @@ impl Default for Profile {
             acknowledge_every: 64,
             turn_bytes: 64 * 1024,
             cnp_interval: Duration::from_us(50),
+            dcqcn: None,
         }
     }
 }

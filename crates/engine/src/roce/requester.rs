@@ -12,10 +12,14 @@ use super::state::QueuePairState;
 use super::work::{Send, after};
 use crate::list::List;
 use crate::pool::NONE;
+use fairway_policy::Dcqcn;
 use fairway_wire::roce::{
     AtomicEth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
 };
-use fairway_wire::{Instant, Psn};
+use fairway_wire::{Duration, Instant, Psn};
+
+/// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH, ICRC.
+const PACKET_OVERHEAD: u32 = 82;
 
 /// PSNs between the oldest unacknowledged packet and the last: less than half the circle.
 const SPAN_MAX: u32 = (1 << 23) - 1;
@@ -49,6 +53,10 @@ pub(crate) struct Requester {
     pub(crate) rewound_to: Option<Psn>,
     /// [`Event::Drained`] is owed.
     draining: bool,
+    /// Its rate, if it is controlled (DCQCN).
+    pub(crate) rate: Option<Dcqcn>,
+    /// When the rate allows the next packet.
+    paced_until: Option<Instant>,
 }
 
 impl Requester {
@@ -74,6 +82,8 @@ impl Requester {
             not_before: None,
             rewound_to: None,
             draining: false,
+            rate: None,
+            paced_until: None,
         }
     }
 
@@ -87,7 +97,7 @@ impl Requester {
     /// Nothing is posted any more.
     pub(crate) fn forget(&mut self) {
         let (una, reliability) = (self.una, self.reliability);
-        *self = Requester::new();
+        *self = Requester { rate: self.rate.take(), ..Requester::new() };
         self.begin(una, &reliability);
     }
 
@@ -126,7 +136,11 @@ impl QueuePair {
     pub(crate) fn next_request(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let index = self.requester.cursor;
         let sends = matches!(self.state, QueuePairState::ReadyToSend | QueuePairState::SendDrained);
-        if !sends || index == NONE || self.requester.not_before.is_some() {
+        if !sends
+            || index == NONE
+            || self.requester.not_before.is_some()
+            || self.is_paced(shared, now)
+        {
             return None;
         }
         let send = shared.sends[index];
@@ -164,7 +178,34 @@ impl QueuePair {
         }
         shared.counters.resent_packets += u64::from(resent);
         self.sent(shared, now, taken, bth.ack_request);
+        self.pace(now, gather.length() + PACKET_OVERHEAD);
         Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
+    }
+
+    /// True if the rate does not allow a packet now; then it is woken when it does.
+    fn is_paced(&mut self, shared: &mut Shared, now: Instant) -> bool {
+        match self.requester.paced_until {
+            Some(until) if now.is_before(until) => {
+                shared.deadlines.wake_by(self.index, until);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn pace(&mut self, now: Instant, bytes: u32) {
+        let Some(rate) = &mut self.requester.rate else { return };
+        let span = rate.on_sent(now, bytes);
+        let from = self.requester.paced_until.map_or(now, |until| until.max(now));
+        self.requester.paced_until = (span > Duration::ZERO).then(|| from + span);
+    }
+
+    /// The peer has seen congestion on the way to it.
+    pub(crate) fn handle_notification(&mut self, shared: &mut Shared, now: Instant) {
+        shared.counters.cnps_received += 1;
+        if let Some(rate) = &mut self.requester.rate {
+            rate.on_notification(now);
+        }
     }
 
     /// May the send at the cursor begin?
@@ -325,10 +366,15 @@ impl QueuePair {
             self.requester.not_before = None;
             self.mark_ready(shared);
         }
+        if self.requester.paced_until.is_some_and(|at| now.is_at_or_after(at)) {
+            self.requester.paced_until = None;
+            self.mark_ready(shared);
+        }
         if self.requester.retransmit_at.is_some_and(|at| now.is_at_or_after(at)) {
             self.time_out(shared, now);
         }
-        for at in [self.requester.not_before, self.requester.retransmit_at].into_iter().flatten() {
+        let Requester { not_before, retransmit_at, paced_until, .. } = self.requester;
+        for at in [not_before, retransmit_at, paced_until].into_iter().flatten() {
             shared.deadlines.wake_by(self.index, at);
         }
     }

@@ -228,3 +228,34 @@ fn a_duplicate_is_not_acknowledged_beyond_an_answer_that_may_be_lost() {
     pair.deliver(1, &sent[0]);
     assert_eq!(psns(&pair.pull(1)), [3]);
 }
+
+#[test]
+fn a_notified_requester_paces_itself_and_recovers() {
+    let line_rate = 10_000_000_000;
+    let dcqcn = Some(crate::policy::DcqcnParameters::new(line_rate));
+    let profile = Profile { dcqcn, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    let rate = |pair: &mut Pair| pair.hosts[0].rate(pair.now, pair.pairs[0]).unwrap();
+    pair.write(0, 1, 64 * MTU);
+    assert_eq!(pair.hosts[0].poll_transmit(pair.now).map(|one| psns(&[one])), Some(alloc::vec![0]));
+    let mut packet = Packet { bth: Default::default(), operation: Operation::Cnp };
+    packet.bth.destination = pair.pairs[0];
+    let ecn = Ecn::NotCapable;
+    pair.deliver_as(0, &Received { source: 0, packet, payload: 0, ecn });
+    assert_eq!(rate(&mut pair), line_rate / 2);
+    // At 5 Gb/s a packet of 1106 bytes takes 1770 ns.
+    let mut times = Vec::new();
+    let begin = pair.now;
+    while times.len() < 20 {
+        if pair.hosts[0].poll_transmit(pair.now).is_some() {
+            times.push(pair.now.since(begin).as_ns());
+            continue;
+        }
+        let next = pair.hosts[0].poll_timeout().expect("it wakes when it may go on");
+        pair.pass(next.since(pair.now));
+    }
+    let gaps: Vec<u64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(gaps.iter().all(|gap| (1769..=1771).contains(gap)), "{gaps:?}");
+    pair.pass(Duration::from_ms(3));
+    assert_eq!(rate(&mut pair), line_rate);
+}
