@@ -485,6 +485,9 @@ pub struct Counters {
     pub duplicate_requests: u64,
     /// Requests that came too early.
     pub out_of_sequence: u64,
+    /// Requests that came too early and were placed all the same
+    /// ([`OutOfOrder`](super::OutOfOrder)).
+    pub placed_early: u64,
     /// Refusals sent because no receive was posted.
     pub rnr_naks_sent: u64,
     /// Refusals received for that reason.

@@ -56,6 +56,8 @@ impl Host {
         assert!((1..1 << 20).contains(&profile.window_packets), "Profile::window_packets");
         let every = profile.acknowledge_every;
         assert!((1..=profile.window_packets).contains(&every), "Profile::acknowledge_every");
+        let window = profile.out_of_order.map_or(1, |option| option.window);
+        assert!(window.is_power_of_two() && window <= 1 << 16, "OutOfOrder::window");
         let mut pairs = Vec::new();
         pairs.resize_with(limits.queue_pairs as usize, || None);
         Host {
@@ -158,7 +160,8 @@ impl Host {
         *uses = *uses % ((1 << (24 - INDEX_BITS)) - 1) + 1;
         let number = Qpn::new(*uses << INDEX_BITS | index);
         let depth = self.limits.read_depth;
-        let mut pair = QueuePair::new(number, index, config, receives, depth);
+        let window = self.shared.profile.out_of_order.map_or(0, |option| option.window);
+        let mut pair = QueuePair::new(number, index, config, receives, depth, window);
         pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(Dcqcn::new);
         self.pairs[index as usize] = Some(pair);
         Ok(number)

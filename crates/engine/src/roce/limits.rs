@@ -53,6 +53,9 @@ pub struct Profile {
     pub turn_bytes: u32,
     /// A congested flow is notified at most this often (DCQCN's CNP interval).
     pub cnp_interval: Duration,
+    /// What becomes of packets out of order. `None`: they are dropped, and everything behind a
+    /// missing packet is sent again (go-back-N), as RNICs do.
+    pub out_of_order: Option<OutOfOrder>,
     /// The rate control of every queue pair; `None`: they send as fast as they are asked.
     pub dcqcn: Option<DcqcnParameters>,
 }
@@ -64,7 +67,25 @@ impl Default for Profile {
             acknowledge_every: 64,
             turn_bytes: 64 * 1024,
             cnp_interval: Duration::from_us(50),
+            out_of_order: None,
             dcqcn: None,
         }
+    }
+}
+
+/// Packets of a WRITE are placed as they come, and of a WRITE only what is missing is sent again.
+/// Nothing on the wire differs; the peer need not have the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfOrder {
+    /// How many packets too early one may come: a power of two, at most 65,536. Each takes 4 bytes
+    /// of every queue pair.
+    pub window: u32,
+    /// A packet is missing when one so many packets later has come.
+    pub tolerance: u32,
+}
+
+impl Default for OutOfOrder {
+    fn default() -> Self {
+        OutOfOrder { window: 256, tolerance: 64 }
     }
 }

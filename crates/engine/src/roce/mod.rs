@@ -5,7 +5,9 @@
 //! time is an argument, transmission is pulled, and placement takes two steps. It shares the
 //! engine's segments, completion queues, pools and deadlines.
 //!
-//! RC is the protocol as RNICs run it: one path, packets in order, go-back-N. UC and UD are there, too.
+//! RC is the protocol as RNICs run it: one path, packets in order, go-back-N. As an option
+//! ([`OutOfOrder`]), packets of a WRITE are placed as they come, and only missing ones sent again. UC and
+//! UD are there, too.
 //! Sections in comments are those of the InfiniBand Architecture Specification, volume 1.
 //!
 //! **Invariants.** An acknowledgement or completion that promises a placement appears only after
@@ -40,7 +42,7 @@ pub use api::{
     Transport, Verdict, Work, WorkRequest,
 };
 pub use host::Host;
-pub use limits::{Limits, Profile};
+pub use limits::{Limits, OutOfOrder, Profile};
 pub use scatter::{SGE_MAX, ScatterList};
 pub use state::QueuePairState;
 

@@ -49,6 +49,7 @@ impl QueuePair {
         config: &QueuePairConfig,
         receives: u32,
         read_depth: u8,
+        window: u32,
     ) -> QueuePair {
         QueuePair {
             number,
@@ -72,7 +73,7 @@ impl QueuePair {
             in_executing: false,
             request_turn: false,
             requester: Requester::new(),
-            responder: Responder::new(read_depth),
+            responder: Responder::new(read_depth, window),
         }
     }
 
@@ -183,6 +184,7 @@ impl QueuePair {
 
     fn stop(&mut self, shared: &mut Shared) {
         self.responder.forget();
+        self.responder.ahead.forget(shared);
         if self.in_executing {
             self.in_executing = false;
             shared.executing.purge(self.index);

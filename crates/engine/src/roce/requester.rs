@@ -14,7 +14,7 @@ use crate::list::List;
 use crate::pool::NONE;
 use fairway_policy::Dcqcn;
 use fairway_wire::roce::{
-    AtomicEth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
+    AtomicEth, Bth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
 };
 use fairway_wire::{Duration, Instant, Psn};
 
@@ -51,6 +51,8 @@ pub(crate) struct Requester {
     pub(crate) not_before: Option<Instant>,
     /// Where the cursor was moved back to, while nothing has been acknowledged since.
     pub(crate) rewound_to: Option<Psn>,
+    /// Only the packet at `una` is to be sent again, without moving the cursor.
+    pub(crate) repair: bool,
     /// [`Event::Drained`] is owed.
     draining: bool,
     /// Its rate, if it is controlled (DCQCN).
@@ -81,6 +83,7 @@ impl Requester {
             retransmit_at: None,
             not_before: None,
             rewound_to: None,
+            repair: false,
             draining: false,
             rate: None,
             paced_until: None,
@@ -136,11 +139,13 @@ impl QueuePair {
     pub(crate) fn next_request(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let index = self.requester.cursor;
         let sends = matches!(self.state, QueuePairState::ReadyToSend | QueuePairState::SendDrained);
-        if !sends
-            || index == NONE
-            || self.requester.not_before.is_some()
-            || self.is_paced(shared, now)
-        {
+        if !sends || self.requester.not_before.is_some() || self.is_paced(shared, now) {
+            return None;
+        }
+        if self.requester.repair {
+            return Some(self.repair(shared, now));
+        }
+        if index == NONE {
             return None;
         }
         let send = shared.sends[index];
@@ -180,6 +185,30 @@ impl QueuePair {
         self.sent(shared, now, taken, bth.ack_request);
         self.pace(now, gather.length() + PACKET_OVERHEAD);
         Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
+    }
+
+    /// The packet at `una` once more: part of a WRITE.
+    fn repair(&mut self, shared: &mut Shared, now: Instant) -> Transmit {
+        self.requester.repair = false;
+        let send = shared.sends[self.requester.oldest];
+        let position = send.acknowledged;
+        let (operation, gather) = self.request(&send, position, position + 1 == send.packets);
+        let bth = Bth { ack_request: true, ..self.bth(self.requester.una) };
+        shared.counters.resent_packets += 1;
+        self.pace(now, gather.length() + PACKET_OVERHEAD);
+        let packet = Packet { bth, operation };
+        Transmit { queue_pair: self.number, to: self.peer.address, packet, gather }
+    }
+
+    /// True if the peer is known to miss one packet of a WRITE, and may have what is behind it: its
+    /// first packet has told the peer where all of them belong.
+    pub(crate) fn is_repairable(&self, shared: &Shared) -> bool {
+        let requester = &self.requester;
+        shared.profile.out_of_order.is_some()
+            && requester.oldest != NONE
+            && requester.una.is_before(requester.cursor_psn)
+            && matches!(shared.sends[requester.oldest].work, Work::Write { .. })
+            && shared.sends[requester.oldest].acknowledged > 0
     }
 
     /// True if the rate does not allow a packet now; then it is woken when it does.
@@ -333,6 +362,7 @@ impl QueuePair {
             at = send.links.next;
         }
         requester.read_span = 0;
+        requester.repair = false;
         requester.rewound_to = Some(requester.una);
         self.move_cursor_to_oldest(shared);
         self.mark_ready(shared);

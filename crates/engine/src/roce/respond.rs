@@ -40,6 +40,11 @@ impl QueuePair {
             return Some(nak);
         }
         let psn = self.responder.ack_due.take()?;
+        // It may say more than was asked, unless it would jump over an answer.
+        let psn = match self.responder.resources.any_after(psn) {
+            true => psn,
+            false => self.responder.finished,
+        };
         shared.counters.acks_sent += 1;
         let operation = Operation::Acknowledge(self.acknowledged(shared));
         Some(self.response(self.bth(psn), operation, ScatterList::EMPTY))

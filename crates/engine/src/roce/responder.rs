@@ -22,7 +22,10 @@ use fairway_wire::roce::{
 };
 use fairway_wire::{Instant, Msn, Psn};
 
+mod ahead;
 mod unconnected;
+
+pub(crate) use ahead::Ahead;
 
 /// Old resources are forgotten every 2^20 PSNs, long before their PSNs come round again.
 const SWEEP_BITS: u32 = 20;
@@ -51,6 +54,7 @@ pub(crate) struct Responder {
     pub(crate) rnr_timer: RnrTimer,
     pub(crate) cnp_due: bool,
     pub(crate) cnp_not_before: Option<Instant>,
+    pub(crate) ahead: Ahead,
 }
 
 /// The message that is being received.
@@ -112,7 +116,7 @@ pub(crate) enum Refusal {
 }
 
 impl Responder {
-    pub(crate) fn new(read_depth: u8) -> Responder {
+    pub(crate) fn new(read_depth: u8, window: u32) -> Responder {
         Responder {
             expected: Psn::new(0),
             msn: Msn::new(0),
@@ -128,6 +132,7 @@ impl Responder {
             rnr_timer: RnrTimer::from_code(0),
             cnp_due: false,
             cnp_not_before: None,
+            ahead: Ahead::new(window),
         }
     }
 
@@ -162,7 +167,7 @@ impl QueuePair {
         match psn.distance_from(self.responder.expected) {
             0 => {}
             ..0 => return self.handle_duplicate(shared, packet),
-            1.. => return self.handle_gap(shared),
+            gap @ 1.. => return self.handle_early(shared, packet, payload, gap as u32),
         }
         if shared.pending.is_exhausted() {
             return shared.drop(DropReason::PendingPool);
@@ -454,6 +459,7 @@ impl QueuePair {
             return shared.drop(DropReason::PendingPool);
         };
         self.responder.pending.push_back(&mut shared.pending, index);
+        self.absorb_early(shared);
         self.finish_pending(shared);
         if placed {
             return Verdict::Done;

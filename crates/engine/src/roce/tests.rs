@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use fairway_wire::roce::{Aeth, Operation, Packet, RnrTimer, Syndrome, Tail};
 use fairway_wire::{Duration, Ecn, Instant, Psn, Qpn};
 
+mod early;
 mod errors;
 mod hostile;
 mod life;

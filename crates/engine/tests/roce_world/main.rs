@@ -101,3 +101,27 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(twice[0].fingerprint, twice[1].fingerprint);
     assert_ne!(twice[0].fingerprint, run(778, Faults::of(778), Traffic::RELIABLE).fingerprint);
 }
+
+#[test]
+fn every_byte_arrives_once_when_packets_are_placed_as_they_come() {
+    let mut early = 0;
+    for seed in 5000..5120 {
+        let traffic =
+            if seed % 3 == 0 { Traffic::BULK_OUT_OF_ORDER } else { Traffic::OUT_OF_ORDER };
+        let world = run(seed, Faults::of(seed), traffic);
+        early += world.nodes.iter().map(|node| node.host.counters().placed_early).sum::<u64>();
+    }
+    assert!(early > 1000, "{early}");
+}
+
+#[test]
+fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
+    let shuffled = Faults { reordering: 100, ..Faults::NONE };
+    for seed in 6000..6004 {
+        let resent = [Traffic::BULK, Traffic::BULK_OUT_OF_ORDER].map(|traffic| {
+            let world = run(seed, shuffled, traffic);
+            world.nodes.iter().map(|node| node.host.counters().resent_packets).sum::<u64>()
+        });
+        assert!(resent[0] > 100 && resent[1] * 10 < resent[0], "resent: {resent:?}");
+    }
+}

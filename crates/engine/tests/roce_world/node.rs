@@ -2,9 +2,9 @@
 
 use crate::plan::{Kind, Planned, Random, Traffic};
 use fairway_engine::roce::{
-    Change, Completion, Execution, Host, Limits, MemoryRequest, Peer, Placement, PlacementToken,
-    PostError, Profile, QueuePairConfig, ReceiveRequest, Received, Reliability, ScatterList,
-    Status, Transmit, Verdict, WorkRequest,
+    Change, Completion, Execution, Host, Limits, MemoryRequest, OutOfOrder, Peer, Placement,
+    PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received, Reliability,
+    ScatterList, Status, Transmit, Verdict, WorkRequest,
 };
 use fairway_engine::wire::roce::{self, Icrc, Outer, RnrTimer};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
@@ -49,7 +49,12 @@ pub fn content(node: usize, id: usize, length: u32) -> Vec<u8> {
 impl Node {
     pub fn new(index: usize, traffic: &Traffic, plan: Vec<Planned>) -> Node {
         let limits = Limits { queue_pairs: 4, sends: 256, receives: 256, ..Limits::default() };
-        let profile = Profile { window_packets: 32, acknowledge_every: 8, ..Profile::default() };
+        let profile = Profile {
+            window_packets: 96,
+            acknowledge_every: 8,
+            out_of_order: traffic.out_of_order.then(OutOfOrder::default),
+            ..Profile::default()
+        };
         let mut host = Host::new(&limits, &profile, index as u64);
         let regions = [0, 1, 2].map(|_| {
             host.register(&MemoryRequest {

@@ -35,15 +35,40 @@ pub struct Traffic {
     pub receives: usize,
     /// Between polls of the receive queue.
     pub receive_pause_us: u64,
+    /// Packets out of order are placed.
+    pub out_of_order: bool,
+    /// Only long WRITEs.
+    pub bulk: bool,
 }
 
 impl Traffic {
-    pub const RELIABLE: Traffic =
-        Traffic { transport: Transport::Rc, operations: 60, receives: 64, receive_pause_us: 1 };
-    pub const SLOW_RECEIVER: Traffic =
-        Traffic { transport: Transport::Rc, operations: 40, receives: 2, receive_pause_us: 400 };
-    pub const UNRELIABLE: Traffic =
-        Traffic { transport: Transport::Uc, operations: 60, receives: 64, receive_pause_us: 1 };
+    pub const RELIABLE: Traffic = Traffic {
+        transport: Transport::Rc,
+        operations: 60,
+        receives: 64,
+        receive_pause_us: 1,
+        out_of_order: false,
+        bulk: false,
+    };
+    pub const OUT_OF_ORDER: Traffic = Traffic { out_of_order: true, ..Traffic::RELIABLE };
+    pub const BULK: Traffic = Traffic { operations: 6, bulk: true, ..Traffic::RELIABLE };
+    pub const BULK_OUT_OF_ORDER: Traffic = Traffic { out_of_order: true, ..Traffic::BULK };
+    pub const SLOW_RECEIVER: Traffic = Traffic {
+        transport: Transport::Rc,
+        operations: 40,
+        receives: 2,
+        receive_pause_us: 400,
+        out_of_order: false,
+        bulk: false,
+    };
+    pub const UNRELIABLE: Traffic = Traffic {
+        transport: Transport::Uc,
+        operations: 60,
+        receives: 64,
+        receive_pause_us: 1,
+        out_of_order: false,
+        bulk: false,
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +145,7 @@ pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
                 3 => mtu * (1 + random.below(8) as u32),
                 _ => 1 + random.below(u64::from(mtu) * 12) as u32,
             };
+            let (kind, length) = if traffic.bulk { (Kind::Write, 100_000) } else { (kind, length) };
             let planned = Planned {
                 kind,
                 at,
