@@ -1,8 +1,8 @@
 //! DCQCN (Zhu et al., SIGCOMM 2015): the rate of a RoCE queue pair, as RNICs control it.
 //!
-//! The receiver turns congestion marks into notifications (CNPs); each cuts the rate by a share that
-//! follows how often they come, and without any the rate recovers: first towards what it was, then
-//! beyond. Integers only; time is looked at when something happens.
+//! The receiver turns congestion marks into notifications (CNPs); each cuts the rate by a share
+//! that follows how often they come, and without any the rate recovers: first towards what it was,
+//! then beyond. Integers only; time is looked at when something happens.
 
 use fairway_wire::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! What comes back to a requester: acknowledgements, refusals, answers to READs and atomics (9.7.3).
+//! What comes back to a requester: acknowledgements, refusals, answers to READs and atomics
+//! (9.7.3).
 
 use super::api::{DropReason, Placement, Status, TokenKind, Verdict, Work};
 use super::queue_pair::QueuePair;
@@ -120,8 +121,8 @@ impl QueuePair {
         at
     }
 
-    /// Packets that nothing but an acknowledgement answers are acknowledged: `count` from the oldest. False
-    /// if a READ or atomic among them has not been answered.
+    /// Packets that nothing but an acknowledgement answers are acknowledged: `count` from the
+    /// oldest. False if a READ or atomic among them has not been answered.
     fn advance(&mut self, shared: &mut Shared, now: Instant, mut count: u32) -> bool {
         let requester = &mut self.requester;
         let from = requester.una;

@@ -240,8 +240,8 @@ pub enum PostError {
     CompletionQueueFull,
     /// This service has no such operation.
     Operation,
-    /// The message is longer than 2^22 packets, or 2^31 bytes; a datagram is longer than a packet; or
-    /// what takes the old value of an atomic has not 8 bytes.
+    /// The message is longer than 2^22 packets, or 2^31 bytes; a datagram is longer than a packet;
+    /// or what takes the old value of an atomic has not 8 bytes.
     Length,
 }
 
@@ -278,8 +278,8 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// Where the payload of a packet belongs. Placements may be finished in any order; but where those of
-/// one queue pair overlap, the later one's bytes have to stay.
+/// Where the payload of a packet belongs. Placements may be finished in any order; but where those
+/// of one queue pair overlap, the later one's bytes have to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Where.

@@ -43,7 +43,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with nothing in it. Shared memory is taken here, that of a queue pair when it is made.
+    /// A host with nothing in it. Shared memory is taken here, that of a queue pair when it is
+    /// made.
     ///
     /// # Panics
     ///
@@ -356,8 +357,8 @@ impl Host {
         }
     }
 
-    /// A payload or value is where [`Verdict`] said, or a word was changed as [`Execution`] said and was
-    /// `old` before; otherwise pass 0.
+    /// A payload or value is where [`Verdict`] said, or a word was changed as [`Execution`] said
+    /// and was `old` before; otherwise pass 0.
     ///
     /// A caller that places late must drop placements of a queue pair that has gone to error or
     /// reset meanwhile: their memory may have a new use.

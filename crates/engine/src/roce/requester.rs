@@ -1,8 +1,8 @@
 //! The requester: what was posted becomes packets (9.7.2).
 //!
 //! Sends stand in the order they were posted. `oldest` is the first that is not fully acknowledged,
-//! `una` its next PSN to be acknowledged. `cursor` is what is sent next: going back N is moving it to
-//! `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
+//! `una` its next PSN to be acknowledged. `cursor` is what is sent next: going back N is moving it
+//! to `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
 use super::queue_pair::QueuePair;
@@ -18,7 +18,8 @@ use fairway_wire::roce::{
 };
 use fairway_wire::{Duration, Instant, Psn};
 
-/// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH, ICRC.
+/// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH,
+/// ICRC.
 const PACKET_OVERHEAD: u32 = 82;
 
 /// PSNs between the oldest unacknowledged packet and the last: less than half the circle.

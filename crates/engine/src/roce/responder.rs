@@ -1,8 +1,8 @@
 //! The responder: judges requests of the peer (9.7.4).
 //!
-//! Packets are taken in PSN order. Each becomes a [`Pending`] record; the records stand in that order, and
-//! one finishes only when it and all before it are in place. So acknowledgements, completions,
-//! READs and atomics never run ahead of a placement that the caller has yet to do.
+//! Packets are taken in PSN order. Each becomes a [`Pending`] record; the records stand in that
+//! order, and one finishes only when it and all before it are in place. So acknowledgements,
+//! completions, READs and atomics never run ahead of a placement that the caller has yet to do.
 
 use super::api::{
     Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, TokenKind,
@@ -268,8 +268,8 @@ impl QueuePair {
         }
     }
 
-    /// What becomes of the next packet in sequence. Changes nothing if it refuses, but for a receive
-    /// that is spent.
+    /// What becomes of the next packet in sequence. Changes nothing if it refuses, but for a
+    /// receive that is spent.
     fn judge(
         &mut self,
         shared: &mut Shared,

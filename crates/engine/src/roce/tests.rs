@@ -1,4 +1,5 @@
-//! Two hosts, a virtual clock, no bytes: what queue pairs do when nothing, or one thing, goes wrong.
+//! Two hosts, a virtual clock, no bytes: what queue pairs do when nothing, or one thing, goes
+//! wrong.
 
 use super::*;
 use crate::api::{CompletionQueueId, LocalRange, Rights};

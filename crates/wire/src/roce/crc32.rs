@@ -78,8 +78,8 @@ impl Crc32 {
     }
 }
 
-/// What has to be exclusive-ored into the four bytes that lie `distance` bytes before the end (counted
-/// from their first), the first byte in the lowest bits, to change a CRC by `difference`.
+/// What has to be exclusive-ored into the four bytes that lie `distance` bytes before the end
+/// (counted from their first), the first byte in the lowest bits, to change a CRC by `difference`.
 ///
 /// A CRC is linear: what those bytes contribute is multiplied by x^8 for every byte behind them.
 pub(super) fn injected(difference: u32, distance: usize) -> u32 {

@@ -63,8 +63,8 @@ impl Icrc {
         self.0.value().to_le_bytes()
     }
 
-    /// The padding (zeros) that `payload_len` bytes of payload need, and the CRC. Only the payload was
-    /// taken in so far.
+    /// The padding (zeros) that `payload_len` bytes of payload need, and the CRC. Only the payload
+    /// was taken in so far.
     pub fn trailer(mut self, payload_len: usize) -> Trailer {
         let padding = padding(payload_len);
         self.update(&[0; 3][..padding]);
@@ -81,8 +81,8 @@ impl Icrc {
         Icrc::new(outer, covered, datagram.len()).finish() == *icrc
     }
 
-    /// The identification with which an IPv4 datagram's CRC is right, whatever `outer` says of it; `None` if there is
-    /// none. For receivers behind a UDP socket, which does not show that field.
+    /// The identification with which an IPv4 datagram's CRC is right, whatever `outer` says of it;
+    /// `None` if there is none. For receivers behind a UDP socket, which does not show that field.
     ///
     /// A damaged datagram slips through with a chance of 2^−16, and not 2^−32 as with
     /// [`Self::verify`]. `None` for IPv6, which has no such field.

@@ -1,4 +1,5 @@
-//! RoCEv2: InfiniBand's transport headers in UDP, as RNICs and the Linux kernel's soft-RoCE speak it.
+//! RoCEv2: InfiniBand's transport headers in UDP, as RNICs and the Linux kernel's soft-RoCE speak
+//! it.
 //!
 //! The layouts are those of the InfiniBand Architecture Specification, volume 1 ("IBTA" below),
 //! chapter 9, and of its Annex A17 (RoCEv2). `docs/wire.md` has the tables.
@@ -8,7 +9,9 @@
 //! CRC is computed over pieces by [`Icrc`], so that payload need not lie behind its headers:
 //!
 //! ```
-//! use fairway_wire::roce::{self, Bth, Icrc, Operation, Outer, Packet, SendFragment, Service, Tail};
+//! use fairway_wire::roce::{
+//!     self, Bth, Icrc, Operation, Outer, Packet, SendFragment, Service, Tail,
+//! };
 //!
 //! let outer = Outer::v4([10, 0, 0, 1], [10, 0, 0, 2], 49_152);
 //! let fragment = SendFragment::Only(Tail::Nothing);

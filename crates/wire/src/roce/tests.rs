@@ -187,7 +187,9 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_around_a_datagram_do_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn no_bytes_around_a_datagram_do_harm(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..80),
+    ) {
         if bytes.len() > 6 && bytes[1] & 1 == 0 {
             // Past version and protocol.
             (bytes[0], bytes[6]) = if bytes[1] & 2 == 0 { (0x45, 0x40) } else { (0x60, 17) };

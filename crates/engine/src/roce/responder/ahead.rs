@@ -1,6 +1,6 @@
-//! Packets that come too early, as an option ([`OutOfOrder`](crate::roce::OutOfOrder)): those of the
-//! WRITE that is being received are put where they belong at once, as ORNIC does, and only wait for
-//! their turn to count. Of others RoCE does not say where they belong; they have to come again.
+//! Packets that come too early, as an option ([`OutOfOrder`](crate::roce::OutOfOrder)): those of
+//! the WRITE that is being received are put where they belong at once, as ORNIC does, and only wait
+//! for their turn to count. Of others RoCE does not say where they belong; they have to come again.
 
 use super::{Incoming, target};
 use crate::list::Links;

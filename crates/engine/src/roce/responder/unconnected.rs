@@ -1,5 +1,5 @@
-//! The receiving side of the unreliable services. Nobody is told of anything: a UC message that is not
-//! whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
+//! The receiving side of the unreliable services. Nobody is told of anything: a UC message that is
+//! not whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
 
 use super::{Incoming, Taken, ends};
 use crate::roce::api::{DropReason, Peer, Received, Verdict};
