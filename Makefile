@@ -33,8 +33,9 @@ order-check: ## Schedules of small programs against the rules of order, for abou
 canaries:  ## Plant each known bug and demand that the storm finds it.
 	$(CARGO) run --quiet --release --package xtask --features canary -- canaries
 
-fuzz:      ## Fuzz the wire codec for a minute (needs cargo-fuzz and a nightly toolchain).
+fuzz:      ## Fuzz both wire codecs for a minute each (needs cargo-fuzz and a nightly toolchain).
 	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
+	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run roce -- -max_total_time=60
 
 install-rvma: ## The C library librvma, its header, pkg-config file and man pages: make install-rvma PREFIX=/usr
 	$(CARGO) build --release --package fairway-rvma

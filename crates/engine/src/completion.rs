@@ -4,14 +4,15 @@
 use crate::api::Completion;
 use alloc::collections::VecDeque;
 
+/// Of completions of Jetties, or of RoCE queue pairs.
 #[derive(Debug)]
-pub(crate) struct CompletionQueue {
-    entries: VecDeque<Completion>,
+pub(crate) struct CompletionQueue<C = Completion> {
+    entries: VecDeque<C>,
     depth: u32,
     reserved: u32,
 }
 
-impl CompletionQueue {
+impl<C> CompletionQueue<C> {
     pub(crate) fn new(depth: u32) -> Self {
         CompletionQueue { entries: VecDeque::with_capacity(depth as usize), depth, reserved: 0 }
     }
@@ -36,12 +37,12 @@ impl CompletionQueue {
     }
 
     /// Uses reserved room.
-    pub(crate) fn push(&mut self, completion: Completion) {
+    pub(crate) fn push(&mut self, completion: C) {
         self.unreserve();
         self.entries.push_back(completion);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Completion> {
+    pub(crate) fn pop(&mut self) -> Option<C> {
         self.entries.pop_front()
     }
 

@@ -43,6 +43,7 @@ mod pool;
 mod puts;
 mod random;
 mod receive_window;
+pub mod roce;
 mod segment;
 mod send_window;
 mod shared;

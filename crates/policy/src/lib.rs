@@ -17,6 +17,7 @@
 extern crate alloc;
 
 mod chunk;
+mod dcqcn_rate;
 mod fixed_window;
 mod names;
 mod path_order;
@@ -28,6 +29,7 @@ mod swift;
 mod tolerance;
 mod traits;
 
+pub use dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 pub use fixed_window::FixedWindow;
 pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,

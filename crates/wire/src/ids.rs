@@ -43,6 +43,10 @@ identifier!(
     TokenId, 20
 );
 identifier!(
+    /// A RoCE queue pair number at one node.
+    Qpn, 24
+);
+identifier!(
     /// A message sequence number on one direction of one TP channel (TPMSN): one per transaction.
     Msn, 24
 );

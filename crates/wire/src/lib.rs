@@ -3,7 +3,8 @@
 //! **What it is.** The plain values every other room speaks in: instants and durations, packet
 //! sequence numbers, identifiers, packet values; and the one place that turns packets into bytes
 //! and bytes into packets. Layouts follow the Unified Bus headers (`docs/wire.md`); where the
-//! public text has no layout, ours is documented there and versioned.
+//! public text has no layout, ours is documented there and versioned. [`roce`] is the other family:
+//! RoCEv2, as the InfiniBand specification has it.
 //!
 //! **May import:** nothing.
 //!
@@ -23,6 +24,7 @@ mod ids;
 mod packet;
 mod paths;
 mod psn;
+pub mod roce;
 mod setup;
 #[cfg(test)]
 mod strategies;
@@ -33,7 +35,7 @@ pub use codec::{
     DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, encode, encode_setup,
     header_len,
 };
-pub use ids::{Cna, JettyId, Msn, TokenId, Tpn};
+pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, Close, Data,
     Datagram, Ecn, Get, Nak, Operation, Order, Packet, Put, Refusal, Route, SACK_BITS, Sack,

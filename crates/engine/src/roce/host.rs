@@ -1,0 +1,581 @@
+//! [`Host`]: all queue pairs of a node, and what is called from outside.
+
+use super::api::{
+    Change, ChangeError, Completion, Counters, DropReason, Event, Execution, MemoryRegion,
+    MemoryRequest, PlacementToken, PostError, QueuePairConfig, ReceiveQueueId, ReceiveRequest,
+    Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
+};
+use super::limits::{Limits, Profile};
+use super::queue_pair::QueuePair;
+use super::responder::packets;
+use super::shared::{KEY_TAG_BITS, Shared};
+use super::state::QueuePairState;
+use super::work::{Receive, ReceiveQueue, Send};
+use crate::api::{CompletionQueueId, SegmentId, SegmentRequest, SetupError};
+use crate::completion::CompletionQueue;
+use crate::list::{Links, List};
+use crate::pool::NONE;
+use crate::random::Random;
+use alloc::vec::Vec;
+use fairway_policy::DcqcnRate;
+use fairway_wire::roce::{Operation, Service, Tail};
+use fairway_wire::{Ecn, Instant, Qpn};
+
+/// Bits of a queue pair's number that are its place in the table; the upper ones count its uses, so
+/// that a late packet to an earlier one is recognised.
+const INDEX_BITS: u32 = 15;
+/// The largest message, in packets and in bytes.
+const PACKETS_MAX: u32 = 1 << 22;
+const LENGTH_MAX: u32 = 1 << 31;
+
+/// The RoCE side of a NIC.
+#[derive(Debug)]
+pub struct Host {
+    shared: Shared,
+    pairs: Vec<Option<QueuePair>>,
+    /// Uses of each place so far.
+    uses: Vec<u32>,
+    limits: Limits,
+    random: Random,
+    /// The queue pair whose turn it is to send, and how many bytes of it are left.
+    turn: Option<u32>,
+    turn_left: u32,
+}
+
+impl Host {
+    /// A host with nothing in it. Shared memory is taken here, that of a queue pair when it is
+    /// made.
+    ///
+    /// # Panics
+    ///
+    /// If a limit or the profile is out of the range its documentation states, or
+    /// `acknowledge_every` is larger than `window_packets`.
+    pub fn new(limits: &Limits, profile: &Profile, seed: u64) -> Host {
+        assert!(limits.queue_pairs <= 1 << INDEX_BITS, "Limits::queue_pairs");
+        assert!(limits.segments <= 1 << 20, "Limits::segments");
+        assert!((1..=128).contains(&limits.read_depth), "Limits::read_depth");
+        assert!((1..1 << 20).contains(&profile.window_packets), "Profile::window_packets");
+        let every = profile.acknowledge_every;
+        assert!((1..=profile.window_packets).contains(&every), "Profile::acknowledge_every");
+        let window = profile.out_of_order.map_or(1, |option| option.window);
+        assert!(window.is_power_of_two() && window <= 1 << 16, "OutOfOrder::window");
+        let mut pairs = Vec::new();
+        pairs.resize_with(limits.queue_pairs as usize, || None);
+        Host {
+            shared: Shared::new(limits, profile),
+            pairs,
+            uses: alloc::vec![0; limits.queue_pairs as usize],
+            limits: *limits,
+            random: Random::new(seed),
+            turn: None,
+            turn_left: 0,
+        }
+    }
+
+    // ---- objects ----
+
+    /// Registers memory. Its R_Key is new: one of an earlier registration opens nothing.
+    pub fn register(&mut self, request: &MemoryRequest) -> Result<MemoryRegion, SetupError> {
+        let tag = (self.random.next() as u32) & ((1 << KEY_TAG_BITS) - 1);
+        let segment = self.shared.segments.register(&SegmentRequest {
+            address: request.address,
+            length: request.length,
+            rights: request.rights,
+            token_value: tag,
+        })?;
+        self.shared.domains[segment.index()] = request.domain;
+        Ok(MemoryRegion { segment, r_key: segment.0 << KEY_TAG_BITS | tag })
+    }
+
+    /// Refuses remote accesses from now on; true if the memory may be freed at once, otherwise
+    /// [`Event::SegmentReleased`] says when.
+    pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
+        self.shared.segments.deregister(segment)
+    }
+
+    /// Makes a completion queue of `depth` entries. Every posted send and receive takes one.
+    pub fn create_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, SetupError> {
+        let queues = &mut self.shared.queues;
+        let used: u64 = queues.iter().flatten().map(|queue| u64::from(queue.depth())).sum();
+        if used + u64::from(depth) > u64::from(self.limits.completions) {
+            return Err(SetupError::Limit("completions"));
+        }
+        let free = queues.iter().position(Option::is_none);
+        let index = free.ok_or(SetupError::Limit("completion_queues"))?;
+        queues[index] = Some(CompletionQueue::new(depth));
+        Ok(CompletionQueueId(index as u32))
+    }
+
+    /// Removes a completion queue that no queue pair uses. Completions in it are lost.
+    pub fn destroy_completion_queue(&mut self, queue: CompletionQueueId) -> Result<(), SetupError> {
+        let used = |pair: &QueuePair| pair.send_queue == queue.0 || pair.receive_queue == queue.0;
+        if self.pairs.iter().flatten().any(used) {
+            return Err(SetupError::Busy);
+        }
+        let slot = self.shared.queues.get_mut(queue.index()).ok_or(SetupError::Missing)?;
+        slot.take().map(|_| ()).ok_or(SetupError::Missing)
+    }
+
+    /// Makes a shared receive queue.
+    pub fn create_receive_queue(
+        &mut self,
+        domain: u32,
+        depth: u32,
+    ) -> Result<ReceiveQueueId, SetupError> {
+        self.new_receive_queue(domain, depth, NONE).map(ReceiveQueueId)
+    }
+
+    /// Removes a shared receive queue that no queue pair uses. What is posted in it is forgotten.
+    pub fn destroy_receive_queue(&mut self, queue: ReceiveQueueId) -> Result<(), SetupError> {
+        let record = self.receive_queue(queue).ok_or(SetupError::Missing)?;
+        if record.users > 0 {
+            return Err(SetupError::Busy);
+        }
+        self.free_receive_queue(queue.0);
+        Ok(())
+    }
+
+    /// Makes a queue pair, in the state Reset.
+    pub fn create_queue_pair(&mut self, config: &QueuePairConfig) -> Result<Qpn, SetupError> {
+        for queue in [config.send_queue, config.receive_queue] {
+            let exists = self.shared.queues.get(queue.index()).is_some_and(Option::is_some);
+            if !exists {
+                return Err(SetupError::Missing);
+            }
+        }
+        let free = self.pairs.iter().position(Option::is_none);
+        let index = free.ok_or(SetupError::Limit("queue_pairs"))? as u32;
+        let receives = match config.shared_receives {
+            Some(queue) => {
+                let record = self.receive_queue(queue).ok_or(SetupError::Missing)?;
+                if record.domain != config.domain {
+                    return Err(SetupError::Parameter("domain"));
+                }
+                queue.0
+            }
+            None => self.new_receive_queue(config.domain, config.receive_depth, index)?,
+        };
+        self.shared.receive_queues[receives].users += 1;
+        // Counted from 1: numbers 0 and 1 belong to management.
+        let uses = &mut self.uses[index as usize];
+        *uses = *uses % ((1 << (24 - INDEX_BITS)) - 1) + 1;
+        let number = Qpn::new(*uses << INDEX_BITS | index);
+        let depth = self.limits.read_depth;
+        let window = self.shared.profile.out_of_order.map_or(0, |option| option.window);
+        let mut pair = QueuePair::new(number, index, config, receives, depth, window);
+        pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(DcqcnRate::new);
+        self.pairs[index as usize] = Some(pair);
+        Ok(number)
+    }
+
+    /// Removes a queue pair. What is posted is forgotten, without completions.
+    pub fn destroy_queue_pair(&mut self, number: Qpn) -> Result<(), SetupError> {
+        let (shared, pair) = self.pair(number).ok_or(SetupError::Missing)?;
+        pair.reset(shared);
+        let (index, receives, own) = (pair.index, pair.receives, !pair.shares_receives);
+        shared.receive_queues[receives].users -= 1;
+        shared.ready.purge(index);
+        self.pairs[index as usize] = None;
+        if self.turn == Some(index) {
+            self.turn = None;
+        }
+        if own {
+            self.free_receive_queue(receives);
+        }
+        Ok(())
+    }
+
+    /// Takes a step in the life of a queue pair.
+    pub fn modify(&mut self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
+        let depth_max = self.limits.read_depth;
+        let (shared, pair) = self.pair(number).ok_or(ChangeError::Missing)?;
+        let state = pair.state.after(pair.transport, change)?;
+        match change {
+            Change::ReadyToReceive { mtu, read_depth, .. } => {
+                if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) {
+                    return Err(ChangeError::Parameter("mtu"));
+                }
+                if *read_depth > depth_max {
+                    return Err(ChangeError::Parameter("read_depth"));
+                }
+            }
+            Change::ReadyToSend { reliability, .. } => {
+                if reliability.read_depth > depth_max {
+                    return Err(ChangeError::Parameter("read_depth"));
+                }
+                if reliability.retries > 7 || reliability.rnr_retries > 7 {
+                    return Err(ChangeError::Parameter("retries"));
+                }
+            }
+            Change::Reset
+            | Change::Init { .. }
+            | Change::Drain
+            | Change::Resume
+            | Change::Error => {}
+        }
+        pair.enter(shared, state, change);
+        Ok(())
+    }
+
+    // ---- commands ----
+
+    /// Posts a send. In the error states it completes at once, as flushed.
+    pub fn post_send(
+        &mut self,
+        _now: Instant,
+        number: Qpn,
+        request: &WorkRequest,
+    ) -> Result<(), PostError> {
+        let (shared, pair) = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_sends() {
+            return Err(PostError::State);
+        }
+        let (length, packets) = measure(pair, request)?;
+        if pair.requester.posted >= pair.send_depth || shared.sends.is_exhausted() {
+            return Err(PostError::Full);
+        }
+        if !shared.queue(pair.send_queue).reserve() {
+            return Err(PostError::CompletionQueueFull);
+        }
+        let faulty = !shared.holds(pair.domain, &request.local);
+        pair.requester.number = pair.requester.number.wrapping_add(1);
+        let send = Send {
+            id: request.id,
+            work: request.work,
+            local: request.local,
+            links: Links::UNLINKED,
+            length,
+            packets,
+            acknowledged: 0,
+            placing: 0,
+            number: pair.requester.number,
+            value: 0,
+            signaled: request.signaled,
+            solicited: request.solicited,
+            fence: request.fence,
+            in_flight: false,
+            faulty,
+        };
+        let Some(index) = shared.sends.take(send) else { return Err(PostError::Full) };
+        if !faulty {
+            shared.hold(&request.local);
+        }
+        match pair.state {
+            QueuePairState::Error | QueuePairState::SendError => {
+                shared.complete_send(pair.number, pair.send_queue, index, Status::Flushed);
+            }
+            _ => pair.append(shared, index),
+        }
+        Ok(())
+    }
+
+    /// Posts a receive to a queue pair's own queue. In the error state it completes at once, as
+    /// flushed.
+    pub fn post_receive(&mut self, number: Qpn, request: &ReceiveRequest) -> Result<(), PostError> {
+        let (shared, pair) = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_receives() || pair.shares_receives {
+            return Err(PostError::State);
+        }
+        let queue = shared.receive_queues[pair.receives];
+        if queue.posted >= queue.depth || shared.receives.is_exhausted() {
+            return Err(PostError::Full);
+        }
+        if !shared.queue(pair.receive_queue).reserve() {
+            return Err(PostError::CompletionQueueFull);
+        }
+        let (number, state, completions) = (pair.number, pair.state, pair.receive_queue);
+        let receives = pair.receives;
+        self.append_receive(receives, request, true).ok_or(PostError::Full)?;
+        if state == QueuePairState::Error
+            && let Some(index) = self.shared.take_receive(receives, completions)
+        {
+            let flushed = Shared::empty_receive(number, Status::Flushed);
+            self.shared.complete_receive(completions, index, flushed);
+        }
+        Ok(())
+    }
+
+    /// Posts a receive to a shared queue.
+    pub fn post_shared_receive(
+        &mut self,
+        queue: ReceiveQueueId,
+        request: &ReceiveRequest,
+    ) -> Result<(), PostError> {
+        let record = self.receive_queue(queue).ok_or(PostError::Missing)?;
+        if record.posted >= record.depth {
+            return Err(PostError::Full);
+        }
+        self.append_receive(queue.0, request, false).ok_or(PostError::Full)
+    }
+
+    // ---- inputs ----
+
+    /// A packet has arrived. Its ICRC is right.
+    pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
+        self.shared.counters.received_packets += 1;
+        let packet = &received.packet;
+        let bth = &packet.bth;
+        let Some((shared, pair)) = self.pair(bth.destination).filter(|(_, p)| p.state.receives())
+        else {
+            return self.shared.drop(DropReason::NoQueuePair);
+        };
+        if !partition_matches(pair.p_key, bth.p_key) {
+            return shared.drop(DropReason::PartitionKey);
+        }
+        if let Operation::Datagram { deth, immediate } = packet.operation {
+            return match pair.transport {
+                Transport::Ud => pair.handle_datagram(shared, received, &deth, immediate),
+                Transport::Rc | Transport::Uc => shared.drop(DropReason::Malformed),
+            };
+        }
+        if pair.transport == Transport::Ud {
+            return shared.drop(DropReason::Malformed);
+        }
+        if received.source != pair.peer.address {
+            return shared.drop(DropReason::Stranger);
+        }
+        if pair.state == QueuePairState::ReadyToReceive && !pair.established {
+            pair.established = true;
+            shared.events.push_back(Event::Established { queue_pair: pair.number });
+        }
+        if received.ecn == Ecn::Congested && packet.operation.carries_payload() {
+            pair.note_congestion(shared, now);
+        }
+        match (pair.transport, service(&packet.operation)) {
+            (_, None) => {
+                pair.handle_notification(shared, now);
+                Verdict::Done
+            }
+            (Transport::Rc, Some(Service::Rc)) if packet.operation.is_response() => {
+                pair.handle_response(shared, now, packet, received.payload)
+            }
+            (Transport::Rc, Some(Service::Rc)) => {
+                pair.handle_request(shared, packet, received.payload)
+            }
+            (Transport::Uc, Some(Service::Uc)) => pair.handle_unreliable(shared, received),
+            _ => shared.drop(DropReason::Malformed),
+        }
+    }
+
+    /// A payload or value is where [`Verdict`] said, or a word was changed as [`Execution`] said
+    /// and was `old` before; otherwise pass 0.
+    ///
+    /// A caller that places late must drop placements of a queue pair that has gone to error or
+    /// reset meanwhile: their memory may have a new use.
+    pub fn handle_placed(&mut self, _now: Instant, token: PlacementToken, old: u64) {
+        let Some((shared, pair)) = self.pair(token.queue_pair) else { return };
+        if pair.life != token.life {
+            return;
+        }
+        match token.kind {
+            TokenKind::Request => pair.request_placed(shared, token.subject),
+            TokenKind::Atomic => pair.atomic_executed(shared, token.subject, old),
+            TokenKind::Answer => pair.answer_placed(shared, token.subject),
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.shared.deadlines.pop_due(now) {
+            if let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) {
+                pair.handle_timeout(&mut self.shared, now);
+            }
+        }
+    }
+
+    // ---- outputs ----
+
+    /// The next packet to be sent. One queue pair keeps the turn for `Profile::turn_bytes`.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        loop {
+            let index = match self.turn {
+                Some(index) if self.turn_left > 0 => index,
+                other => {
+                    if let Some(index) = other {
+                        self.shared.ready.push(index);
+                    }
+                    let index = self.shared.ready.pop()?;
+                    self.turn = Some(index);
+                    self.turn_left = self.shared.profile.turn_bytes;
+                    index
+                }
+            };
+            let pair = self.pairs.get_mut(index as usize).and_then(Option::as_mut);
+            if let Some(transmit) = pair.and_then(|pair| pair.next(&mut self.shared, now)) {
+                self.turn_left = self.turn_left.saturating_sub(transmit.gather.length() + 64);
+                self.shared.counters.sent_packets += 1;
+                return Some(transmit);
+            }
+            if let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) {
+                pair.in_ready = false;
+            }
+            self.turn = None;
+        }
+    }
+
+    /// The next word that a peer changes. To be asked until it says `None` after every
+    /// [`Self::handle_packet`] and [`Self::handle_placed`].
+    pub fn poll_execution(&mut self) -> Option<Execution> {
+        while let Some(index) = self.shared.executing.pop() {
+            let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            pair.in_executing = false;
+            if let Some(execution) = pair.next_execution(&mut self.shared) {
+                return Some(execution);
+            }
+        }
+        None
+    }
+
+    /// The next completion of a queue.
+    pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.shared.deadlines.earliest()
+    }
+
+    // ---- getters ----
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// Where in its life a queue pair is.
+    pub fn state(&self, number: Qpn) -> Option<QueuePairState> {
+        let pair = self.pairs.get(index_of(number))?.as_ref()?;
+        (pair.number == number).then_some(pair.state)
+    }
+
+    /// The rate a queue pair sends at, in bits per second; `None` if it is not controlled.
+    pub fn rate(&mut self, now: Instant, number: Qpn) -> Option<u64> {
+        let (_, pair) = self.pair(number)?;
+        Some(pair.requester.rate.as_mut()?.rate(now))
+    }
+
+    /// Sends, receives and accepted packets that are not finished: their records in use.
+    pub fn in_use(&self) -> [u32; 3] {
+        let shared = &self.shared;
+        [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
+    }
+
+    // ---- within ----
+
+    fn pair(&mut self, number: Qpn) -> Option<(&mut Shared, &mut QueuePair)> {
+        let pair = self.pairs.get_mut(index_of(number))?.as_mut()?;
+        (pair.number == number).then_some((&mut self.shared, pair))
+    }
+
+    fn receive_queue(&self, queue: ReceiveQueueId) -> Option<&ReceiveQueue> {
+        let queues = &self.shared.receive_queues;
+        let record = (queue.0 < queues.high_water()).then(|| &queues[queue.0])?;
+        (record.live && record.owner == NONE).then_some(record)
+    }
+
+    fn new_receive_queue(
+        &mut self,
+        domain: u32,
+        depth: u32,
+        owner: u32,
+    ) -> Result<u32, SetupError> {
+        let list = List::default();
+        let queue = ReceiveQueue { list, posted: 0, depth, owner, users: 0, domain, live: true };
+        self.shared.receive_queues.take(queue).ok_or(SetupError::Limit("receive_queues"))
+    }
+
+    fn free_receive_queue(&mut self, queue: u32) {
+        let shared = &mut self.shared;
+        let mut list = shared.receive_queues[queue].list;
+        while let Some(index) = list.pop_front(&mut shared.receives) {
+            // Nothing is reserved for what waits in a shared queue, and an own one is empty.
+            shared.forget_receive(NONE, index);
+        }
+        shared.receive_queues[queue].list = list;
+        shared.receive_queues[queue].live = false;
+        shared.receive_queues.give_back(queue);
+    }
+
+    fn append_receive(
+        &mut self,
+        queue: u32,
+        request: &ReceiveRequest,
+        reserved: bool,
+    ) -> Option<()> {
+        let shared = &mut self.shared;
+        let faulty = !shared.holds(shared.receive_queues[queue].domain, &request.local);
+        let (id, local, links) = (request.id, request.local, Links::UNLINKED);
+        let index = shared.receives.take(Receive { id, local, links, reserved, faulty })?;
+        if !faulty {
+            shared.hold(&request.local);
+        }
+        let record = &mut shared.receive_queues[queue];
+        record.list.push_back(&mut shared.receives, index);
+        record.posted += 1;
+        Some(())
+    }
+}
+
+impl QueuePair {
+    /// The next packet of responder or requester, in turns.
+    fn next(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        self.request_turn = !self.request_turn;
+        match self.request_turn {
+            true => self.next_response(shared).or_else(|| self.next_request(shared, now)),
+            false => self.next_request(shared, now).or_else(|| self.next_response(shared)),
+        }
+    }
+}
+
+/// Length of a message and the packets it takes, if it may be posted.
+fn measure(pair: &QueuePair, request: &WorkRequest) -> Result<(u32, u32), PostError> {
+    let length = request.local.length();
+    let offered = match (pair.transport, &request.work) {
+        (Transport::Rc, Work::Datagram { .. }) => false,
+        (Transport::Rc, _) => true,
+        (Transport::Uc, Work::Send { tail }) => !matches!(tail, Tail::Invalidate(_)),
+        (Transport::Uc, Work::Write { .. }) => true,
+        (Transport::Ud, Work::Datagram { .. }) => true,
+        (Transport::Uc | Transport::Ud, _) => false,
+    };
+    if !offered {
+        return Err(PostError::Operation);
+    }
+    if let Work::CompareSwap { .. } | Work::FetchAdd { .. } = request.work {
+        return if matches!(length, 0 | 8) { Ok((8, 1)) } else { Err(PostError::Length) };
+    }
+    let packets = packets(length, pair.mtu);
+    let datagram = pair.transport == Transport::Ud;
+    if length > LENGTH_MAX || packets > PACKETS_MAX || (datagram && packets > 1) {
+        return Err(PostError::Length);
+    }
+    Ok((length, packets))
+}
+
+fn index_of(number: Qpn) -> usize {
+    (number.value() & ((1 << INDEX_BITS) - 1)) as usize
+}
+
+/// The service of a packet of a connection; `None` for a congestion notification, which either may
+/// get.
+fn service(operation: &Operation) -> Option<Service> {
+    match operation {
+        Operation::Send { service, .. } | Operation::Write { service, .. } => Some(*service),
+        Operation::Cnp => None,
+        _ => Some(Service::Rc),
+    }
+}
+
+/// Same partition, and at least one of the two a full member (10.9.3).
+fn partition_matches(ours: u16, theirs: u16) -> bool {
+    const FULL: u16 = 1 << 15;
+    (ours ^ theirs) & !FULL == 0 && (ours | theirs) & FULL != 0
+}

@@ -1,0 +1,91 @@
+//! Every capacity of a [`Host`](super::Host), by name; and its timing.
+
+use fairway_policy::DcqcnRateParameters;
+use fairway_wire::Duration;
+
+/// How much of everything a [`Host`](super::Host) may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Queue pairs. At most 32,768.
+    pub queue_pairs: u32,
+    /// Registered memory regions. At most 2^20.
+    pub segments: u32,
+    /// Completion queues.
+    pub completion_queues: u32,
+    /// Entries of all completion queues together.
+    pub completions: u32,
+    /// Receive queues, shared ones and those of queue pairs.
+    pub receive_queues: u32,
+    /// Posted sends, all queue pairs together.
+    pub sends: u32,
+    /// Posted receives, all queues together.
+    pub receives: u32,
+    /// Packets that were accepted and are not in place yet, all queue pairs together.
+    pub pending: u32,
+    /// READs and atomics a queue pair serves or issues at once: 1 to 128.
+    pub read_depth: u8,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            queue_pairs: 1024,
+            segments: 4096,
+            completion_queues: 256,
+            completions: 65_536,
+            receive_queues: 1024,
+            sends: 65_536,
+            receives: 65_536,
+            pending: 16_384,
+            read_depth: 16,
+        }
+    }
+}
+
+/// Timing and tolerance, not capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Packets a requester sends beyond the last acknowledged one. Less than 2^20.
+    pub window_packets: u32,
+    /// It asks for an acknowledgement at the end of a message, and after so many packets.
+    pub acknowledge_every: u32,
+    /// A queue pair sends so many bytes before it is the next one's turn.
+    pub turn_bytes: u32,
+    /// A congested flow is notified at most this often (DCQCN's CNP interval).
+    pub cnp_interval: Duration,
+    /// What becomes of packets out of order. `None`: they are dropped, and everything behind a
+    /// missing packet is sent again (go-back-N), as RNICs do.
+    pub out_of_order: Option<OutOfOrder>,
+    /// The rate control of every queue pair; `None`: they send as fast as they are asked.
+    pub dcqcn: Option<DcqcnRateParameters>,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Profile {
+            window_packets: 1024,
+            acknowledge_every: 64,
+            turn_bytes: 64 * 1024,
+            cnp_interval: Duration::from_us(50),
+            out_of_order: None,
+            dcqcn: None,
+        }
+    }
+}
+
+/// Packets of a WRITE are placed as they come, and of a WRITE only what is missing is sent again.
+/// Nothing on the wire differs; the peer need not have the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfOrder {
+    /// How many packets too early one may come: a power of two, at most 65,536. Each takes 4 bytes
+    /// of every queue pair.
+    pub window: u32,
+    /// A packet is missing when one so many packets later has come.
+    pub tolerance: u32,
+}
+
+impl Default for OutOfOrder {
+    fn default() -> Self {
+        OutOfOrder { window: 256, tolerance: 64 }
+    }
+}

@@ -1,0 +1,50 @@
+//! RoCEv2 queue pairs, as a state machine.
+//!
+//! **What it is.** [`Host`] is the RoCE side of a NIC without I/O, beside [`Nic`](crate::Nic) and
+//! by the same contract: packets are values ([`wire::roce`](crate::wire::roce)), payload is only
+//! *named*, time is an argument, transmission is pulled, and placement takes two steps. It shares
+//! the engine's segments, completion queues, pools and deadlines.
+//!
+//! RC is the protocol as RNICs run it: one path, packets in order, go-back-N. As an option
+//! ([`OutOfOrder`]), packets of a WRITE are placed as they come, and only missing ones sent again.
+//! UC and UD are there, too. Sections in comments are those of the InfiniBand Architecture
+//! Specification, volume 1.
+//!
+//! **Invariants.** An acknowledgement or completion that promises a placement appears only after
+//! [`Host::handle_placed`]. Atomics and SENDs over RC are executed once, whatever is lost,
+//! duplicated or reordered. Nothing is allocated after a queue pair was made. Nothing that came
+//! from a wire is unwrapped, asserted or used as an unchecked index. The ICRC is the caller's: a
+//! packet is handed in only after it was verified.
+//!
+//! **Files.** `requester` sends what was posted; `answers` takes what comes back; `responder`
+//! judges requests; `resources` keeps what READs and atomics may be asked for again; `respond`
+//! sends acknowledgements and responses; `responder::unconnected` is the receiving side of UC and
+//! UD; `state` is the life of a queue pair.
+
+mod answers;
+mod api;
+mod host;
+mod limits;
+mod queue_pair;
+mod requester;
+mod resources;
+mod respond;
+mod responder;
+mod scatter;
+mod shared;
+mod state;
+mod work;
+
+pub use api::{
+    Change, ChangeError, Completion, CompletionKind, Counters, DropReason, Event, Execution,
+    MemoryRegion, MemoryRequest, Peer, Placement, PlacementToken, PostError, QueuePairConfig,
+    ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status, Transmit,
+    Transport, Verdict, Work, WorkRequest,
+};
+pub use host::Host;
+pub use limits::{Limits, OutOfOrder, Profile};
+pub use scatter::{SGE_MAX, ScatterList};
+pub use state::QueuePairState;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,487 @@
+//! The requester: what was posted becomes packets (9.7.2).
+//!
+//! Sends stand in the order they were posted. `oldest` is the first that is not fully acknowledged,
+//! `una` its next PSN to be acknowledged. `cursor` is what is sent next: going back N is moving it
+//! to `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
+
+use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
+use super::queue_pair::QueuePair;
+use super::scatter::ScatterList;
+use super::shared::Shared;
+use super::state::QueuePairState;
+use super::work::{Send, after};
+use crate::list::List;
+use crate::pool::NONE;
+use fairway_policy::DcqcnRate;
+use fairway_wire::roce::{
+    AtomicEth, Bth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
+};
+use fairway_wire::{Duration, Instant, Psn};
+
+/// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH,
+/// ICRC.
+const PACKET_OVERHEAD: u32 = 82;
+
+/// PSNs between the oldest unacknowledged packet and the last: less than half the circle.
+const SPAN_MAX: u32 = (1 << 23) - 1;
+
+#[derive(Debug)]
+pub(crate) struct Requester {
+    pub(crate) queue: List,
+    pub(crate) posted: u32,
+    pub(crate) oldest: u32,
+    pub(crate) una: Psn,
+    cursor: u32,
+    cursor_index: u32,
+    pub(crate) cursor_psn: Psn,
+    /// After the last PSN that was ever sent.
+    pub(crate) high: Psn,
+    /// Sends posted so far: the number of the last (SSN).
+    pub(crate) number: u32,
+    /// The last send the peer has credits for (LSN); `None` if it counts none.
+    pub(crate) limit: Option<u32>,
+    pub(crate) reads_in_flight: u32,
+    /// PSNs of READs' answers between `una` and the cursor: they fill no window.
+    pub(crate) read_span: u32,
+    since_request: u32,
+    pub(crate) reliability: Reliability,
+    pub(crate) retries_left: u8,
+    pub(crate) rnr_left: u8,
+    pub(crate) retransmit_at: Option<Instant>,
+    /// The receiver is not ready before then.
+    pub(crate) not_before: Option<Instant>,
+    /// Where the cursor was moved back to, while nothing has been acknowledged since.
+    pub(crate) rewound_to: Option<Psn>,
+    /// Only the packet at `una` is to be sent again, without moving the cursor.
+    pub(crate) repair: bool,
+    /// [`Event::Drained`] is owed.
+    draining: bool,
+    /// Its rate, if it is controlled (DCQCN).
+    pub(crate) rate: Option<DcqcnRate>,
+    /// When the rate allows the next packet.
+    paced_until: Option<Instant>,
+}
+
+impl Requester {
+    pub(crate) fn new() -> Requester {
+        Requester {
+            queue: List::default(),
+            posted: 0,
+            oldest: NONE,
+            una: Psn::new(0),
+            cursor: NONE,
+            cursor_index: 0,
+            cursor_psn: Psn::new(0),
+            high: Psn::new(0),
+            number: 0,
+            limit: None,
+            reads_in_flight: 0,
+            read_span: 0,
+            since_request: 0,
+            reliability: Reliability::default(),
+            retries_left: 0,
+            rnr_left: 0,
+            retransmit_at: None,
+            not_before: None,
+            rewound_to: None,
+            repair: false,
+            draining: false,
+            rate: None,
+            paced_until: None,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, first: Psn, reliability: &Reliability) {
+        (self.una, self.cursor_psn, self.high) = (first, first, first);
+        (self.number, self.limit, self.since_request) = (0, None, 0);
+        self.reliability = *reliability;
+        self.restore_patience();
+    }
+
+    /// Nothing is posted any more.
+    pub(crate) fn forget(&mut self) {
+        let (una, reliability) = (self.una, self.reliability);
+        *self = Requester { rate: self.rate.take(), ..Requester::new() };
+        self.begin(una, &reliability);
+    }
+
+    pub(crate) fn restore_patience(&mut self) {
+        self.retries_left = self.reliability.retries;
+        self.rnr_left = self.reliability.rnr_retries;
+    }
+
+    /// True if the send at the cursor was begun.
+    fn has_begun(&self) -> bool {
+        self.cursor_index > 0 || self.cursor_psn.is_before(self.high)
+    }
+
+    /// Packets sent and not acknowledged.
+    fn span(&self) -> u32 {
+        self.cursor_psn.distance_from(self.una).max(0) as u32
+    }
+}
+
+impl QueuePair {
+    /// Puts a send behind the others.
+    pub(crate) fn append(&mut self, shared: &mut Shared, index: u32) {
+        let requester = &mut self.requester;
+        requester.queue.push_back(&mut shared.sends, index);
+        requester.posted += 1;
+        if requester.oldest == NONE {
+            requester.oldest = index;
+        }
+        if requester.cursor == NONE {
+            (requester.cursor, requester.cursor_index) = (index, 0);
+        }
+        self.mark_ready(shared);
+    }
+
+    /// The next packet of a request, if one may be sent now.
+    pub(crate) fn next_request(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        let index = self.requester.cursor;
+        let sends = matches!(self.state, QueuePairState::ReadyToSend | QueuePairState::SendDrained);
+        if !sends || self.requester.not_before.is_some() || self.is_paced(shared, now) {
+            return None;
+        }
+        if self.requester.repair {
+            return Some(self.repair(shared, now));
+        }
+        if index == NONE {
+            return None;
+        }
+        let send = shared.sends[index];
+        if !self.requester.has_begun() && !self.may_begin(shared, index, &send) {
+            return None;
+        }
+        if !self.is_in_window(shared, &send) {
+            return None;
+        }
+        let requester = &self.requester;
+        let position = requester.cursor_index;
+        // Once its first packet is acknowledged, the peer has a receive for it.
+        let beyond_credit =
+            send.takes_receive() && send.acknowledged == 0 && self.is_beyond_credit(&send);
+        // One packet may always be under way: its acknowledgement brings new credits.
+        if beyond_credit && requester.span() > 0 {
+            return None;
+        }
+        let psn = requester.cursor_psn;
+        let resent = psn.is_before(requester.high);
+        let taken = if send.is_answered() { send.packets - position } else { 1 };
+        let last = position + taken == send.packets;
+        let asks = last
+            || beyond_credit
+            || (resent && psn == requester.una)
+            || requester.since_request + 1 >= shared.profile.acknowledge_every;
+        let (operation, gather) = self.request(&send, position, last);
+        let mut bth = self.bth(psn);
+        bth.ack_request = asks && self.transport == Transport::Rc;
+        bth.solicited = send.solicited && last;
+        let mut to = self.peer.address;
+        if let Work::Datagram { to: peer, .. } = send.work {
+            bth.destination = peer.queue_pair;
+            to = peer.address;
+        }
+        shared.counters.resent_packets += u64::from(resent);
+        self.sent(shared, now, taken, bth.ack_request);
+        self.pace(now, gather.length() + PACKET_OVERHEAD);
+        Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
+    }
+
+    /// The packet at `una` once more: part of a WRITE.
+    fn repair(&mut self, shared: &mut Shared, now: Instant) -> Transmit {
+        self.requester.repair = false;
+        let send = shared.sends[self.requester.oldest];
+        let position = send.acknowledged;
+        let (operation, gather) = self.request(&send, position, position + 1 == send.packets);
+        let bth = Bth { ack_request: true, ..self.bth(self.requester.una) };
+        shared.counters.resent_packets += 1;
+        self.pace(now, gather.length() + PACKET_OVERHEAD);
+        let packet = Packet { bth, operation };
+        Transmit { queue_pair: self.number, to: self.peer.address, packet, gather }
+    }
+
+    /// True if the peer is known to miss one packet of a WRITE, and may have what is behind it: its
+    /// first packet has told the peer where all of them belong.
+    pub(crate) fn is_repairable(&self, shared: &Shared) -> bool {
+        let requester = &self.requester;
+        shared.profile.out_of_order.is_some()
+            && requester.oldest != NONE
+            && requester.una.is_before(requester.cursor_psn)
+            && matches!(shared.sends[requester.oldest].work, Work::Write { .. })
+            && shared.sends[requester.oldest].acknowledged > 0
+    }
+
+    /// True if the rate does not allow a packet now; then it is woken when it does.
+    fn is_paced(&mut self, shared: &mut Shared, now: Instant) -> bool {
+        match self.requester.paced_until {
+            Some(until) if now.is_before(until) => {
+                shared.deadlines.wake_by(self.index, until);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn pace(&mut self, now: Instant, bytes: u32) {
+        let Some(rate) = &mut self.requester.rate else { return };
+        let span = rate.on_sent(now, bytes);
+        let from = self.requester.paced_until.map_or(now, |until| until.max(now));
+        self.requester.paced_until = (span > Duration::ZERO).then(|| from + span);
+    }
+
+    /// The peer has seen congestion on the way to it.
+    pub(crate) fn handle_notification(&mut self, shared: &mut Shared, now: Instant) {
+        shared.counters.cnps_received += 1;
+        if let Some(rate) = &mut self.requester.rate {
+            rate.on_notification(now);
+        }
+    }
+
+    /// May the send at the cursor begin?
+    fn may_begin(&mut self, shared: &mut Shared, index: u32, send: &Send) -> bool {
+        if self.state == QueuePairState::SendDrained {
+            return false;
+        }
+        if send.faulty {
+            if self.requester.oldest == index {
+                self.fail(shared, index, Status::LocalProtection);
+            }
+            return false;
+        }
+        !(send.fence && self.requester.reads_in_flight > 0)
+    }
+
+    fn is_in_window(&self, shared: &Shared, send: &Send) -> bool {
+        let requester = &self.requester;
+        if self.transport != Transport::Rc {
+            return true;
+        }
+        let span = requester.span();
+        if span + send.packets >= SPAN_MAX {
+            return false;
+        }
+        match send.is_answered() {
+            true => requester.reads_in_flight < u32::from(requester.reliability.read_depth),
+            false => span.saturating_sub(requester.read_span) < shared.profile.window_packets,
+        }
+    }
+
+    fn is_beyond_credit(&self, send: &Send) -> bool {
+        self.requester
+            .limit
+            .is_some_and(|limit| Psn::new(send.number).distance_from(Psn::new(limit)) > 0)
+    }
+
+    /// Packet `position` of a send, and the payload behind it.
+    fn request(&self, send: &Send, position: u32, last: bool) -> (Operation, ScatterList) {
+        let offset = position * self.mtu;
+        let left = send.length - offset.min(send.length);
+        let gather = send.local.slice(offset, left.min(self.mtu));
+        let first = position == 0;
+        let service = self.service();
+        let operation = match send.work {
+            Work::Send { tail } => send_operation(service, first, last, tail),
+            Work::Write { remote, immediate } => {
+                let (address, r_key) = (remote.address, remote.r_key);
+                let reth = Reth { address, r_key, length: send.length };
+                let fragment = match (first, last) {
+                    (true, true) => WriteFragment::Only(reth, immediate),
+                    (true, false) => WriteFragment::First(reth),
+                    (false, false) => WriteFragment::Middle,
+                    (false, true) => WriteFragment::Last(immediate),
+                };
+                Operation::Write { service, fragment }
+            }
+            Work::Read { remote } => {
+                let address = remote.address.wrapping_add(u64::from(offset));
+                let reth = Reth { address, r_key: remote.r_key, length: left };
+                return (Operation::ReadRequest(reth), ScatterList::EMPTY);
+            }
+            Work::CompareSwap { remote, compare, swap } => {
+                let (address, r_key) = (remote.address, remote.r_key);
+                let atomic = AtomicEth { address, r_key, swap_or_add: swap, compare };
+                return (Operation::CompareSwap(atomic), ScatterList::EMPTY);
+            }
+            Work::FetchAdd { remote, add } => {
+                let (address, r_key) = (remote.address, remote.r_key);
+                let atomic = AtomicEth { address, r_key, swap_or_add: add, compare: 0 };
+                return (Operation::FetchAdd(atomic), ScatterList::EMPTY);
+            }
+            Work::Datagram { q_key, immediate, .. } => {
+                Operation::Datagram { deth: Deth { q_key, source: self.number }, immediate }
+            }
+        };
+        (operation, gather)
+    }
+
+    /// The packet at the cursor, of `taken` PSNs, leaves.
+    fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, asked: bool) {
+        let requester = &mut self.requester;
+        let index = requester.cursor;
+        let send = &mut shared.sends[index];
+        if send.is_answered() {
+            send.in_flight = true;
+            requester.reads_in_flight += 1;
+            requester.read_span += taken;
+        }
+        requester.since_request = if asked { 0 } else { requester.since_request + 1 };
+        requester.cursor_psn = requester.cursor_psn.plus(taken);
+        requester.cursor_index += taken;
+        if requester.cursor_index == send.packets {
+            (requester.cursor, requester.cursor_index) = (send.links.next, 0);
+        }
+        if requester.high.is_before(requester.cursor_psn) {
+            requester.high = requester.cursor_psn;
+        }
+        if self.transport == Transport::Rc {
+            if requester.retransmit_at.is_none() {
+                self.arm(shared, now);
+            }
+            return;
+        }
+        // Nobody answers: what has left is done.
+        send.acknowledged += taken;
+        requester.una = requester.cursor_psn;
+        if send.acknowledged == send.packets {
+            requester.oldest = send.links.next;
+            self.settle(shared);
+        }
+    }
+
+    /// Moves the cursor back to what was not acknowledged.
+    pub(crate) fn rewind(&mut self, shared: &mut Shared) {
+        let requester = &mut self.requester;
+        let mut at = requester.oldest;
+        while at != NONE {
+            let send = &mut shared.sends[at];
+            requester.reads_in_flight -= u32::from(send.in_flight);
+            send.in_flight = false;
+            if at == requester.cursor {
+                break;
+            }
+            at = send.links.next;
+        }
+        requester.read_span = 0;
+        requester.repair = false;
+        requester.rewound_to = Some(requester.una);
+        self.move_cursor_to_oldest(shared);
+        self.mark_ready(shared);
+    }
+
+    pub(crate) fn move_cursor_to_oldest(&mut self, shared: &Shared) {
+        let requester = &mut self.requester;
+        requester.cursor = requester.oldest;
+        requester.cursor_psn = requester.una;
+        requester.cursor_index = match requester.oldest {
+            NONE => 0,
+            oldest => shared.sends[oldest].acknowledged,
+        };
+    }
+
+    /// Sets the retransmission timer anew; it runs while something is not acknowledged.
+    pub(crate) fn arm(&mut self, shared: &mut Shared, now: Instant) {
+        let requester = &mut self.requester;
+        requester.retransmit_at = match requester.una == requester.high {
+            true => None,
+            false => after(now, requester.reliability.timeout),
+        };
+        if let Some(at) = requester.retransmit_at {
+            shared.deadlines.wake_by(self.index, at);
+        }
+    }
+
+    /// Does what is due, and says when the next is.
+    pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
+        if self.requester.not_before.is_some_and(|at| now.is_at_or_after(at)) {
+            self.requester.not_before = None;
+            self.mark_ready(shared);
+        }
+        if self.requester.paced_until.is_some_and(|at| now.is_at_or_after(at)) {
+            self.requester.paced_until = None;
+            self.mark_ready(shared);
+        }
+        if self.requester.retransmit_at.is_some_and(|at| now.is_at_or_after(at)) {
+            self.time_out(shared, now);
+        }
+        let Requester { not_before, retransmit_at, paced_until, .. } = self.requester;
+        for at in [not_before, retransmit_at, paced_until].into_iter().flatten() {
+            shared.deadlines.wake_by(self.index, at);
+        }
+    }
+
+    fn time_out(&mut self, shared: &mut Shared, now: Instant) {
+        self.requester.retransmit_at = None;
+        if self.requester.una == self.requester.high {
+            return;
+        }
+        shared.counters.timeouts += 1;
+        if self.requester.retries_left == 0 {
+            return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
+        }
+        self.requester.retries_left -= 1;
+        self.rewind(shared);
+        // Should it not even be possible to send, for lack of a window, it is tried again.
+        self.requester.rewound_to = None;
+        self.arm(shared, now);
+    }
+
+    /// Completes what is done, in order.
+    pub(crate) fn settle(&mut self, shared: &mut Shared) {
+        while self.requester.queue.head != NONE {
+            let index = self.requester.queue.head;
+            if !shared.sends[index].is_done() {
+                break;
+            }
+            self.requester.queue.unlink(&mut shared.sends, index);
+            self.requester.posted -= 1;
+            shared.complete_send(self.number, self.send_queue, index, Status::Success);
+        }
+        self.note_drained(shared);
+    }
+
+    /// Reports the end of a drain.
+    pub(crate) fn note_drained(&mut self, shared: &mut Shared) {
+        let requester = &mut self.requester;
+        if self.state != QueuePairState::SendDrained {
+            requester.draining = true;
+            return;
+        }
+        let idle = requester.queue.head == requester.cursor && !requester.has_begun();
+        if requester.draining && idle {
+            requester.draining = false;
+            shared.events.push_back(Event::Drained { queue_pair: self.number });
+        }
+    }
+
+    /// A send failed: those behind it are flushed, and the queue pair is in error.
+    pub(crate) fn fail(&mut self, shared: &mut Shared, index: u32, status: Status) {
+        self.flush_sends(shared, index, status);
+        if self.transport == Transport::Rc {
+            return self.fault(shared, status);
+        }
+        shared.events.push_back(Event::Fault { queue_pair: self.number, status });
+        self.state = QueuePairState::SendError;
+    }
+
+    /// Completes every send: `failed` with its own status, the others as flushed.
+    pub(crate) fn flush_sends(&mut self, shared: &mut Shared, failed: u32, status: Status) {
+        while let Some(index) = self.requester.queue.pop_front(&mut shared.sends) {
+            let status = if index == failed { status } else { Status::Flushed };
+            shared.complete_send(self.number, self.send_queue, index, status);
+        }
+        let next = self.requester.high;
+        self.requester.una = next;
+        self.requester.forget();
+    }
+}
+
+fn send_operation(service: Service, first: bool, last: bool, tail: Tail) -> Operation {
+    let fragment = match (first, last) {
+        (true, true) => SendFragment::Only(tail),
+        (true, false) => SendFragment::First,
+        (false, false) => SendFragment::Middle,
+        (false, true) => SendFragment::Last(tail),
+    };
+    Operation::Send { service, fragment }
+}

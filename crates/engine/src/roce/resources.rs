@@ -1,0 +1,115 @@
+//! Responder resources: READs and atomics a peer may ask for again (9.4.5, 9.7.5.1).
+//!
+//! Each queue pair keeps the last `read_depth` of them. A READ that is asked for again is executed
+//! again; an atomic never is: its result is kept and sent again.
+
+use super::shared::Granted;
+use alloc::vec::Vec;
+use fairway_wire::Psn;
+
+/// A READ or atomic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resource {
+    /// Its first PSN.
+    pub(crate) first: Psn,
+    /// PSNs its answer takes.
+    pub(crate) packets: u32,
+    pub(crate) kind: ResourceKind,
+    pub(crate) stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResourceKind {
+    /// The answer's packets `from` and on come from `granted`, `length` bytes in all.
+    Read { granted: Granted, length: u32, from: u32 },
+    /// The word at `granted`; its old value once it was executed.
+    Atomic { granted: Granted, compare: Option<u64>, operand: u64, old: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Something before it is not in place.
+    Waiting,
+    /// An atomic that the caller is to execute.
+    Due,
+    /// The caller is doing so.
+    Executing,
+    /// Packet `next` of the answer is to be sent.
+    Answering { next: u32 },
+    /// Answered; kept, should it be asked for again.
+    Answered,
+}
+
+/// The table: a ring, oldest overwritten first.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    entries: Vec<Resource>,
+    depth: usize,
+    next: usize,
+}
+
+impl Resources {
+    pub(crate) fn new(capacity: u8) -> Resources {
+        Resources { entries: Vec::with_capacity(usize::from(capacity)), depth: 0, next: 0 }
+    }
+
+    /// Empties it; from now on it keeps `depth`.
+    pub(crate) fn reset(&mut self, depth: u8) {
+        self.entries.clear();
+        self.depth = usize::from(depth).min(self.entries.capacity());
+        self.next = 0;
+    }
+
+    /// Room for one more: not if the oldest is still being worked on.
+    pub(crate) fn has_room(&self) -> bool {
+        match self.entries.get(self.next) {
+            Some(oldest) => oldest.stage == Stage::Answered,
+            None => self.entries.len() < self.depth,
+        }
+    }
+
+    /// Puts one in the place of the oldest, where [`Self::has_room`].
+    pub(crate) fn insert(&mut self, resource: Resource) -> u32 {
+        let at = self.next;
+        match self.entries.get_mut(at) {
+            Some(entry) => *entry = resource,
+            None => self.entries.push(resource),
+        }
+        self.next = (at + 1) % self.depth;
+        at as u32
+    }
+
+    pub(crate) fn get(&mut self, at: u32) -> Option<&mut Resource> {
+        self.entries.get_mut(at as usize)
+    }
+
+    /// The one whose PSNs include `psn`.
+    pub(crate) fn find(&mut self, psn: Psn) -> Option<&mut Resource> {
+        self.entries.iter_mut().find(|entry| {
+            let index = psn.distance_from(entry.first);
+            index >= 0 && (index as u32) < entry.packets
+        })
+    }
+
+    /// True if one begins after `psn`.
+    pub(crate) fn any_after(&self, psn: Psn) -> bool {
+        self.entries.iter().any(|entry| entry.packets > 0 && psn.is_before(entry.first))
+    }
+
+    /// Nobody asks any more for what was answered long before `psn`.
+    pub(crate) fn forget_old(&mut self, psn: Psn) {
+        for entry in &mut self.entries {
+            let age = psn.distance_from(entry.first);
+            if entry.stage == Stage::Answered && !(0..1 << 22).contains(&age) {
+                entry.packets = 0;
+            }
+        }
+    }
+
+    /// The earliest that is to be answered, in PSN order, if nothing before it is unfinished.
+    pub(crate) fn first_to_answer(&mut self) -> Option<&mut Resource> {
+        let busy = self.entries.iter_mut().filter(|entry| entry.stage != Stage::Answered);
+        busy.reduce(|a, b| if b.first.is_before(a.first) { b } else { a })
+            .filter(|entry| matches!(entry.stage, Stage::Answering { .. }))
+    }
+}

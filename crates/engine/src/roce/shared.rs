@@ -1,0 +1,228 @@
+//! What all queue pairs of a host share: pools, queues, memory, and who is to be asked next.
+
+use super::api::{
+    Completion, CompletionKind, Counters, DropReason, Event, Peer, RemoteAddress, Status, Verdict,
+};
+use super::limits::{Limits, Profile};
+use super::scatter::ScatterList;
+use super::work::{Pending, Receive, ReceiveQueue, Send};
+use crate::api::{Rights, SegmentId};
+use crate::completion::CompletionQueue;
+use crate::deadlines::Deadlines;
+use crate::list::Ring;
+use crate::pool::{NONE, Pool};
+use crate::segment::Segments;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use fairway_wire::roce::{NakCode, Tail};
+use fairway_wire::{Access, Qpn, TokenId};
+
+/// Bits of an R_Key below the segment's number: a tag that changes with every registration.
+pub(crate) const KEY_TAG_BITS: u32 = 12;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) segments: Segments,
+    /// The protection domain of each segment.
+    pub(crate) domains: Vec<u32>,
+    pub(crate) queues: Vec<Option<CompletionQueue<Completion>>>,
+    pub(crate) sends: Pool<Send>,
+    pub(crate) receives: Pool<Receive>,
+    pub(crate) receive_queues: Pool<ReceiveQueue>,
+    pub(crate) pending: Pool<Pending>,
+    pub(crate) deadlines: Deadlines,
+    /// Queue pairs that may have something to send.
+    pub(crate) ready: Ring,
+    /// Queue pairs that have an atomic to be executed.
+    pub(crate) executing: Ring,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    pub(crate) profile: Profile,
+}
+
+/// A range of a segment that a peer may use, as long as the registration lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) segment: u32,
+    pub(crate) generation: u32,
+    pub(crate) offset: u64,
+}
+
+impl Granted {
+    /// Of nothing: what an access of no bytes needs.
+    pub(crate) const NOTHING: Granted = Granted { segment: NONE, generation: 0, offset: 0 };
+}
+
+impl Shared {
+    pub(crate) fn new(limits: &Limits, profile: &Profile) -> Shared {
+        let mut queues = Vec::new();
+        queues.resize_with(limits.completion_queues as usize, || None);
+        Shared {
+            segments: Segments::new(limits.segments),
+            domains: alloc::vec![0; limits.segments as usize],
+            queues,
+            sends: Pool::new(limits.sends),
+            receives: Pool::new(limits.receives),
+            receive_queues: Pool::new(limits.receive_queues),
+            pending: Pool::new(limits.pending),
+            deadlines: Deadlines::new(limits.queue_pairs),
+            ready: Ring::new(limits.queue_pairs),
+            executing: Ring::new(limits.queue_pairs),
+            events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
+            counters: Counters::default(),
+            profile: *profile,
+        }
+    }
+
+    pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {
+        self.counters.drops[reason as usize] += 1;
+        Verdict::Drop(reason)
+    }
+
+    /// Queue pairs hold their queues: a queue is not destroyed before them.
+    pub(crate) fn queue(&mut self, index: u32) -> &mut CompletionQueue<Completion> {
+        self.queues[index as usize].as_mut().expect("a queue pair's completion queue exists")
+    }
+
+    /// May an operation of this domain use these local bytes?
+    pub(crate) fn holds(&self, domain: u32, list: &ScatterList) -> bool {
+        list.ranges().iter().all(|range| {
+            self.segments.holds(range.segment.0, range.offset, range.length) == Some(true)
+                && self.domains[range.segment.index()] == domain
+        })
+    }
+
+    pub(crate) fn hold(&mut self, list: &ScatterList) {
+        for range in list.ranges() {
+            self.segments.hold(range.segment.0);
+        }
+    }
+
+    fn let_go(&mut self, list: &ScatterList) {
+        for range in list.ranges() {
+            let segment = range.segment.0;
+            if self.segments.let_go(segment) {
+                self.events.push_back(Event::SegmentReleased { segment: SegmentId(segment) });
+            }
+        }
+    }
+
+    /// Checks an access of a peer. An access of no bytes needs no key (9.7.4.1.5).
+    pub(crate) fn check(
+        &self,
+        domain: u32,
+        remote: &RemoteAddress,
+        length: u32,
+        rights: Rights,
+    ) -> Result<Granted, NakCode> {
+        if length == 0 {
+            return Ok(Granted::NOTHING);
+        }
+        let token_id = remote.r_key >> KEY_TAG_BITS;
+        let access = Access {
+            address: remote.address,
+            length,
+            token_id: TokenId::new(token_id),
+            token_value: remote.r_key & ((1 << KEY_TAG_BITS) - 1),
+        };
+        let (generation, offset) =
+            self.segments.check(&access, rights).map_err(|_| NakCode::RemoteAccess)?;
+        match self.domains.get(token_id as usize) {
+            Some(&of) if of == domain => Ok(Granted { segment: token_id, generation, offset }),
+            _ => Err(NakCode::RemoteAccess),
+        }
+    }
+
+    pub(crate) fn is_current(&self, granted: &Granted) -> bool {
+        granted.segment == NONE || self.segments.is_current(granted.segment, granted.generation)
+    }
+
+    /// Reports a send that is in no list any more, and gives its record back.
+    pub(crate) fn complete_send(
+        &mut self,
+        queue_pair: Qpn,
+        queue: u32,
+        index: u32,
+        status: Status,
+    ) {
+        let send = self.sends[index];
+        self.sends.give_back(index);
+        if !send.faulty {
+            self.let_go(&send.local);
+        }
+        if !send.signaled && status == Status::Success {
+            return self.queue(queue).unreserve();
+        }
+        let bytes = if status == Status::Success { send.length } else { 0 };
+        self.queue(queue).push(Completion {
+            id: send.id,
+            queue_pair,
+            status,
+            kind: send.kind(),
+            bytes,
+            tail: Tail::Nothing,
+            value: send.value,
+            from: Peer::default(),
+            solicited: false,
+        });
+    }
+
+    /// Takes the next receive of a queue, with room for its completion in `queue`.
+    pub(crate) fn take_receive(&mut self, receives: u32, queue: u32) -> Option<u32> {
+        let index = self.receive_queues[receives].list.head;
+        if index == NONE || (!self.receives[index].reserved && !self.queue(queue).reserve()) {
+            return None;
+        }
+        self.receives[index].reserved = true;
+        self.receive_queues[receives].list.unlink(&mut self.receives, index);
+        self.receive_queues[receives].posted -= 1;
+        Some(index)
+    }
+
+    /// Reports a receive that was taken, and gives its record back.
+    pub(crate) fn complete_receive(&mut self, queue: u32, index: u32, completion: Completion) {
+        let receive = self.receives[index];
+        self.receives.give_back(index);
+        if !receive.faulty {
+            self.let_go(&receive.local);
+        }
+        self.queue(queue).push(Completion { id: receive.id, ..completion });
+    }
+
+    /// Forgets a receive that was taken, or is in no queue any more.
+    pub(crate) fn forget_receive(&mut self, queue: u32, index: u32) {
+        let receive = self.receives[index];
+        self.receives.give_back(index);
+        if !receive.faulty {
+            self.let_go(&receive.local);
+        }
+        if receive.reserved {
+            self.queue(queue).unreserve();
+        }
+    }
+
+    /// Forgets a send that is in no list any more.
+    pub(crate) fn forget_send(&mut self, queue: u32, index: u32) {
+        let send = self.sends[index];
+        self.sends.give_back(index);
+        if !send.faulty {
+            self.let_go(&send.local);
+        }
+        self.queue(queue).unreserve();
+    }
+
+    /// How a receive of `queue_pair` completes that ended with `status` before anything was in it.
+    pub(crate) fn empty_receive(queue_pair: Qpn, status: Status) -> Completion {
+        Completion {
+            id: 0,
+            queue_pair,
+            status,
+            kind: CompletionKind::Receive,
+            bytes: 0,
+            tail: Tail::Nothing,
+            value: 0,
+            from: Peer::default(),
+            solicited: false,
+        }
+    }
+}

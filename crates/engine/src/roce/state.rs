@@ -1,0 +1,95 @@
+//! The life of a queue pair (10.3.1).
+
+use super::api::{Change, ChangeError, Transport};
+
+/// Where in its life a queue pair is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum QueuePairState {
+    /// Made, and nothing more.
+    Reset,
+    /// Receives may be posted.
+    Init,
+    /// Ready to receive: it answers its peer.
+    ReadyToReceive,
+    /// Ready to send.
+    ReadyToSend,
+    /// Send queue drained: what was begun is finished, nothing new is begun.
+    SendDrained,
+    /// Send queue error (UC, UD): an operation failed, those behind it were flushed. It still
+    /// receives.
+    SendError,
+    /// Everything is flushed.
+    Error,
+}
+
+impl QueuePairState {
+    /// Every state, in the order of their numbers.
+    pub const ALL: [QueuePairState; 7] = [
+        QueuePairState::Reset,
+        QueuePairState::Init,
+        QueuePairState::ReadyToReceive,
+        QueuePairState::ReadyToSend,
+        QueuePairState::SendDrained,
+        QueuePairState::SendError,
+        QueuePairState::Error,
+    ];
+
+    /// True if packets of the peer are taken.
+    pub const fn receives(self) -> bool {
+        matches!(
+            self,
+            QueuePairState::ReadyToReceive
+                | QueuePairState::ReadyToSend
+                | QueuePairState::SendDrained
+                | QueuePairState::SendError
+        )
+    }
+
+    /// True if sends may be posted (in the error states they are flushed at once).
+    pub const fn takes_sends(self) -> bool {
+        !matches!(
+            self,
+            QueuePairState::Reset | QueuePairState::Init | QueuePairState::ReadyToReceive
+        )
+    }
+
+    /// True if receives may be posted (in the error state they are flushed at once).
+    pub const fn takes_receives(self) -> bool {
+        !matches!(self, QueuePairState::Reset)
+    }
+
+    /// The state that `change` leads to.
+    pub(crate) fn after(
+        self,
+        transport: Transport,
+        change: &Change,
+    ) -> Result<QueuePairState, ChangeError> {
+        use QueuePairState as S;
+        match (self, change) {
+            (_, Change::Reset) => Ok(S::Reset),
+            (_, Change::Error) => Ok(S::Error),
+            (S::Reset | S::Init, Change::Init { .. }) => Ok(S::Init),
+            (S::Init, Change::ReadyToReceive { .. }) => Ok(S::ReadyToReceive),
+            (S::ReadyToReceive, Change::ReadyToSend { .. }) => Ok(S::ReadyToSend),
+            (S::ReadyToSend, Change::Drain) => Ok(S::SendDrained),
+            (S::SendDrained, Change::Resume) => Ok(S::ReadyToSend),
+            // A reliable queue pair has no send queue error.
+            (S::SendError, Change::Resume) if transport != Transport::Rc => Ok(S::ReadyToSend),
+            (
+                S::Reset
+                | S::Init
+                | S::ReadyToReceive
+                | S::ReadyToSend
+                | S::SendDrained
+                | S::SendError
+                | S::Error,
+                Change::Init { .. }
+                | Change::ReadyToReceive { .. }
+                | Change::ReadyToSend { .. }
+                | Change::Drain
+                | Change::Resume,
+            ) => Err(ChangeError::State(self)),
+        }
+    }
+}

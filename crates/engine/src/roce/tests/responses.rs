@@ -1,0 +1,261 @@
+//! RC: READs, atomics, duplicates, and what waits for a placement.
+
+use super::*;
+use fairway_wire::roce::{NakCode, ReadFragment};
+
+#[test]
+fn a_read_is_answered_in_packets_that_take_its_psns() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.read(0, 1, 3 * MTU + 1);
+    pair.write(0, 2, 8);
+    let sent = pair.pull(0);
+    assert_eq!(psns(&sent), [0, 4]);
+    pair.flow(1);
+    let answers = pair.pull(1);
+    assert_eq!(psns(&answers), [0, 1, 2, 3, 4]);
+    let kinds = operations(&answers);
+    assert!(matches!(kinds[0], Operation::ReadResponse(ReadFragment::First(_))));
+    assert_eq!(kinds[1], Operation::ReadResponse(ReadFragment::Middle));
+    assert!(matches!(kinds[3], Operation::ReadResponse(ReadFragment::Last(_))));
+    assert!(matches!(kinds[4], Operation::Acknowledge(_)), "behind the answer, not before");
+    pair.flow(0);
+    assert_eq!(pair.sent(0).len(), 2);
+    let bytes: u32 = pair.placed[0].iter().map(ScatterList::length).sum();
+    assert_eq!(bytes, 3 * MTU + 1);
+}
+
+#[test]
+fn the_rest_of_a_read_is_asked_for_again() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.read(0, 1, 4 * MTU);
+    pair.write(0, 2, 8);
+    pair.pull(0);
+    pair.flow(1);
+    let answers = pair.pull(1);
+    pair.wires[0].clear();
+    // The second packet of the answer is lost; a later one tells.
+    pair.deliver(0, &answers[0]);
+    pair.deliver(0, &answers[2]);
+    let again = pair.pull(0);
+    let Operation::ReadRequest(reth) = again[0].packet.operation else { panic!("{again:?}") };
+    assert_eq!((reth.address, reth.length), (BASE + 8192 + u64::from(MTU), 3 * MTU));
+    assert_eq!(psns(&again)[0], 1);
+    pair.settle();
+    assert_eq!(pair.sent(0).len(), 2);
+    let offsets: Vec<u64> = pair.placed[0].iter().map(|one| one.ranges()[0].offset).collect();
+    assert_eq!(offsets, [0, 1024, 2048, 3072], "each once");
+}
+
+#[test]
+fn an_atomic_that_is_asked_for_again_is_answered_and_not_executed() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.word = 100;
+    pair.fetch_add(0, 1, 5);
+    let request = pair.pull(0);
+    pair.flow(1);
+    let answer = pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(1, &request[0]);
+    let again = pair.pull(1);
+    assert_eq!(operations(&again), operations(&answer));
+    pair.settle();
+    let completion = pair.completions(0, 0)[0];
+    assert_eq!((completion.value, completion.bytes), (100, 8));
+    assert_eq!((pair.word, pair.executed), (105, 1));
+}
+
+#[test]
+fn a_compare_and_swap_swaps_if_it_is_equal() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.word = 7;
+    let remote = pair.remote(0, 0);
+    for (id, compare) in [(1, 8), (2, 7)] {
+        pair.post(0, id, Work::CompareSwap { remote, compare, swap: 40 + id }, 8);
+        pair.settle();
+        assert_eq!(pair.completions(0, 0)[0].value, 7);
+    }
+    assert_eq!(pair.word, 42);
+}
+
+#[test]
+fn no_more_reads_are_under_way_than_agreed() {
+    let mut pair = Pair::new(Transport::Rc);
+    for id in 0..9 {
+        pair.read(0, id, 8);
+    }
+    assert_eq!(pair.pull(0).len(), 4);
+    pair.settle();
+    assert_eq!(pair.sent(0).len(), 9);
+}
+
+#[test]
+fn more_reads_than_agreed_are_refused() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.read(0, 0, 8);
+    let read = pair.pull(0)[0];
+    pair.wires[1].clear();
+    for index in 0..5 {
+        let mut next = read;
+        next.packet.bth.psn = read.packet.bth.psn.plus(index);
+        pair.deliver(1, &next);
+    }
+    let answers = pair.pull(1);
+    assert_eq!(answers.len(), 5);
+    assert_eq!(syndrome(&answers[4]), Syndrome::Nak(NakCode::InvalidRequest));
+    assert_eq!(pair.states()[1], QueuePairState::Error);
+}
+
+#[test]
+fn nothing_is_acknowledged_before_it_is_in_place() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.hold = true;
+    pair.receive(1, 9, 64);
+    pair.write(0, 1, 8);
+    pair.write(0, 2, 8);
+    pair.send(0, 3, 8);
+    pair.read(0, 4, 8);
+    pair.fetch_add(0, 5, 1);
+    pair.pull(0);
+    pair.flow(1);
+    assert_eq!(pair.pull(1), []);
+    assert_eq!(pair.executed, 0);
+    let tokens = core::mem::take(&mut pair.held);
+    assert_eq!(tokens.len(), 3);
+    // The later ones first: nothing may be said of them.
+    pair.hosts[1].handle_placed(pair.now, tokens[2], 0);
+    pair.hosts[1].handle_placed(pair.now, tokens[1], 0);
+    assert_eq!(pair.pull(1), []);
+    assert_eq!(pair.received(1), []);
+    pair.hosts[1].handle_placed(pair.now, tokens[0], 0);
+    assert_eq!(pair.received(1), [(9, Status::Success, 8)]);
+    pair.execute(1);
+    assert_eq!(pair.executed, 1);
+    let answers = pair.pull(1);
+    assert_eq!(psns(&answers), [3, 4], "the answers acknowledge what is before them");
+}
+
+#[test]
+fn a_refusal_waits_for_what_it_acknowledges() {
+    let mut pair = Pair::new(Transport::Rc);
+    for id in 0..3 {
+        pair.write(0, id, 8);
+    }
+    let sent = pair.pull(0);
+    pair.wires[1].clear();
+    pair.hold = true;
+    pair.deliver(1, &sent[0]);
+    pair.deliver(1, &sent[2]);
+    assert_eq!(pair.pull(1), []);
+    let token = pair.held.pop().unwrap();
+    pair.hosts[1].handle_placed(pair.now, token, 0);
+    assert_eq!(syndrome(&pair.pull(1)[0]), Syndrome::Nak(NakCode::PsnSequence));
+}
+
+#[test]
+fn a_send_that_comes_twice_takes_one_receive() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.receive(1, 1, 64);
+    pair.receive(1, 2, 64);
+    pair.send(0, 1, 8);
+    let sent = pair.pull(0);
+    pair.flow(1);
+    assert_eq!(pair.deliver(1, &sent[0]), Verdict::Drop(DropReason::Duplicate));
+    pair.settle();
+    assert_eq!(pair.received(1), [(1, Status::Success, 8)]);
+}
+
+#[test]
+fn an_acknowledgement_never_jumps_over_an_answer_that_was_lost() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.fetch_add(0, 1, 1);
+    pair.write(0, 2, 8);
+    pair.pull(0);
+    pair.flow(1);
+    let answers = pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(0, &answers[1]);
+    assert_eq!(pair.sent(0), []);
+    assert_eq!(pair.hosts[0].counters().implied_naks, 1);
+    pair.settle();
+    assert_eq!(pair.sent(0).len(), 2);
+    assert_eq!(pair.executed, 1);
+}
+
+#[test]
+fn marked_packets_are_answered_by_notifications_at_intervals() {
+    let mut pair = Pair::new(Transport::Rc);
+    let notifications = |pair: &mut Pair| {
+        pair.write(0, 1, 8);
+        let sent = pair.pull(0);
+        pair.wires[1].clear();
+        for transmit in &sent {
+            let payload = transmit.gather.length();
+            let packet = transmit.packet;
+            let marked = Received { source: 0, packet, payload, ecn: Ecn::Congested };
+            pair.deliver_as(1, &marked);
+        }
+        let answers = pair.pull(1);
+        pair.flow(0);
+        let cnps = answers.iter().filter(|one| one.packet.operation == Operation::Cnp);
+        cnps.clone().for_each(|cnp| assert!(cnp.packet.bth.becn));
+        cnps.count()
+    };
+    assert_eq!(notifications(&mut pair), 1);
+    assert_eq!(notifications(&mut pair), 0);
+    pair.pass(Profile::default().cnp_interval);
+    assert_eq!(notifications(&mut pair), 1);
+    assert_eq!(pair.hosts[0].counters().cnps_received, 2);
+}
+
+#[test]
+fn a_duplicate_is_not_acknowledged_beyond_an_answer_that_may_be_lost() {
+    let mut pair = Pair::new(Transport::Rc);
+    pair.write(0, 1, 8);
+    pair.read(0, 2, 8);
+    let sent = pair.pull(0);
+    pair.flow(1);
+    pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(1, &sent[0]);
+    assert_eq!(psns(&pair.pull(1)), [0]);
+    // Of a WRITE behind the READ, everything may be.
+    pair.write(0, 3, 8);
+    pair.write(0, 4, 8);
+    let sent = pair.pull(0);
+    pair.flow(1);
+    pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(1, &sent[0]);
+    assert_eq!(psns(&pair.pull(1)), [3]);
+}
+
+#[test]
+fn a_notified_requester_paces_itself_and_recovers() {
+    let line_rate = 10_000_000_000;
+    let dcqcn = Some(crate::policy::DcqcnRateParameters::new(line_rate));
+    let profile = Profile { dcqcn, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    let rate = |pair: &mut Pair| pair.hosts[0].rate(pair.now, pair.pairs[0]).unwrap();
+    pair.write(0, 1, 64 * MTU);
+    assert_eq!(pair.hosts[0].poll_transmit(pair.now).map(|one| psns(&[one])), Some(alloc::vec![0]));
+    let mut packet = Packet { bth: Default::default(), operation: Operation::Cnp };
+    packet.bth.destination = pair.pairs[0];
+    let ecn = Ecn::NotCapable;
+    pair.deliver_as(0, &Received { source: 0, packet, payload: 0, ecn });
+    assert_eq!(rate(&mut pair), line_rate / 2);
+    // At 5 Gb/s a packet of 1106 bytes takes 1770 ns.
+    let mut times = Vec::new();
+    let begin = pair.now;
+    while times.len() < 20 {
+        if pair.hosts[0].poll_transmit(pair.now).is_some() {
+            times.push(pair.now.since(begin).as_ns());
+            continue;
+        }
+        let next = pair.hosts[0].poll_timeout().expect("it wakes when it may go on");
+        pair.pass(next.since(pair.now));
+    }
+    let gaps: Vec<u64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(gaps.iter().all(|gap| (1769..=1771).contains(gap)), "{gaps:?}");
+    pair.pass(Duration::from_ms(3));
+    assert_eq!(rate(&mut pair), line_rate);
+}

@@ -1,0 +1,127 @@
+//! Two RoCE hosts on a hostile network, with real bytes: loss, duplication, reordering, corruption,
+//! placements that take their time. Everything is drawn from a seed, which a failure prints.
+
+mod node;
+mod plan;
+mod world;
+
+use fairway_engine::roce::Status;
+use plan::Traffic;
+use world::{Faults, World};
+
+/// Runs a seed to its end, and checks everything.
+fn run(seed: u64, faults: Faults, traffic: Traffic) -> World {
+    println!("seed {seed}, {faults:?}, {traffic:?}");
+    let mut world = World::new(seed, faults, traffic);
+    world.run();
+    world.check();
+    world
+}
+
+#[test]
+fn a_clean_network_needs_no_packet_twice() {
+    for seed in 0..20 {
+        let world = run(seed, Faults::NONE, Traffic::RELIABLE);
+        for node in &world.nodes {
+            assert_eq!(node.host.counters().timeouts, 0);
+            // Only a receiver that is not ready has anything sent again.
+            if node.host.counters().rnr_naks_received == 0 {
+                assert_eq!(node.host.counters().resent_packets, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_byte_arrives_once_whatever_the_network_does() {
+    let (mut lost, mut corrupted, mut duplicates, mut gaps, mut implied) = (0, 0, 0, 0, 0);
+    for seed in 100..400 {
+        let world = run(seed, Faults::of(seed), Traffic::RELIABLE);
+        (lost, corrupted) = (lost + world.lost, corrupted + world.corrupted);
+        for node in &world.nodes {
+            let counters = node.host.counters();
+            duplicates += counters.duplicate_requests;
+            gaps += counters.out_of_sequence;
+            implied += counters.implied_naks;
+        }
+    }
+    // The adversary was there.
+    assert!(lost > 1000 && corrupted > 100, "{lost} lost, {corrupted} corrupted");
+    assert!(duplicates > 1000 && gaps > 1000 && implied > 10, "{duplicates} {gaps} {implied}");
+}
+
+#[test]
+fn a_receiver_that_is_slow_is_waited_for() {
+    let mut refused = 0;
+    for seed in 1000..1040 {
+        let world = run(seed, Faults::of(seed), Traffic::SLOW_RECEIVER);
+        refused += world.nodes.iter().map(|node| node.host.counters().rnr_naks_sent).sum::<u64>();
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+#[test]
+fn unreliable_messages_arrive_whole_or_not_at_all() {
+    let (mut arrived, mut posted) = (0, 0);
+    for seed in 2000..2060 {
+        let world = run(seed, Faults::of(seed), Traffic::UNRELIABLE);
+        arrived += world.received();
+        posted += world.posted();
+    }
+    assert!(arrived > 0 && arrived < posted, "{arrived} of {posted}");
+}
+
+#[test]
+fn on_a_clean_network_unreliable_messages_all_arrive() {
+    for seed in 3000..3010 {
+        let world = run(seed, Faults::NONE, Traffic::UNRELIABLE);
+        assert_eq!(world.received(), world.posted());
+    }
+}
+
+#[test]
+fn a_dead_peer_is_noticed_and_everything_completes() {
+    for seed in 4000..4020 {
+        let mut world = World::new(seed, Faults::NONE, Traffic::RELIABLE);
+        println!("seed {seed}");
+        world.kill_after(seed % 40);
+        world.run();
+        let node = &world.nodes[0];
+        assert_eq!(node.completed(), node.posted(), "everything posted completes");
+        let failed = node.statuses().filter(|status| *status != Status::Success).count();
+        let timed_out = node.statuses().filter(|status| *status == Status::RetryExceeded).count();
+        assert!(failed > 0 && timed_out == 1, "one fails, the rest is flushed");
+        assert_eq!(node.host.in_use(), [0; 3]);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let twice = [0, 1].map(|_| run(777, Faults::of(777), Traffic::RELIABLE));
+    assert_eq!(twice[0].fingerprint, twice[1].fingerprint);
+    assert_ne!(twice[0].fingerprint, run(778, Faults::of(778), Traffic::RELIABLE).fingerprint);
+}
+
+#[test]
+fn every_byte_arrives_once_when_packets_are_placed_as_they_come() {
+    let mut early = 0;
+    for seed in 5000..5120 {
+        let traffic =
+            if seed % 3 == 0 { Traffic::BULK_OUT_OF_ORDER } else { Traffic::OUT_OF_ORDER };
+        let world = run(seed, Faults::of(seed), traffic);
+        early += world.nodes.iter().map(|node| node.host.counters().placed_early).sum::<u64>();
+    }
+    assert!(early > 1000, "{early}");
+}
+
+#[test]
+fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
+    let shuffled = Faults { reordering: 100, ..Faults::NONE };
+    for seed in 6000..6004 {
+        let resent = [Traffic::BULK, Traffic::BULK_OUT_OF_ORDER].map(|traffic| {
+            let world = run(seed, shuffled, traffic);
+            world.nodes.iter().map(|node| node.host.counters().resent_packets).sum::<u64>()
+        });
+        assert!(resent[0] > 100 && resent[1] * 10 < resent[0], "resent: {resent:?}");
+    }
+}

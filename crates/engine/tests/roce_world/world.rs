@@ -1,0 +1,321 @@
+//! Time, the network and its faults, and what has to be true at the end.
+
+use crate::node::{Node, Placing, content};
+use crate::plan::{Kind, Random, Traffic, plan};
+use fairway_engine::roce::{Status, Transport};
+use fairway_engine::wire::{Instant, Psn};
+use std::collections::BTreeMap;
+
+/// Chances in 1000, per packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss: u64,
+    pub duplication: u64,
+    pub reordering: u64,
+    pub corruption: u64,
+    /// Placements take up to so many nanoseconds, and may overtake each other.
+    pub placement_ns: u64,
+}
+
+impl Faults {
+    pub const NONE: Faults =
+        Faults { loss: 0, duplication: 0, reordering: 0, corruption: 0, placement_ns: 0 };
+
+    /// Drawn from a seed: some of the faults.
+    pub fn of(seed: u64) -> Faults {
+        let mut random = Random(seed ^ 0xfa17);
+        let mut some = |most: u64| if random.permille(600) { random.below(most) } else { 0 };
+        Faults {
+            loss: some(60),
+            duplication: some(60),
+            reordering: some(60),
+            corruption: some(20),
+            placement_ns: some(4_000),
+        }
+    }
+}
+
+enum Happening {
+    Arrival { to: usize, bytes: Vec<u8> },
+    Placed { at: usize, placing: Placing },
+    Receives { at: usize },
+}
+
+pub struct World {
+    pub nodes: [Node; 2],
+    pub lost: u64,
+    pub corrupted: u64,
+    pub fingerprint: u64,
+    now: u64,
+    events: BTreeMap<(u64, u64), Happening>,
+    count: u64,
+    wire_free: [u64; 2],
+    random: Random,
+    faults: Faults,
+    traffic: Traffic,
+    kill_after: Option<u64>,
+}
+
+const START: u64 = u64::MAX / 1000 - 50_000_000;
+/// Nanoseconds after which a run must be over.
+const END: u64 = START + 20_000_000_000;
+
+impl World {
+    pub fn new(seed: u64, faults: Faults, traffic: Traffic) -> World {
+        let mut random = Random(seed);
+        let mtu = 256 << random.below(4);
+        let mut nodes = [0, 1].map(|index| {
+            let plan = plan(&mut random, &traffic, mtu);
+            Node::new(index, &traffic, plan)
+        });
+        // Near the end of the circle, so that it wraps.
+        let first = [0, 1].map(|_| Psn::new(0).minus(random.below(300) as u32));
+        let pairs = [nodes[0].pair, nodes[1].pair];
+        nodes[0].connect(pairs[1], first, mtu);
+        nodes[1].connect(pairs[0], [first[1], first[0]], mtu);
+        for index in [0, 1] {
+            // What READs of the other find.
+            for (id, planned) in nodes[1 - index].plan.clone().iter().enumerate() {
+                if planned.kind == Kind::Read {
+                    let (at, length) = (planned.at as usize, planned.length);
+                    let bytes = content(1 - index, id, length);
+                    nodes[index].memory[1][at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+        }
+        let mut world = World {
+            nodes,
+            lost: 0,
+            corrupted: 0,
+            fingerprint: 0,
+            now: START,
+            events: BTreeMap::new(),
+            count: 0,
+            wire_free: [START; 2],
+            random,
+            faults,
+            traffic,
+            kill_after: None,
+        };
+        world.at(START, Happening::Receives { at: 0 });
+        world.at(START, Happening::Receives { at: 1 });
+        world
+    }
+
+    /// Node 1 is gone after so many packets.
+    pub fn kill_after(&mut self, packets: u64) {
+        self.kill_after = Some(packets);
+    }
+
+    fn at(&mut self, time: u64, happening: Happening) {
+        self.count += 1;
+        self.events.insert((time, self.count), happening);
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::from_ns(self.now)
+    }
+
+    fn is_over(&self) -> bool {
+        let first = self.nodes.iter().take(if self.kill_after.is_some() { 1 } else { 2 });
+        let mut first = first.peekable();
+        if self.kill_after.is_some() {
+            return first.all(|node| node.next == node.plan.len() && node.host.in_use() == [0; 3]);
+        }
+        let idle = first.all(|node| {
+            let [sends, _, pending] = node.host.in_use();
+            node.next == node.plan.len() && sends == 0 && pending == 0
+        });
+        let arriving =
+            self.events.values().any(|event| !matches!(event, Happening::Receives { .. }));
+        idle && !arriving
+    }
+
+    pub fn run(&mut self) {
+        let mut idle_rounds = 0;
+        while idle_rounds < 4 {
+            for index in 0..2 {
+                self.drive(index);
+            }
+            idle_rounds = if self.is_over() { idle_rounds + 1 } else { 0 };
+            let mut next = self.events.first_key_value().map(|(key, _)| key.0);
+            for node in &self.nodes {
+                let timeout = node.host.poll_timeout().map(|at| at.as_ps() / 1000);
+                next = [next, timeout].into_iter().flatten().min();
+            }
+            let Some(next) = next else { break };
+            self.now = self.now.max(next);
+            assert!(self.now < END, "not over in time: {:?}", self.stuck());
+            for node in &mut self.nodes {
+                // Picoseconds are rounded up, so that nothing is waited for in vain.
+                node.host.handle_timeout(Instant::from_ps(self.now * 1000 + 999));
+            }
+            while let Some(entry) = self.events.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let happening = entry.remove();
+                self.happen(happening);
+            }
+        }
+    }
+
+    fn stuck(&self) -> Vec<(usize, [u32; 3], usize)> {
+        self.nodes.iter().map(|node| (node.next, node.host.in_use(), node.received.len())).collect()
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        let now = self.instant();
+        match happening {
+            Happening::Receives { at } => {
+                let plan = self.nodes[1 - at].plan.clone();
+                self.nodes[at].poll(at, &plan, true);
+                if !(at == 0
+                    && self.kill_after.is_some()
+                    && self.nodes[0].next > 0
+                    && self.nodes[0].sent.iter().any(|sent| sent.status != Status::Success))
+                {
+                    self.nodes[at].post_receives(&self.traffic);
+                }
+                let pause = self.traffic.receive_pause_us * 1000;
+                self.at(self.now + pause, Happening::Receives { at });
+            }
+            Happening::Arrival { to, bytes } => {
+                if to == 1 && self.kill_after == Some(0) {
+                    return;
+                }
+                if to == 1 {
+                    self.kill_after = self.kill_after.map(|left| left - 1);
+                }
+                let from = self.nodes[1 - to].outer;
+                if let Some(placing) = self.nodes[to].receive(now, &from, &bytes) {
+                    self.begin(to, placing);
+                }
+                self.execute(to);
+            }
+            Happening::Placed { at, placing } => {
+                self.nodes[at].place(now, &placing);
+                self.execute(at);
+            }
+        }
+    }
+
+    /// A placement, now or later.
+    fn begin(&mut self, at: usize, placing: Placing) {
+        if self.faults.placement_ns == 0 {
+            let now = self.instant();
+            return self.nodes[at].place(now, &placing);
+        }
+        let later = self.now + self.random.below(self.faults.placement_ns);
+        self.at(later, Happening::Placed { at, placing });
+    }
+
+    fn execute(&mut self, at: usize) {
+        while let Some(execution) = self.nodes[at].host.poll_execution() {
+            self.begin(at, Placing::Word(execution));
+        }
+    }
+
+    fn drive(&mut self, index: usize) {
+        let now = self.instant();
+        let r_key = self.nodes[1 - index].r_key;
+        self.nodes[index].post(now, r_key);
+        self.execute(index);
+        while let Some(transmit) = self.nodes[index].host.poll_transmit(now) {
+            let bytes = self.nodes[index].datagram(&transmit);
+            self.fingerprint = self
+                .fingerprint
+                .wrapping_mul(0x100_0000_01b3)
+                .wrapping_add(self.now)
+                .wrapping_add(u64::from(transmit.packet.bth.psn.value()) << 8)
+                .wrapping_add(bytes.len() as u64);
+            self.send(1 - index, bytes);
+        }
+        let plan = self.nodes[1 - index].plan.clone();
+        self.nodes[index].poll(index, &plan, false);
+    }
+
+    fn send(&mut self, to: usize, bytes: Vec<u8>) {
+        let faults = self.faults;
+        let copies = 1 + u64::from(self.random.permille(faults.duplication));
+        // 10 Gb/s and 2 µs.
+        self.wire_free[to] = self.wire_free[to].max(self.now) + bytes.len() as u64 * 8 / 10;
+        for _ in 0..copies {
+            if self.random.permille(faults.loss) {
+                self.lost += 1;
+                continue;
+            }
+            let mut bytes = bytes.clone();
+            if self.random.permille(faults.corruption) {
+                let bit = self.random.below(bytes.len() as u64 * 8) as usize;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                self.corrupted += 1;
+            }
+            let mut delay = 2_000;
+            if self.random.permille(faults.reordering) {
+                delay += self.random.below(30_000);
+            }
+            self.at(self.wire_free[to] + delay, Happening::Arrival { to, bytes });
+        }
+    }
+
+    pub fn received(&self) -> usize {
+        self.nodes.iter().map(|node| node.received.len()).sum()
+    }
+
+    /// Operations that consume a receive.
+    pub fn posted(&self) -> usize {
+        let plans = self.nodes.iter().flat_map(|node| &node.plan);
+        plans.filter(|planned| planned.takes_receive()).count()
+    }
+
+    /// Everything that has to be true when all is over.
+    pub fn check(&self) {
+        for index in [0, 1] {
+            let node = &self.nodes[index];
+            let [sends, receives, pending] = node.host.in_use();
+            assert_eq!((sends, pending), (0, 0));
+            assert_eq!(u64::from(receives), node.receives_posted - node.received.len() as u64);
+            assert!(node.statuses().all(|status| status == Status::Success));
+            let ids: Vec<u64> = node.sent.iter().map(|completion| completion.id).collect();
+            let signaled = (0..).zip(&node.plan).filter(|(_, planned)| planned.signaled);
+            let expected: Vec<u64> = signaled.map(|(id, _)| id).collect();
+            assert_eq!(ids, expected, "each once, in the order they were posted");
+            if self.traffic.transport == Transport::Rc {
+                self.check_reliable(index);
+            }
+        }
+    }
+
+    /// What node `index` did to the other.
+    fn check_reliable(&self, index: usize) {
+        let (node, peer) = (&self.nodes[index], &self.nodes[1 - index]);
+        let takers = node.plan.iter().filter(|planned| planned.takes_receive()).count();
+        assert_eq!(peer.received.len(), takers, "every SEND was delivered once");
+        let mut expected = vec![0; peer.memory[1].len()];
+        let (mut sum, mut swapped) = (0u64, 0u64);
+        for (id, planned) in node.plan.iter().enumerate() {
+            let at = planned.at as usize;
+            let completion = node.sent.iter().find(|sent| sent.id == id as u64);
+            match planned.kind {
+                Kind::Write | Kind::WriteImmediate | Kind::Read => {
+                    let bytes = content(index, id, planned.length);
+                    expected[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+                Kind::FetchAdd => {
+                    // Executed once each, in order: the old value is the sum of those before.
+                    assert!(completion.is_none_or(|completion| completion.value == sum));
+                    sum = sum.wrapping_add(planned.operand);
+                }
+                Kind::CompareSwap => {
+                    assert!(completion.is_none_or(|completion| completion.value == swapped));
+                    swapped = if swapped == 0 { planned.operand } else { swapped };
+                }
+                Kind::Send | Kind::SendImmediate => {}
+            }
+        }
+        expected[..8].copy_from_slice(&sum.to_ne_bytes());
+        expected[8..16].copy_from_slice(&swapped.to_ne_bytes());
+        assert!(peer.memory[1] == expected, "the peer's memory is what was written, no byte more");
+    }
+}

@@ -1,0 +1,86 @@
+//! Traffic recorded between two Linux kernels' soft-RoCE: every packet parses, has the right ICRC,
+//! and comes back byte for byte.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::vec::Vec;
+use std::{eprintln, format, fs};
+
+use crate::roce::*;
+
+/// Where the recordings lie: beside the repository.
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference")
+}
+
+/// The Ethernet frames of a classic little-endian pcap file.
+fn frames(file: &[u8]) -> Vec<&[u8]> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    assert_eq!(word(0), 0xa1b2_c3d4, "a little-endian pcap file");
+    assert_eq!(word(20), 1, "of Ethernet frames");
+    let mut frames = Vec::new();
+    let mut at = 24;
+    while at < file.len() {
+        let (captured, original) = (word(at + 8) as usize, word(at + 12) as usize);
+        assert_eq!(captured, original, "whole frames");
+        frames.push(&file[at + 16..at + 16 + captured]);
+        at += 16 + captured;
+    }
+    frames
+}
+
+/// The RoCE datagram in an Ethernet frame, if there is one.
+fn roce(frame: &[u8]) -> Option<Enclosed<'_>> {
+    let (ethernet, rest) = frame.split_at_checked(14)?;
+    if !matches!(ethernet[12..], [0x08, 0x00] | [0x86, 0xdd]) {
+        return None;
+    }
+    Outer::parse(rest).ok().filter(|inner| inner.outer.destination_port == UDP_PORT)
+}
+
+/// Addresses that no recording has.
+const V4: ([u8; 4], [u8; 4]) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+
+fn demand_identical(name: &str, number: usize, enclosed: &Enclosed<'_>) -> u8 {
+    let what = format!("packet {number} of {name}");
+    let Enclosed { outer, datagram, .. } = enclosed;
+    let decoded = decode(datagram, datagram.len());
+    let Decoded { packet, header_len, payload_len } =
+        decoded.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(Icrc::verify(outer, datagram), "{what}: ICRC");
+    if let Network::V4 { identification, .. } = outer.network {
+        let found = Icrc::identification(&Outer::v4(V4.0, V4.1, 0), datagram);
+        assert_eq!(found, None, "{what}: other addresses");
+        let mut unknown = *outer;
+        if let Network::V4 { identification, .. } = &mut unknown.network {
+            *identification = 0;
+        }
+        assert_eq!(Icrc::identification(&unknown, datagram), Some(identification), "{what}");
+    }
+    let payload = &datagram[header_len..header_len + payload_len];
+    assert_eq!(super::datagram(outer, &packet, payload), *datagram, "{what}");
+    datagram[0]
+}
+
+#[test]
+fn recorded_soft_roce_traffic_parses_and_comes_back() {
+    let directory = directory();
+    if !directory.is_dir() {
+        eprintln!("SKIPPED: no recordings of soft-RoCE in {}", directory.display());
+        return;
+    }
+    // How many RoCE packets each file holds: none may be overlooked.
+    for (name, expected) in [("rxe.pcap", 83), ("rxe-v6.pcap", 83), ("rxe-cm.pcap", 41)] {
+        let file = fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let frames = frames(&file);
+        let packets: Vec<_> = frames.iter().filter_map(|frame| roce(frame)).collect();
+        assert_eq!(packets.len(), expected, "{name}");
+        let mut opcodes = BTreeSet::new();
+        for (number, enclosed) in packets.iter().enumerate() {
+            opcodes.insert(demand_identical(name, number, enclosed));
+        }
+        if name != "rxe-cm.pcap" {
+            assert!(opcodes.len() >= 30, "{name}: nearly every opcode: {opcodes:02x?}");
+        }
+    }
+}
