@@ -4,7 +4,7 @@ use super::Channel;
 use crate::api::{LocalRange, Received, Rights, SegmentId};
 use crate::arrival::ArrivalKind;
 use crate::canary::Canary;
-use crate::message::{Outcome, Progress};
+use crate::message::{MessageKind, Outcome, Progress};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Data, Operation, Order};
@@ -67,8 +67,10 @@ impl Channel {
         let (start, length, progress) = if data.operation == Operation::ReadResponse {
             let read = *self.reads.get(usize::from(data.slot))?;
             let message = (read != NONE).then(|| &shared.messages[read])?;
-            // Transactions are counted by Jetty: both have to agree.
-            if message.transaction != data.transaction
+            // Transactions are counted by Jetty: both have to agree. And they do where a Jetty was made
+            // anew under its number: then it may be something else that awaits an answer.
+            if !matches!(message.kind, MessageKind::Read | MessageKind::Get)
+                || message.transaction != data.transaction
                 || message.jetty != data.jetty
                 || message.outcome != Outcome::Open
             {
