@@ -1,155 +1,213 @@
-//! DCQCN (Zhu et al., SIGCOMM 2015): the rate of a RoCE queue pair, as RNICs control it.
+//! The rate of a flow under DCQCN, whoever it is that notifies it: a RoCE queue pair by packets of
+//! their own, or a channel by the marks that acknowledgements echo.
 //!
-//! The receiver turns congestion marks into notifications (CNPs); each cuts the rate by a share
-//! that follows how often they come, and without any the rate recovers: first towards what it was,
-//! then beyond. Integers only; time is looked at when something happens.
+//! **Control law**, with the current rate `Rc`, the target rate `Rt` and the share of marks `α`:
+//!
+//! ```text
+//! notification:                                Rt = Rc;  Rc ·= 1 − α / 2;  α = (1 − g) α + g
+//! 55 us without one:                           α = (1 − g) α
+//! every 55 us, and every 10 MB:                T += 1, or B += 1, and
+//!   max(T, B) < F        fast recovery         Rc = (Rc + Rt) / 2
+//!   otherwise            additive increase     Rt += R_AI;  Rc = (Rc + Rt) / 2
+//!   min(T, B) > F        hyper increase        Rt += (min(T, B) − F) · R_HAI;  Rc = (Rc + Rt) / 2
+//! ```
+//!
+//! A notification sets T and B, and what has run towards the next of each, to zero. A flow starts
+//! at line rate with α = 1. Time is looked at when something happens; what was missed is caught up
+//! with.
+//!
+//! **Source:** Zhu et al., *Congestion Control for Large-Scale RDMA Deployments*, SIGCOMM 2015,
+//! §3 and §5: g = 1/256, F = 5, R_AI = 40 Mb/s. The paper names no R_HAI; it is ten times R_AI, as
+//! in QCN, from which that phase comes.
 
 use fairway_wire::{Duration, Instant};
 
-/// Parameters, named as in the paper.
+/// F, the steps of fast recovery.
+const FAST_STEPS: u32 = 5;
+/// α = 1.
+pub(crate) const ALPHA_ONE: u64 = 1 << 32;
+/// Periods that are caught up with at most: enough for α to vanish and the rate to be full.
+const CATCH_UP_MAX: u32 = 4096;
+const PS_PER_SECOND: u128 = 1_000_000_000_000;
+
+/// What can be set about a [`DcqcnRate`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcqcnRateParameters {
-    /// The rate of the link, in bits per second: where a flow begins, and what it never exceeds.
-    pub line_rate: u64,
-    /// It is never slower, in bits per second.
-    pub rate_min: u64,
-    /// `g` is one in 2^`gain_shift`.
-    pub gain_shift: u32,
-    /// `K`: without notifications for so long, the share of the next cut shrinks.
-    pub alpha_interval: Duration,
-    /// `T`: the rate is raised so often,
-    pub increase_interval: Duration,
-    /// `B`: and whenever so many bytes were sent.
-    pub increase_bytes: u64,
-    /// `F`: so many raises go half of the way back to the old rate.
-    pub fast_steps: u32,
-    /// `R_AI`: then the rate aimed at rises by this, in bits per second;
-    pub additive: u64,
-    /// `R_HAI`: and when both kinds of raise have had their fast steps, by multiples of this.
-    pub hyper: u64,
+    /// The highest rate, which is also the first.
+    pub line_bits: u64,
+    /// The lowest rate.
+    pub min_bits: u64,
+    /// Additive increase (R_AI).
+    pub increase_bits: u64,
+    /// Hyper increase (R_HAI).
+    pub hyper_bits: u64,
+    /// 1 / g; not zero.
+    pub gain: u64,
+    /// The period of the rate's timer (T) and of α's; not zero.
+    pub timer: Duration,
+    /// The bytes that are one step of the byte counter (B); not zero.
+    pub counter_bytes: u64,
 }
 
 impl DcqcnRateParameters {
+    /// No rate is higher: 1 Pb/s, so that no product below overflows.
+    pub const HIGHEST_BITS: u64 = 1_000_000_000_000_000;
+
     /// The paper's, for a link of this rate.
-    pub const fn new(line_rate: u64) -> DcqcnRateParameters {
+    pub const fn new(line_bits: u64) -> Self {
         DcqcnRateParameters {
-            line_rate,
-            rate_min: line_rate / 1000,
-            gain_shift: 8,
-            alpha_interval: Duration::from_us(55),
-            increase_interval: Duration::from_us(55),
-            increase_bytes: 10 << 20,
-            fast_steps: 5,
-            additive: 40_000_000,
-            hyper: 400_000_000,
+            line_bits,
+            min_bits: line_bits / 1000,
+            increase_bits: 40_000_000,
+            hyper_bits: 400_000_000,
+            gain: 256,
+            timer: Duration::from_us(55),
+            counter_bytes: 10_000_000,
+        }
+    }
+
+    /// The nearest that make sense.
+    fn sound(self) -> Self {
+        let min_bits = self.min_bits.clamp(8, Self::HIGHEST_BITS);
+        DcqcnRateParameters {
+            min_bits,
+            line_bits: self.line_bits.clamp(min_bits, Self::HIGHEST_BITS),
+            gain: self.gain.max(1),
+            timer: self.timer.max(Duration::from_ps(1)),
+            counter_bytes: self.counter_bytes.max(1),
+            ..self
         }
     }
 }
-
-/// `alpha` is a fraction of this.
-const ONE: u64 = 1 << 20;
 
 /// The rate of one flow.
 #[derive(Clone, Debug)]
 pub struct DcqcnRate {
     parameters: DcqcnRateParameters,
-    /// `R_C`.
-    rate: u64,
-    /// `R_T`.
-    target: u64,
-    alpha: u64,
-    /// It was notified at least once: before that, there is nothing to do.
-    notified: bool,
-    alpha_at: Instant,
-    increase_at: Instant,
-    bytes: u64,
-    /// Raises by time and by bytes since the last cut.
-    by_time: u32,
-    by_bytes: u32,
+    /// Rc.
+    rate_bits: u64,
+    /// Rt.
+    target_bits: u64,
+    /// α, in the fixed point of [`ALPHA_ONE`].
+    pub(crate) alpha: u64,
+    pub(crate) timer_steps: u32,
+    pub(crate) byte_steps: u32,
+    /// Bytes towards the next step of the byte counter.
+    pub(crate) counted_bytes: u64,
+    /// When the timers last ran out; `None` before anything was heard.
+    rate_timer: Option<Instant>,
+    alpha_timer: Option<Instant>,
 }
 
 impl DcqcnRate {
     /// A flow that begins at line rate.
-    pub fn new(parameters: &DcqcnRateParameters) -> DcqcnRate {
+    pub fn new(parameters: &DcqcnRateParameters) -> Self {
+        let parameters = parameters.sound();
         DcqcnRate {
-            parameters: *parameters,
-            rate: parameters.line_rate,
-            target: parameters.line_rate,
-            alpha: ONE,
-            notified: false,
-            alpha_at: Instant::ZERO,
-            increase_at: Instant::ZERO,
-            bytes: 0,
-            by_time: 0,
-            by_bytes: 0,
+            parameters,
+            rate_bits: parameters.line_bits,
+            target_bits: parameters.line_bits,
+            alpha: ALPHA_ONE,
+            timer_steps: 0,
+            byte_steps: 0,
+            counted_bytes: 0,
+            rate_timer: None,
+            alpha_timer: None,
         }
+    }
+
+    /// The current rate Rc in bits per second, as of the last event.
+    pub fn rate_bits(&self) -> u64 {
+        self.rate_bits
+    }
+
+    /// The target rate Rt in bits per second.
+    pub fn target_bits(&self) -> u64 {
+        self.target_bits
     }
 
     /// A notification has come.
     pub fn on_notification(&mut self, now: Instant) {
-        self.catch_up(now);
-        self.notified = true;
-        self.target = self.rate;
-        let cut = (u128::from(self.rate) * u128::from(self.alpha) / u128::from(2 * ONE)) as u64;
-        self.rate = (self.rate - cut).max(self.parameters.rate_min);
-        self.alpha = self.alpha - (self.alpha >> self.parameters.gain_shift)
-            + (ONE >> self.parameters.gain_shift);
-        self.alpha_at = now + self.parameters.alpha_interval;
-        self.increase_at = now + self.parameters.increase_interval;
-        (self.bytes, self.by_time, self.by_bytes) = (0, 0, 0);
+        self.advance(now);
+        self.target_bits = self.rate_bits;
+        let cut = u128::from(self.rate_bits) * u128::from(self.alpha) / u128::from(2 * ALPHA_ONE);
+        self.rate_bits = (self.rate_bits - cut as u64).max(self.parameters.min_bits);
+        self.alpha += (ALPHA_ONE - self.alpha) / self.parameters.gain;
+        self.timer_steps = 0;
+        self.byte_steps = 0;
+        self.counted_bytes = 0;
+        self.rate_timer = Some(now);
+        self.alpha_timer = Some(now);
     }
 
     /// `bytes` leave. How long they keep the flow busy at its rate; nothing at line rate, where the
     /// link itself sets the pace.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> Duration {
-        self.catch_up(now);
-        if self.rate >= self.parameters.line_rate {
+        self.advance(now);
+        if self.rate_bits >= self.parameters.line_bits {
             return Duration::ZERO;
         }
-        self.bytes += u64::from(bytes);
-        while self.bytes >= self.parameters.increase_bytes {
-            self.bytes -= self.parameters.increase_bytes;
-            self.by_bytes += 1;
-            self.raise();
-        }
-        let picoseconds = u128::from(bytes) * 8 * 1_000_000_000_000 / u128::from(self.rate.max(1));
+        self.count(bytes);
+        let picoseconds = u128::from(bytes) * 8 * PS_PER_SECOND / u128::from(self.rate_bits);
         Duration::from_ps(picoseconds as u64)
     }
 
-    /// The rate, in bits per second.
+    /// The rate now, in bits per second.
     pub fn rate(&mut self, now: Instant) -> u64 {
-        self.catch_up(now);
-        self.rate
+        self.advance(now);
+        self.rate_bits
     }
 
-    /// Does what was due until now.
-    fn catch_up(&mut self, now: Instant) {
-        if !self.notified {
-            return;
+    /// Runs the timers up to `now`.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        let timer = self.parameters.timer;
+        let (alpha_timer, periods) = elapsed(self.alpha_timer, now, timer);
+        self.alpha_timer = Some(alpha_timer);
+        for _ in 0..periods {
+            self.alpha -= self.alpha / self.parameters.gain;
         }
-        while self.increase_at.is_before(now) && self.rate < self.parameters.line_rate {
-            self.increase_at = self.increase_at + self.parameters.increase_interval;
-            self.by_time += 1;
-            self.raise();
-        }
-        while self.alpha_at.is_before(now) && self.alpha >> self.parameters.gain_shift > 0 {
-            self.alpha_at = self.alpha_at + self.parameters.alpha_interval;
-            self.alpha -= self.alpha >> self.parameters.gain_shift;
+        let (rate_timer, periods) = elapsed(self.rate_timer, now, timer);
+        self.rate_timer = Some(rate_timer);
+        for _ in 0..periods {
+            self.timer_steps = self.timer_steps.saturating_add(1);
+            self.increase();
         }
     }
 
-    fn raise(&mut self) {
-        let fast = self.parameters.fast_steps;
-        let (more, less) = (self.by_time.max(self.by_bytes), self.by_time.min(self.by_bytes));
-        if less > fast {
-            self.target += u64::from(less - fast) * self.parameters.hyper;
-        } else if more > fast {
-            self.target += self.parameters.additive;
+    /// Counts bytes towards a step.
+    pub(crate) fn count(&mut self, bytes: u32) {
+        self.counted_bytes += u64::from(bytes);
+        let steps = self.counted_bytes / self.parameters.counter_bytes;
+        self.counted_bytes %= self.parameters.counter_bytes;
+        for _ in 0..steps.min(u64::from(CATCH_UP_MAX)) {
+            self.byte_steps = self.byte_steps.saturating_add(1);
+            self.increase();
         }
-        self.target = self.target.min(self.parameters.line_rate);
-        // Rounded up, so that it arrives.
-        self.rate = self.rate.midpoint(self.target + 1).min(self.target);
     }
+
+    /// One step of the timer or the byte counter, which has been counted.
+    fn increase(&mut self) {
+        let fewer = self.timer_steps.min(self.byte_steps);
+        if fewer > FAST_STEPS {
+            let hyper = u64::from(fewer - FAST_STEPS).saturating_mul(self.parameters.hyper_bits);
+            self.target_bits = self.target_bits.saturating_add(hyper);
+        } else if self.timer_steps.max(self.byte_steps) >= FAST_STEPS {
+            self.target_bits = self.target_bits.saturating_add(self.parameters.increase_bits);
+        }
+        self.target_bits = self.target_bits.min(self.parameters.line_bits);
+        self.rate_bits = (self.rate_bits + self.target_bits).div_ceil(2);
+    }
+}
+
+/// The periods of a timer that last ran out at `last`, and when it has now.
+fn elapsed(last: Option<Instant>, now: Instant, period: Duration) -> (Instant, u32) {
+    let Some(last) = last else { return (now, 0) };
+    let since = now.since(last);
+    let periods = since.as_ps() / period.as_ps();
+    if periods > u64::from(CATCH_UP_MAX) {
+        return (now, CATCH_UP_MAX);
+    }
+    (last + period.times(periods), periods as u32)
 }
 
 #[cfg(test)]

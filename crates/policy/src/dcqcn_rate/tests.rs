@@ -41,7 +41,7 @@ fn a_flow_that_is_notified_without_end_slows_to_its_least() {
         assert!(flow.rate(at(50 * round)) <= last);
         last = flow.rate(at(50 * round));
     }
-    assert_eq!(last, parameters.rate_min);
+    assert_eq!(last, parameters.min_bits);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn rare_notifications_cut_less_and_it_always_recovers() {
 #[test]
 fn bytes_raise_the_rate_too() {
     let parameters = DcqcnRateParameters {
-        increase_interval: Duration::from_secs(1),
+        timer: Duration::from_secs(1),
         ..DcqcnRateParameters::new(LINE)
     };
     let mut flow = DcqcnRate::new(&parameters);
