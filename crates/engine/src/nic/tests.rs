@@ -8,6 +8,7 @@ use fairway_wire::{Ecn, Psn, Target};
 
 mod channel_groups;
 mod mail;
+mod pacing;
 mod transactions;
 
 const MTU: u32 = 1024;
