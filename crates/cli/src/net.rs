@@ -40,7 +40,8 @@ pub(crate) struct NetOptions {
           value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) sockets: u32,
 
-    /// Congestion control, path choice and loss detection, as cc=swift,path=spray
+    /// Congestion control, path choice and loss detection, as cc=swift,path=spray; there are
+    /// cc=fixed|swift|cubic|timely|dcqcn|caqm, path=spray|p2c|plb, loss=path-order|sack|receiver
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<PolicySpec>,
 

@@ -36,6 +36,7 @@ fn wrong_usage_says_what_and_what_to_do() {
         (&["perf", "write", "--iters", "0"], &["0"]),
         (&["perf", "write", "--paths", "257"], &["257", "1..=256"]),
         (&["perf", "write", "--policy", "bogus"], &["bogus", "swift"]),
+        (&["perf", "write", "--policy", "cc=dcqcn:g=0"], &["g=0", "line="]),
         (&["perf", "write", "--emulate", "loss=2"], &["'2'", "1%"]),
         (&["perf", "write", "--pin", "x"], &["'x'", "none"]),
         (&["perf", "write", "--pin", "999"], &["999", "choose from"]),

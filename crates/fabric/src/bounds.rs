@@ -26,7 +26,8 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         let silence = profile.peer_dead.saturating_add(profile.keep_alive).times(3);
         timeouts.saturating_add(silence).saturating_add(profile.path_probe.times(4))
     });
-    let wire = plan.knobs.byte_time.times(operations(plan) * (plan.bytes_max + 10_000));
+    let bytes = operations(plan) * (plan.bytes_max + 10_000);
+    let wire = plan.knobs.byte_time.times(bytes).saturating_add(pacing(plan, bytes));
     let (knobs, weather) = (&plan.knobs, &plan.weather);
     let one_way = weather.latency.saturating_add(weather.latency_spread);
     let round_trip = one_way.saturating_add(knobs.turn_delay).times(2);
@@ -58,6 +59,22 @@ fn crowding(plan: &Plan) -> Duration {
     longest.times(most / u64::from(fewest))
 }
 
+/// What a pacing rate adds to the time on the wire, should it never rise above its least.
+fn pacing(plan: &Plan, bytes: u64) -> Duration {
+    let rates = plan.links.iter().flat_map(|link| &link.policies).filter_map(|policies| {
+        match policies.congestion {
+            CongestionSpec::Timely(timely) => Some(timely.min_bits),
+            CongestionSpec::Dcqcn(dcqcn) => Some(dcqcn.min_bits),
+            CongestionSpec::Fixed { .. }
+            | CongestionSpec::Swift(_)
+            | CongestionSpec::Cubic(_)
+            | CongestionSpec::Caqm(_) => None,
+        }
+    });
+    let slowest = rates.min().unwrap_or(u64::MAX);
+    Duration::from_ns(bytes.saturating_mul(8_000_000_000) / slowest)
+}
+
 /// Letters count, and what is asked for with them.
 fn operations(plan: &Plan) -> u64 {
     plan.operations + 2 * plan.mail.letters
@@ -71,6 +88,10 @@ fn rounds(plan: &Plan) -> u64 {
         let window = link.policies.iter().map(|policies| match policies.congestion {
             CongestionSpec::Fixed { window_bytes } => window_bytes,
             CongestionSpec::Swift(swift) => swift.min_bytes,
+            CongestionSpec::Cubic(cubic) => cubic.min_bytes,
+            CongestionSpec::Caqm(caqm) => caqm.min_bytes,
+            CongestionSpec::Timely(timely) => timely.window_bytes,
+            CongestionSpec::Dcqcn(dcqcn) => dcqcn.window_bytes,
         });
         let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
         // Two round trips per operation for slots that have to be waited for.

@@ -1,5 +1,7 @@
 //! What a seed draws before anything happens.
 
+mod policies;
+
 use crate::adversary::{Outage, Weather};
 use crate::mail::MailPlan;
 use crate::node::Knobs;
@@ -137,6 +139,7 @@ impl Plan {
         let extras = Extras::draw(&mut Random::fork(seed, 6));
         extras.adjust(&mut limits, &mut profiles, &mut weather);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
+        policies::override_some(&mut Random::fork(seed, 8), &mut links);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);

@@ -18,3 +18,9 @@ pub(crate) fn chunk_bytes(window_bytes: u64, remaining: u64) -> u32 {
     let chunk = if large { CHUNK_LARGE_BYTES } else { CHUNK_BYTES };
     u64::from(chunk).min(remaining).min(window_bytes.max(1)) as u32
 }
+
+/// How much may leave at once under a pacing rate: what 100 us let through, at most a large chunk.
+/// A chunk that is cut into single packets would cost a system call each.
+pub(crate) fn burst_bytes(bytes_per_second: u64) -> u32 {
+    (bytes_per_second / 10_000).min(u64::from(CHUNK_LARGE_BYTES)) as u32
+}

@@ -16,30 +16,41 @@
 
 extern crate alloc;
 
+mod caqm;
 mod chunk;
+mod cubic;
+mod dcqcn;
 mod dcqcn_rate;
 mod fixed_window;
+mod losses;
 mod names;
 mod path_order;
+mod plb;
 mod power_of_two;
 mod receiver_distance;
 mod sack_threshold;
 mod spray;
 mod swift;
+mod timely;
 mod tolerance;
 mod traits;
 
+pub use caqm::{Caqm, CaqmParameters};
+pub use cubic::{Cubic, CubicParameters};
+pub use dcqcn::{Dcqcn, DcqcnParameters};
 pub use dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 pub use fixed_window::FixedWindow;
 pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,
 };
 pub use path_order::PathOrder;
+pub use plb::{Plb, PlbParameters};
 pub use power_of_two::PowerOfTwo;
 pub use receiver_distance::ReceiverDistance;
 pub use sack_threshold::SackThreshold;
 pub use spray::Spray;
 pub use swift::{Swift, SwiftParameters};
+pub use timely::{Timely, TimelyParameters};
 pub use traits::{
     AckSample, ChunkRequest, CongestionControl, Evidence, LossDetector, LossSample, PathChoice,
     PathView,

@@ -6,10 +6,11 @@
 //! algorithms share a name the kind's own name may be left out as well: `swift`, `p2c`.
 //!
 //! Bytes are a number with an optional `K`, `M` or `G` (powers of 1024); times need `ns`, `us`,
-//! `ms` or `s`; `loss` of swift is in thousandths.
+//! `ms` or `s`; rates need `bps`, `Kbps`, `Mbps` or `Gbps` (powers of 1000); shares such as `loss`
+//! are in thousandths.
 //!
 //! To add an algorithm: its file, and here a variant, its line in `LISTS`, and one arm in each
-//! `match`.
+//! `match`; if it has parameters, their table in `parameters.rs`.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -17,12 +18,14 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-use fairway_wire::Duration;
+mod parameters;
 
 use crate::{
-    CongestionControl, FixedWindow, LossDetector, PathChoice, PathOrder, PowerOfTwo,
-    ReceiverDistance, SackThreshold, Spray, Swift, SwiftParameters,
+    Caqm, CaqmParameters, CongestionControl, Cubic, CubicParameters, Dcqcn, DcqcnParameters,
+    FixedWindow, LossDetector, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
+    ReceiverDistance, SackThreshold, Spray, Swift, SwiftParameters, Timely, TimelyParameters,
 };
+use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
 /// The decisions for one TP channel.
 pub struct PolicySet {
@@ -64,6 +67,14 @@ pub enum CongestionSpec {
     },
     /// [`Swift`].
     Swift(SwiftParameters),
+    /// [`Cubic`].
+    Cubic(CubicParameters),
+    /// [`Timely`].
+    Timely(TimelyParameters),
+    /// [`Dcqcn`].
+    Dcqcn(DcqcnParameters),
+    /// [`Caqm`].
+    Caqm(CaqmParameters),
 }
 
 impl Default for CongestionSpec {
@@ -80,6 +91,8 @@ pub enum PathSpec {
     Spray,
     /// [`PowerOfTwo`].
     PowerOfTwo,
+    /// [`Plb`].
+    Plb(PlbParameters),
 }
 
 /// A loss detector by name.
@@ -102,10 +115,15 @@ impl PolicySpec {
                 Box::new(FixedWindow::new(window_bytes, mtu_bytes))
             }
             CongestionSpec::Swift(parameters) => Box::new(Swift::new(parameters, mtu_bytes)),
+            CongestionSpec::Cubic(parameters) => Box::new(Cubic::new(parameters, mtu_bytes)),
+            CongestionSpec::Timely(parameters) => Box::new(Timely::new(parameters, mtu_bytes)),
+            CongestionSpec::Dcqcn(parameters) => Box::new(Dcqcn::new(parameters, mtu_bytes)),
+            CongestionSpec::Caqm(parameters) => Box::new(Caqm::new(parameters, mtu_bytes)),
         };
         let path: Box<dyn PathChoice> = match self.path {
             PathSpec::Spray => Box::new(Spray::new()),
             PathSpec::PowerOfTwo => Box::new(PowerOfTwo),
+            PathSpec::Plb(parameters) => Box::new(Plb::new(parameters)),
         };
         let loss: Box<dyn LossDetector> = match self.loss {
             LossSpec::PathOrder => Box::new(PathOrder::new()),
@@ -129,8 +147,12 @@ pub enum PolicyKind {
 
 /// What there is to choose from.
 const LISTS: [(PolicyKind, &str, &[&str]); 3] = [
-    (PolicyKind::Congestion, "cc", &[FixedWindow::NAME, Swift::NAME]),
-    (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME]),
+    (
+        PolicyKind::Congestion,
+        "cc",
+        &[FixedWindow::NAME, Swift::NAME, Cubic::NAME, Timely::NAME, Dcqcn::NAME, Caqm::NAME],
+    ),
+    (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME, Plb::NAME]),
     (PolicyKind::Loss, "loss", &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME]),
 ];
 
@@ -226,9 +248,14 @@ fn apply(spec: &mut PolicySpec, item: &str) -> Result<PolicyKind, PolicyError> {
 fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), PolicyError> {
     match name {
         FixedWindow::NAME => spec.congestion = fixed(parameters)?,
-        Swift::NAME => spec.congestion = CongestionSpec::Swift(swift(parameters)?),
+        Swift::NAME => spec.congestion = CongestionSpec::Swift(read(parameters)?),
+        Cubic::NAME => spec.congestion = CongestionSpec::Cubic(read(parameters)?),
+        Timely::NAME => spec.congestion = CongestionSpec::Timely(read(parameters)?),
+        Dcqcn::NAME => spec.congestion = CongestionSpec::Dcqcn(read(parameters)?),
+        Caqm::NAME => spec.congestion = CongestionSpec::Caqm(read(parameters)?),
         Spray::NAME => spec.path = none(PathSpec::Spray, Spray::NAME, parameters)?,
         PowerOfTwo::NAME => spec.path = none(PathSpec::PowerOfTwo, PowerOfTwo::NAME, parameters)?,
+        Plb::NAME => spec.path = PathSpec::Plb(read(parameters)?),
         PathOrder::NAME => spec.loss = none(LossSpec::PathOrder, PathOrder::NAME, parameters)?,
         SackThreshold::NAME => {
             spec.loss = none(LossSpec::SackThreshold, SackThreshold::NAME, parameters)?;
@@ -264,76 +291,6 @@ fn fixed(parameters: &str) -> Result<CongestionSpec, PolicyError> {
     }
 }
 
-fn swift(parameters: &str) -> Result<SwiftParameters, PolicyError> {
-    let mut swift = SwiftParameters::default();
-    for parameter in parameters.split(':').filter(|parameter| !parameter.is_empty()) {
-        set_swift(&mut swift, parameter).ok_or_else(|| swift_error(parameter))?;
-    }
-    if swift.min_bytes > swift.max_bytes {
-        return Err(swift_error(parameters));
-    }
-    Ok(swift)
-}
-
-fn swift_error(parameter: &str) -> PolicyError {
-    PolicyError::BadParameter {
-        name: Swift::NAME,
-        parameter: parameter.to_owned(),
-        known: "it takes target=, range= (times), ai=, min=, max=, initial= (bytes; min at most \
-                max) and loss= (thousandths)",
-    }
-}
-
-fn set_swift(swift: &mut SwiftParameters, parameter: &str) -> Option<()> {
-    let (name, value) = parameter.split_once('=')?;
-    let bytes = || parse_bytes(value).filter(|bytes| *bytes <= SwiftParameters::LARGEST_BYTES);
-    let time = || parse_time(value);
-    match name {
-        "target" => swift.target = time().filter(|target| *target > Duration::ZERO)?,
-        "range" => swift.range = time()?,
-        "ai" => swift.increase_bytes = bytes()?,
-        "min" => swift.min_bytes = bytes()?,
-        "max" => swift.max_bytes = bytes()?,
-        "initial" => swift.initial_bytes = bytes()?,
-        "loss" => {
-            let permille = value.parse().ok().filter(|permille| *permille <= 1000);
-            swift.tolerated_loss_permille = permille?;
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-/// Units of bytes, the largest first.
-const BYTE_UNITS: [(&str, u64); 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
-/// Units of time in nanoseconds, the largest first.
-const TIME_UNITS: [(&str, u64); 4] =
-    [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-/// The longest time that picoseconds hold, in nanoseconds.
-const TIME_MAX_NS: u64 = u64::MAX / 1000;
-
-fn parse_bytes(text: &str) -> Option<u64> {
-    parse_quantity(text, &BYTE_UNITS)
-}
-
-fn parse_time(text: &str) -> Option<Duration> {
-    parse_quantity(text, &TIME_UNITS).filter(|ns| *ns <= TIME_MAX_NS).map(Duration::from_ns)
-}
-
-fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits)?;
-    let (_, factor) = units.iter().find(|(known, _)| *known == unit)?;
-    number.parse::<u64>().ok()?.checked_mul(*factor)
-}
-
-/// `value` in the largest of `units` that gives a whole number.
-fn write_quantity(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let fits = |(_, factor): &&(&str, u64)| value > 0 && value.is_multiple_of(*factor);
-    let (unit, factor) = units.iter().find(fits).or(units.last()).unwrap_or(&("", 1));
-    write!(f, "{}{unit}", value / factor)
-}
-
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cc={},path={},loss={}", self.congestion, self.path, self.loss)
@@ -351,42 +308,22 @@ impl fmt::Display for CongestionSpec {
                 }
                 Ok(())
             }
-            CongestionSpec::Swift(swift) => {
-                write!(f, "{}", Swift::NAME)?;
-                write_swift(f, swift)
-            }
+            CongestionSpec::Swift(swift) => parameters::write(f, swift),
+            CongestionSpec::Cubic(cubic) => parameters::write(f, cubic),
+            CongestionSpec::Timely(timely) => parameters::write(f, timely),
+            CongestionSpec::Dcqcn(dcqcn) => parameters::write(f, dcqcn),
+            CongestionSpec::Caqm(caqm) => parameters::write(f, caqm),
         }
     }
-}
-
-fn write_swift(f: &mut fmt::Formatter<'_>, swift: &SwiftParameters) -> fmt::Result {
-    let default = SwiftParameters::default();
-    let fields = [
-        ("target", swift.target.as_ns(), default.target.as_ns(), &TIME_UNITS),
-        ("range", swift.range.as_ns(), default.range.as_ns(), &TIME_UNITS),
-        ("ai", swift.increase_bytes, default.increase_bytes, &BYTE_UNITS),
-        ("min", swift.min_bytes, default.min_bytes, &BYTE_UNITS),
-        ("max", swift.max_bytes, default.max_bytes, &BYTE_UNITS),
-        ("initial", swift.initial_bytes, default.initial_bytes, &BYTE_UNITS),
-    ];
-    for (name, value, default, units) in fields {
-        if value != default {
-            write!(f, ":{name}=")?;
-            write_quantity(f, value, units)?;
-        }
-    }
-    if swift.tolerated_loss_permille != default.tolerated_loss_permille {
-        write!(f, ":loss={}", swift.tolerated_loss_permille)?;
-    }
-    Ok(())
 }
 
 impl fmt::Display for PathSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PathSpec::Spray => Spray::NAME,
-            PathSpec::PowerOfTwo => PowerOfTwo::NAME,
-        })
+        match self {
+            PathSpec::Spray => f.write_str(Spray::NAME),
+            PathSpec::PowerOfTwo => f.write_str(PowerOfTwo::NAME),
+            PathSpec::Plb(plb) => parameters::write(f, plb),
+        }
     }
 }
 

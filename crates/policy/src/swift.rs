@@ -30,6 +30,7 @@
 use fairway_wire::{Duration, Instant};
 
 use crate::chunk::{CHUNK_BYTES, chunk_bytes};
+use crate::losses::LossShare;
 use crate::{AckSample, CongestionControl, LossSample};
 
 /// β, in thousandths.
@@ -90,9 +91,7 @@ pub struct Swift {
     timeouts_in_row: u32,
     /// The last one that was counted: paths that fall silent together are one timeout.
     last_timeout: Option<Instant>,
-    /// Bytes acknowledged and lost lately: both halve when together they exceed two windows.
-    recently_acked: u64,
-    recently_lost: u64,
+    losses: LossShare,
     /// The window before the last fall for loss, until a fall for delay confirms it.
     window_before_loss: u64,
 }
@@ -114,8 +113,7 @@ impl Swift {
             last_decrease: None,
             timeouts_in_row: 0,
             last_timeout: None,
-            recently_acked: initial_bytes,
-            recently_lost: 0,
+            losses: LossShare::new(initial_bytes),
             window_before_loss: 0,
         }
     }
@@ -155,28 +153,12 @@ impl Swift {
         self.last_decrease = Some(now);
     }
 
-    /// Adds to what was acknowledged and lost lately.
-    fn remember(&mut self, acked_bytes: u32, lost_bytes: u32) {
-        self.recently_acked += u64::from(acked_bytes);
-        self.recently_lost += u64::from(lost_bytes);
-        if self.recently_acked + self.recently_lost > 2 * self.window_bytes {
-            self.recently_acked /= 2;
-            self.recently_lost /= 2;
-        }
-    }
-
     fn count_timeout(&mut self, sample: &LossSample) {
         let apart = |last| sample.now.since(last) >= sample.smoothed_rtt.max(Duration::from_ps(1));
         if self.last_timeout.is_none_or(apart) {
             self.timeouts_in_row = self.timeouts_in_row.saturating_add(1);
             self.last_timeout = Some(sample.now);
         }
-    }
-
-    fn loses_too_much(&self) -> bool {
-        let sent = self.recently_acked + self.recently_lost;
-        self.recently_lost.saturating_mul(1000)
-            > sent.saturating_mul(self.parameters.tolerated_loss_permille)
     }
 }
 
@@ -197,7 +179,7 @@ impl CongestionControl for Swift {
     fn on_ack(&mut self, sample: &AckSample) {
         if sample.acked_bytes > 0 {
             self.timeouts_in_row = 0;
-            self.remember(sample.acked_bytes, 0);
+            self.losses.remember(sample.acked_bytes, 0, self.window_bytes);
         }
         let target = self.target();
         let measured = match sample.rtt {
@@ -219,7 +201,7 @@ impl CongestionControl for Swift {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        self.remember(0, sample.lost_bytes);
+        self.losses.remember(0, sample.lost_bytes, self.window_bytes);
         if sample.by_timeout {
             self.count_timeout(sample);
         } else {
@@ -232,7 +214,8 @@ impl CongestionControl for Swift {
             self.window_before_loss = 0;
             return;
         }
-        let counts = sample.by_timeout || self.loses_too_much();
+        let too_much = self.losses.exceeds(self.parameters.tolerated_loss_permille);
+        let counts = sample.by_timeout || too_much;
         if counts && self.may_decrease(sample.now, sample.smoothed_rtt) {
             self.window_before_loss = self.window_bytes;
             self.decrease(sample.now, MAX_MDF_PERMILLE);
@@ -242,7 +225,7 @@ impl CongestionControl for Swift {
     fn on_spurious(&mut self, _now: Instant, _packets: u32) {
         self.window_bytes = self.window_bytes.max(self.window_before_loss);
         self.window_before_loss = 0;
-        self.recently_lost = 0;
+        self.losses.forgive();
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {

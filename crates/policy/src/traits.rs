@@ -1,7 +1,8 @@
 //! What the engine asks of a policy, and what it tells it.
 //!
 //! The hooks are those of UCCL's interface (paper appendix A): chunk size
-//! ([`CongestionControl::chunk_bytes`]), pacing ([`CongestionControl::pacing_bytes_per_second`]),
+//! ([`CongestionControl::chunk_bytes`]), pacing ([`CongestionControl::pacing_bytes_per_second`] and
+//! [`CongestionControl::pacing_burst_bytes`]),
 //! path choice ([`PathChoice::choose`]), retransmit permission
 //! ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the receiver
 //! ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]), credit
@@ -68,6 +69,11 @@ pub trait CongestionControl: Send {
     /// Dequeue rate in bytes per second, or `None` for as fast as the window lets.
     fn pacing_bytes_per_second(&self) -> Option<u64> {
         None
+    }
+    /// Bytes that may leave back to back before the sender pauses for as long as they take at the
+    /// pacing rate. Zero spaces single packets; more spares system calls.
+    fn pacing_burst_bytes(&self) -> u32 {
+        0
     }
     /// Size of the next chunk (one burst on one path) in bytes, when `remaining` bytes wait.
     fn chunk_bytes(&self, remaining: u64) -> u32 {

@@ -181,7 +181,10 @@ pub(crate) struct Channel {
     /// Time-outs since the last acknowledgement of anything new.
     pub(crate) backoff: u32,
     pub(crate) window_limited: bool,
+    /// No packet leaves before, because of the pacing rate.
     pub(crate) paced_until: Instant,
+    /// When what has left will have done so at the pacing rate.
+    pub(crate) paced_out: Instant,
     pub(crate) bypass: Box<BypassState>,
     pub(crate) peer_marks: u8,
     pub(crate) peer_duplicates: u8,
@@ -252,6 +255,7 @@ impl Channel {
             backoff: 0,
             window_limited: false,
             paced_until: now,
+            paced_out: now,
             bypass: Box::new(BypassState::new()),
             peer_marks: 0,
             peer_duplicates: 0,

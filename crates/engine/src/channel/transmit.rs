@@ -376,7 +376,12 @@ impl Channel {
         state.flying.push_back(&mut links, psn.value());
         if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
             let gap = u64::from(bytes).saturating_mul(1_000_000_000_000) / rate.max(1);
-            self.paced_until = self.paced_until.max(now) + Duration::from_ps(gap);
+            self.paced_out = self.paced_out.max(now) + Duration::from_ps(gap);
+            let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
+            let ahead = burst.saturating_mul(1_000_000_000_000) / rate.max(1);
+            if self.paced_out.is_at_or_after(now + Duration::from_ps(ahead)) {
+                self.paced_until = self.paced_out;
+            }
         }
         if !self.is_armed(Timer::Retransmit) && !shared.is_planted(crate::Canary::ForgetTimer) {
             let at = now + self.timeout(shared);

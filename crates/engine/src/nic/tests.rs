@@ -11,6 +11,7 @@ use fairway_wire::{Duration, Ecn, Psn, Target};
 
 mod channel_groups;
 mod mail;
+mod pacing;
 mod transactions;
 
 const MTU: u32 = 1024;

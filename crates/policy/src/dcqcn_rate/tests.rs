@@ -59,10 +59,8 @@ fn rare_notifications_cut_less_and_it_always_recovers() {
 
 #[test]
 fn bytes_raise_the_rate_too() {
-    let parameters = DcqcnRateParameters {
-        timer: Duration::from_secs(1),
-        ..DcqcnRateParameters::new(LINE)
-    };
+    let parameters =
+        DcqcnRateParameters { timer: Duration::from_secs(1), ..DcqcnRateParameters::new(LINE) };
     let mut flow = DcqcnRate::new(&parameters);
     flow.on_notification(at(0));
     for _ in 0..(10 << 20) / 4096 {

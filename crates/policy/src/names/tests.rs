@@ -1,6 +1,8 @@
 use alloc::format;
 use alloc::string::ToString;
 
+use fairway_wire::Duration;
+
 use super::*;
 
 fn spec(text: &str) -> PolicySpec {
@@ -55,6 +57,15 @@ fn what_is_printed_can_be_read() {
         "cc=fixed:4M,path=p2c,loss=receiver",
         "cc=fixed:1500,path=p2c,loss=path-order",
         "cc=swift:target=200us,path=spray,loss=path-order",
+        "cc=cubic,path=plb,loss=path-order",
+        "cc=cubic:min=64K:max=1M:initial=128K:loss=30,path=plb:threshold=250:idle=2:rounds=4,loss=sack",
+        "cc=timely,path=spray,loss=sack",
+        "cc=timely:low=300us:high=2ms:minrtt=100us:ai=1Gbps:alpha=20:beta=260:segment=16K:min=1bps:\
+         max=400Gbps:initial=1500Mbps:window=1M:loss=0,path=p2c,loss=sack",
+        "cc=dcqcn,path=spray,loss=path-order",
+        "cc=dcqcn:line=10Gbps:min=1Kbps:ai=5Mbps:hai=50Mbps:g=16:timer=300us:bytes=1M:cnp=4us:\
+         window=2M:loss=7,path=spray,loss=receiver",
+        "cc=caqm:beta=300:ai=2:min=4K:max=1M:loss=0,path=spray,loss=path-order",
         "cc=swift:target=1s:range=0ns:ai=1K:min=0:max=3G:initial=5:loss=7,path=p2c,loss=sack",
     ] {
         assert_eq!(spec(text).to_string(), text);
@@ -64,10 +75,11 @@ fn what_is_printed_can_be_read() {
 
 #[test]
 fn errors_name_what_there_is() {
-    let known = "known are cc=fixed|swift; path=spray|p2c; loss=path-order|sack|receiver";
-    let unknown = error("cubic");
-    assert_eq!(unknown, PolicyError::UnknownName("cubic".to_owned()));
-    assert_eq!(format!("{unknown}"), format!("no policy is called \"cubic\"; {known}"));
+    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm; path=spray|p2c|plb; \
+                  loss=path-order|sack|receiver";
+    let unknown = error("reno");
+    assert_eq!(unknown, PolicyError::UnknownName("reno".to_owned()));
+    assert_eq!(format!("{unknown}"), format!("no policy is called \"reno\"; {known}"));
     assert_eq!(error("pace=swift"), PolicyError::UnknownKind("pace".to_owned()));
     assert_eq!(error("path=swift"), PolicyError::WrongKind("path=swift".to_owned()));
     assert_eq!(error("swift,fixed"), PolicyError::Twice(PolicyKind::Congestion));
@@ -94,6 +106,22 @@ fn bad_parameters_are_refused() {
         "swift:max=2G:min=3G",
         "swift:max=2000G",
         "swift:target=µs",
+        "cubic:beta=7",
+        "cubic:min=2M:max=1M",
+        "timely:low=1ms",
+        "timely:minrtt=0ns",
+        "timely:ai=10",
+        "timely:ai=0Mbps",
+        "timely:max=10Mbps",
+        "dcqcn:g=0",
+        "dcqcn:timer=0us",
+        "dcqcn:bytes=0",
+        "dcqcn:min=101Gbps",
+        "dcqcn:line=2000000Gbps",
+        "caqm:ai=0",
+        "caqm:beta=1001",
+        "plb:rounds=2",
+        "plb:idle",
     ] {
         assert!(matches!(error(text), PolicyError::BadParameter { .. }), "{text}");
     }
@@ -105,6 +133,10 @@ fn it_builds_what_it_names() {
         "cc=swift,path=spray,loss=path-order",
         "cc=fixed,path=p2c,loss=sack",
         "cc=fixed,path=p2c,loss=receiver",
+        "cc=cubic,path=plb,loss=sack",
+        "cc=timely,path=plb,loss=sack",
+        "cc=dcqcn,path=plb,loss=sack",
+        "cc=caqm,path=plb,loss=sack",
     ] {
         let set = spec(text).build(1408);
         assert_eq!(format!("{set:?}"), format!("PolicySet({text})"));

@@ -1,0 +1,87 @@
+//! Congestion controls and path choices that came later: drawn apart, so that old seeds keep
+//! their policies where none of these is drawn.
+
+use super::Link;
+use crate::random::Random;
+use fairway_engine::policy::{
+    CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, PathSpec, PlbParameters,
+    TimelyParameters,
+};
+use fairway_engine::wire::Duration;
+
+/// In three worlds of ten some ends of links get a newer policy.
+pub(super) fn override_some(random: &mut Random, links: &mut [Link]) {
+    if !random.chance(300) {
+        return;
+    }
+    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
+        if random.chance(800) {
+            policies.congestion = draw_congestion(random);
+        }
+        if random.chance(400) {
+            policies.path = PathSpec::Plb(draw_plb(random));
+        }
+    }
+}
+
+/// Half of them as they come, half with limits drawn.
+fn draw_congestion(random: &mut Random) -> CongestionSpec {
+    let plain = random.chance(500);
+    match random.below(4) {
+        0 => {
+            let mut cubic = CubicParameters::default();
+            if !plain {
+                cubic.min_bytes = random.magnitude(100_000);
+                cubic.max_bytes = cubic.min_bytes + random.magnitude(1_000_000);
+                cubic.initial_bytes = random.magnitude(cubic.max_bytes);
+                cubic.tolerated_loss_permille = random.below(100);
+            }
+            CongestionSpec::Cubic(cubic)
+        }
+        1 => {
+            let mut timely = TimelyParameters::default();
+            if !plain {
+                timely.low = Duration::from_us(random.range(1, 100));
+                timely.high = timely.low.saturating_add(Duration::from_us(random.range(1, 500)));
+                timely.min_rtt = Duration::from_us(random.range(1, 50));
+                timely.segment_bytes = random.magnitude(64 * 1024);
+                timely.min_bits = 10_000_000 + random.magnitude(1_000_000_000);
+                timely.max_bits = timely.min_bits + random.magnitude(100_000_000_000);
+                timely.window_bytes = random.magnitude(1 << 21);
+            }
+            CongestionSpec::Timely(timely)
+        }
+        2 => {
+            let mut dcqcn = DcqcnParameters::default();
+            if !plain {
+                dcqcn.min_bits = 10_000_000 + random.magnitude(1_000_000_000);
+                dcqcn.line_bits = dcqcn.min_bits + random.magnitude(100_000_000_000);
+                dcqcn.gain = random.pick(&[1, 2, 16, 1024]);
+                dcqcn.timer = Duration::from_us(random.range(1, 300));
+                dcqcn.counter_bytes = 1 + random.magnitude(1_000_000);
+                dcqcn.spacing = Duration::from_us(random.below(100));
+                dcqcn.window_bytes = random.magnitude(1 << 21);
+            }
+            CongestionSpec::Dcqcn(dcqcn)
+        }
+        _ => {
+            let mut caqm = CaqmParameters::default();
+            if !plain {
+                caqm.beta_permille = random.below(1000);
+                caqm.increase_packets = random.range(1, 8);
+                caqm.min_bytes = random.magnitude(100_000);
+                caqm.max_bytes = caqm.min_bytes + random.magnitude(1_000_000);
+            }
+            CongestionSpec::Caqm(caqm)
+        }
+    }
+}
+
+fn draw_plb(random: &mut Random) -> PlbParameters {
+    let idle_rounds = random.range(1, 4);
+    let rounds = idle_rounds + random.below(12);
+    PlbParameters { threshold_permille: random.pick(&[1, 100, 500]), idle_rounds, rounds }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! C-AQM as OpenURMA runs it: a window in proportion to the share of marked packets.
+//!
+//! **Control law**, for every acknowledged packet, with `r` the share of marked ones among the
+//! last 32:
+//!
+//! ```text
+//! w ← w · (1 − β · r) + a          β = 0.1, a = 4 packets
+//! ```
+//!
+//! so that the window settles where `r = a / (β · w)`, from 40 packets (all marked) upwards.
+//!
+//! **Source:** Unified Bus' C-AQM in the form of OpenURMA's two-node model (paper §11.2, Figure 45,
+//! and its published controller): the constants, the history of 32 packets and the first window
+//! of 32 packets are that model's.
+//!
+//! **Where this differs:**
+//! * The specification has switches answer a request for increase with an 8-bit hint, whose
+//!   meaning it leaves to the vendor. Data packets on our wire carry neither, so only marks count.
+//! * The model has a window that never goes unused and a network that loses nothing. Here the
+//!   window grows only while it is what holds the sender back; a time-out, and loss beyond a
+//!   tolerated share of what was sent (3 %), halve it, at most once per round trip.
+//! * Of packets that one acknowledgement covers, the marked ones count as the first.
+//! * A receiver that asks its peers to slow down marks every packet.
+
+use fairway_wire::Instant;
+
+use crate::chunk::chunk_bytes;
+use crate::losses::LossReaction;
+use crate::{AckSample, CongestionControl, LossSample};
+
+/// Packets whose marks are remembered, one bit each.
+const HISTORY: u64 = 32;
+/// The first window, in packets.
+const INITIAL_PACKETS: u64 = 32;
+/// The packets that one acknowledgement counts for at most.
+const PACKETS_MAX: u32 = 4096;
+
+/// What can be set about [`Caqm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaqmParameters {
+    /// Multiplicative decrease per packet if all are marked (β), in thousandths.
+    pub beta_permille: u64,
+    /// Additive increase per packet (a), in packets.
+    pub increase_packets: u64,
+    /// The smallest window; never less than two packets.
+    pub min_bytes: u64,
+    /// The largest window, at most [`CaqmParameters::LARGEST_BYTES`].
+    pub max_bytes: u64,
+    /// Share of the bytes sent, in thousandths, that may be lost without a reaction.
+    pub tolerated_loss_permille: u64,
+}
+
+impl CaqmParameters {
+    /// No window is larger: 1 TiB, so that no product below overflows.
+    pub const LARGEST_BYTES: u64 = 1 << 40;
+}
+
+impl Default for CaqmParameters {
+    fn default() -> Self {
+        CaqmParameters {
+            beta_permille: 100,
+            increase_packets: 4,
+            min_bytes: 0,
+            max_bytes: 8 * 1024 * 1024,
+            tolerated_loss_permille: 30,
+        }
+    }
+}
+
+/// The C-AQM congestion control.
+#[derive(Clone, Debug)]
+pub struct Caqm {
+    parameters: CaqmParameters,
+    increase_bytes: u64,
+    window_bytes: u64,
+    /// The last packets, the newest in the lowest bit: one if it was marked.
+    history: u32,
+    losses: LossReaction,
+    window_before_loss: u64,
+}
+
+impl Caqm {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "caqm";
+
+    /// With `parameters`, for packets of `mtu_bytes`.
+    pub fn new(parameters: CaqmParameters, mtu_bytes: u32) -> Self {
+        let packet_bytes = u64::from(mtu_bytes.max(1));
+        let most = CaqmParameters::LARGEST_BYTES;
+        let min_bytes = parameters.min_bytes.clamp(2 * packet_bytes, most);
+        let max_bytes = parameters.max_bytes.clamp(min_bytes, most);
+        let window_bytes = (INITIAL_PACKETS * packet_bytes).clamp(min_bytes, max_bytes);
+        let beta_permille = parameters.beta_permille.min(1000);
+        Caqm {
+            parameters: CaqmParameters { beta_permille, min_bytes, max_bytes, ..parameters },
+            increase_bytes: parameters.increase_packets.saturating_mul(packet_bytes).min(most),
+            window_bytes,
+            history: 0,
+            losses: LossReaction::new(parameters.tolerated_loss_permille, window_bytes),
+            window_before_loss: 0,
+        }
+    }
+
+    /// One packet was acknowledged.
+    fn step(&mut self, marked: bool, may_grow: bool) {
+        self.history = self.history << 1 | u32::from(marked);
+        let ones = u64::from(self.history.count_ones());
+        let fall = self.window_bytes * self.parameters.beta_permille * ones / (1000 * HISTORY);
+        let next = (self.window_bytes - fall).saturating_add(self.increase_bytes);
+        let next = if may_grow { next } else { next.min(self.window_bytes) };
+        self.window_bytes = next.clamp(self.parameters.min_bytes, self.parameters.max_bytes);
+    }
+}
+
+impl CongestionControl for Caqm {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        self.losses.acked(sample.acked_bytes, self.window_bytes);
+        let packets = sample.acked_packets.max(sample.marked_packets).min(PACKETS_MAX);
+        let marked = if sample.pressure { packets } else { sample.marked_packets };
+        for packet in 0..packets {
+            self.step(packet < marked, sample.window_limited);
+        }
+        if marked > 0 {
+            self.window_before_loss = 0;
+        }
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        if self.losses.counts(sample, self.window_bytes) {
+            self.window_before_loss = self.window_bytes;
+            self.window_bytes = (self.window_bytes / 2).max(self.parameters.min_bytes);
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant, _packets: u32) {
+        self.window_bytes = self.window_bytes.max(self.window_before_loss);
+        self.window_before_loss = 0;
+        self.losses.forgive();
+    }
+
+    fn chunk_bytes(&self, remaining: u64) -> u32 {
+        chunk_bytes(self.window_bytes, remaining)
+    }
+}
+
+#[cfg(test)]
+mod tests;

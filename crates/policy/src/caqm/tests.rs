@@ -1,0 +1,118 @@
+use super::*;
+use fairway_wire::Duration;
+
+const MTU: u32 = 1000;
+
+fn caqm() -> Caqm {
+    Caqm::new(CaqmParameters::default(), MTU)
+}
+
+fn ack(acked_packets: u32, marked_packets: u32) -> AckSample {
+    let acked_bytes = acked_packets * MTU;
+    AckSample {
+        acked_bytes,
+        acked_packets,
+        marked_packets,
+        window_limited: true,
+        ..AckSample::default()
+    }
+}
+
+fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
+    // The clock wraps 50 us after zero.
+    let now = Instant::from_ps(0) - Duration::from_us(50) + Duration::from_us(now_us);
+    LossSample { now, lost_bytes, path: 0, smoothed_rtt: Duration::from_us(100), by_timeout }
+}
+
+#[test]
+fn without_marks_it_grows_by_four_packets_per_packet() {
+    let mut caqm = caqm();
+    assert_eq!(caqm.window_bytes(), 32_000);
+    caqm.on_ack(&ack(3, 0));
+    assert_eq!(caqm.window_bytes(), 44_000);
+    caqm.on_ack(&AckSample { window_limited: false, ..ack(3, 0) });
+    assert_eq!(caqm.window_bytes(), 44_000);
+}
+
+#[test]
+fn it_falls_with_the_share_of_marks_among_the_last_32() {
+    let mut caqm = caqm();
+    // r = 1/32: 32,000 × 0.1 / 32 = 100.
+    caqm.on_ack(&ack(1, 1));
+    assert_eq!(caqm.window_bytes(), 35_900);
+    // r = 2/32, then, of two packets, 3/32 twice: the mark comes first.
+    caqm.on_ack(&ack(1, 1));
+    assert_eq!(caqm.window_bytes(), 35_900 - 224 + 4000);
+    caqm.on_ack(&ack(2, 1));
+    // 39,676 − 371 + 4000 = 43,305; 43,305 − 405 + 4000 = 46,900.
+    assert_eq!(caqm.window_bytes(), 46_900);
+    // Unused, it only falls: 46,900 × 0.1 × 3/32 = 439, less than the 4000 of growth.
+    caqm.on_ack(&AckSample { window_limited: false, ..ack(1, 0) });
+    assert_eq!(caqm.window_bytes(), 46_900);
+}
+
+#[test]
+fn marks_are_forgotten_after_32_packets() {
+    let mut caqm = caqm();
+    caqm.on_ack(&ack(1, 1));
+    caqm.on_ack(&ack(31, 0));
+    assert_eq!(caqm.history, 1 << 31);
+    let before = caqm.window_bytes();
+    caqm.on_ack(&ack(1, 0));
+    assert_eq!(caqm.window_bytes(), before + 4000);
+}
+
+#[test]
+fn all_marked_it_settles_at_forty_packets() {
+    for packets in [1, 10_000] {
+        let mut caqm = caqm();
+        caqm.on_ack(&ack(packets, 0));
+        for _ in 0..500 {
+            caqm.on_ack(&ack(1, 1));
+        }
+        // From above, falls are rounded down.
+        assert!(caqm.window_bytes().abs_diff(40_000) < 10, "{}", caqm.window_bytes());
+        caqm.on_ack(&AckSample { pressure: true, ..ack(32, 0) });
+        assert!(caqm.window_bytes().abs_diff(40_000) < 10, "pressure marks all");
+    }
+}
+
+#[test]
+fn losses_that_count_halve_it_and_reordering_takes_that_back() {
+    let mut caqm = caqm();
+    caqm.on_loss(&loss(0, 900, false));
+    assert_eq!(caqm.window_bytes(), 32_000, "2.7 %");
+    caqm.on_loss(&loss(1, 900, false));
+    assert_eq!(caqm.window_bytes(), 16_000, "5.3 %");
+    caqm.on_loss(&loss(100, 900, true));
+    assert_eq!(caqm.window_bytes(), 16_000, "once per round trip, across the wrap of time");
+    caqm.on_spurious(Instant::ZERO, 1);
+    assert_eq!(caqm.window_bytes(), 32_000);
+    caqm.on_loss(&loss(101, 900, true));
+    assert_eq!(caqm.window_bytes(), 16_000);
+    caqm.on_ack(&ack(1, 1));
+    caqm.on_spurious(Instant::ZERO, 1);
+    assert!(caqm.window_bytes() < 20_000, "marks confirmed it");
+}
+
+#[test]
+fn it_stays_between_its_limits_whatever_it_is_told() {
+    let most = u64::MAX;
+    let wild = CaqmParameters {
+        beta_permille: most,
+        increase_packets: most,
+        min_bytes: 0,
+        max_bytes: most,
+        tolerated_loss_permille: most,
+    };
+    for mtu in [0, u32::MAX] {
+        let mut caqm = Caqm::new(wild, mtu);
+        for step in 0..100 {
+            let acked_bytes = u32::MAX;
+            caqm.on_ack(&AckSample { acked_bytes, ..ack(0, step % 2 * u32::MAX) });
+            caqm.on_loss(&loss(u64::from(step) * 1000, u32::MAX, true));
+            let least = 2 * u64::from(mtu.max(1));
+            assert!((least..=CaqmParameters::LARGEST_BYTES).contains(&caqm.window_bytes()));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! CUBIC: a window that grows with the cube of the time since the last congestion.
+//!
+//! **Control law**, in bytes, with `mss` one packet and `t` the time since growth began:
+//!
+//! ```text
+//! congestion:   w_max = w (or w · (1 + β) / 2, if w < w_max);  w ·= β
+//! K           = ∛((w_max − w) / (C · mss))
+//! W_cubic(t)  = C · mss · (t − K)³ + w_max
+//! w_est      += α · mss · acked / w        α = 3 (1 − β) / (1 + β), and 1 beyond the old window
+//! acknowledged: w = w_est, if W_cubic(t) < w_est; otherwise
+//!               w += (clamp(W_cubic(t + rtt), w, 1.5 w) − w) · acked / w
+//! ```
+//!
+//! Below the threshold (slow start) `w += acked`. A congestion mark is congestion like a loss.
+//! A time-out starts again from the smallest window, with the threshold at `β · w`.
+//!
+//! **Source:** RFC 9438, §4, with C = 0.4 packets/s³ and β = 0.7; the first window is that of
+//! RFC 6928, ten packets. UCCL runs CUBIC on its RDMA testbed (paper §6.1).
+//!
+//! **Where this differs:**
+//! * The window has a cap: a path without loss or marks would let it grow for ever.
+//! * While the window is not what holds the sender back, neither it nor `t` grows (§5.8).
+//! * Loss counts beyond a share that can be set; by default every loss does, as in the RFC.
+//! * A receiver that asks its peers to slow down counts as a mark.
+
+use fairway_wire::{Duration, Instant};
+
+use crate::chunk::chunk_bytes;
+use crate::losses::LossReaction;
+use crate::{AckSample, CongestionControl, LossSample};
+
+/// β, in tenths.
+const BETA_TENTHS: u64 = 7;
+/// C, in tenths of packets per second cubed.
+const C_TENTHS: u128 = 4;
+/// Picoseconds cubed would not fit: microseconds are the unit of time, a second cubed this many.
+const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
+/// α = 3 (1 − β) / (1 + β) = 9 / 17.
+const ALPHA: (u64, u64) = (9, 17);
+/// The longest time from the plateau, 10,000 s: its cube is far beyond every window.
+const FAR_US: u64 = 10_000_000_000;
+
+/// What can be set about [`Cubic`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CubicParameters {
+    /// The smallest window; never less than two packets.
+    pub min_bytes: u64,
+    /// The largest window, at most [`CubicParameters::LARGEST_BYTES`].
+    pub max_bytes: u64,
+    /// The first window; zero for ten packets.
+    pub initial_bytes: u64,
+    /// Share of the bytes sent, in thousandths, that may be lost without a reaction.
+    pub tolerated_loss_permille: u64,
+}
+
+impl CubicParameters {
+    /// No window is larger: 1 TiB, so that no product below overflows.
+    pub const LARGEST_BYTES: u64 = 1 << 40;
+}
+
+impl Default for CubicParameters {
+    fn default() -> Self {
+        CubicParameters {
+            min_bytes: 0,
+            max_bytes: 8 * 1024 * 1024,
+            initial_bytes: 0,
+            tolerated_loss_permille: 0,
+        }
+    }
+}
+
+/// Where the window stands, and what a wrong reaction to loss is taken back to.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    window_bytes: u64,
+    /// The window at which the last congestion struck, W_max: the plateau of the curve.
+    plateau_bytes: u64,
+    /// The window before the last congestion.
+    prior_bytes: u64,
+    /// Slow start ends here.
+    threshold_bytes: u64,
+}
+
+/// A stretch of growth without congestion.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    began: Instant,
+    /// K: when the curve reaches its plateau.
+    plateau_at_us: u64,
+    /// What a window of additive increase would be, W_est, and its fraction.
+    reno_bytes: u64,
+    reno_fraction: u64,
+}
+
+/// The CUBIC congestion control.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    parameters: CubicParameters,
+    packet_bytes: u64,
+    state: State,
+    epoch: Option<Epoch>,
+    before_loss: Option<State>,
+    /// What has been added to the window but is less than a byte yet.
+    growth: u64,
+    last_mark: Option<Instant>,
+    last_ack: Option<Instant>,
+    losses: LossReaction,
+}
+
+impl Cubic {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "cubic";
+
+    /// With `parameters`, for packets of `mtu_bytes`.
+    pub fn new(parameters: CubicParameters, mtu_bytes: u32) -> Self {
+        let packet_bytes = u64::from(mtu_bytes.max(1));
+        let most = CubicParameters::LARGEST_BYTES;
+        let min_bytes = parameters.min_bytes.clamp(2 * packet_bytes, most);
+        let max_bytes = parameters.max_bytes.clamp(min_bytes, most);
+        let initial_bytes = match parameters.initial_bytes {
+            0 => 10 * packet_bytes,
+            bytes => bytes,
+        };
+        let initial_bytes = initial_bytes.clamp(min_bytes, max_bytes);
+        Cubic {
+            parameters: CubicParameters { min_bytes, max_bytes, initial_bytes, ..parameters },
+            packet_bytes,
+            state: State {
+                window_bytes: initial_bytes,
+                plateau_bytes: 0,
+                prior_bytes: 0,
+                threshold_bytes: most,
+            },
+            epoch: None,
+            before_loss: None,
+            growth: 0,
+            last_mark: None,
+            last_ack: None,
+            losses: LossReaction::new(parameters.tolerated_loss_permille, initial_bytes),
+        }
+    }
+
+    /// Congestion struck: the window falls to β of itself, or to the least.
+    fn fall(&mut self, to_least: bool) {
+        let window = self.state.window_bytes;
+        let least = self.parameters.min_bytes;
+        // Fast convergence (§4.7): a flow that lost ground leaves room for others.
+        let plateau = if window < self.state.plateau_bytes {
+            window * (10 + BETA_TENTHS) / 20
+        } else {
+            window
+        };
+        let threshold_bytes = (window * BETA_TENTHS / 10).max(least);
+        self.state = State {
+            window_bytes: if to_least { least } else { threshold_bytes },
+            // After a time-out, the next epoch has its plateau where slow start ends (§4.8).
+            plateau_bytes: if to_least { 0 } else { plateau },
+            prior_bytes: window,
+            threshold_bytes,
+        };
+        self.epoch = None;
+        self.growth = 0;
+    }
+
+    fn begin_epoch(&mut self, now: Instant) -> Epoch {
+        let window = self.state.window_bytes;
+        let below = self.state.plateau_bytes.saturating_sub(window);
+        self.state.plateau_bytes = self.state.plateau_bytes.max(window);
+        let per_second3 = C_TENTHS * u128::from(self.packet_bytes);
+        let plateau_at_us = cube_root(u128::from(below) * 10 * US3_PER_S3 / per_second3);
+        Epoch { began: now, plateau_at_us, reno_bytes: window, reno_fraction: 0 }
+    }
+
+    /// W_cubic at `at_us` after the epoch began.
+    fn curve(&self, epoch: &Epoch, at_us: u64) -> u64 {
+        let distance = u128::from(at_us.abs_diff(epoch.plateau_at_us).min(FAR_US));
+        let cube = distance * distance * distance;
+        // Seconds cubed first, with three more digits, so that the product fits.
+        let milli = cube / (US3_PER_S3 / 1000) * C_TENTHS * u128::from(self.packet_bytes) / 10_000;
+        let most = u128::from(CubicParameters::LARGEST_BYTES);
+        let offset = milli.min(most) as u64;
+        if at_us < epoch.plateau_at_us {
+            self.state.plateau_bytes.saturating_sub(offset)
+        } else {
+            self.state.plateau_bytes + offset
+        }
+    }
+
+    /// Congestion avoidance: the larger of the curve and additive increase.
+    fn avoid_congestion(&mut self, sample: &AckSample) {
+        let now = sample.now;
+        let mut epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => self.begin_epoch(now),
+        };
+        let window = self.state.window_bytes;
+        let acked = u64::from(sample.acked_bytes);
+        let (numerator, denominator) =
+            if epoch.reno_bytes < self.state.prior_bytes { ALPHA } else { (1, 1) };
+        let step = (self.packet_bytes * numerator).saturating_mul(acked) / denominator;
+        epoch.reno_fraction = epoch.reno_fraction.saturating_add(step);
+        epoch.reno_bytes += epoch.reno_fraction / window;
+        epoch.reno_bytes = epoch.reno_bytes.min(self.parameters.max_bytes);
+        epoch.reno_fraction %= window;
+        let at_us = now.since(epoch.began).as_us();
+        self.state.window_bytes = if self.curve(&epoch, at_us) < epoch.reno_bytes {
+            window.max(epoch.reno_bytes)
+        } else {
+            let ahead = at_us.saturating_add(sample.smoothed_rtt.as_us());
+            let target = self.curve(&epoch, ahead).clamp(window, window + window / 2);
+            self.growth = self.growth.saturating_add((target - window).saturating_mul(acked));
+            let whole = self.growth / window;
+            self.growth %= window;
+            window + whole
+        };
+        self.epoch = Some(epoch);
+    }
+
+    /// Marks are congestion, once per round trip.
+    fn is_marked(&mut self, sample: &AckSample) -> bool {
+        let round_trip = sample.smoothed_rtt.max(Duration::from_ps(1));
+        let apart = |last| sample.now.since(last) >= round_trip;
+        let marked = sample.marked_packets > 0 || sample.pressure;
+        let counts = marked && self.last_mark.is_none_or(apart);
+        if counts {
+            self.last_mark = Some(sample.now);
+        }
+        counts
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.state.window_bytes
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        self.losses.acked(sample.acked_bytes, self.state.window_bytes);
+        let idle = self.last_ack.map_or(Duration::ZERO, |last| sample.now.since(last));
+        self.last_ack = Some(sample.now);
+        if self.is_marked(sample) {
+            self.before_loss = None;
+            self.fall(false);
+        } else if !sample.window_limited {
+            if let Some(epoch) = &mut self.epoch {
+                epoch.began = epoch.began + idle;
+            }
+        } else if self.state.window_bytes < self.state.threshold_bytes {
+            self.state.window_bytes += u64::from(sample.acked_bytes);
+        } else {
+            self.avoid_congestion(sample);
+        }
+        self.state.window_bytes = self.state.window_bytes.min(self.parameters.max_bytes);
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        if self.losses.counts(sample, self.state.window_bytes) {
+            self.before_loss = Some(self.state);
+            self.fall(sample.by_timeout);
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant, _packets: u32) {
+        if let Some(before) = self.before_loss.take()
+            && before.window_bytes > self.state.window_bytes
+        {
+            self.state = before;
+            self.epoch = None;
+            self.losses.forgive();
+        }
+    }
+
+    fn chunk_bytes(&self, remaining: u64) -> u32 {
+        chunk_bytes(self.state.window_bytes, remaining)
+    }
+}
+
+/// The largest number whose cube is at most `value`.
+fn cube_root(value: u128) -> u64 {
+    let highest = (128 - value.leading_zeros()) / 3;
+    let mut root = 0u128;
+    for bit in (0..=highest).rev() {
+        let larger = root | 1 << bit;
+        if larger.checked_pow(3).is_some_and(|cube| cube <= value) {
+            root = larger;
+        }
+    }
+    root as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! The parameters of each algorithm: how they are called, what they measure and what they may be.
+
+use alloc::borrow::ToOwned;
+use core::fmt;
+
+use fairway_wire::Duration;
+
+use super::PolicyError;
+use crate::{
+    Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Plb, PlbParameters,
+    Swift, SwiftParameters, Timely, TimelyParameters,
+};
+
+/// A parameter that can be read and written.
+pub(super) enum Slot<'a> {
+    Bytes(&'a mut u64),
+    Time(&'a mut Duration),
+    /// In bits per second, not zero.
+    Rate(&'a mut u64),
+    /// In thousandths.
+    Share(&'a mut u64),
+    /// How many; not zero.
+    Count(&'a mut u64),
+}
+
+/// Parameters that have a text.
+pub(super) trait Parameters: Copy + Default {
+    /// Of the algorithm.
+    const NAME: &'static str;
+    /// In the order in which they are printed.
+    const FIELDS: &'static [&'static str];
+    /// What an error says about them.
+    const KNOWN: &'static str;
+
+    /// The parameter called `name`.
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>>;
+
+    /// Do they fit each other?
+    fn is_sound(&self) -> bool;
+}
+
+/// Reads `name=value:name=value…`; what is not named has its default.
+pub(super) fn read<P: Parameters>(text: &str) -> Result<P, PolicyError> {
+    let error = |parameter: &str| PolicyError::BadParameter {
+        name: P::NAME,
+        parameter: parameter.to_owned(),
+        known: P::KNOWN,
+    };
+    let mut parameters = P::default();
+    for parameter in text.split(':').filter(|parameter| !parameter.is_empty()) {
+        let set =
+            parameter.split_once('=').and_then(|(name, value)| parameters.slot(name)?.set(value));
+        set.ok_or_else(|| error(parameter))?;
+    }
+    if !parameters.is_sound() {
+        return Err(error(text));
+    }
+    Ok(parameters)
+}
+
+/// Writes the algorithm's name and those parameters that are not the default.
+pub(super) fn write<P: Parameters>(f: &mut fmt::Formatter<'_>, parameters: &P) -> fmt::Result {
+    f.write_str(P::NAME)?;
+    let (mut given, mut default) = (*parameters, P::default());
+    for name in P::FIELDS {
+        let (Some(given), Some(default)) = (given.slot(name), default.slot(name)) else { continue };
+        if given.value() != default.value() {
+            write!(f, ":{name}=")?;
+            write_quantity(f, given.value(), given.units())?;
+        }
+    }
+    Ok(())
+}
+
+impl Slot<'_> {
+    /// Reads `text` into it, if that is a value it may have.
+    fn set(self, text: &str) -> Option<()> {
+        let value = parse_quantity(text, self.units())?;
+        match self {
+            Slot::Bytes(slot) => *slot = Some(value).filter(|bytes| *bytes <= LARGEST_BYTES)?,
+            Slot::Time(slot) => {
+                *slot = Duration::from_ns(Some(value).filter(|ns| *ns <= TIME_MAX_NS)?);
+            }
+            Slot::Rate(slot) => {
+                *slot = Some(value).filter(|bits| (1..=HIGHEST_BITS).contains(bits))?;
+            }
+            Slot::Share(slot) => *slot = Some(value).filter(|permille| *permille <= 1000)?,
+            Slot::Count(slot) => {
+                *slot = Some(value).filter(|count| (1..=COUNT_MAX).contains(count))?
+            }
+        }
+        Some(())
+    }
+
+    fn value(&self) -> u64 {
+        match self {
+            Slot::Bytes(slot) | Slot::Rate(slot) | Slot::Share(slot) | Slot::Count(slot) => **slot,
+            Slot::Time(slot) => slot.as_ns(),
+        }
+    }
+
+    fn units(&self) -> &'static [(&'static str, u64)] {
+        match self {
+            Slot::Bytes(_) => &BYTE_UNITS,
+            Slot::Time(_) => &TIME_UNITS,
+            Slot::Rate(_) => &RATE_UNITS,
+            Slot::Share(_) | Slot::Count(_) => &[("", 1)],
+        }
+    }
+}
+
+impl Parameters for SwiftParameters {
+    const NAME: &'static str = Swift::NAME;
+    const FIELDS: &'static [&'static str] =
+        &["target", "range", "ai", "min", "max", "initial", "loss"];
+    const KNOWN: &'static str = "it takes target= (not zero), range= (times), ai=, min=, max=, \
+                                 initial= (bytes; min at most max) and loss= (thousandths)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "target" => Slot::Time(&mut self.target),
+            "range" => Slot::Time(&mut self.range),
+            "ai" => Slot::Bytes(&mut self.increase_bytes),
+            "min" => Slot::Bytes(&mut self.min_bytes),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "initial" => Slot::Bytes(&mut self.initial_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.min_bytes <= self.max_bytes && self.target > Duration::ZERO
+    }
+}
+
+impl Parameters for CubicParameters {
+    const NAME: &'static str = Cubic::NAME;
+    const FIELDS: &'static [&'static str] = &["min", "max", "initial", "loss"];
+    const KNOWN: &'static str =
+        "it takes min=, max=, initial= (bytes; min at most max) and loss= (thousandths)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "min" => Slot::Bytes(&mut self.min_bytes),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "initial" => Slot::Bytes(&mut self.initial_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.min_bytes <= self.max_bytes
+    }
+}
+
+impl Parameters for TimelyParameters {
+    const NAME: &'static str = Timely::NAME;
+    const FIELDS: &'static [&'static str] = &[
+        "low", "high", "minrtt", "ai", "alpha", "beta", "segment", "min", "max", "initial",
+        "window", "loss",
+    ];
+    const KNOWN: &'static str = "it takes low=, high= (not below low), minrtt= (times), ai=, min=, max=, initial= (rates; \
+         min at most max), segment=, window= (bytes), alpha=, beta= and loss= (thousandths)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "low" => Slot::Time(&mut self.low),
+            "high" => Slot::Time(&mut self.high),
+            "minrtt" => Slot::Time(&mut self.min_rtt),
+            "ai" => Slot::Rate(&mut self.increase_bits),
+            "alpha" => Slot::Share(&mut self.alpha_permille),
+            "beta" => Slot::Share(&mut self.beta_permille),
+            "segment" => Slot::Bytes(&mut self.segment_bytes),
+            "min" => Slot::Rate(&mut self.min_bits),
+            "max" => Slot::Rate(&mut self.max_bits),
+            "initial" => Slot::Rate(&mut self.initial_bits),
+            "window" => Slot::Bytes(&mut self.window_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        let times = self.low <= self.high && self.min_rtt > Duration::ZERO;
+        times && self.min_bits <= self.max_bits
+    }
+}
+
+impl Parameters for DcqcnParameters {
+    const NAME: &'static str = Dcqcn::NAME;
+    const FIELDS: &'static [&'static str] =
+        &["line", "min", "ai", "hai", "g", "timer", "bytes", "cnp", "window", "loss"];
+    const KNOWN: &'static str = "it takes line=, min= (at most line), ai=, hai= (rates), g= (256 \
+                                 for 1/256), timer= (not zero), cnp= (times), bytes= (not zero), \
+                                 window= (bytes) and loss= (thousandths)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "line" => Slot::Rate(&mut self.line_bits),
+            "min" => Slot::Rate(&mut self.min_bits),
+            "ai" => Slot::Rate(&mut self.increase_bits),
+            "hai" => Slot::Rate(&mut self.hyper_bits),
+            "g" => Slot::Count(&mut self.gain),
+            "timer" => Slot::Time(&mut self.timer),
+            "bytes" => Slot::Bytes(&mut self.counter_bytes),
+            "cnp" => Slot::Time(&mut self.spacing),
+            "window" => Slot::Bytes(&mut self.window_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        let periods = self.timer > Duration::ZERO && self.counter_bytes > 0;
+        periods && self.min_bits <= self.line_bits
+    }
+}
+
+impl Parameters for CaqmParameters {
+    const NAME: &'static str = Caqm::NAME;
+    const FIELDS: &'static [&'static str] = &["beta", "ai", "min", "max", "loss"];
+    const KNOWN: &'static str = "it takes beta=, loss= (thousandths), ai= (packets, not zero), \
+                                 min= and max= (bytes; min at most max)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "beta" => Slot::Share(&mut self.beta_permille),
+            "ai" => Slot::Count(&mut self.increase_packets),
+            "min" => Slot::Bytes(&mut self.min_bytes),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.min_bytes <= self.max_bytes
+    }
+}
+
+impl Parameters for PlbParameters {
+    const NAME: &'static str = Plb::NAME;
+    const FIELDS: &'static [&'static str] = &["threshold", "idle", "rounds"];
+    const KNOWN: &'static str =
+        "it takes threshold= (thousandths), idle= and rounds= (not zero; idle at most rounds)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "threshold" => Slot::Share(&mut self.threshold_permille),
+            "idle" => Slot::Count(&mut self.idle_rounds),
+            "rounds" => Slot::Count(&mut self.rounds),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.idle_rounds <= self.rounds
+    }
+}
+
+/// Units of bytes, the largest first.
+pub(super) const BYTE_UNITS: [(&str, u64); 4] =
+    [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
+/// Units of time in nanoseconds, the largest first.
+const TIME_UNITS: [(&str, u64); 4] =
+    [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+/// Units of rates in bits per second, the largest first.
+const RATE_UNITS: [(&str, u64); 4] =
+    [("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("Kbps", 1_000), ("bps", 1)];
+/// The longest time that picoseconds hold, in nanoseconds.
+const TIME_MAX_NS: u64 = u64::MAX / 1000;
+/// No window is larger.
+const LARGEST_BYTES: u64 = SwiftParameters::LARGEST_BYTES;
+/// No rate is higher.
+const HIGHEST_BITS: u64 = DcqcnParameters::HIGHEST_BITS;
+const COUNT_MAX: u64 = 1_000_000;
+
+pub(super) fn parse_bytes(text: &str) -> Option<u64> {
+    parse_quantity(text, &BYTE_UNITS)
+}
+
+fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let (_, factor) = units.iter().find(|(known, _)| *known == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// `value` in the largest of `units` that gives a whole number.
+pub(super) fn write_quantity(
+    f: &mut fmt::Formatter<'_>,
+    value: u64,
+    units: &[(&str, u64)],
+) -> fmt::Result {
+    let fits = |(_, factor): &&(&str, u64)| value > 0 && value.is_multiple_of(*factor);
+    let (unit, factor) = units.iter().find(fits).or(units.last()).unwrap_or(&("", 1));
+    write!(f, "{}{unit}", value / factor)
+}
