@@ -124,6 +124,7 @@ fn row(
         order: run.order,
         lost,
         paths: link.peer.paths(),
+        channels: link.peer.stats().channels,
         mtu: link.peer.mtu(),
         depth: run.depth,
         buffer_bytes: Slots::stride(size) * u64::from(run.slots),

@@ -18,6 +18,8 @@ pub(super) struct Row {
     /// Operations that did not arrive: unreliable ones only.
     pub(super) lost: u64,
     pub(super) paths: u32,
+    /// Channels of the connection: as many as both sides have engines.
+    pub(super) channels: usize,
     pub(super) mtu: u32,
     pub(super) depth: u32,
     pub(super) buffer_bytes: u64,
@@ -79,6 +81,7 @@ impl Row {
             "gbps": self.gbps(),
             "mops": self.mops(),
             "paths": self.paths,
+            "channels": self.channels,
             "mtu": self.mtu,
             "depth": self.depth,
             "buffer_bytes": self.buffer_bytes,
@@ -114,7 +117,7 @@ impl Row {
 
     /// What the rows below have in common, and the names of the columns.
     pub(super) fn heading(&self, policy: &str, both_sides_here: bool) -> String {
-        let Row { operation, mode, paths, mtu, depth, buffer_bytes, order, .. } = self;
+        let Row { operation, mode, paths, channels, mtu, depth, buffer_bytes, order, .. } = self;
         let what = match (*mode, operation) {
             ("bandwidth", _) => "bandwidth",
             ("ping-pong", _) => "latency: half the time to the peer's application and back",
@@ -128,7 +131,7 @@ impl Row {
         let mut text = format!(
             "---------------------------------------------------------------------------------\n \
              fairway perf {} ({what}), {place}\n \
-             paths {paths}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n \
+             paths {paths}, channels {channels}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n \
              order {}, tag {}{}\n\
              ---------------------------------------------------------------------------------\n",
             operation.name(),
