@@ -153,18 +153,7 @@ fn a_server_keeps_nothing_for_those_who_only_say_hello() {
 fn a_confirmation_counts_once() {
     let server = builder().build().unwrap();
     let client = ByHand::new(server.local_addrs()[0]);
-    let hello = client.hello();
-    client.say(Cna::default(), SetupMessage::Hello(hello));
-    let Setup { source, message: SetupMessage::Welcome(welcome), .. } = client.hear() else {
-        panic!("no WELCOME");
-    };
-    let confirm = wire::Confirm {
-        hello,
-        version: welcome.version,
-        cookie: welcome.cookie,
-        server_tpn: welcome.server.tpn,
-        agreed: welcome.offer,
-    };
+    let (source, confirm) = client.confirmation(client.hello());
     let mut answers = Vec::new();
     for _ in 0..5 {
         client.say(source, SetupMessage::Confirm(confirm));
@@ -182,8 +171,8 @@ fn a_confirmation_counts_once() {
 }
 
 impl ByHand {
-    /// Asks for a channel, by the whole exchange.
-    fn ask(&self, hello: wire::Hello) -> SetupMessage {
+    /// Asks for a channel, as far as to the CONFIRM; whom that is to go to.
+    fn confirmation(&self, hello: wire::Hello) -> (Cna, wire::Confirm) {
         self.say(Cna::default(), SetupMessage::Hello(hello));
         let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.hear() else {
             panic!("no WELCOME");
@@ -195,6 +184,12 @@ impl ByHand {
             server_tpn: welcome.server.tpn,
             agreed: welcome.offer,
         };
+        (source, confirm)
+    }
+
+    /// Asks for a channel, by the whole exchange.
+    fn ask(&self, hello: wire::Hello) -> SetupMessage {
+        let (source, confirm) = self.confirmation(hello);
         self.say(source, SetupMessage::Confirm(confirm));
         self.hear().message
     }
