@@ -51,6 +51,8 @@ pub(crate) struct Core {
     /// Engines for which system calls use the application's memory now, without the lock: a bit
     /// each.
     pub(crate) lent: u32,
+    /// Counts what has given memory back that packets may name which have not left.
+    pub(crate) ends: u32,
     /// A peer would be dead, but memory was lent: for a moment none is to be.
     pub(crate) end_waits: bool,
     /// A peer has closed, but memory was lent: none is to be until it says so again.
@@ -136,6 +138,7 @@ impl Core {
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
             lent: 0,
+            ends: 0,
             end_waits: false,
             close_waits_until: None,
             scratch: Vec::new(),
@@ -339,6 +342,7 @@ impl Core {
             return Err(SetupError::Missing);
         }
         self.nic.close_channel(now, channel)?;
+        self.ends = self.ends.wrapping_add(1);
         if let Some(record) = self.channels.get_mut(channel) {
             record.is_closing = true;
         }

@@ -11,7 +11,8 @@
 //! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
 //! the very thread that it is lent to. Whoever gives memory back otherwise (closes a
 //! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
-//! is lent: [`Shared::with_still`], `Core::fire_timers`. Memory is unmapped only when no engine has
+//! is lent: [`Shared::with_still`], `Core::fire_timers`. Packets that were put together before and have
+//! not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine has
 //! a packet that names any (`Core::bury`).
 
 use std::sync::atomic::Ordering;
@@ -164,6 +165,16 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &mut Arrival<'_>
 fn send(shared: &Shared, io: &mut Io) -> bool {
     let bit = 1 << io.engine;
     let mut any = false;
+    if io.is_blocked() {
+        let mut locked = shared.lock();
+        locked.core.forget_ended(io);
+        if !locked.core.may_lend(clock::now()) || shared.wants_still() {
+            shared.unlock(locked);
+            return false;
+        }
+        locked.core.lent |= bit;
+        shared.unlock_lent(locked);
+    }
     let mut may_send = io.begin_sending(clock::now());
     loop {
         let mut locked = shared.lock();

@@ -77,6 +77,8 @@ pub(crate) struct Io {
     /// Runs sent, and packets taken from the engine, in this turn.
     runs: u32,
     packets: usize,
+    /// The core's count of ends when the packets that wait were put together.
+    ends: u32,
     /// There was more to do than a turn may.
     unfinished: bool,
     /// Errors that were no ordinary packet loss, and the latest.
@@ -130,6 +132,7 @@ impl Io {
             retry_at: Instant::ZERO,
             runs: 0,
             packets: 0,
+            ends: 0,
             unfinished: false,
             errors: 0,
             last_error: None,
@@ -392,6 +395,7 @@ impl Core {
         let Some(channel) = self.channels.get_mut(channel) else { return };
         let was_alive = channel.peer.alive.load(Ordering::Acquire);
         channel.end();
+        self.ends = self.ends.wrapping_add(1);
         let peer = channel.peer.clone();
         // After a close of our own nobody wants to be told.
         if was_alive {

@@ -98,6 +98,7 @@ impl Core {
     }
 
     pub(crate) fn rewind(&mut self, mailbox: MailboxId, back: u32) -> Result<Epoch, Error> {
+        self.ends = self.ends.wrapping_add(1);
         let done = self.nic.rewind(mailbox, back).map_err(|error| Error::mailbox(error, None))?;
         let mut epoch = self.epoch_of(&done);
         if let Some(record) = self.mailboxes.get(mailbox) {
@@ -123,6 +124,7 @@ impl Core {
         // It exists, and is closed when it is released: neither can fail.
         let _ = self.nic.close_mailbox(mailbox, nack);
         let _ = self.nic.release_mailbox(mailbox);
+        self.ends = self.ends.wrapping_add(1);
         if let Some(record) = self.mailboxes.live.get_mut(mailbox.index()) {
             *record = None;
         }

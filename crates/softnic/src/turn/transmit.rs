@@ -37,6 +37,7 @@ impl Core {
     pub(crate) fn transmit(&mut self, io: &mut Io, now: Instant) {
         self.wants_send = false;
         let mut now = now;
+        self.forget_ended(io);
         if self.has_vanished() || !io.begin_sending(now) {
             return self.note(io);
         }
@@ -54,8 +55,17 @@ impl Core {
         self.note(io);
     }
 
+    /// Drops packets that wait to be sent, if memory that they may name was given back since they were
+    /// put together: what they carry could be anything by now. To the protocol they are lost.
+    pub(crate) fn forget_ended(&mut self, io: &mut Io) {
+        if std::mem::replace(&mut io.ends, self.ends) != self.ends {
+            io.forget_waiting();
+        }
+    }
+
     /// Puts the next run together. False if there is nothing to send.
     pub(crate) fn fill(&mut self, io: &mut Io, now: Instant) -> bool {
+        self.forget_ended(io);
         if let Some(first) = io.pending.take() {
             self.append(io, first.bound, &first.header[..first.length], first.payload);
         }
@@ -172,6 +182,17 @@ impl Io {
         self.reuse_copies();
         (self.runs, self.packets) = (0, 0);
         self.retry_blocked(now)
+    }
+
+    /// Drops what waits to be sent.
+    fn forget_waiting(&mut self) {
+        self.pending = None;
+        if self.bound_for.take().is_some() {
+            self.train.clear();
+        }
+        if self.blocked_for.take().is_some() {
+            self.blocked.clear();
+        }
     }
 
     /// Makes the room for payloads of unreliable packets free again, if none but the pending one
