@@ -3,10 +3,16 @@
 mod common;
 
 use std::collections::HashSet;
+use std::future::Future;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use common::*;
-use fairway_softnic::{Builder, Error, Event, JettyOptions, Memory, Order, Post, Rights, Status};
+use fairway_softnic::{
+    Builder, Error, Event, JettyOptions, Memory, Order, Post, Rights, Segment, Status,
+};
 
 const KIB: u64 = 1 << 10;
 
@@ -191,6 +197,41 @@ fn a_flood_of_unreliable_packets_leaves() {
         // Whichever came last: it is whole, and not what was written after it was sent.
         let got = content(&remote);
         assert!(got.iter().all(|byte| *byte == got[0] && *byte != !0), "{engines} engines");
+    }
+}
+
+/// A waker that owns a segment, which goes in the thread of the engine that wakes.
+struct Owner(Mutex<Option<Segment>>, SyncSender<()>);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+        self.1.send(()).unwrap();
+    }
+}
+
+/// An unreliable write completes while its packet is on its way to the kernel, and so while memory is
+/// lent to the thread that wakes who waits for that.
+#[test]
+fn wakers_may_drop_what_they_own() {
+    let pair = Pair::of(spread(2), spread(2));
+    let client = &pair.client;
+    let (local, remote) = (client.filled(1024, 1), pair.server.open_segment(1024));
+    for _ in 0..20 {
+        let (tell, told) = sync_channel(1);
+        let owner = Owner(Mutex::new(Some(client.open_segment(64))), tell);
+        let waker = Waker::from(Arc::new(owner));
+        let mut next = Box::pin(client.jetty.next());
+        assert!(next.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        let unreliable = client.jetty.ordered(Order::unreliable());
+        unreliable.write(&client.peer, &local, remote.key(), 1).unwrap();
+        if told.recv_timeout(PATIENCE / 4).is_err() {
+            // Whatever is dropped here would wait for ever as well.
+            eprintln!("the waker did not come back");
+            std::process::exit(101);
+        }
+        drop(next);
+        client.succeed();
     }
 }
 
