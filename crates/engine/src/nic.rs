@@ -2,8 +2,8 @@
 
 use crate::api::{
     ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, JettyState,
-    OrderRequest, PlacementToken, PostError, ReceiveRequest, Received, SegmentId, SegmentRequest,
-    SetupError, Transmit, Verdict, Work, WorkRequest,
+    PlacementToken, PostError, ReceiveRequest, Received, SegmentId, SegmentRequest, SetupError,
+    Transmit, Verdict, WorkRequest,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState};
@@ -27,7 +27,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{BYPASS_BYTES, Cna, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn};
+use fairway_wire::{Cna, Instant, JettyId, Packet, TokenId, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -254,7 +254,7 @@ impl Nic {
         if channel.state != ChannelState::Open {
             return Err(PostError::NoChannel);
         }
-        check_request(request, channel.mtu)?;
+        request::check(request, channel.mtu)?;
         let endpoint = *shared.posting_jetty(jetty)?;
         if shared.messages.capacity() - shared.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);
@@ -411,6 +411,9 @@ impl Nic {
 
     /// Has an engine perhaps something to send? (What its channels still wait for is not looked
     /// at.)
+    ///
+    /// # Panics
+    /// If there is no such engine.
     pub fn has_output(&mut self, engine: u32) -> bool {
         self.settle();
         let engine = engine as usize;
@@ -567,38 +570,10 @@ fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
     }
 }
 
-/// Can such a request be carried out at all?
-fn check_request(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
-    let order = &request.order;
-    if order.mode == ServiceMode::Uno {
-        let carried = matches!(
-            request.work,
-            Work::Write { .. }
-                | Work::WriteImmediate { .. }
-                | Work::Send { .. }
-                | Work::SendImmediate { .. }
-        );
-        let plain = OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() };
-        if !carried || *order != plain || request.local.length > mtu {
-            return Err(PostError::Unreliable);
-        }
-    }
-    match request.work {
-        Work::Atomic { width, .. } if !matches!(width, 4 | 8) => Err(PostError::Width),
-        Work::Load { .. } | Work::Store { .. } => {
-            if !(1..=BYPASS_BYTES).contains(&request.local.length) {
-                return Err(PostError::Width);
-            }
-            let plain = *order == OrderRequest::default();
-            if plain { Ok(()) } else { Err(PostError::Unreliable) }
-        }
-        _ => Ok(()),
-    }
-}
-
 mod channels;
 mod jetties;
 mod mailboxes;
+mod request;
 #[cfg(test)]
 mod tests;
 mod view;

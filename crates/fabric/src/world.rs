@@ -12,9 +12,7 @@ use crate::memory::Memory;
 use crate::node::{ChannelNote, Knobs, Late, Node, Output, What};
 use crate::random::Random;
 use crate::trace::{Trace, summary};
-use fairway_engine::wire::{
-    self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Psn, Route,
-};
+use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
 use fairway_engine::{
     AtomicExecution, Canary, ChannelId, DropReason, Execution, Limits, LocalRange, Nic,
     PlacementToken, Profile, Received, SegmentId, Transmit, Verdict,
@@ -283,24 +281,6 @@ impl World {
         let after = Duration::ZERO;
         let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false, hostile: true };
         self.push(self.now, Happening::Arrive { node, delivery });
-    }
-
-    /// The sequence number of the data packet that last arrived on a channel.
-    pub(crate) fn last_psn(&self, node: usize, channel: ChannelId) -> Option<Psn> {
-        let note = self.nodes[node].channels[channel.index()].as_ref()?;
-        match note.last_data?.packet {
-            Packet::Data(data) if note.id == channel => Some(data.psn),
-            _ => None,
-        }
-    }
-
-    /// A packet that arrived somewhere in the past.
-    pub(crate) fn remembered(&mut self) -> Option<(usize, Vec<u8>)> {
-        if self.history.is_empty() {
-            return None;
-        }
-        let at = self.random.below(self.history.len() as u64) as usize;
-        Some(self.history[at].clone())
     }
 
     // ---- inside ----

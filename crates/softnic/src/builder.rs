@@ -126,7 +126,7 @@ impl Builder {
         self
     }
 
-    /// Capacities.
+    /// Capacities. (How many engines there are is for [`Builder::engines`] to say.)
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

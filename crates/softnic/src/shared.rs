@@ -76,7 +76,7 @@ impl Shared {
             _ => ios.iter().map(waiter).collect::<Result<_, _>>()?,
         };
         let io = if engines.is_empty() { ios.pop() } else { None };
-        let asleep = alloc_asleep(engines.len().max(2));
+        let asleep = vec![None; engines.len().max(2)];
         Ok(Shared {
             core: Mutex::new(Locked { core, io, asleep, ready: Vec::new() }),
             contenders: AtomicU32::new(0),
@@ -197,10 +197,6 @@ impl Shared {
             std::thread::yield_now();
         }
     }
-}
-
-fn alloc_asleep(count: usize) -> Vec<Option<Asleep>> {
-    (0..count).map(|_| None).collect()
 }
 
 impl Locked {

@@ -7,7 +7,6 @@ use std::future::Future;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
-use std::time::Duration;
 
 use common::*;
 use fairway_softnic::{
@@ -144,10 +143,11 @@ fn closing_under_load_ends_everything() {
             client.jetty.write(&client.peer, local.slice(piece.clone()), there, id).unwrap();
             client.jetty.read(&client.peer, back.slice(piece), there, 100 + id).unwrap();
         }
-        std::thread::sleep(Duration::from_micros(200 * round));
+        // At another moment each time.
+        (0..round).for_each(|_| assert_eq!(client.wait().status, Status::Success));
         let closes = if round % 2 == 0 { client } else { server };
         closes.peer.close().unwrap();
-        for _ in 0..16 {
+        for _ in round..16 {
             let done = client.wait();
             let known = [Status::Success, Status::Flushed, Status::PeerClosed];
             assert!(known.contains(&done.status), "{done:?}");

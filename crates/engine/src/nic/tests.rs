@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::api::{
-    AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, LocalRange, RemoteRange, Rights,
-    Status,
+    AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, LocalRange, OrderRequest,
+    RemoteRange, Rights, Status, Work,
 };
 use crate::policy::PolicySpec;
 use alloc::vec;
-use fairway_wire::{Duration, Ecn, Psn, Target};
+use fairway_wire::{Duration, Ecn, Psn, ServiceMode, Target};
 
 mod channel_groups;
 mod mail;

@@ -45,9 +45,10 @@ impl Nic {
         &self.shared.counters
     }
 
-    /// The channels of a group, by its first one, which is the first here.
+    /// The channels of a group, by its first one, which is the first here; none if that is not open.
     pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
-        let members = self.shared.channels.get(leader.index() as u32).members();
+        let first = self.open_ref(leader).map(|channel| channel.group());
+        let members = first.into_iter().flat_map(|group| self.shared.channels.get(group).members());
         members.filter_map(move |index| match &self.entries[index as usize].state {
             EntryState::Open(channel) if channel.leader == leader => Some(channel.id),
             _ => None,

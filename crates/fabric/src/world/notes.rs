@@ -2,10 +2,28 @@
 
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
-use fairway_engine::wire::{BypassOperation, Packet, Route};
-use fairway_engine::{DropReason, Received, Transmit, Verdict};
+use fairway_engine::wire::{BypassOperation, Packet, Psn, Route};
+use fairway_engine::{ChannelId, DropReason, Received, Transmit, Verdict};
 
 impl World {
+    /// The sequence number of the data packet that last arrived on a channel.
+    pub(crate) fn last_psn(&self, node: usize, channel: ChannelId) -> Option<Psn> {
+        let note = self.nodes[node].channels[channel.index()].as_ref()?;
+        match note.last_data?.packet {
+            Packet::Data(data) if note.id == channel => Some(data.psn),
+            _ => None,
+        }
+    }
+
+    /// A packet that arrived somewhere in the past.
+    pub(crate) fn remembered(&mut self) -> Option<(usize, Vec<u8>)> {
+        if self.history.is_empty() {
+            return None;
+        }
+        let at = self.random.below(self.history.len() as u64) as usize;
+        Some(self.history[at].clone())
+    }
+
     pub(super) fn store_name(
         &self,
         target: usize,

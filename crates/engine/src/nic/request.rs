@@ -1,0 +1,33 @@
+//! What is wrong with a request before anything else is looked at.
+
+use crate::api::{OrderRequest, PostError, Work, WorkRequest};
+use fairway_wire::{BYPASS_BYTES, ServiceMode};
+
+/// Can such a request be carried out at all?
+pub(super) fn check(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
+    let order = &request.order;
+    if order.mode == ServiceMode::Uno {
+        let carried = matches!(
+            request.work,
+            Work::Write { .. }
+                | Work::WriteImmediate { .. }
+                | Work::Send { .. }
+                | Work::SendImmediate { .. }
+        );
+        let plain = OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() };
+        if !carried || *order != plain || request.local.length > mtu {
+            return Err(PostError::Unreliable);
+        }
+    }
+    match request.work {
+        Work::Atomic { width, .. } if !matches!(width, 4 | 8) => Err(PostError::Width),
+        Work::Load { .. } | Work::Store { .. } => {
+            if !(1..=BYPASS_BYTES).contains(&request.local.length) {
+                return Err(PostError::Width);
+            }
+            let plain = *order == OrderRequest::default();
+            if plain { Ok(()) } else { Err(PostError::Unreliable) }
+        }
+        _ => Ok(()),
+    }
+}
