@@ -88,6 +88,7 @@ mod setup;
 mod shared;
 mod target;
 mod turn;
+pub mod verbs;
 mod word;
 
 pub use batch::Batch;
