@@ -33,6 +33,7 @@
 //! assert!(Icrc::verify(&outer, &datagram));
 //! ```
 
+pub mod cm;
 mod codec;
 mod crc32;
 mod error;

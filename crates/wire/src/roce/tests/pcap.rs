@@ -84,3 +84,44 @@ fn recorded_soft_roce_traffic_parses_and_comes_back() {
         }
     }
 }
+
+#[test]
+fn recorded_management_datagrams_parse_and_come_back() {
+    let file = directory().join("rxe-cm.pcap");
+    let Ok(file) = fs::read(&file) else {
+        eprintln!("SKIPPED: no recording {}", file.display());
+        return;
+    };
+    let mut messages = Vec::new();
+    for frame in frames(&file) {
+        let Some(Enclosed { datagram, .. }) = roce(frame) else { continue };
+        let decoded = decode(datagram, datagram.len()).unwrap();
+        if decoded.packet.bth.destination.value() != cm::QUEUE_PAIR {
+            continue;
+        }
+        let Operation::Datagram { deth, .. } = decoded.packet.operation else { panic!("no MAD") };
+        assert_eq!(deth.q_key, cm::Q_KEY);
+        let bytes = &datagram[decoded.header_len..][..decoded.payload_len];
+        let parsed = cm::parse(bytes).unwrap();
+        assert_eq!(cm::emit(&parsed), bytes);
+        messages.push(parsed);
+    }
+    let [first, reply, ready, disconnect, disconnected] = &messages[..] else {
+        panic!("five messages, not {}", messages.len());
+    };
+    let cm::Message::Request(request) = first.message else { panic!("{first:?}") };
+    let port = cm::port_of_service(request.service);
+    assert_eq!(port, Some((cm::PortSpace::Tcp, 7174)));
+    assert_eq!((request.mtu, request.cm_retries, request.retries), (3, 15, 7));
+    let header = cm::IpHeader::parse(&request.private).unwrap();
+    let ip = |last| core::net::IpAddr::from([10, 77, 0, last]);
+    assert_eq!((header.source, header.destination), (ip(12), ip(11)));
+    assert_eq!(header.emit(), request.private[..cm::IpHeader::LEN]);
+    let cm::Message::Reply(reply) = reply.message else { panic!("{reply:?}") };
+    assert_eq!(reply.names.remote, request.local);
+    let cm::Message::ReadyToUse(ready) = ready.message else { panic!("{ready:?}") };
+    assert_eq!(ready.names.remote, reply.names.local);
+    let cm::Message::Disconnect(disconnect) = disconnect.message else { panic!() };
+    assert_eq!(disconnect.queue_pair, reply.queue_pair);
+    assert!(matches!(disconnected.message, cm::Message::Disconnected(_)));
+}
