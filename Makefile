@@ -3,10 +3,13 @@ CARGO ?= cargo
 SEEDS ?= 200000..201000
 XTASK = $(CARGO) run --quiet --release --package xtask --
 
+# The script that boots guests whose kernels speak soft-RoCE.
+RXE_PEER ?= ../shared/tools/rxe-peer.sh
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: run test lint bench soak order-check canaries fuzz install-rvma clean
+.PHONY: run test lint bench soak order-check canaries fuzz interop install-rvma clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -36,6 +39,12 @@ canaries:  ## Plant each known bug and demand that the storm finds it.
 fuzz:      ## Fuzz both wire codecs for a minute each (needs cargo-fuzz and a nightly toolchain).
 	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
 	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run roce -- -max_total_time=60
+
+interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make interop RXE_PEER=path
+	$(CARGO) build --release --package fairway-cli --package xtask
+	$(XTASK) verbs
+	$(XTASK) interop --peer $(RXE_PEER)
+	$(XTASK) interop --peer $(RXE_PEER) --loss 2%
 
 install-rvma: ## The C library librvma, its header, pkg-config file and man pages: make install-rvma PREFIX=/usr
 	$(CARGO) build --release --package fairway-rvma

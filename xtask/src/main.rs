@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 mod bench;
 mod demo;
+mod interop;
 mod man;
 mod peers;
 mod programs;
@@ -14,6 +15,8 @@ const USAGE: &str = "usage: xtask TASK
   bench [--repeats N] [--duration MS] [--place loopback|veth]
         [--part transport|order|isolation|mixed|mailbox|engines]
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
+  interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
+                             programs here against the same in a guest whose kernel speaks RoCE
   man                        write the manual pages to man/
   storm [--seeds A..B] [--threads N]
                              run the storm over a range of seeds
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         }
         "demo" => demo::run(),
         "bench" => bench::run(rest),
+        "interop" => interop::run(rest),
         "man" => man::write(),
         "storm" => storm::run(rest),
         "canaries" => storm::canaries(),

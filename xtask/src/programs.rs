@@ -86,13 +86,18 @@ impl Drop for Server {
 
 /// Runs a command to its end; what it printed as JSON.
 pub fn json(command: &mut Command) -> io::Result<Value> {
+    serde_json::from_str(&output(command)?)
+        .map_err(|error| io::Error::other(format!("{command:?} printed no JSON: {error}")))
+}
+
+/// What a command printed; it has to succeed.
+pub fn output(command: &mut Command) -> io::Result<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     check_signals()?;
     if !output.status.success() {
         return Err(io::Error::other(format!("{command:?} ended with {}", output.status)));
     }
-    serde_json::from_slice(&output.stdout)
-        .map_err(|error| io::Error::other(format!("{command:?} printed no JSON: {error}")))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// A directory of our own. Removed when dropped.

@@ -7,6 +7,7 @@
  * Works with any libibverbs. What is to be expected goes over a TCP connection, beside.
  * Ends with status 0 only if every byte was right, here and there.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
@@ -41,11 +42,11 @@ struct note {
 };
 
 static struct {
-    const char *device;
+    const char *device, *address;
     int gid, port, timeout, retries, events;
     enum ibv_mtu mtu;
     unsigned rounds, seed, longest;
-} options = {NULL, 0, 18600, 14, 7, 0, IBV_MTU_1024, 200, 1, 1u << 20};
+} options = {NULL, NULL, 0, 18600, 14, 7, 0, IBV_MTU_1024, 200, 1, 1u << 20};
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -153,6 +154,20 @@ static void meet(const char *host)
     check(control >= 0, host ? "connect" : "listen");
 }
 
+/* The index of the GID that is this address. */
+static int find_gid(void)
+{
+    union ibv_gid wanted = {.raw = {[10] = 0xff, [11] = 0xff}}, gid;
+    if (inet_pton(AF_INET, options.address, wanted.raw + 12) != 1 &&
+        inet_pton(AF_INET6, options.address, wanted.raw) != 1)
+        die("%s is no address", options.address);
+    for (int index = 0; !ibv_query_gid(context, 1, index, &gid); index++)
+        if (!memcmp(&gid, &wanted, sizeof gid))
+            return index;
+    die("no GID is %s", options.address);
+    return -1;
+}
+
 static void open_device(void)
 {
     int count;
@@ -164,6 +179,8 @@ static void open_device(void)
     ibv_free_device_list(devices);
     if (!context)
         die("there is no device %s", options.device ? options.device : "at all");
+    if (options.address)
+        options.gid = find_gid();
 }
 
 static void make(void)
@@ -451,7 +468,7 @@ static void serve(uint64_t *word)
 static void usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [-d DEVICE] [-g GID_INDEX] [-p TCP_PORT] [-m MTU] [-n ROUNDS] [-s SEED]\n"
+            "usage: %s [-d DEVICE] [-g GID_INDEX | -a GID_ADDRESS] [-p TCP_PORT] [-m MTU] [-n ROUNDS] [-s SEED]\n"
             "       [-l LONGEST] [-t TIMEOUT] [-e] [ADDRESS]\n",
             program);
     exit(2);
@@ -460,8 +477,9 @@ static void usage(const char *program)
 int main(int argc, char **argv)
 {
     int option;
-    while ((option = getopt(argc, argv, "d:g:p:m:n:s:l:t:e")) != -1) {
+    while ((option = getopt(argc, argv, "a:d:g:p:m:n:s:l:t:e")) != -1) {
         switch (option) {
+        case 'a': options.address = optarg; break;
         case 'd': options.device = optarg; break;
         case 'g': options.gid = atoi(optarg); break;
         case 'p': options.port = atoi(optarg); break;

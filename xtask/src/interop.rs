@@ -1,0 +1,292 @@
+//! Interoperation with the Linux kernel's soft-RoCE: the same programs here, under `fairway run`,
+//! and in a guest whose kernel speaks RoCEv2; in both directions, with and without loss.
+//!
+//! The guest is another tool's business: a script that boots guests on a bridge in a network
+//! namespace (`up N`, `down`, `spawn`, `exec`, `wait`, `kill`, `info`; see `shared/tools`), given by path.
+
+mod cases;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::programs::{Scratch, catch_signals, check_signals, fairway, output};
+use cases::{CASES, Case, Side};
+
+/// Addresses that the script gives.
+const GUEST: &str = "10.77.0.11";
+const HOST: &str = "10.77.0.1";
+const GUEST_V6: &str = "fd77::11";
+const HOST_V6: &str = "fd77::1";
+
+/// Far longer than any case takes in an emulated guest.
+const SECONDS_MAX: u32 = 120;
+
+/// How often a program that has no TCP port to look at is tried again.
+const CONNECTS_MAX: u32 = 5;
+
+struct Options {
+    peer: PathBuf,
+    only: Option<String>,
+    loss_percent: u32,
+    json: bool,
+}
+
+fn parse(arguments: &[String]) -> io::Result<Options> {
+    let mut options = Options { peer: PathBuf::new(), only: None, loss_percent: 0, json: false };
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        let mut value =
+            || rest.next().ok_or_else(|| io::Error::other(format!("{name} needs a value")));
+        match name.as_str() {
+            "--peer" => options.peer = PathBuf::from(value()?),
+            "--case" => options.only = Some(value()?.clone()),
+            "--loss" => {
+                let text = value()?.trim_end_matches('%');
+                options.loss_percent = text
+                    .parse()
+                    .map_err(|_| io::Error::other(format!("--loss {text}: a number of percent")))?;
+            }
+            "--json" => options.json = true,
+            _ => return Err(io::Error::other(format!("there is no option {name}"))),
+        }
+    }
+    if !options.peer.is_file() {
+        let path = options.peer.display();
+        return Err(io::Error::other(format!(
+            "--peer {path}: the script that boots soft-RoCE guests, as in shared/tools"
+        )));
+    }
+    Ok(options)
+}
+
+/// Runs it.
+pub fn run(arguments: &[String]) -> io::Result<()> {
+    let options = parse(arguments)?;
+    catch_signals();
+    let scratch = Scratch::new("interop")?;
+    let exchange = compile(&scratch.0)?;
+    println!("building and starting the guest");
+    let guests = Guests::start(&options.peer, &exchange)?;
+    if options.loss_percent > 0 {
+        let loss = options.loss_percent;
+        guests.guest(&format!("tc qdisc replace dev eth0 root netem loss {loss}%"))?;
+        println!("{loss} % of all packets are lost, in each direction");
+    }
+    let mut results = Vec::new();
+    println!("{:<22} {:<26} {:>7}  result", "program", "who listens", "s");
+    for case in
+        CASES.iter().filter(|c| options.only.as_ref().is_none_or(|only| c.name.contains(only)))
+    {
+        for server in [Side::Guest, Side::Here] {
+            check_signals()?;
+            let pair = Pair { guests: &guests, exchange: &exchange, loss: options.loss_percent };
+            let begun = Instant::now();
+            let result = pair.run(case, server);
+            let seconds = begun.elapsed().as_secs_f64();
+            let (good, text) = match &result {
+                Ok(()) => (true, "passed".to_owned()),
+                Err(error) => (false, format!("FAILED: {error}")),
+            };
+            println!("{:<22} {:<26} {:>7.1}  {text}", case.name, server.name(), seconds);
+            io::stdout().flush()?;
+            results.push(json!({
+                "program": case.name, "listens": server.name(), "seconds": seconds,
+                "passed": good, "text": text,
+            }));
+        }
+    }
+    drop(guests);
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&results)?);
+    }
+    let failed = results.iter().filter(|r| r["passed"] == false).count();
+    println!("{} of {} passed", results.len() - failed, results.len());
+    if results.is_empty() {
+        return Err(io::Error::other("no case has this name"));
+    }
+    if failed > 0 { Err(io::Error::other(format!("{failed} failed"))) } else { Ok(()) }
+}
+
+/// The program that compares every byte: the same file runs in the guest.
+fn compile(folder: &Path) -> io::Result<PathBuf> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../front/verbs/tests/c/exchange.c");
+    let program = folder.join("exchange");
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-D_GNU_SOURCE", source, "-o"]).arg(&program).arg("-libverbs");
+    output(&mut command)?;
+    Ok(program)
+}
+
+/// The guest, and the namespace it is reached from. Taken down when dropped.
+struct Guests {
+    script: PathBuf,
+    namespace: String,
+}
+
+impl Guests {
+    fn start(script: &Path, exchange: &Path) -> io::Result<Guests> {
+        let mut guests = Guests { script: script.to_owned(), namespace: String::new() };
+        guests.call(&["build"])?;
+        guests.call(&["up", "1"])?;
+        let info = guests.call(&["info"])?;
+        let value = |name: &str| {
+            let words = info.split_whitespace();
+            let found = words.into_iter().find_map(|word| word.strip_prefix(name));
+            found.map(str::to_owned).ok_or_else(|| io::Error::other(format!("no {name} in {info}")))
+        };
+        guests.namespace = value("ns=")?;
+        let share = Path::new(&value("run=")?).join("g1/share/exchange");
+        std::fs::copy(exchange, share)?;
+        Ok(guests)
+    }
+
+    fn call(&self, arguments: &[&str]) -> io::Result<String> {
+        output(Command::new("bash").arg(&self.script).args(arguments))
+    }
+
+    fn guest(&self, command: &str) -> io::Result<String> {
+        self.call(&["exec", "-g", "1", "-t", &SECONDS_MAX.to_string(), command])
+    }
+
+    /// A command on this side.
+    fn here(&self, program: &Path, command: &str, loss: u32) -> Command {
+        let mut here = Command::new("ip");
+        here.args(["netns", "exec", &self.namespace, "timeout", &SECONDS_MAX.to_string()]);
+        here.arg(program).args(["run", "--carrier", "roce", "--device", HOST]);
+        if loss > 0 {
+            here.arg("--emulate").arg(format!("loss={loss}%"));
+        }
+        here.arg("--").args(command.split_whitespace());
+        here.stdin(Stdio::null());
+        here
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        // If it fails there is nothing left to try; the script has said why.
+        let _ = self.call(&["down"]);
+    }
+}
+
+/// A case between a guest and this side.
+struct Pair<'a> {
+    guests: &'a Guests,
+    exchange: &'a Path,
+    loss: u32,
+}
+
+impl Pair<'_> {
+    fn run(&self, case: &Case, server: Side) -> io::Result<()> {
+        let tool = fairway()?;
+        let own = self.fill(case.server, server, server);
+        let other = self.fill(case.client, server.other(), server);
+        let (here, there) = match server {
+            Side::Guest => (&other, &own),
+            Side::Here => (&own, &other),
+        };
+        let (served, asked) = if server == Side::Guest {
+            let job = self.spawn_guest(there)?;
+            let asked =
+                self.when_ready(case, server, || self.guests.here(&tool, here, self.loss).output());
+            if asked.as_ref().map_or(true, |asked| !asked.status.success()) {
+                // The server would wait for ever.
+                self.guests.call(&["kill", &job])?;
+            }
+            let wait =
+                Command::new("bash").arg(&self.guests.script).args(["wait", &job]).output()?;
+            (wait, asked?)
+        } else {
+            let mut child = self.guests.here(&tool, here, self.loss);
+            let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+            let seconds = SECONDS_MAX.to_string();
+            let asked = self.when_ready(case, server, || {
+                let script = &self.guests.script;
+                let arguments = ["exec", "-g", "1", "-t", &seconds, there.as_str()];
+                Command::new("bash").arg(script).args(arguments).output()
+            });
+            let mut child = child;
+            if asked.as_ref().map_or(true, |asked| !asked.status.success()) {
+                child.kill()?;
+            }
+            (child.wait_with_output()?, asked?)
+        };
+        judge("who asks", &asked, case)?;
+        judge("who listens", &served, case)
+    }
+
+    fn spawn_guest(&self, command: &str) -> io::Result<String> {
+        let seconds = SECONDS_MAX.to_string();
+        let job = self.guests.call(&["spawn", "-g", "1", "-t", &seconds, command])?;
+        Ok(job.trim().to_owned())
+    }
+
+    /// Runs the asking side once the listening one can hear it.
+    fn when_ready(
+        &self,
+        case: &Case,
+        server: Side,
+        mut ask: impl FnMut() -> io::Result<Output>,
+    ) -> io::Result<Output> {
+        let Some(port) = case.port else {
+            // Nothing tells when a connection manager listens: it refuses until then.
+            for _ in 1..CONNECTS_MAX {
+                let asked = ask()?;
+                if asked.status.success() {
+                    return Ok(asked);
+                }
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            return ask();
+        };
+        let look = "cat /proc/net/tcp /proc/net/tcp6";
+        let wanted = format!(":{port:04X} ");
+        for _ in 0..100 {
+            let sockets = match server {
+                Side::Guest => self.guests.guest(look)?,
+                Side::Here => self.guests.call(&["host", look])?,
+            };
+            let listens = |line: &str| line.contains(&wanted) && line.contains(" 0A ");
+            if sockets.lines().any(listens) {
+                return ask();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(io::Error::other(format!("nobody listens at port {port}")))
+    }
+
+    /// Fills a command's template in for `side`, if `server` listens.
+    fn fill(&self, template: &str, side: Side, server: Side) -> String {
+        let exchange = self.exchange.to_string_lossy();
+        let (gid, program, own, own_v6) = match side {
+            // Soft-RoCE's first GID is the link-local address.
+            Side::Guest => ("1", "/host/exchange", GUEST, GUEST_V6),
+            Side::Here => ("0", exchange.as_ref(), HOST, HOST_V6),
+        };
+        let server = if server == Side::Guest { GUEST } else { HOST };
+        template
+            .replace("{gid}", gid)
+            .replace("{exchange}", program)
+            .replace("{own}", own)
+            .replace("{own6}", own_v6)
+            .replace("{server}", server)
+    }
+}
+
+fn judge(who: &str, output: &Output, case: &Case) -> io::Result<()> {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&text);
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("(silence)");
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{who}: {}: {last}", output.status)));
+    }
+    let complains = case.bad.iter().find(|bad| text.contains(**bad));
+    match complains {
+        Some(bad) => Err(io::Error::other(format!("{who} says \"{bad}\""))),
+        None => Ok(()),
+    }
+}
