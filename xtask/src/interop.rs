@@ -122,14 +122,30 @@ fn compile(folder: &Path) -> io::Result<PathBuf> {
 }
 
 /// The guest, and the namespace it is reached from. Taken down when dropped.
-struct Guests {
+pub struct Guests {
     script: PathBuf,
     namespace: String,
+    /// The folder that the guest sees as `/host`.
+    share: PathBuf,
+    /// Names the image and what runs, apart from others'; and more packages for it.
+    variant: Option<(String, String)>,
 }
 
 impl Guests {
     fn start(script: &Path, exchange: &Path) -> io::Result<Guests> {
-        let mut guests = Guests { script: script.to_owned(), namespace: String::new() };
+        let guests = Guests::boot(script, None)?;
+        std::fs::copy(exchange, guests.share.join("exchange"))?;
+        Ok(guests)
+    }
+
+    /// Boots a guest that has more packages in it.
+    pub fn start_with(script: &Path, name: &str, packages: &str) -> io::Result<Guests> {
+        Guests::boot(script, Some((name.to_owned(), packages.to_owned())))
+    }
+
+    fn boot(script: &Path, variant: Option<(String, String)>) -> io::Result<Guests> {
+        let (namespace, share) = Default::default();
+        let mut guests = Guests { script: script.to_owned(), namespace, share, variant };
         guests.call(&["build"])?;
         guests.call(&["up", "1"])?;
         let info = guests.call(&["info"])?;
@@ -139,13 +155,35 @@ impl Guests {
             found.map(str::to_owned).ok_or_else(|| io::Error::other(format!("no {name} in {info}")))
         };
         guests.namespace = value("ns=")?;
-        let share = Path::new(&value("run=")?).join("g1/share/exchange");
-        std::fs::copy(exchange, share)?;
+        guests.share = Path::new(&value("run=")?).join("g1/share");
         Ok(guests)
     }
 
+    /// The folder that the guest sees as `/host`.
+    pub fn share(&self) -> &Path {
+        &self.share
+    }
+
+    fn script(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("bash");
+        command.arg(&self.script).args(arguments);
+        if let Some((name, packages)) = &self.variant {
+            let folder = std::env::temp_dir().join(format!("fairway-guest-{name}"));
+            command.env("RXE_ID", name).env("RXE_EXTRA_DEBS", packages).env("RXE_MEM", "1500");
+            command.env("RXE_DIR", folder.join("image")).env("RXE_RUN", folder.join("run"));
+        }
+        command
+    }
+
     fn call(&self, arguments: &[&str]) -> io::Result<String> {
-        output(Command::new("bash").arg(&self.script).args(arguments))
+        output(&mut self.script(arguments))
+    }
+
+    /// What a command in the guest printed, whatever its status.
+    pub fn guest_any(&self, command: &str) -> io::Result<String> {
+        let seconds = SECONDS_MAX.to_string();
+        let output = self.script(&["exec", "-g", "1", "-t", &seconds, command]).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     fn guest(&self, command: &str) -> io::Result<String> {
@@ -205,9 +243,7 @@ impl Pair<'_> {
             let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
             let seconds = SECONDS_MAX.to_string();
             let asked = self.when_ready(case, server, || {
-                let script = &self.guests.script;
-                let arguments = ["exec", "-g", "1", "-t", &seconds, there.as_str()];
-                Command::new("bash").arg(script).args(arguments).output()
+                self.guests.script(&["exec", "-g", "1", "-t", &seconds, there.as_str()]).output()
             });
             let mut child = child;
             if asked.as_ref().map_or(true, |asked| !asked.status.success()) {

@@ -8,6 +8,7 @@ mod interop;
 mod man;
 mod peers;
 mod programs;
+mod pyverbs;
 mod storm;
 
 const USAGE: &str = "usage: xtask TASK
@@ -18,6 +19,8 @@ const USAGE: &str = "usage: xtask TASK
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
                              programs here against the same in a guest whose kernel speaks RoCE
   man                        write the manual pages to man/
+  pyverbs --tests FOLDER [--carrier NAME] [--module NAME] [--peer SCRIPT]
+                             rdma-core's Python tests over both carriers, and in a soft-RoCE guest
   storm [--seeds A..B] [--threads N]
                              run the storm over a range of seeds
   storm --seed N [--trace]   replay one seed
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(rest),
         "interop" => interop::run(rest),
         "man" => man::write(),
+        "pyverbs" => pyverbs::run(rest),
         "storm" => storm::run(rest),
         "canaries" => storm::canaries(),
         _ => {
