@@ -124,6 +124,11 @@ impl Segments {
         segment.generation == generation && segment.state == SegmentState::Registered
     }
 
+    /// Is it neither free nor about to be?
+    pub(crate) fn is_registered(&self, index: u32) -> bool {
+        self.get(index).is_some_and(|segment| segment.state == SegmentState::Registered)
+    }
+
     pub(crate) fn in_use(&self) -> u32 {
         self.pool.in_use()
     }

@@ -226,6 +226,11 @@ impl QueuePair {
             return shared.drop(DropReason::Malformed);
         }
         let target = send.local.slice(offset, payload);
+        if shared.is_revoked(&target) {
+            self.fail(shared, index, Status::LocalProtection);
+            return shared.drop(DropReason::Refused);
+        }
+        let send = &mut shared.sends[index];
         send.placing += u32::from(payload > 0);
         self.note_answer(shared, now, index);
         if payload == 0 {
@@ -253,6 +258,11 @@ impl QueuePair {
         }
         send.value = original;
         let target = send.local;
+        if shared.is_revoked(&target) {
+            self.fail(shared, index, Status::LocalProtection);
+            return shared.drop(DropReason::Refused);
+        }
+        let send = &mut shared.sends[index];
         send.placing += u32::from(target.length() > 0);
         self.note_answer(shared, now, index);
         if target.length() == 0 {

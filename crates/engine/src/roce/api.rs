@@ -236,7 +236,8 @@ pub enum PostError {
     State,
     /// The queue is as deep as it was made, or `Limits::sends` or `receives` are posted.
     Full,
-    /// The completion queue could not hold the completion: poll it first.
+    /// The completion queue could not hold the completion: poll it first. (A [`Host`](super::Host)
+    /// never says so: see [`Event::Overrun`].)
     CompletionQueueFull,
     /// This service has no such operation.
     Operation,
@@ -469,6 +470,23 @@ pub enum Event {
     SegmentReleased {
         /// Which.
         segment: SegmentId,
+    },
+    /// A completion found its queue full, and was lost, as are all after it. The queue pairs that
+    /// use the queue go to the error state.
+    Overrun {
+        /// The completion queue.
+        queue: CompletionQueueId,
+    },
+    /// Fewer receives than the limit are left in a shared queue. The limit is none any more.
+    ReceiveLimit {
+        /// The receive queue.
+        queue: ReceiveQueueId,
+    },
+    /// A queue pair with a shared receive queue went to the error state: it takes no more receives
+    /// from it, and those it had taken have completed ("last WQE reached").
+    LastReceive {
+        /// The queue pair.
+        queue_pair: Qpn,
     },
 }
 

@@ -5,6 +5,7 @@ use super::api::{
     MemoryRequest, PlacementToken, PostError, QueuePairConfig, ReceiveQueueId, ReceiveRequest,
     Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
 };
+use super::completions::{Awaited, Completions};
 use super::limits::{Limits, Profile};
 use super::queue_pair::QueuePair;
 use super::responder::packets;
@@ -12,18 +13,15 @@ use super::shared::{KEY_TAG_BITS, Shared};
 use super::state::QueuePairState;
 use super::work::{Receive, ReceiveQueue, Send};
 use crate::api::{CompletionQueueId, SegmentId, SegmentRequest, SetupError};
-use crate::completion::CompletionQueue;
 use crate::list::{Links, List};
-use crate::pool::NONE;
 use crate::random::Random;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::DcqcnRate;
 use fairway_wire::roce::{Operation, Service, Tail};
 use fairway_wire::{Ecn, Instant, Qpn};
 
-/// Bits of a queue pair's number that are its place in the table; the upper ones count its uses, so
-/// that a late packet to an earlier one is recognised.
-const INDEX_BITS: u32 = 15;
 /// The largest message, in packets and in bytes.
 const PACKETS_MAX: u32 = 1 << 22;
 const LENGTH_MAX: u32 = 1 << 31;
@@ -32,9 +30,15 @@ const LENGTH_MAX: u32 = 1 << 31;
 #[derive(Debug)]
 pub struct Host {
     shared: Shared,
-    pairs: Vec<Option<QueuePair>>,
+    /// Grows to `Limits::queue_pairs`.
+    pairs: Vec<Option<Box<QueuePair>>>,
     /// Uses of each place so far.
     uses: Vec<u32>,
+    /// Places of those that were removed, in that order.
+    vacant: VecDeque<u32>,
+    /// Bits of a queue pair's number that are its place in the table; those above count its uses, so
+    /// that a late packet to an earlier one is recognised.
+    index_bits: u32,
     limits: Limits,
     random: Random,
     /// The queue pair whose turn it is to send, and how many bytes of it are left.
@@ -51,7 +55,10 @@ impl Host {
     /// If a limit or the profile is out of the range its documentation states, or
     /// `acknowledge_every` is larger than `window_packets`.
     pub fn new(limits: &Limits, profile: &Profile, seed: u64) -> Host {
-        assert!(limits.queue_pairs <= 1 << INDEX_BITS, "Limits::queue_pairs");
+        let index_bits = u32::BITS - limits.queue_pairs.saturating_sub(1).leading_zeros();
+        let Limits { number_bits, number_base, .. } = *limits;
+        assert!(number_bits <= 24 && index_bits < number_bits, "Limits::number_bits");
+        assert!(number_base & ((1 << number_bits) - 1) == 0, "Limits::number_base");
         assert!(limits.segments <= 1 << 20, "Limits::segments");
         assert!((1..=128).contains(&limits.read_depth), "Limits::read_depth");
         assert!((1..1 << 20).contains(&profile.window_packets), "Profile::window_packets");
@@ -59,12 +66,12 @@ impl Host {
         assert!((1..=profile.window_packets).contains(&every), "Profile::acknowledge_every");
         let window = profile.out_of_order.map_or(1, |option| option.window);
         assert!(window.is_power_of_two() && window <= 1 << 16, "OutOfOrder::window");
-        let mut pairs = Vec::new();
-        pairs.resize_with(limits.queue_pairs as usize, || None);
         Host {
             shared: Shared::new(limits, profile),
-            pairs,
-            uses: alloc::vec![0; limits.queue_pairs as usize],
+            pairs: Vec::new(),
+            uses: Vec::new(),
+            vacant: VecDeque::new(),
+            index_bits,
             limits: *limits,
             random: Random::new(seed),
             turn: None,
@@ -87,13 +94,16 @@ impl Host {
         Ok(MemoryRegion { segment, r_key: segment.0 << KEY_TAG_BITS | tag })
     }
 
-    /// Refuses remote accesses from now on; true if the memory may be freed at once, otherwise
-    /// [`Event::SegmentReleased`] says when.
+    /// Refuses accesses from now on. True if nothing that is posted refers to the memory; otherwise
+    /// [`Event::SegmentReleased`] says when nothing does any more. Until then, what was posted and
+    /// names it fails when its turn comes, and nothing of it is sent or placed: so the memory may be
+    /// freed at once, if the caller drops placements that it has put off.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
     }
 
-    /// Makes a completion queue of `depth` entries. Every posted send and receive takes one.
+    /// Makes a completion queue for `depth` completions. More unpolled ones are an overrun
+    /// ([`Event::Overrun`]).
     pub fn create_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, SetupError> {
         let queues = &mut self.shared.queues;
         let used: u64 = queues.iter().flatten().map(|queue| u64::from(queue.depth())).sum();
@@ -102,18 +112,55 @@ impl Host {
         }
         let free = queues.iter().position(Option::is_none);
         let index = free.ok_or(SetupError::Limit("completion_queues"))?;
-        queues[index] = Some(CompletionQueue::new(depth));
+        queues[index] = Some(Completions::new(depth));
         Ok(CompletionQueueId(index as u32))
+    }
+
+    /// Changes how many completions a queue is for: not to fewer than wait in it.
+    pub fn resize_completion_queue(
+        &mut self,
+        queue: CompletionQueueId,
+        depth: u32,
+    ) -> Result<(), SetupError> {
+        let queues = &mut self.shared.queues;
+        let used: u64 = queues.iter().flatten().map(|queue| u64::from(queue.depth())).sum();
+        let record = queues.get_mut(queue.index()).and_then(Option::as_mut);
+        let record = record.ok_or(SetupError::Missing)?;
+        let others = used - u64::from(record.depth());
+        if others + u64::from(depth) > u64::from(self.limits.completions) {
+            return Err(SetupError::Limit("completions"));
+        }
+        if !record.resize(depth) {
+            return Err(SetupError::Parameter("depth"));
+        }
+        Ok(())
+    }
+
+    /// [`Self::poll_notification`] is to tell of the next completion that comes to a queue; if
+    /// `solicited_only`, of the next that is solicited, or an error.
+    pub fn arm(
+        &mut self,
+        queue: CompletionQueueId,
+        solicited_only: bool,
+    ) -> Result<(), SetupError> {
+        let record = self.shared.queues.get_mut(queue.index()).and_then(Option::as_mut);
+        let awaited = if solicited_only { Awaited::Solicited } else { Awaited::Any };
+        let first = record.ok_or(SetupError::Missing)?.arm(awaited);
+        self.shared.armed += u32::from(first);
+        Ok(())
     }
 
     /// Removes a completion queue that no queue pair uses. Completions in it are lost.
     pub fn destroy_completion_queue(&mut self, queue: CompletionQueueId) -> Result<(), SetupError> {
         let used = |pair: &QueuePair| pair.send_queue == queue.0 || pair.receive_queue == queue.0;
-        if self.pairs.iter().flatten().any(used) {
+        if self.pairs.iter().flatten().any(|pair| used(pair)) {
             return Err(SetupError::Busy);
         }
         let slot = self.shared.queues.get_mut(queue.index()).ok_or(SetupError::Missing)?;
-        slot.take().map(|_| ()).ok_or(SetupError::Missing)
+        let removed = slot.take().ok_or(SetupError::Missing)?;
+        self.shared.armed -= u32::from(removed.is_armed());
+        self.shared.notifications.retain(|other| *other != queue);
+        Ok(())
     }
 
     /// Makes a shared receive queue.
@@ -122,7 +169,20 @@ impl Host {
         domain: u32,
         depth: u32,
     ) -> Result<ReceiveQueueId, SetupError> {
-        self.new_receive_queue(domain, depth, NONE).map(ReceiveQueueId)
+        self.new_receive_queue(domain, depth, false).map(ReceiveQueueId)
+    }
+
+    /// [`Event::ReceiveLimit`] is to tell, once, when fewer than `limit` receives are left in a
+    /// shared queue.
+    pub fn limit_receive_queue(
+        &mut self,
+        queue: ReceiveQueueId,
+        limit: u32,
+    ) -> Result<(), SetupError> {
+        self.receive_queue(queue).ok_or(SetupError::Missing)?;
+        self.shared.receive_queues[queue.0].limit = limit;
+        self.shared.note_limit(queue.0);
+        Ok(())
     }
 
     /// Removes a shared receive queue that no queue pair uses. What is posted in it is forgotten.
@@ -143,8 +203,9 @@ impl Host {
                 return Err(SetupError::Missing);
             }
         }
-        let free = self.pairs.iter().position(Option::is_none);
-        let index = free.ok_or(SetupError::Limit("queue_pairs"))? as u32;
+        if self.vacant.is_empty() && self.pairs.len() == self.limits.queue_pairs as usize {
+            return Err(SetupError::Limit("queue_pairs"));
+        }
         let receives = match config.shared_receives {
             Some(queue) => {
                 let record = self.receive_queue(queue).ok_or(SetupError::Missing)?;
@@ -153,19 +214,39 @@ impl Host {
                 }
                 queue.0
             }
-            None => self.new_receive_queue(config.domain, config.receive_depth, index)?,
+            None => self.new_receive_queue(config.domain, config.receive_depth, true)?,
         };
         self.shared.receive_queues[receives].users += 1;
-        // Counted from 1: numbers 0 and 1 belong to management.
-        let uses = &mut self.uses[index as usize];
-        *uses = *uses % ((1 << (24 - INDEX_BITS)) - 1) + 1;
-        let number = Qpn::new(*uses << INDEX_BITS | index);
+        let (index, number) = self.next_number();
         let depth = self.limits.read_depth;
         let window = self.shared.profile.out_of_order.map_or(0, |option| option.window);
         let mut pair = QueuePair::new(number, index, config, receives, depth, window);
         pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(DcqcnRate::new);
-        self.pairs[index as usize] = Some(pair);
+        self.pairs[index as usize] = Some(Box::new(pair));
         Ok(number)
+    }
+
+    /// A place that is free, which there is, and the number of the queue pair that gets it. A place
+    /// was free the longer the better: a number comes again the later.
+    fn next_number(&mut self) -> (u32, Qpn) {
+        let index = match self.pairs.len() < self.limits.queue_pairs as usize {
+            true => {
+                self.pairs.push(None);
+                self.uses.push(0);
+                self.pairs.len() as u32 - 1
+            }
+            false => self.vacant.pop_front().expect("a vacant place"),
+        };
+        let Limits { number_bits, number_base, .. } = self.limits;
+        loop {
+            let uses = &mut self.uses[index as usize];
+            let number = number_base | *uses << self.index_bits | index;
+            *uses = (*uses + 1) % (1 << (number_bits - self.index_bits));
+            // Numbers 0 and 1 belong to management.
+            if number > 1 {
+                return (index, Qpn::new(number));
+            }
+        }
     }
 
     /// Removes a queue pair. What is posted is forgotten, without completions.
@@ -176,6 +257,7 @@ impl Host {
         shared.receive_queues[receives].users -= 1;
         shared.ready.purge(index);
         self.pairs[index as usize] = None;
+        self.vacant.push_back(index);
         if self.turn == Some(index) {
             self.turn = None;
         }
@@ -214,6 +296,7 @@ impl Host {
             | Change::Error => {}
         }
         pair.enter(shared, state, change);
+        self.settle_overruns();
         Ok(())
     }
 
@@ -233,9 +316,6 @@ impl Host {
         let (length, packets) = measure(pair, request)?;
         if pair.requester.posted >= pair.send_depth || shared.sends.is_exhausted() {
             return Err(PostError::Full);
-        }
-        if !shared.queue(pair.send_queue).reserve() {
-            return Err(PostError::CompletionQueueFull);
         }
         let faulty = !shared.holds(pair.domain, &request.local);
         pair.requester.number = pair.requester.number.wrapping_add(1);
@@ -266,6 +346,7 @@ impl Host {
             }
             _ => pair.append(shared, index),
         }
+        self.settle_overruns();
         Ok(())
     }
 
@@ -280,17 +361,15 @@ impl Host {
         if queue.posted >= queue.depth || shared.receives.is_exhausted() {
             return Err(PostError::Full);
         }
-        if !shared.queue(pair.receive_queue).reserve() {
-            return Err(PostError::CompletionQueueFull);
-        }
         let (number, state, completions) = (pair.number, pair.state, pair.receive_queue);
         let receives = pair.receives;
-        self.append_receive(receives, request, true).ok_or(PostError::Full)?;
+        self.append_receive(receives, request).ok_or(PostError::Full)?;
         if state == QueuePairState::Error
-            && let Some(index) = self.shared.take_receive(receives, completions)
+            && let Some(index) = self.shared.take_receive(receives)
         {
             let flushed = Shared::empty_receive(number, Status::Flushed);
             self.shared.complete_receive(completions, index, flushed);
+            self.settle_overruns();
         }
         Ok(())
     }
@@ -305,7 +384,7 @@ impl Host {
         if record.posted >= record.depth {
             return Err(PostError::Full);
         }
-        self.append_receive(queue.0, request, false).ok_or(PostError::Full)
+        self.append_receive(queue.0, request).ok_or(PostError::Full)
     }
 
     // ---- inputs ----
@@ -372,6 +451,7 @@ impl Host {
             TokenKind::Atomic => pair.atomic_executed(shared, token.subject, old),
             TokenKind::Answer => pair.answer_placed(shared, token.subject),
         }
+        self.settle_overruns();
     }
 
     /// Time has passed.
@@ -381,6 +461,7 @@ impl Host {
                 pair.handle_timeout(&mut self.shared, now);
             }
         }
+        self.settle_overruns();
     }
 
     // ---- outputs ----
@@ -388,6 +469,7 @@ impl Host {
     /// The next packet to be sent. One queue pair keeps the turn for `Profile::turn_bytes`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         loop {
+            self.settle_overruns();
             let index = match self.turn {
                 Some(index) if self.turn_left > 0 => index,
                 other => {
@@ -433,6 +515,11 @@ impl Host {
         self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
     }
 
+    /// The next completion queue that was armed and got what was waited for. It no longer is.
+    pub fn poll_notification(&mut self) -> Option<CompletionQueueId> {
+        self.shared.notifications.pop_front()
+    }
+
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.shared.events.pop_front()
@@ -450,9 +537,14 @@ impl Host {
         &self.shared.counters
     }
 
+    /// True if some completion queue is armed.
+    pub fn is_armed(&self) -> bool {
+        self.shared.armed > 0
+    }
+
     /// Where in its life a queue pair is.
     pub fn state(&self, number: Qpn) -> Option<QueuePairState> {
-        let pair = self.pairs.get(index_of(number))?.as_ref()?;
+        let pair = self.pairs.get(self.index_of(number))?.as_ref()?;
         (pair.number == number).then_some(pair.state)
     }
 
@@ -471,24 +563,44 @@ impl Host {
     // ---- within ----
 
     fn pair(&mut self, number: Qpn) -> Option<(&mut Shared, &mut QueuePair)> {
-        let pair = self.pairs.get_mut(index_of(number))?.as_mut()?;
+        let index = self.index_of(number);
+        let pair = self.pairs.get_mut(index)?.as_deref_mut()?;
         (pair.number == number).then_some((&mut self.shared, pair))
+    }
+
+    /// Where the queue pair of this number is, if there is one.
+    fn index_of(&self, number: Qpn) -> usize {
+        (number.value() & ((1 << self.index_bits) - 1)) as usize
+    }
+
+    /// Ends the queue pairs whose completion queue has lost something.
+    fn settle_overruns(&mut self) {
+        while let Some(queue) = self.shared.overruns.pop() {
+            for pair in self.pairs.iter_mut().flatten() {
+                let uses = pair.send_queue == queue || pair.receive_queue == queue;
+                let over = matches!(pair.state, QueuePairState::Reset | QueuePairState::Error);
+                if uses && !over {
+                    pair.fault(&mut self.shared, Status::Flushed);
+                }
+            }
+        }
     }
 
     fn receive_queue(&self, queue: ReceiveQueueId) -> Option<&ReceiveQueue> {
         let queues = &self.shared.receive_queues;
         let record = (queue.0 < queues.high_water()).then(|| &queues[queue.0])?;
-        (record.live && record.owner == NONE).then_some(record)
+        (record.live && !record.owned).then_some(record)
     }
 
     fn new_receive_queue(
         &mut self,
         domain: u32,
         depth: u32,
-        owner: u32,
+        owned: bool,
     ) -> Result<u32, SetupError> {
         let list = List::default();
-        let queue = ReceiveQueue { list, posted: 0, depth, owner, users: 0, domain, live: true };
+        let (posted, users, limit, live) = (0, 0, 0, true);
+        let queue = ReceiveQueue { list, posted, depth, owned, users, domain, limit, live };
         self.shared.receive_queues.take(queue).ok_or(SetupError::Limit("receive_queues"))
     }
 
@@ -496,24 +608,18 @@ impl Host {
         let shared = &mut self.shared;
         let mut list = shared.receive_queues[queue].list;
         while let Some(index) = list.pop_front(&mut shared.receives) {
-            // Nothing is reserved for what waits in a shared queue, and an own one is empty.
-            shared.forget_receive(NONE, index);
+            shared.forget_receive(index);
         }
         shared.receive_queues[queue].list = list;
         shared.receive_queues[queue].live = false;
         shared.receive_queues.give_back(queue);
     }
 
-    fn append_receive(
-        &mut self,
-        queue: u32,
-        request: &ReceiveRequest,
-        reserved: bool,
-    ) -> Option<()> {
+    fn append_receive(&mut self, queue: u32, request: &ReceiveRequest) -> Option<()> {
         let shared = &mut self.shared;
         let faulty = !shared.holds(shared.receive_queues[queue].domain, &request.local);
         let (id, local, links) = (request.id, request.local, Links::UNLINKED);
-        let index = shared.receives.take(Receive { id, local, links, reserved, faulty })?;
+        let index = shared.receives.take(Receive { id, local, links, faulty })?;
         if !faulty {
             shared.hold(&request.local);
         }
@@ -558,10 +664,6 @@ fn measure(pair: &QueuePair, request: &WorkRequest) -> Result<(u32, u32), PostEr
         return Err(PostError::Length);
     }
     Ok((length, packets))
-}
-
-fn index_of(number: Qpn) -> usize {
-    (number.value() & ((1 << INDEX_BITS) - 1)) as usize
 }
 
 /// The service of a packet of a connection; `None` for a congestion notification, which either may

@@ -6,8 +6,13 @@ use fairway_wire::Duration;
 /// How much of everything a [`Host`](super::Host) may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Queue pairs. At most 32,768.
+    /// Queue pairs.
     pub queue_pairs: u32,
+    /// Bits of a queue pair's number that are this host's to give; more than the number of queue
+    /// pairs needs, because the others tell a late packet to an earlier queue pair. At most 24.
+    pub number_bits: u32,
+    /// The other bits: the same in all numbers.
+    pub number_base: u32,
     /// Registered memory regions. At most 2^20.
     pub segments: u32,
     /// Completion queues.
@@ -30,6 +35,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             queue_pairs: 1024,
+            number_bits: 24,
+            number_base: 0,
             segments: 4096,
             completion_queues: 256,
             completions: 65_536,

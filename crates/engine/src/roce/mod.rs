@@ -19,10 +19,12 @@
 //! **Files.** `requester` sends what was posted; `answers` takes what comes back; `responder`
 //! judges requests; `resources` keeps what READs and atomics may be asked for again; `respond`
 //! sends acknowledgements and responses; `responder::unconnected` is the receiving side of UC and
-//! UD; `state` is the life of a queue pair.
+//! UD; `state` is the life of a queue pair; `completions` are its
+//! completion queues.
 
 mod answers;
 mod api;
+mod completions;
 mod host;
 mod limits;
 mod queue_pair;

@@ -131,6 +131,7 @@ impl QueuePair {
 
     /// The error state: everything is flushed.
     pub(crate) fn enter_error(&mut self, shared: &mut Shared) {
+        let entered = self.state != QueuePairState::Error;
         self.state = QueuePairState::Error;
         self.life = self.life.wrapping_add(1);
         self.flush_sends(shared, NONE, Status::Flushed);
@@ -139,9 +140,11 @@ impl QueuePair {
             shared.complete_receive(self.receive_queue, index, flushed);
         }
         if !self.shares_receives {
-            while let Some(index) = shared.take_receive(self.receives, self.receive_queue) {
+            while let Some(index) = shared.take_receive(self.receives) {
                 shared.complete_receive(self.receive_queue, index, flushed);
             }
+        } else if entered {
+            shared.events.push_back(Event::LastReceive { queue_pair: self.number });
         }
         self.stop(shared);
     }
@@ -151,15 +154,15 @@ impl QueuePair {
         self.state = QueuePairState::Reset;
         self.life = self.life.wrapping_add(1);
         while let Some(index) = self.requester.queue.pop_front(&mut shared.sends) {
-            shared.forget_send(self.send_queue, index);
+            shared.forget_send(index);
         }
         self.requester.forget();
         while let Some(index) = self.unfinished_receive(shared) {
-            shared.forget_receive(self.receive_queue, index);
+            shared.forget_receive(index);
         }
         if !self.shares_receives {
-            while let Some(index) = shared.take_receive(self.receives, self.receive_queue) {
-                shared.forget_receive(self.receive_queue, index);
+            while let Some(index) = shared.take_receive(self.receives) {
+                shared.forget_receive(index);
             }
         }
         self.established = false;

@@ -144,7 +144,7 @@ impl QueuePair {
             return None;
         }
         if self.requester.repair {
-            return Some(self.repair(shared, now));
+            return self.repair(shared, now);
         }
         if index == NONE {
             return None;
@@ -154,6 +154,13 @@ impl QueuePair {
             return None;
         }
         if !self.is_in_window(shared, &send) {
+            return None;
+        }
+        if shared.is_revoked(&send.local) {
+            // What is before it ends as it would have.
+            if self.requester.oldest == index {
+                self.fail(shared, index, Status::LocalProtection);
+            }
             return None;
         }
         let requester = &self.requester;
@@ -189,16 +196,21 @@ impl QueuePair {
     }
 
     /// The packet at `una` once more: part of a WRITE.
-    fn repair(&mut self, shared: &mut Shared, now: Instant) -> Transmit {
+    fn repair(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         self.requester.repair = false;
-        let send = shared.sends[self.requester.oldest];
+        let oldest = self.requester.oldest;
+        let send = shared.sends[oldest];
+        if shared.is_revoked(&send.local) {
+            self.fail(shared, oldest, Status::LocalProtection);
+            return None;
+        }
         let position = send.acknowledged;
         let (operation, gather) = self.request(&send, position, position + 1 == send.packets);
         let bth = Bth { ack_request: true, ..self.bth(self.requester.una) };
         shared.counters.resent_packets += 1;
         self.pace(now, gather.length() + PACKET_OVERHEAD);
         let packet = Packet { bth, operation };
-        Transmit { queue_pair: self.number, to: self.peer.address, packet, gather }
+        Some(Transmit { queue_pair: self.number, to: self.peer.address, packet, gather })
     }
 
     /// True if the peer is known to miss one packet of a WRITE, and may have what is behind it: its

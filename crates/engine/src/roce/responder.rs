@@ -316,7 +316,7 @@ impl QueuePair {
         };
         let record = shared.receives[receive];
         self.responder.incoming = Incoming::Send { receive, bytes: bytes + payload };
-        if record.faulty && payload > 0 {
+        if payload > 0 && (record.faulty || shared.is_revoked(&record.local)) {
             let code = NakCode::RemoteOperational;
             return Err(Refusal::Receive(Status::LocalProtection, code));
         }
@@ -425,7 +425,7 @@ impl QueuePair {
             let free = self.responder.pending.is_empty();
             return if free { self.responder.spare.take() } else { None };
         }
-        shared.take_receive(self.receives, self.receive_queue)
+        shared.take_receive(self.receives)
     }
 
     /// The packet counts as arrived.

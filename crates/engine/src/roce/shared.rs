@@ -1,13 +1,14 @@
 //! What all queue pairs of a host share: pools, queues, memory, and who is to be asked next.
 
 use super::api::{
-    Completion, CompletionKind, Counters, DropReason, Event, Peer, RemoteAddress, Status, Verdict,
+    Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
+    Status, Verdict,
 };
+use super::completions::{Completions, Pushed};
 use super::limits::{Limits, Profile};
 use super::scatter::ScatterList;
 use super::work::{Pending, Receive, ReceiveQueue, Send};
-use crate::api::{Rights, SegmentId};
-use crate::completion::CompletionQueue;
+use crate::api::{CompletionQueueId, Rights, SegmentId};
 use crate::deadlines::Deadlines;
 use crate::list::Ring;
 use crate::pool::{NONE, Pool};
@@ -25,7 +26,13 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     /// The protection domain of each segment.
     pub(crate) domains: Vec<u32>,
-    pub(crate) queues: Vec<Option<CompletionQueue<Completion>>>,
+    pub(crate) queues: Vec<Option<Completions>>,
+    /// Queues that somebody waited for, and something came.
+    pub(crate) notifications: VecDeque<CompletionQueueId>,
+    /// Queues that somebody waits for.
+    pub(crate) armed: u32,
+    /// Queues that lost a completion, and whose queue pairs have to be told.
+    pub(crate) overruns: Vec<u32>,
     pub(crate) sends: Pool<Send>,
     pub(crate) receives: Pool<Receive>,
     pub(crate) receive_queues: Pool<ReceiveQueue>,
@@ -61,6 +68,9 @@ impl Shared {
             segments: Segments::new(limits.segments),
             domains: alloc::vec![0; limits.segments as usize],
             queues,
+            armed: 0,
+            notifications: VecDeque::with_capacity(limits.completion_queues as usize),
+            overruns: Vec::with_capacity(limits.completion_queues as usize),
             sends: Pool::new(limits.sends),
             receives: Pool::new(limits.receives),
             receive_queues: Pool::new(limits.receive_queues),
@@ -79,9 +89,22 @@ impl Shared {
         Verdict::Drop(reason)
     }
 
-    /// Queue pairs hold their queues: a queue is not destroyed before them.
-    pub(crate) fn queue(&mut self, index: u32) -> &mut CompletionQueue<Completion> {
-        self.queues[index as usize].as_mut().expect("a queue pair's completion queue exists")
+    /// Puts a completion into a queue. Queue pairs hold their queues: none is destroyed before them.
+    fn push(&mut self, index: u32, completion: Completion) {
+        let queue = self.queues[index as usize].as_mut();
+        let queue = queue.expect("a queue pair's completion queue exists");
+        let id = CompletionQueueId(index);
+        match queue.push(completion) {
+            Pushed::Quietly | Pushed::Lost => {}
+            Pushed::Awaited => {
+                self.armed -= 1;
+                self.notifications.push_back(id);
+            }
+            Pushed::Overrun => {
+                self.events.push_back(Event::Overrun { queue: id });
+                self.overruns.push(index);
+            }
+        }
     }
 
     /// May an operation of this domain use these local bytes?
@@ -90,6 +113,11 @@ impl Shared {
             self.segments.holds(range.segment.0, range.offset, range.length) == Some(true)
                 && self.domains[range.segment.index()] == domain
         })
+    }
+
+    /// Is some of the memory of these bytes, which were good when they were posted, deregistered?
+    pub(crate) fn is_revoked(&self, list: &ScatterList) -> bool {
+        !list.ranges().iter().all(|range| self.segments.is_registered(range.segment.0))
     }
 
     pub(crate) fn hold(&mut self, list: &ScatterList) {
@@ -151,10 +179,10 @@ impl Shared {
             self.let_go(&send.local);
         }
         if !send.signaled && status == Status::Success {
-            return self.queue(queue).unreserve();
+            return;
         }
         let bytes = if status == Status::Success { send.length } else { 0 };
-        self.queue(queue).push(Completion {
+        let completion = Completion {
             id: send.id,
             queue_pair,
             status,
@@ -164,19 +192,26 @@ impl Shared {
             value: send.value,
             from: Peer::default(),
             solicited: false,
-        });
+        };
+        self.push(queue, completion);
     }
 
-    /// Takes the next receive of a queue, with room for its completion in `queue`.
-    pub(crate) fn take_receive(&mut self, receives: u32, queue: u32) -> Option<u32> {
-        let index = self.receive_queues[receives].list.head;
-        if index == NONE || (!self.receives[index].reserved && !self.queue(queue).reserve()) {
-            return None;
-        }
-        self.receives[index].reserved = true;
-        self.receive_queues[receives].list.unlink(&mut self.receives, index);
-        self.receive_queues[receives].posted -= 1;
+    /// Takes the next receive of a queue.
+    pub(crate) fn take_receive(&mut self, receives: u32) -> Option<u32> {
+        let queue = &mut self.receive_queues[receives];
+        let index = queue.list.pop_front(&mut self.receives)?;
+        queue.posted -= 1;
+        self.note_limit(receives);
         Some(index)
+    }
+
+    /// Says that few receives are left, if somebody wants to know.
+    pub(crate) fn note_limit(&mut self, receives: u32) {
+        let queue = &mut self.receive_queues[receives];
+        if queue.posted < queue.limit {
+            queue.limit = 0;
+            self.events.push_back(Event::ReceiveLimit { queue: ReceiveQueueId(receives) });
+        }
     }
 
     /// Reports a receive that was taken, and gives its record back.
@@ -186,29 +221,25 @@ impl Shared {
         if !receive.faulty {
             self.let_go(&receive.local);
         }
-        self.queue(queue).push(Completion { id: receive.id, ..completion });
+        self.push(queue, Completion { id: receive.id, ..completion });
     }
 
     /// Forgets a receive that was taken, or is in no queue any more.
-    pub(crate) fn forget_receive(&mut self, queue: u32, index: u32) {
+    pub(crate) fn forget_receive(&mut self, index: u32) {
         let receive = self.receives[index];
         self.receives.give_back(index);
         if !receive.faulty {
             self.let_go(&receive.local);
         }
-        if receive.reserved {
-            self.queue(queue).unreserve();
-        }
     }
 
     /// Forgets a send that is in no list any more.
-    pub(crate) fn forget_send(&mut self, queue: u32, index: u32) {
+    pub(crate) fn forget_send(&mut self, index: u32) {
         let send = self.sends[index];
         self.sends.give_back(index);
         if !send.faulty {
             self.let_go(&send.local);
         }
-        self.queue(queue).unreserve();
     }
 
     /// How a receive of `queue_pair` completes that ended with `status` before anything was in it.

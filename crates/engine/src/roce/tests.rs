@@ -12,6 +12,7 @@ mod early;
 mod errors;
 mod hostile;
 mod life;
+mod queues;
 mod reliable;
 mod responses;
 mod unreliable;

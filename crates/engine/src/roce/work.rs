@@ -76,8 +76,6 @@ pub(crate) struct Receive {
     pub(crate) id: u64,
     pub(crate) local: ScatterList,
     pub(crate) links: Links,
-    /// Room for its completion is reserved. It is not while it waits in a shared queue.
-    pub(crate) reserved: bool,
     pub(crate) faulty: bool,
 }
 
@@ -93,11 +91,13 @@ pub(crate) struct ReceiveQueue {
     pub(crate) list: List,
     pub(crate) posted: u32,
     pub(crate) depth: u32,
-    /// The queue pair it belongs to, by index; [`NONE`](crate::pool::NONE) if it is shared.
-    pub(crate) owner: u32,
+    /// It is a queue pair's own, not shared.
+    pub(crate) owned: bool,
     /// Queue pairs that use it.
     pub(crate) users: u32,
     pub(crate) domain: u32,
+    /// An event is due when fewer are posted; 0: none is.
+    pub(crate) limit: u32,
     pub(crate) live: bool,
 }
 

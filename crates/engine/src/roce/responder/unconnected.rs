@@ -2,7 +2,7 @@
 //! not whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
 
 use super::{Incoming, Taken, ends};
-use crate::roce::api::{DropReason, Peer, Received, Verdict};
+use crate::roce::api::{DropReason, Peer, Received, Status, Verdict};
 use crate::roce::queue_pair::QueuePair;
 use crate::roce::shared::Shared;
 use fairway_wire::roce::{Deth, Tail};
@@ -74,7 +74,13 @@ impl QueuePair {
         };
         let record = shared.receives[receive];
         let bytes = IP_HEADER + received.payload;
-        if record.faulty || record.local.length() < bytes {
+        if record.faulty || shared.is_revoked(&record.local) {
+            let failed = Shared::empty_receive(self.number, Status::LocalProtection);
+            shared.complete_receive(self.receive_queue, receive, failed);
+            self.fault(shared, Status::LocalProtection);
+            return shared.drop(DropReason::Refused);
+        }
+        if record.local.length() < bytes {
             self.responder.spare = Some(receive);
             return shared.drop(DropReason::Malformed);
         }

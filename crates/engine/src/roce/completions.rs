@@ -1,0 +1,94 @@
+//! Completion queues of verbs: they hold as many completions as they were made for, and one more is
+//! an overrun. Nothing is reserved: a program may post many operations that make no completion and
+//! have a short queue.
+
+use super::api::{Completion, Status};
+use alloc::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct Completions {
+    entries: VecDeque<Completion>,
+    depth: u32,
+    armed: Option<Awaited>,
+    /// One was lost. No more are taken.
+    overrun: bool,
+}
+
+/// What somebody who armed a queue waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Any,
+    /// A completion that its sender marked, or one of an error.
+    Solicited,
+}
+
+/// What became of a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    Quietly,
+    /// Somebody has waited for it. The queue is not armed any more.
+    Awaited,
+    /// It found no room, the first to do so.
+    Overrun,
+    /// It went the way of the first that found no room.
+    Lost,
+}
+
+impl Completions {
+    pub(crate) fn new(depth: u32) -> Completions {
+        let entries = VecDeque::with_capacity(depth as usize);
+        Completions { entries, depth, armed: None, overrun: false }
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// False if more wait in it than that.
+    pub(crate) fn resize(&mut self, depth: u32) -> bool {
+        let count = self.entries.len();
+        if count > depth as usize {
+            return false;
+        }
+        self.entries.reserve_exact(depth as usize - count);
+        self.depth = depth;
+        true
+    }
+
+    /// True if it was not armed.
+    pub(crate) fn arm(&mut self, awaited: Awaited) -> bool {
+        let first = self.armed.is_none();
+        // Who waits for any is not content with less because somebody else is.
+        if self.armed != Some(Awaited::Any) {
+            self.armed = Some(awaited);
+        }
+        first
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    pub(crate) fn push(&mut self, completion: Completion) -> Pushed {
+        if self.overrun {
+            return Pushed::Lost;
+        }
+        if self.entries.len() >= self.depth as usize {
+            self.overrun = true;
+            return Pushed::Overrun;
+        }
+        let marked = completion.solicited || completion.status != Status::Success;
+        self.entries.push_back(completion);
+        match self.armed {
+            Some(awaited) if awaited == Awaited::Any || marked => {
+                self.armed = None;
+                Pushed::Awaited
+            }
+            _ => Pushed::Quietly,
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Completion> {
+        self.entries.pop_front()
+    }
+}
