@@ -13,6 +13,10 @@
 //! [`fairway_port`]. Slots are claimed by an abstract Unix socket, so they belong to the network
 //! namespace and are free again when a process dies.
 
+mod letter;
+mod roce;
+mod slot;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -108,6 +112,30 @@ impl ForeignMemory {
     }
 }
 
+/// The Q_Key of management datagrams (InfiniBand Architecture, 3.5.3).
+pub const MANAGEMENT_Q_KEY: u32 = 0x8001_0000;
+
+/// What happened to packets before the protocol saw them, or after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkCounters {
+    /// Packets that came with a wrong ICRC.
+    pub damaged: u64,
+    /// Packets that are none of RoCE's, or for nobody here.
+    pub malformed: u64,
+    /// Packets and management datagrams that came for another process, and were handed on.
+    pub handed_on: u64,
+    /// Those that it had no room for, or that nobody was there for.
+    pub not_handed_on: u64,
+    /// Packets and management datagrams that another process has handed on.
+    pub handed_over: u64,
+    /// Packets to addresses that there is no way to.
+    pub unroutable: u64,
+    /// Packets that the operating system refused to send.
+    pub send_errors: u64,
+    /// Turns of the background thread.
+    pub background_turns: u64,
+}
+
 /// Why something could not be made, changed or removed. Nothing has happened.
 #[derive(Debug)]
 pub enum CarrierError {
@@ -198,6 +226,11 @@ pub trait Carrier: Send + Sync {
 
     /// What was counted so far, as far as it applies.
     fn counters(&self) -> Counters;
+
+    /// What was counted of the network below, as far as it applies.
+    fn network_counters(&self) -> NetworkCounters {
+        NetworkCounters::default()
+    }
 
     // ---- memory ----
 
@@ -340,11 +373,11 @@ impl CarrierOptions {
 /// Makes a carrier.
 pub fn open(
     kind: CarrierKind,
-    _options: &CarrierOptions,
-    _listener: std::sync::Arc<dyn Listener>,
+    options: &CarrierOptions,
+    listener: std::sync::Arc<dyn Listener>,
 ) -> Result<std::sync::Arc<dyn Carrier>, CarrierError> {
     match kind {
-        CarrierKind::Roce => Err(CarrierError::Unsupported("RoCE")),
+        CarrierKind::Roce => Ok(roce::open(options, listener)?),
         CarrierKind::Fairway => Err(CarrierError::Unsupported("Fairway")),
     }
 }

@@ -13,7 +13,8 @@ use crate::udp::control::{Control, ecn_bits};
 use crate::udp::counters::PortCounters;
 use crate::udp::send::SingleFile;
 use crate::udp::sys::{
-    bound_socket, empty_message, get, local_address, route_mtu, send_message, set, shared_socket,
+    bound_socket, common_socket, empty_message, get, local_address, route_mtu, send_message, set,
+    shared_socket,
 };
 use crate::udp::train::Train;
 use crate::udp::waiter::Waiter;
@@ -87,20 +88,7 @@ impl UdpPort {
         if config.first_port != 0 && usize::from(config.first_port) + last > 65_535 {
             return Err(invalid("port numbers past 65535"));
         }
-        let mut port = UdpPort {
-            sockets: Vec::with_capacity(config.sockets),
-            addresses: Vec::with_capacity(config.sockets),
-            buffer_bytes: config.buffer_bytes,
-            granted: Granted { send_bytes: 0, receive_bytes: 0 },
-            features: Features {
-                segmentation: true,
-                coalescing: true,
-                segments_max: SEGMENTS_MAX,
-                unfragmented: true,
-            },
-            counters: PortCounters::default(),
-            single_file: SingleFile::new(),
-        };
+        let mut port = UdpPort::without_sockets(config.buffer_bytes);
         for index in 0..config.sockets {
             let number = match config.first_port {
                 0 => 0,
@@ -110,6 +98,35 @@ impl UdpPort {
         }
         port.probe_segmentation();
         Ok(port)
+    }
+
+    /// Opens one socket; more can be added, of either family. `buffer_bytes` is as in
+    /// [`UdpConfig`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`].
+    pub fn bind_one(address: SocketAddr, buffer_bytes: usize) -> io::Result<Self> {
+        let mut port = UdpPort::without_sockets(buffer_bytes);
+        port.add_socket(address)?;
+        port.probe_segmentation();
+        Ok(port)
+    }
+
+    fn without_sockets(buffer_bytes: usize) -> Self {
+        UdpPort {
+            sockets: Vec::new(),
+            addresses: Vec::new(),
+            buffer_bytes,
+            granted: Granted { send_bytes: 0, receive_bytes: 0 },
+            features: Features {
+                segmentation: true,
+                coalescing: true,
+                segments_max: SEGMENTS_MAX,
+                unfragmented: true,
+            },
+            counters: PortCounters::default(),
+            single_file: SingleFile::new(),
+        }
     }
 
     /// Opens one more socket, whatever address it has; its index.
@@ -134,6 +151,18 @@ impl UdpPort {
         remote: SocketAddr,
     ) -> io::Result<usize> {
         let (socket, bound) = self.open_with(address, |address| shared_socket(address, remote))?;
+        self.sockets.push(socket);
+        self.addresses.push(bound);
+        Ok(self.sockets.len() - 1)
+    }
+
+    /// Opens one more socket, on an address and port that other processes of this user may have,
+    /// too, if they open theirs likewise. Each packet comes to one of them. Its index.
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`].
+    pub fn add_common_socket(&mut self, address: SocketAddr) -> io::Result<usize> {
+        let (socket, bound) = self.open_with(address, common_socket)?;
         self.sockets.push(socket);
         self.addresses.push(bound);
         Ok(self.sockets.len() - 1)

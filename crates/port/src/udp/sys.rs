@@ -29,6 +29,14 @@ pub(super) fn shared_socket(address: &Address, remote: SocketAddr) -> io::Result
     Ok(socket)
 }
 
+/// A non-blocking UDP socket on an address and port that others of this user may have, too.
+pub(super) fn common_socket(address: &Address) -> io::Result<OwnedFd> {
+    let socket = free_socket(address)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    bind(&socket, address)?;
+    Ok(socket)
+}
+
 fn bind(socket: &OwnedFd, address: &Address) -> io::Result<()> {
     // SAFETY: the address is valid for its length.
     check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.len()) })?;

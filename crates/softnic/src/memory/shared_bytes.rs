@@ -84,6 +84,25 @@ impl SharedBytes {
         if self.write_word(data) {
             return;
         }
+        // Up to the last word, and then that: who sees the last byte sees them all.
+        let end = self.start.as_ptr() as usize + self.length;
+        let tail = if end.is_multiple_of(WORD) { WORD } else { end % WORD }.min(self.length);
+        let head = self.length - tail;
+        self.part(0, head).write_pieces(&data[..head]);
+        let last = self.part(head, tail);
+        if !last.write_word(&data[head..]) {
+            last.write_pieces(&data[head..]);
+        }
+    }
+
+    /// `length` of its bytes from `offset` on, which there are.
+    fn part(&self, offset: usize, length: usize) -> SharedBytes {
+        debug_assert!(offset + length <= self.length);
+        // SAFETY: a part of what the maker vouched for.
+        unsafe { SharedBytes::new(self.start.add(offset), length) }
+    }
+
+    fn write_pieces(self, data: &[u8]) {
         fence(Ordering::Release);
         let mut rest = data;
         self.walk(|piece| match piece {
@@ -116,6 +135,11 @@ impl SharedBytes {
             }
             Word::Byte(_) | Word::Short(_) => panic!("an atomic on {} bytes", self.length),
         }
+    }
+
+    /// Can it be changed by one operation of the CPU?
+    pub(crate) fn is_aligned_word(self) -> bool {
+        matches!(self.word(), Some(Word::Int(_) | Word::Long(_)))
     }
 
     /// The aligned word that it is, if it is one.

@@ -1,0 +1,252 @@
+//! Packets in: their ICRC is checked, the protocol judges them, their payload is put into place.
+
+use fairway_engine::roce::{Placement, Received, Verdict};
+use fairway_engine::wire::roce::{self, Decoded, Icrc, Network, Operation, Outer};
+use fairway_engine::wire::{Ecn, Instant, Qpn};
+use std::net::SocketAddr;
+
+use super::device::{Device, Notice};
+use super::transmit::outer;
+use crate::verbs::letter::Letter;
+use crate::verbs::slot::{Addressee, Handed, Service};
+use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, slot_of};
+
+/// Most packets a turn takes in from one socket: then others have theirs, and answers go out.
+const BUDGET: usize = 128;
+
+/// Most letters a turn takes in.
+const LETTERS: usize = 64;
+
+/// Bytes in front of a datagram in its receive (IBTA vol 1, 11.4.1.2; annex A17.4.5.1).
+const IP_HEADER: usize = 40;
+const IPV4_HEADER: usize = 20;
+
+/// A packet, as it came.
+struct Arrived<'a> {
+    source: SocketAddr,
+    destination: SocketAddr,
+    ecn: Ecn,
+    datagram: &'a [u8],
+}
+
+impl Device {
+    /// Takes in what waits at a socket. True if anything did.
+    pub(super) fn receive(&mut self, now: Instant, socket: usize) -> bool {
+        let Some(destination) = self.ends.get(socket).copied() else { return false };
+        let Some(mut buffer) = self.buffer.take() else { return false };
+        let mut packets = 0;
+        loop {
+            let arrival = match self.datapath.receive(socket, &mut buffer, None) {
+                Ok(Some(arrival)) => arrival,
+                Ok(None) => break,
+                Err(error) => {
+                    self.note_error(&error);
+                    break;
+                }
+            };
+            let (source, ecn) = (SocketAddr::from(*arrival.from()), arrival.ecn());
+            for index in 0..arrival.segments() {
+                let datagram = arrival.segment(index);
+                self.take_in(now, &Arrived { source, destination, ecn, datagram }, false);
+            }
+            packets += arrival.segments();
+            if packets >= BUDGET {
+                self.unfinished = true;
+                break;
+            }
+        }
+        self.buffer = Some(buffer);
+        packets > 0
+    }
+
+    /// Takes in what other processes have handed over.
+    pub(super) fn read_letters(&mut self, now: Instant) {
+        let slot = self.slot.clone();
+        let mut letter = std::mem::replace(&mut self.letter, Box::new([0; _]));
+        for _ in 0..LETTERS {
+            let Some(length) = slot.take(&mut letter) else { break };
+            self.open_letter(now, &letter[..length]);
+        }
+        for index in 0..self.services.len() {
+            let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
+            while let Some(length) =
+                service.as_deref().and_then(|one: &Service| one.take(&mut letter))
+            {
+                self.open_letter(now, &letter[..length]);
+            }
+        }
+        self.letter = letter;
+    }
+
+    fn open_letter(&mut self, now: Instant, bytes: &[u8]) {
+        match Letter::read(bytes) {
+            Some(Letter::Packet { source, destination, ecn, datagram }) => {
+                self.counters.handed_over += 1;
+                self.take_in(now, &Arrived { source, destination, ecn, datagram }, true);
+            }
+            Some(Letter::Management { from, bytes }) => {
+                self.counters.handed_over += 1;
+                if let Some(source) = self.number_of(from) {
+                    let (bytes, handed) = (Box::new(*bytes), true);
+                    self.notices.push(Notice::Management { source, from, bytes, handed });
+                }
+            }
+            None => self.counters.malformed += 1,
+        }
+    }
+
+    /// Takes in a packet; `handed`: another process has handed it over.
+    fn take_in(&mut self, now: Instant, arrived: &Arrived<'_>, handed: bool) {
+        let Arrived { source, destination, datagram, .. } = *arrived;
+        let Some(queue_pair) = destination_of(datagram) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let managed = queue_pair.value() == 1;
+        if slot_of(queue_pair) != self.slot.number() && !managed {
+            let common = destination.port() == ROCE_PORT && !handed;
+            return self.hand_on(arrived, queue_pair, common);
+        }
+        let outer = outer(source, destination, 0);
+        if !is_intact(&outer, datagram) {
+            self.counters.damaged += 1;
+            return;
+        }
+        let Ok(decoded) = roce::decode(datagram, datagram.len()) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Some(number) = self.number_of(source.ip()) else {
+            self.counters.unroutable += 1;
+            return;
+        };
+        match managed {
+            true => self.take_management(number, arrived, &decoded, handed),
+            false => self.judge(now, number, arrived, &decoded),
+        }
+    }
+
+    /// It is for another process of this host.
+    fn hand_on(&mut self, arrived: &Arrived<'_>, queue_pair: Qpn, common: bool) {
+        if !common {
+            self.counters.malformed += 1;
+            return;
+        }
+        let Arrived { source, destination, ecn, datagram } = *arrived;
+        let letter = Letter::Packet { source, destination, ecn, datagram };
+        let handed = match letter.write(&mut self.letter) {
+            Some(length) => {
+                let to = Addressee::Slot(slot_of(queue_pair));
+                self.slot.hand(to, &self.letter[..length])
+            }
+            None => Handed::Nobody,
+        };
+        match handed {
+            Handed::Over => self.counters.handed_on += 1,
+            Handed::Nobody | Handed::Full => self.counters.not_handed_on += 1,
+        }
+    }
+
+    fn take_management(
+        &mut self,
+        source: u64,
+        arrived: &Arrived<'_>,
+        decoded: &Decoded,
+        handed: bool,
+    ) {
+        let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
+        match (decoded.packet.operation, <&[u8; 256]>::try_from(payload)) {
+            (Operation::Datagram { deth, .. }, Ok(bytes)) if deth.q_key == MANAGEMENT_Q_KEY => {
+                let (from, bytes) = (arrived.source.ip(), Box::new(*bytes));
+                self.notices.push(Notice::Management { source, from, bytes, handed });
+            }
+            _ => self.counters.malformed += 1,
+        }
+    }
+
+    /// The protocol says what becomes of it.
+    fn judge(&mut self, now: Instant, source: u64, arrived: &Arrived<'_>, decoded: &Decoded) {
+        let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
+        let received = Received {
+            source,
+            packet: decoded.packet,
+            payload: payload.len() as u32,
+            ecn: arrived.ecn,
+        };
+        match self.host.handle_packet(now, &received) {
+            Verdict::Place(Placement { target, header, token }) => {
+                if header.length() > 0 {
+                    self.memories.scatter(&header, &ip_header(arrived));
+                }
+                self.memories.scatter(&target, payload);
+                self.host.handle_placed(now, token, 0);
+            }
+            Verdict::Store { target, value, token } => {
+                self.memories.scatter(&target, &value.to_ne_bytes());
+                self.host.handle_placed(now, token, 0);
+            }
+            Verdict::Done | Verdict::Drop(_) => {}
+        }
+        while let Some(execution) = self.host.poll_execution() {
+            let old = self.memories.change(&execution);
+            self.host.handle_placed(now, execution.token, old);
+        }
+    }
+}
+
+/// The queue pair a packet is for, if it is long enough to be one.
+fn destination_of(datagram: &[u8]) -> Option<Qpn> {
+    let word = datagram.get(4..8)?.first_chunk::<4>()?;
+    Some(Qpn::new(u32::from_be_bytes(*word) & 0xff_ffff))
+}
+
+/// Over IPv4 the identification is one that the ICRC covers and a socket does not show.
+fn is_intact(outer: &Outer, datagram: &[u8]) -> bool {
+    match outer.network {
+        Network::V4 { .. } => Icrc::identification(outer, datagram).is_some(),
+        Network::V6 { .. } => Icrc::verify(outer, datagram),
+    }
+}
+
+/// The IP header of a packet, as far as a socket shows it: what a datagram's receive begins with.
+fn ip_header(arrived: &Arrived<'_>) -> [u8; IP_HEADER] {
+    let mut bytes = [0; IP_HEADER];
+    let datagram = (8 + arrived.datagram.len()) as u16;
+    let traffic = match arrived.ecn {
+        Ecn::NotCapable => 0,
+        Ecn::Capable => 0b10,
+        Ecn::Congested => 0b11,
+    };
+    const UDP: u8 = 17;
+    /// What is left of the hops, which is not known.
+    const HOPS: u8 = 64;
+    match (arrived.source, arrived.destination) {
+        (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
+            let header = &mut bytes[IP_HEADER - IPV4_HEADER..];
+            header[0] = 0x45;
+            header[1] = traffic;
+            header[2..4].copy_from_slice(&(IPV4_HEADER as u16 + datagram).to_be_bytes());
+            header[6] = 0x40;
+            (header[8], header[9]) = (HOPS, UDP);
+            header[12..16].copy_from_slice(&source.ip().octets());
+            header[16..20].copy_from_slice(&destination.ip().octets());
+            let sum = header
+                .chunks_exact(2)
+                .fold(0_u32, |sum, pair| sum + u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+            // Programs tell the two kinds of header apart by this sum.
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let folded = (folded & 0xffff) + (folded >> 16);
+            header[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+        }
+        (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
+            bytes[0] = 0x60 | traffic >> 4;
+            bytes[1] = traffic << 4;
+            bytes[4..6].copy_from_slice(&datagram.to_be_bytes());
+            (bytes[6], bytes[7]) = (UDP, HOPS);
+            bytes[8..24].copy_from_slice(&source.ip().octets());
+            bytes[24..].copy_from_slice(&destination.ip().octets());
+        }
+        _ => {}
+    }
+    bytes
+}

@@ -1,0 +1,195 @@
+//! Addresses: their numbers, and how to get there.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+
+use crate::verbs::{CarrierError, ROCE_PORT};
+
+/// IPv6 addresses that are remembered. What comes from others is dropped.
+const ADDRESSES_MAX: usize = 1 << 16;
+
+/// Numbers of IPv6 addresses begin here; an IPv4 address is its own number.
+const FIRST_V6: u64 = 1 << 32;
+
+/// The numbers of addresses, and the ways to them.
+#[derive(Debug)]
+pub(super) struct Routes {
+    locals: Vec<Local>,
+    v6: Vec<Ipv6Addr>,
+    v6_numbers: HashMap<Ipv6Addr, u64>,
+    ways: HashMap<u64, Way>,
+    last: Option<(u64, Way)>,
+}
+
+/// An address of the device, and its sockets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Local {
+    pub(super) address: SocketAddr,
+    /// The one that is this slot's alone.
+    pub(super) private: usize,
+    /// That of [`ROCE_PORT`](crate::verbs::ROCE_PORT), if it could be had.
+    pub(super) public: Option<usize>,
+}
+
+/// How to get to an address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) to: SocketAddr,
+    /// The socket to send from.
+    pub(super) socket: usize,
+    /// The address to send from.
+    pub(super) from: SocketAddr,
+    /// It is an address of this host.
+    pub(super) here: bool,
+    /// Answers from other hosts can come.
+    pub(super) answers: bool,
+}
+
+impl Way {
+    /// Nobody answers from another host if answers would go to somebody else here.
+    pub(super) fn reachable(&self, ip: IpAddr) -> Result<(), CarrierError> {
+        if self.here || self.answers {
+            return Ok(());
+        }
+        let taken = std::io::Error::new(
+            std::io::ErrorKind::AddrInUse,
+            format!(
+                "UDP port {ROCE_PORT} is another's (the kernel's soft-RoCE, or another user's), so \
+                 {ip} and other hosts cannot be reached; addresses of this host can"
+            ),
+        );
+        Err(CarrierError::Io("reach another host", taken))
+    }
+}
+
+impl Routes {
+    pub(super) fn new(locals: Vec<Local>) -> Routes {
+        Routes {
+            locals,
+            v6: Vec::new(),
+            v6_numbers: HashMap::new(),
+            ways: HashMap::new(),
+            last: None,
+        }
+    }
+
+    /// The number of an address; `None` if too many are known.
+    pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
+        let address = match ip.to_canonical() {
+            IpAddr::V4(address) => return Some(u64::from(u32::from(address))),
+            IpAddr::V6(address) => address,
+        };
+        if let Some(number) = self.v6_numbers.get(&address) {
+            return Some(*number);
+        }
+        if self.v6.len() == ADDRESSES_MAX {
+            return None;
+        }
+        let number = FIRST_V6 + self.v6.len() as u64;
+        self.v6.push(address);
+        self.v6_numbers.insert(address, number);
+        Some(number)
+    }
+
+    /// The address of a number.
+    pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
+        match u32::try_from(number) {
+            Ok(bits) => Some(Ipv4Addr::from(bits).into()),
+            Err(_) => self.v6.get((number - FIRST_V6) as usize).map(|v6| (*v6).into()),
+        }
+    }
+
+    /// The way to an address. It is found once.
+    pub(super) fn way(&mut self, number: u64) -> Result<Way, CarrierError> {
+        if let Some((known, way)) = self.last
+            && known == number
+        {
+            return Ok(way);
+        }
+        let way = match self.ways.get(&number) {
+            Some(way) => *way,
+            None => {
+                let ip = self.address(number).ok_or(CarrierError::Missing)?;
+                let way = self.find(ip)?;
+                if self.ways.len() == ADDRESSES_MAX {
+                    self.ways.clear();
+                }
+                self.ways.insert(number, way);
+                way
+            }
+        };
+        self.last = Some((number, way));
+        Ok(way)
+    }
+
+    fn find(&self, ip: IpAddr) -> Result<Way, CarrierError> {
+        let same_family = |local: &&Local| local.address.is_ipv4() == ip.is_ipv4();
+        let first = self.locals.iter().find(same_family);
+        let first = first.ok_or(CarrierError::Unreachable(ip))?;
+        let own = self.locals.iter().find(|local| local.address.ip() == ip);
+        let to = match own {
+            Some(local) => SocketAddr::new(ip, local.address.port()),
+            None => SocketAddr::new(ip, 0),
+        };
+        let to = match (to, first.address) {
+            // A link-local address means something only with its link.
+            (SocketAddr::V6(to), SocketAddr::V6(from)) if to.ip().is_unicast_link_local() => {
+                SocketAddrV6::new(*to.ip(), 0, 0, self.scope().unwrap_or(from.scope_id())).into()
+            }
+            _ => to,
+        };
+        let here = own.is_some() || is_of_this_host(to);
+        // Where packets to it would leave from, if that is one of ours.
+        let usual = source_towards(to);
+        let local = own
+            .or_else(|| self.locals.iter().find(|local| Some(local.address.ip()) == usual))
+            .unwrap_or(first);
+        let (socket, from) = (local.private, local.address);
+        Ok(Way { to, socket, from, here, answers: local.public.is_some() })
+    }
+
+    /// The link of the link-local address among ours.
+    fn scope(&self) -> Option<u32> {
+        self.locals.iter().find_map(|local| match local.address {
+            SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),
+            SocketAddr::V4(_) => None,
+        })
+    }
+}
+
+/// The address with the link it is on, which a link-local one needs to be bound.
+pub(super) fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
+    match ip {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            SocketAddrV6::new(v6, port, 0, interface_of(v6).unwrap_or(0)).into()
+        }
+        _ => SocketAddr::new(ip, port),
+    }
+}
+
+/// The index of the interface that has an address.
+fn interface_of(address: Ipv6Addr) -> Option<u32> {
+    let wanted = format!("{:032x}", u128::from(address));
+    let table = std::fs::read_to_string("/proc/self/net/if_inet6").ok()?;
+    let line = table.lines().find(|line| line.starts_with(&wanted))?;
+    u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
+}
+
+/// Only addresses of this host can be bound.
+fn is_of_this_host(address: SocketAddr) -> bool {
+    let mut address = address;
+    address.set_port(0);
+    UdpSocket::bind(address).is_ok()
+}
+
+/// The address that packets to `to` would leave from.
+fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    to.set_port(ROCE_PORT);
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(to).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}

@@ -1,0 +1,67 @@
+//! The sockets of a carrier: for each address one that is its slot's alone, and one on RoCE's port,
+//! which all processes of the host share.
+//!
+//! Everything is sent from the slot's own socket: one source port, so one path through networks
+//! that choose paths by it.
+
+use std::io;
+
+use fairway_port::{Datapath, Impaired, UdpPort};
+
+use super::device::ns;
+use super::routes::{Local, with_scope};
+use crate::clock;
+use crate::verbs::slot::Slot;
+use crate::verbs::{CarrierError, CarrierOptions, ROCE_PORT, roce_port};
+
+/// Bytes of send and receive buffer to ask for.
+const BUFFER_BYTES: usize = 4 << 20;
+
+pub(super) struct Sockets {
+    pub(super) slot: Slot,
+    pub(super) datapath: Box<dyn Datapath>,
+    pub(super) locals: Vec<Local>,
+    /// The kernel cuts trains.
+    pub(super) segmentation: bool,
+}
+
+pub(super) fn open(options: &CarrierOptions) -> Result<Sockets, CarrierError> {
+    if options.addresses.is_empty() {
+        return Err(CarrierError::Parameter("addresses"));
+    }
+    let (slot, (mut port, mut locals)) = Slot::claim(|number| match private(options, number) {
+        Ok(opened) => Ok(Some(opened)),
+        // A stranger has a port of this slot.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(CarrierError::Io("open the UDP sockets", error)),
+    })?;
+    for local in &mut locals {
+        // Without it there is still everything on this host.
+        local.public = port.add_common_socket(with_scope(local.address.ip(), ROCE_PORT)).ok();
+    }
+    // An emulated network packs trains anew, so that the kernel would number packets otherwise than
+    // their ICRCs were computed for.
+    if !options.segmentation || options.emulate.is_some() {
+        port.disable_segmentation();
+    }
+    let segmentation = port.features().segmentation;
+    let datapath: Box<dyn Datapath> = match &options.emulate {
+        None => Box::new(port),
+        Some((spec, seed)) => Box::new(Impaired::new(port, spec, *seed, ns(clock::now()))),
+    };
+    Ok(Sockets { slot, datapath, locals, segmentation })
+}
+
+/// The sockets of a slot.
+fn private(options: &CarrierOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local>)> {
+    let mut locals = Vec::new();
+    let first = with_scope(options.addresses[0], roce_port(slot));
+    let mut port = UdpPort::bind_one(first, BUFFER_BYTES)?;
+    locals.push(Local { address: first, private: 0, public: None });
+    for ip in &options.addresses[1..] {
+        let address = with_scope(*ip, roce_port(slot));
+        let private = port.add_socket(address)?;
+        locals.push(Local { address, private, public: None });
+    }
+    Ok((port, locals))
+}

@@ -1,0 +1,143 @@
+//! Which process of its host this is, and what processes of one host hand each other.
+//!
+//! Slots are claimed per carrier: a process that opens several has several. A slot is the bound
+//! name of an abstract Unix datagram socket, so it belongs to the network namespace, nobody else
+//! can have it, and it is free again when its process dies. What arrives there comes from processes
+//! of this host, whoever's they are, and is judged as what comes from the network.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+
+use super::letter::LETTER_BYTES_MAX;
+use super::{CarrierError, SLOTS, ServiceClaim};
+
+/// A claimed slot.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    number: u8,
+    socket: UnixDatagram,
+}
+
+/// To whom something is handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addressee {
+    /// The process of this slot.
+    Slot(u8),
+    /// The process that has claimed this service.
+    Service(u64),
+}
+
+/// What became of what was handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handed {
+    /// It waits to be taken.
+    Over,
+    /// Nobody is there.
+    Nobody,
+    /// It takes no more at the moment: dropped, as a network would.
+    Full,
+}
+
+impl Slot {
+    /// Claims the first free slot for which `accept` holds too; what it gives is given back.
+    pub(crate) fn claim<T>(
+        mut accept: impl FnMut(u8) -> Result<Option<T>, CarrierError>,
+    ) -> Result<(Slot, T), CarrierError> {
+        for number in 0..SLOTS {
+            let number = number as u8;
+            let socket = match bind(&name(Addressee::Slot(number))) {
+                Ok(socket) => socket,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                Err(error) => return Err(CarrierError::Io("claim a slot", error)),
+            };
+            if let Some(with) = accept(number)? {
+                return Ok((Slot { number, socket }, with));
+            }
+        }
+        Err(CarrierError::Limit("slots of this host"))
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// What is readable when something was handed over.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Hands something to another process of this host.
+    pub(crate) fn hand(&self, to: Addressee, bytes: &[u8]) -> Handed {
+        let sent = SocketAddr::from_abstract_name(name(to))
+            .and_then(|address| self.socket.send_to_addr(bytes, &address));
+        match sent {
+            Ok(_) => Handed::Over,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Handed::Full,
+            Err(_) => Handed::Nobody,
+        }
+    }
+
+    /// Takes what was handed over, if anything was.
+    pub(crate) fn take(&self, buffer: &mut [u8; LETTER_BYTES_MAX]) -> Option<usize> {
+        self.socket.recv(buffer).ok()
+    }
+}
+
+/// A claimed service: its name is bound, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Service {
+    socket: UnixDatagram,
+}
+
+impl Service {
+    /// Claims it.
+    pub(crate) fn claim(service: u64) -> Result<Service, CarrierError> {
+        match bind(&name(Addressee::Service(service))) {
+            Ok(socket) => Ok(Service { socket }),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(CarrierError::Busy),
+            Err(error) => Err(CarrierError::Io("claim a service", error)),
+        }
+    }
+
+    /// What is readable when something was handed over.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes what was handed over, if anything was.
+    pub(crate) fn take(&self, buffer: &mut [u8; LETTER_BYTES_MAX]) -> Option<usize> {
+        self.socket.recv(buffer).ok()
+    }
+}
+
+/// The application's hold on a service. The carrier has only a weak one.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// Held, so that the name stays bound.
+    _service: Arc<Service>,
+}
+
+impl Claimed {
+    pub(crate) fn new(service: Arc<Service>) -> Claimed {
+        Claimed { _service: service }
+    }
+}
+
+impl ServiceClaim for Claimed {}
+
+fn name(of: Addressee) -> String {
+    match of {
+        Addressee::Slot(number) => format!("fairway-verbs-{number}"),
+        Addressee::Service(number) => format!("fairway-verbs-service-{number:x}"),
+    }
+}
+
+fn bind(name: &str) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
