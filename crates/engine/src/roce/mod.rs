@@ -24,6 +24,7 @@
 
 mod answers;
 mod api;
+pub mod cm;
 mod completions;
 mod host;
 mod limits;

@@ -1,0 +1,374 @@
+//! What comes in.
+
+use super::api::{DropReason, Event, ListenerId, State};
+use super::manager::Manager;
+use super::record::{self, Record};
+use super::route::{refuse, rejection};
+use fairway_wire::Instant;
+use fairway_wire::roce::cm::{
+    self, Acknowledgement, CommunicationId, Datagram, Disconnect, Disconnected, Message, Names,
+    ReadyToUse, Reason, Refused, Reject, Reply, Request, Service, ServiceReply, ServiceRequest,
+};
+
+/// `Err` ignores the datagram, for this reason.
+type Handled = Result<(), DropReason>;
+
+/// Where a datagram is from, and the exchange it belongs to.
+#[derive(Clone, Copy)]
+struct Origin {
+    from: u64,
+    transaction: u64,
+}
+
+impl Manager {
+    /// A management datagram came from this network address. `Some` if it was ignored.
+    pub fn handle_datagram(&mut self, now: Instant, from: u64, bytes: &[u8]) -> Option<DropReason> {
+        self.counters.received += 1;
+        let handled = self.handle(now, from, bytes);
+        if let Err(reason) = handled {
+            self.counters.dropped[reason as usize] += 1;
+            let answerable = matches!(reason, DropReason::NoConnection | DropReason::NoListener);
+            if let Some(answer) = refuse(bytes).filter(|_| answerable) {
+                self.transmit(from, answer);
+            }
+        }
+        handled.err()
+    }
+
+    fn handle(&mut self, now: Instant, from: u64, bytes: &[u8]) -> Handled {
+        let Datagram { transaction, message } =
+            cm::parse(bytes).map_err(|_| DropReason::Malformed)?;
+        let origin = Origin { from, transaction };
+        match &message {
+            Message::Request(request) => self.handle_request(now, origin, request),
+            Message::Acknowledgement(message) => self.handle_acknowledgement(now, from, message),
+            Message::Reject(reject) => self.handle_reject(now, from, reject),
+            Message::Reply(reply) => self.handle_reply(from, reply),
+            Message::ReadyToUse(ready) => self.handle_ready(from, ready),
+            Message::Disconnect(disconnect) => self.handle_disconnect(now, origin, disconnect),
+            Message::Disconnected(message) => self.handle_disconnected(now, from, message),
+            Message::ServiceRequest(request) => self.handle_query(origin, request),
+            Message::ServiceReply(reply) => self.handle_answer(from, reply),
+            Message::Path(_) => Err(DropReason::Unsupported),
+        }
+    }
+
+    // ---- REQ, and what answers it ----
+
+    fn handle_request(&mut self, now: Instant, origin: Origin, request: &Request) -> Handled {
+        let from = origin.from;
+        let known = self.search(|record| {
+            record.listener.is_some()
+                && !record.is_query
+                && (record.peer, record.remote) == (from, request.local)
+                && record.queue_pair == request.queue_pair
+        });
+        if let Some(index) = known {
+            return self.repeated_request(index);
+        }
+        self.end_stale(now, from, request);
+        let listener = self.listener(request.service)?;
+        if !matches!(request.transport, Service::Rc | Service::Uc) {
+            let names = Names { local: CommunicationId(0), remote: request.local };
+            self.answer_with(origin, names, Refused::Request, Reason::INVALID_TRANSPORT);
+            return Err(DropReason::Unsupported);
+        }
+        let mut record = Record::new(from, State::Requested, origin.transaction);
+        record.listener = Some(listener);
+        record.remote = request.local;
+        record.queue_pair = request.queue_pair;
+        record.repeats_max = request.cm_retries;
+        record.wait = record::wait(&self.profile, request.primary.ack_timeout);
+        let Ok(index) = self.open(record) else {
+            let names = Names { local: CommunicationId(0), remote: request.local };
+            self.answer_with(origin, names, Refused::Request, Reason::NO_RESOURCES);
+            return Err(DropReason::NoRoom);
+        };
+        let connection = self.records[index].id;
+        let request = *request;
+        self.tell(index, Event::Requested { listener, connection, from, request });
+        Ok(())
+    }
+
+    /// Our answer was lost, or is not decided yet (12.9.8.3.2).
+    fn repeated_request(&mut self, index: u32) -> Handled {
+        match self.records[index].state {
+            State::Requested => self.ask_for_time(index, Refused::Request),
+            // What was sent last is REP or REJ.
+            State::Accepting => self.send_last(index),
+            State::Waiting if !self.records[index].was_connected => self.send_last(index),
+            _ => return Err(DropReason::State),
+        }
+        Ok(())
+    }
+
+    /// A queue pair can be in one connection only: a request of one that we believe connected
+    /// proves that its end was not heard of.
+    ///
+    /// The specification (12.9.8.3.1) refuses the request, too, as stale, so that the peer has to
+    /// ask once more. Here that would fall to a program that was killed and started again, which
+    /// gets the numbers it had before and can't know.
+    fn end_stale(&mut self, now: Instant, from: u64, request: &Request) {
+        let stale = self.search(|record| {
+            record.is_connected()
+                && record.peer == from
+                && record.queue_pair == request.queue_pair
+                && record.remote != request.local
+        });
+        if let Some(index) = stale.filter(|_| request.queue_pair.value() != 0) {
+            self.over(now, index);
+        }
+    }
+
+    /// Ends what was accepted or established, without a word to the peer.
+    fn over(&mut self, now: Instant, index: u32) {
+        let established = self.records[index].state != State::Accepting;
+        match established {
+            true => self.disconnected(now, index),
+            false => {
+                let connection = self.records[index].id;
+                self.tell(index, Event::TimedOut { connection });
+                self.wait(now, index);
+            }
+        }
+    }
+
+    fn handle_acknowledgement(
+        &mut self,
+        now: Instant,
+        from: u64,
+        message: &Acknowledgement,
+    ) -> Handled {
+        let index = self.find(message.names.remote).ok_or(DropReason::NoConnection)?;
+        let (min, max) = (self.profile.patience_min, self.profile.extension_max);
+        let record = &mut self.records[index];
+        let expected = match record.state {
+            State::Requesting => Refused::Request,
+            State::Accepting => Refused::Reply,
+            _ => return Err(DropReason::State),
+        };
+        // Once for every repetition: nobody is kept waiting for ever.
+        if record.peer != from || message.received != expected || record.is_extended {
+            return Err(DropReason::State);
+        }
+        record.is_extended = true;
+        let extension = record::timeout(message.service_timeout, min, max);
+        let at = now + extension + record.patience;
+        self.wake(index, at);
+        Ok(())
+    }
+
+    fn handle_reject(&mut self, now: Instant, from: u64, reject: &Reject) -> Handled {
+        let names = reject.names;
+        let index = match names.remote {
+            // Of a peer that never heard from us.
+            CommunicationId(0) => self.search(|record| {
+                (record.peer, record.remote) == (from, names.local) && record.listener.is_some()
+            }),
+            id => self.find(id),
+        };
+        let index = index.ok_or(DropReason::NoConnection)?;
+        let record = &self.records[index];
+        let unnamed = names.local.0 == 0 || record.remote.0 == 0;
+        if record.peer != from || record.is_query || !(unnamed || record.remote == names.local) {
+            return Err(DropReason::NoConnection);
+        }
+        let connection = record.id;
+        match record.state {
+            State::Requesting | State::Replied | State::Requested | State::Accepting => {
+                self.tell(index, Event::Rejected { connection, reject: *reject });
+                self.ended(index);
+            }
+            State::Established | State::Disconnecting => self.disconnected(now, index),
+            State::Waiting | State::Ended | State::Querying | State::Queried => {
+                return Err(DropReason::State);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_reply(&mut self, from: u64, reply: &Reply) -> Handled {
+        let index = self.find(reply.names.remote).ok_or(DropReason::NoConnection)?;
+        let record = &mut self.records[index];
+        let is_known = record.is_meant(from, reply.names);
+        match record.state {
+            State::Requesting if record.peer == from => {
+                record.remote = reply.names.local;
+                record.queue_pair = reply.queue_pair;
+                record.state = State::Replied;
+                record.deadline = None;
+                let connection = record.id;
+                self.tell(index, Event::Replied { connection, reply: *reply });
+            }
+            State::Replied if is_known => self.ask_for_time(index, Refused::Reply),
+            // RTU, or REJ, was lost.
+            State::Established if is_known && record.listener.is_none() => self.send_last(index),
+            State::Waiting if is_known && !record.was_connected => self.send_last(index),
+            _ => return Err(DropReason::State),
+        }
+        Ok(())
+    }
+
+    fn handle_ready(&mut self, from: u64, ready: &ReadyToUse) -> Handled {
+        let index = self.meant(from, ready.names)?;
+        if self.records[index].state != State::Accepting {
+            return Err(DropReason::State);
+        }
+        self.established(index, ready.private);
+        Ok(())
+    }
+
+    // ---- the end ----
+
+    fn handle_disconnect(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        disconnect: &Disconnect,
+    ) -> Handled {
+        self.end_unreplied(origin.from, disconnect.names);
+        let index = self.meant(origin.from, disconnect.names)?;
+        let names = self.records[index].names();
+        let private = [0; Disconnected::PRIVATE_LEN];
+        let message = Message::Disconnected(Disconnected { names, private });
+        match self.records[index].state {
+            // A peer that ends it was connected, even if its RTU was lost.
+            state @ (State::Replied
+            | State::Accepting
+            | State::Established
+            | State::Disconnecting) => {
+                if state == State::Accepting {
+                    self.established(index, [0; ReadyToUse::PRIVATE_LEN]);
+                }
+                self.send(index, origin.transaction, message);
+                self.disconnected(now, index);
+            }
+            State::Waiting | State::Ended => {
+                let answer = Datagram { transaction: origin.transaction, message };
+                self.transmit(origin.from, cm::emit(&answer));
+            }
+            State::Requesting | State::Requested | State::Querying | State::Queried => {
+                return Err(DropReason::State);
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer accepted and ended it, and its DREQ overtook its REP: that must find nobody.
+    fn end_unreplied(&mut self, from: u64, names: Names) {
+        let Some(index) = self.find(names.remote) else { return };
+        let record = &self.records[index];
+        if record.state != State::Requesting || record.peer != from {
+            return;
+        }
+        let connection = record.id;
+        if let Message::Reject(reject) = rejection(names, Refused::Request, Reason::CONSUMER) {
+            self.tell(index, Event::Rejected { connection, reject });
+        }
+        self.ended(index);
+    }
+
+    fn handle_disconnected(&mut self, now: Instant, from: u64, message: &Disconnected) -> Handled {
+        let index = self.meant(from, message.names)?;
+        if self.records[index].state != State::Disconnecting {
+            return Err(DropReason::State);
+        }
+        self.disconnected(now, index);
+        Ok(())
+    }
+
+    // ---- datagram services ----
+
+    fn handle_query(&mut self, origin: Origin, request: &ServiceRequest) -> Handled {
+        let from = origin.from;
+        let known = self.search(|record| {
+            record.listener.is_some()
+                && record.is_query
+                && (record.peer, record.remote) == (from, request.id)
+        });
+        if let Some(index) = known {
+            return match self.records[index].state {
+                State::Waiting => {
+                    self.send_last(index);
+                    Ok(())
+                }
+                _ => Err(DropReason::State),
+            };
+        }
+        let listener = self.listener(request.service)?;
+        let mut record = Record::new(from, State::Queried, origin.transaction);
+        record.listener = Some(listener);
+        record.is_query = true;
+        record.remote = request.id;
+        // No answer is the answer: the peer asks again.
+        let index = self.open(record).map_err(|_| DropReason::NoRoom)?;
+        let connection = self.records[index].id;
+        let request = *request;
+        self.tell(index, Event::Queried { listener, connection, from, request });
+        Ok(())
+    }
+
+    fn handle_answer(&mut self, from: u64, reply: &ServiceReply) -> Handled {
+        let index = self.find(reply.id).ok_or(DropReason::NoConnection)?;
+        let record = &self.records[index];
+        if record.state != State::Querying || record.peer != from {
+            return Err(DropReason::State);
+        }
+        let connection = record.id;
+        self.tell(index, Event::Answered { connection, reply: *reply });
+        self.ended(index);
+        Ok(())
+    }
+
+    // ---- helpers ----
+
+    fn search(&self, mut is_it: impl FnMut(&Record) -> bool) -> Option<u32> {
+        (0..self.records.high_water()).find(|&index| {
+            let record = &self.records[index];
+            record.id.0 != 0 && is_it(record)
+        })
+    }
+
+    fn meant(&self, from: u64, names: Names) -> Result<u32, DropReason> {
+        self.find(names.remote)
+            .filter(|&index| self.records[index].is_meant(from, names))
+            .ok_or(DropReason::NoConnection)
+    }
+
+    /// Who takes requests for a service, and has room for one more.
+    fn listener(&self, service: u64) -> Result<ListenerId, DropReason> {
+        let listener = self.listeners.iter().find(|listener| listener.service == service);
+        let listener = listener.ok_or(DropReason::NoListener)?;
+        let waiting = (0..self.records.high_water()).filter(|&index| {
+            let record = &self.records[index];
+            let waits = matches!(record.state, State::Requested | State::Queried);
+            record.id.0 != 0 && record.listener == Some(listener.id) && waits
+        });
+        match (waiting.count() as u32) < listener.backlog {
+            true => Ok(listener.id),
+            false => Err(DropReason::Backlog),
+        }
+    }
+
+    /// MRA: the application has not decided yet (12.9.8.6).
+    fn ask_for_time(&mut self, index: u32, received: Refused) {
+        let Record { peer, transaction, .. } = self.records[index];
+        let service_timeout = match received {
+            Refused::Reply => self.profile.reply_timeout,
+            _ => self.profile.request_timeout,
+        };
+        let message = Message::Acknowledgement(Acknowledgement {
+            names: self.records[index].names(),
+            received,
+            service_timeout,
+            private: [0; Acknowledgement::PRIVATE_LEN],
+        });
+        self.transmit(peer, cm::emit(&Datagram { transaction, message }));
+    }
+
+    fn answer_with(&mut self, origin: Origin, names: Names, refused: Refused, reason: Reason) {
+        let message = rejection(names, refused, reason);
+        let datagram = Datagram { transaction: origin.transaction, message };
+        self.transmit(origin.from, cm::emit(&datagram));
+    }
+}

@@ -1,0 +1,415 @@
+//! Two managers, a virtual clock: what is said when nothing, or one thing, goes wrong.
+
+use super::*;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use fairway_wire::roce::cm::{
+    self, CommunicationId, Datagram, Message, Path, ReadyToUse, Reason, Refused, Reply, Request,
+    Service, ServiceReply, ServiceRequest, ServiceStatus,
+};
+use fairway_wire::{Duration, Instant, Psn, Qpn};
+
+mod ends;
+mod garbage;
+mod queries;
+mod storm;
+
+const SERVICE: u64 = 0x0106_1c06;
+
+fn request(queue_pair: u32) -> Request {
+    let path = Path { ack_timeout: 19, ..Path::default() };
+    Request {
+        local: CommunicationId(0),
+        service: SERVICE,
+        ca_guid: 0x1234,
+        q_key: 0,
+        queue_pair: Qpn::new(queue_pair),
+        responder_resources: 1,
+        initiator_depth: 1,
+        remote_response_timeout: 20,
+        transport: Service::Rc,
+        flow_control: false,
+        psn: Psn::new(77),
+        local_response_timeout: 20,
+        retries: 7,
+        p_key: 0xffff,
+        mtu: 3,
+        rnr_retries: 7,
+        cm_retries: 15,
+        shared_receives: false,
+        extended_transport: 0,
+        primary: path,
+        alternate: Path::default(),
+        private: [1; Request::PRIVATE_LEN],
+    }
+}
+
+fn reply(queue_pair: u32) -> Reply {
+    Reply {
+        names: cm::Names::default(),
+        q_key: 0,
+        queue_pair: Qpn::new(queue_pair),
+        psn: Psn::new(99),
+        responder_resources: 1,
+        initiator_depth: 1,
+        ack_delay: 0,
+        failover: 0,
+        flow_control: false,
+        rnr_retries: 7,
+        shared_receives: false,
+        ca_guid: 0x5678,
+        private: [2; Reply::PRIVATE_LEN],
+    }
+}
+
+/// The message's abbreviation in the specification.
+fn name(bytes: &[u8]) -> &'static str {
+    match cm::parse(bytes).expect("ours").message {
+        Message::Request(_) => "REQ",
+        Message::Acknowledgement(_) => "MRA",
+        Message::Reject(_) => "REJ",
+        Message::Reply(_) => "REP",
+        Message::ReadyToUse(_) => "RTU",
+        Message::Disconnect(_) => "DREQ",
+        Message::Disconnected(_) => "DREP",
+        Message::ServiceRequest(_) => "SIDR_REQ",
+        Message::ServiceReply(_) => "SIDR_REP",
+        Message::Path(_) => "LAP",
+    }
+}
+
+/// Managers of two hosts, whose addresses are 0 and 1.
+struct Pair {
+    now: Instant,
+    managers: [Manager; 2],
+    events: [Vec<Event>; 2],
+    /// What is said, by whom: `0 REQ`.
+    said: Vec<(usize, &'static str)>,
+    /// Messages of these kinds are lost, so many times.
+    lose: Vec<(&'static str, u32)>,
+    /// All of this kind arrive twice.
+    repeat: Option<&'static str>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        Pair::with(&Limits { connections: 16, ..Limits::default() })
+    }
+
+    fn with(limits: &Limits) -> Pair {
+        let profile = Profile::default();
+        let managers = [7, 200].map(|slot| Manager::new(limits, &profile, slot, u64::from(slot)));
+        let now = Instant::from_ps(u64::MAX - 1_000_000);
+        let (said, lose) = (Vec::new(), Vec::new());
+        Pair { now, managers, events: [Vec::new(), Vec::new()], said, lose, repeat: None }
+    }
+
+    /// Carries datagrams until there is none.
+    fn settle(&mut self) {
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for side in 0..2 {
+                while let Some(transmit) = self.managers[side].poll_transmit() {
+                    moved = true;
+                    self.carry(side, &transmit);
+                }
+                while let Some(event) = self.managers[side].poll_event() {
+                    self.events[side].push(event);
+                }
+            }
+        }
+    }
+
+    fn carry(&mut self, side: usize, transmit: &Transmit) {
+        let name = name(&transmit.bytes);
+        self.said.push((side, name));
+        if let Some((_, left)) =
+            self.lose.iter_mut().find(|(kind, left)| *kind == name && *left > 0)
+        {
+            *left -= 1;
+            return;
+        }
+        let to = transmit.to as usize;
+        let times = if self.repeat == Some(name) { 2 } else { 1 };
+        for _ in 0..times {
+            self.managers[to].handle_datagram(self.now, side as u64, &transmit.bytes);
+        }
+    }
+
+    /// Lets time pass up to the next deadline, and so long at most.
+    fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            let due = self.managers.iter().filter_map(Manager::poll_timeout);
+            let Some(next) = due.reduce(Instant::min).filter(|at| at.is_before(end)) else { break };
+            self.now = self.now.max(next);
+            for manager in &mut self.managers {
+                manager.handle_timeout(self.now);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    fn listen(&mut self) -> ListenerId {
+        self.managers[1].listen(self.now, SERVICE, 8).unwrap()
+    }
+
+    fn connect(&mut self, queue_pair: u32) -> ConnectionId {
+        let id = self.managers[0].connect(self.now, 1, &request(queue_pair)).unwrap();
+        self.settle();
+        id
+    }
+
+    /// The connection the last request made at side 1.
+    fn requested(&mut self) -> ConnectionId {
+        let asked = self.events[1].iter().rev().find_map(|event| match event {
+            Event::Requested { connection, .. } => Some(*connection),
+            _ => None,
+        });
+        asked.expect("a request")
+    }
+
+    fn accept(&mut self, id: ConnectionId, queue_pair: u32) {
+        self.managers[1].accept(self.now, id, &reply(queue_pair)).unwrap();
+        self.settle();
+    }
+
+    fn confirm(&mut self, id: ConnectionId) {
+        self.managers[0].confirm(self.now, id, &[3; ReadyToUse::PRIVATE_LEN]).unwrap();
+        self.settle();
+    }
+
+    /// A connection, both names of it.
+    fn connected(&mut self, queue_pair: u32) -> [ConnectionId; 2] {
+        let active = self.connect(queue_pair);
+        let passive = self.requested();
+        self.accept(passive, queue_pair + 100);
+        self.confirm(active);
+        [active, passive]
+    }
+
+    fn states(&self, ids: [ConnectionId; 2]) -> [Option<State>; 2] {
+        [self.managers[0].state(ids[0]), self.managers[1].state(ids[1])]
+    }
+
+    fn said(&mut self) -> Vec<(usize, &'static str)> {
+        core::mem::take(&mut self.said)
+    }
+
+    fn events(&mut self, side: usize) -> Vec<Event> {
+        core::mem::take(&mut self.events[side])
+    }
+
+    /// Closes everything; demands that nothing stays.
+    fn finish(mut self, ids: [ConnectionId; 2]) {
+        for (manager, id) in self.managers.iter_mut().zip(ids) {
+            let _ = manager.close(self.now, id);
+        }
+        self.settle();
+        self.pass(Duration::from_secs(200));
+        assert_eq!([self.managers[0].in_use(), self.managers[1].in_use()], [0, 0]);
+        assert!(self.managers.iter().all(|manager| manager.poll_timeout().is_none()));
+    }
+}
+
+#[test]
+fn three_messages_connect_and_two_end_it() {
+    let mut pair = Pair::new();
+    let listener = pair.listen();
+    let active = pair.connect(5);
+    let passive = pair.requested();
+    let expected = Request { local: active, ..request(5) };
+    let asked = Event::Requested { listener, connection: passive, from: 0, request: expected };
+    assert_eq!(pair.events(1), [asked]);
+    assert_eq!([active.0 >> 24, passive.0 >> 24], [7, 200], "names begin with the slot");
+    pair.accept(passive, 6);
+    let names = cm::Names { local: passive, remote: active };
+    let replied = Event::Replied { connection: active, reply: Reply { names, ..reply(6) } };
+    assert_eq!(pair.events(0), [replied]);
+    assert_eq!(pair.states([active, passive]), [Some(State::Replied), Some(State::Accepting)]);
+    pair.confirm(active);
+    let established = Event::Established { connection: passive, private: [3; 224] };
+    assert_eq!(pair.events(1), [established]);
+    assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
+    pair.managers[0].disconnect(pair.now, active).unwrap();
+    pair.settle();
+    assert_eq!(pair.events(0), [Event::Disconnected { connection: active }]);
+    assert_eq!(pair.events(1), [Event::Disconnected { connection: passive }]);
+    let said = [(0, "REQ"), (1, "REP"), (0, "RTU"), (0, "DREQ"), (1, "DREP")];
+    assert_eq!(pair.said(), said);
+    // Twice the packet's lifetime: 4.096 µs × 2^19.
+    pair.pass(Duration::from_ms(2_100));
+    assert_eq!(pair.events(0), []);
+    pair.pass(Duration::from_ms(100));
+    assert_eq!(pair.events(0), [Event::Released { connection: active }]);
+    assert_eq!(pair.events(1), [Event::Released { connection: passive }]);
+    assert_eq!(pair.states([active, passive]), [Some(State::Ended); 2]);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn any_lost_message_is_repeated() {
+    for lost in ["REQ", "REP", "RTU", "DREQ", "DREP"] {
+        let mut pair = Pair::new();
+        pair.listen();
+        pair.lose.push((lost, 1));
+        let active = pair.connect(5);
+        pair.pass(Duration::from_ms(300));
+        let passive = pair.requested();
+        pair.accept(passive, 6);
+        if lost == "REP" {
+            pair.pass(Duration::from_ms(300));
+        }
+        pair.confirm(active);
+        pair.pass(Duration::from_ms(300));
+        assert_eq!(pair.states([active, passive]), [Some(State::Established); 2], "{lost}");
+        pair.managers[1].disconnect(pair.now, passive).unwrap();
+        pair.settle();
+        pair.pass(Duration::from_ms(300));
+        let count = |side: usize| {
+            let ends = |event: &&Event| matches!(event, Event::Disconnected { .. });
+            pair.events[side].iter().filter(ends).count()
+        };
+        assert_eq!([count(0), count(1)], [1, 1], "{lost}");
+        assert_eq!(pair.states([active, passive]), [Some(State::Waiting); 2], "{lost}");
+        pair.finish([active, passive]);
+    }
+}
+
+#[test]
+fn a_repeated_message_changes_nothing() {
+    for twice in ["REQ", "REP", "RTU", "DREQ", "DREP"] {
+        let mut pair = Pair::new();
+        pair.listen();
+        pair.repeat = Some(twice);
+        let ids = pair.connected(5);
+        assert_eq!(pair.states(ids), [Some(State::Established); 2], "{twice}");
+        pair.managers[0].disconnect(pair.now, ids[0]).unwrap();
+        pair.settle();
+        let kinds: Vec<_> = pair.events[1].iter().map(core::mem::discriminant).collect();
+        assert_eq!(kinds.len(), 3, "{twice}: requested, established, disconnected");
+        assert_eq!(pair.events[0].len(), 2, "{twice}: replied, disconnected");
+        pair.finish(ids);
+    }
+}
+
+#[test]
+fn who_thinks_long_asks_for_time() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.connect(5);
+    pair.pass(Duration::from_ms(300));
+    // REQ, its repetition, and then patience for 69 s.
+    assert_eq!(pair.said(), [(0, "REQ"), (0, "REQ"), (1, "MRA")]);
+    pair.pass(Duration::from_secs(60));
+    assert_eq!(pair.said(), []);
+    let passive = pair.requested();
+    pair.accept(passive, 6);
+    // The end that has its reply may think, too.
+    pair.pass(Duration::from_secs(4));
+    assert_eq!(pair.said(), [(1, "REP"), (1, "REP"), (0, "MRA")]);
+    pair.confirm(active);
+    assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn a_first_packet_may_stand_for_the_last_message() {
+    let mut pair = Pair::new();
+    pair.listen();
+    pair.lose.push(("RTU", 1));
+    let [active, passive] = pair.connected(5);
+    assert_eq!(pair.managers[1].state(passive), Some(State::Accepting));
+    pair.managers[1].establish(pair.now, passive).unwrap();
+    pair.settle();
+    let zeros = Event::Established { connection: passive, private: [0; 224] };
+    assert_eq!(pair.events(1).last(), Some(&zeros));
+    let again = pair.managers[1].establish(pair.now, passive);
+    assert_eq!(again, Err(CommandError::State(State::Established)));
+    pair.pass(Duration::from_secs(60));
+    assert_eq!(pair.events(1), []);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn one_manager_connects_to_itself() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let mut manager = Manager::new(&limits, &Profile::default(), 0, 1);
+    let now = Instant::ZERO;
+    manager.listen(now, SERVICE, 1).unwrap();
+    let active = manager.connect(now, 3, &request(5)).unwrap();
+    let mut kinds = Vec::new();
+    loop {
+        if let Some(event) = manager.poll_event() {
+            kinds.push(event);
+            match event {
+                Event::Requested { connection, .. } => {
+                    manager.accept(now, connection, &reply(6)).unwrap();
+                }
+                Event::Replied { connection, .. } => {
+                    assert_eq!(connection, active);
+                    manager.confirm(now, connection, &[0; 224]).unwrap();
+                }
+                Event::Established { .. } => manager.disconnect(now, active).unwrap(),
+                Event::Disconnected { connection } => manager.close(now, connection).unwrap(),
+                other => panic!("{other:?}"),
+            }
+        } else if let Some(transmit) = manager.poll_transmit() {
+            assert_eq!(manager.handle_datagram(now, transmit.to, &transmit.bytes), None);
+        } else {
+            break;
+        }
+    }
+    assert_eq!(kinds.len(), 5);
+    // What is only remembered makes room for what is new.
+    assert_eq!(manager.in_use(), 2);
+    manager.connect(now, 3, &request(5)).unwrap();
+    manager.connect(now, 3, &request(5)).unwrap();
+    let full = manager.connect(now, 3, &request(5));
+    assert_eq!(full, Err(CommandError::Limit("connections")));
+}
+
+#[test]
+fn datagrams_find_their_process() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let ids = {
+        let active = pair.managers[0].connect(pair.now, 1, &request(5)).unwrap();
+        let asked = pair.managers[0].poll_transmit().unwrap();
+        assert_eq!(route(&asked.bytes), Route::Service(SERVICE));
+        pair.managers[1].handle_datagram(pair.now, 0, &asked.bytes);
+        pair.settle();
+        let passive = pair.requested();
+        pair.managers[1].accept(pair.now, passive, &reply(6)).unwrap();
+        let answer = pair.managers[1].poll_transmit().unwrap();
+        assert_eq!(route(&answer.bytes), Route::Slot(7));
+        pair.managers[0].handle_datagram(pair.now, 1, &answer.bytes);
+        pair.managers[0].confirm(pair.now, active, &[0; 224]).unwrap();
+        let ready = pair.managers[0].poll_transmit().unwrap();
+        assert_eq!(route(&ready.bytes), Route::Slot(200));
+        pair.managers[0].close(pair.now, active).unwrap();
+        let end = pair.managers[0].poll_transmit().unwrap();
+        assert_eq!(route(&end.bytes), Route::Slot(200));
+        [active, passive]
+    };
+    assert_eq!(route(&[0; 256]), Route::Anyone);
+    assert_eq!(route(&[]), Route::Anyone);
+    pair.finish(ids);
+}
+
+#[test]
+fn whom_nobody_answers_for_is_refused() {
+    let request = Datagram {
+        transaction: 9,
+        message: Message::Request(Request { local: CommunicationId(3), ..request(5) }),
+    };
+    let refusal = cm::parse(&refuse(&cm::emit(&request)).unwrap()).unwrap();
+    assert_eq!(refusal.transaction, 9);
+    let Message::Reject(reject) = refusal.message else { panic!("{refusal:?}") };
+    assert_eq!((reject.refused, reject.reason), (Refused::Request, Reason::INVALID_SERVICE));
+    assert_eq!(reject.names.remote, CommunicationId(3));
+    assert_eq!(refuse(&cm::emit(&refusal)), None, "nobody answers answers");
+    assert_eq!(refuse(&[0; 256]), None);
+}

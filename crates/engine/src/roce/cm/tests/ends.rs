@@ -1,0 +1,225 @@
+//! Refusals, withdrawals, peers that are gone.
+
+use super::*;
+
+fn rejects(events: &[Event]) -> Vec<(ConnectionId, u16)> {
+    let reason = |event: &Event| match event {
+        Event::Rejected { connection, reject } => Some((*connection, reject.reason.0)),
+        _ => None,
+    };
+    events.iter().filter_map(reason).collect()
+}
+
+#[test]
+fn without_a_listener_the_reason_is_the_service() {
+    let mut pair = Pair::new();
+    let active = pair.connect(5);
+    assert_eq!(rejects(&pair.events(0)), [(active, 8)]);
+    assert_eq!(pair.said(), [(0, "REQ"), (1, "REJ")]);
+    assert_eq!(pair.managers[0].state(active), Some(State::Ended));
+    assert_eq!(pair.managers[1].in_use(), 0);
+    assert_eq!(pair.managers[1].counters().dropped[DropReason::NoListener as usize], 1);
+    pair.finish([active, CommunicationId(0)]);
+}
+
+#[test]
+fn a_program_that_refuses_says_why_though_it_is_lost() {
+    let mut pair = Pair::new();
+    pair.listen();
+    pair.lose.push(("REJ", 1));
+    let active = pair.connect(5);
+    let passive = pair.requested();
+    pair.managers[1].reject(pair.now, passive, Reason::CONSUMER, &[4; 148]).unwrap();
+    pair.managers[1].close(pair.now, passive).unwrap();
+    pair.settle();
+    assert_eq!(pair.events(0), []);
+    pair.pass(Duration::from_ms(300));
+    let events = pair.events(0);
+    assert_eq!(rejects(&events), [(active, 28)]);
+    let [Event::Rejected { reject, .. }] = events[..] else { panic!("{events:?}") };
+    assert_eq!((reject.private, reject.refused), ([4; 148], Refused::Request));
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn a_reply_may_be_refused() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.connect(5);
+    let passive = pair.requested();
+    pair.accept(passive, 6);
+    pair.lose.push(("REJ", 1));
+    pair.managers[0].reject(pair.now, active, Reason::CONSUMER, &[0; 148]).unwrap();
+    pair.settle();
+    pair.pass(Duration::from_ms(300));
+    assert_eq!(rejects(&pair.events(1)), [(passive, 28)]);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn nobody_there_is_a_timeout() {
+    let mut pair = Pair::new();
+    pair.listen();
+    pair.lose.push(("REQ", 100));
+    let active = pair.connect(5);
+    pair.pass(Duration::from_secs(40));
+    assert_eq!(pair.events(0), []);
+    pair.pass(Duration::from_secs(40));
+    assert_eq!(pair.events(0), [Event::TimedOut { connection: active }]);
+    let said = pair.said();
+    assert_eq!(said.iter().filter(|(_, name)| *name == "REQ").count(), 16, "as announced");
+    assert_eq!(said.last(), Some(&(0, "REJ")));
+    pair.finish([active, CommunicationId(0)]);
+}
+
+#[test]
+fn a_withdrawn_request_is_told() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.connect(5);
+    let passive = pair.requested();
+    pair.managers[0].close(pair.now, active).unwrap();
+    pair.settle();
+    assert_eq!(rejects(&pair.events(1)), [(passive, Reason::TIMEOUT.0)]);
+    let late = pair.managers[1].accept(pair.now, passive, &reply(6));
+    assert_eq!(late, Err(CommandError::State(State::Ended)));
+    assert_eq!(pair.managers[0].in_use(), 0);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn a_withdrawal_that_is_lost_makes_no_half_connection() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.connect(5);
+    let passive = pair.requested();
+    pair.lose.push(("REJ", 1));
+    pair.managers[0].close(pair.now, active).unwrap();
+    pair.settle();
+    pair.accept(passive, 6);
+    // REP finds nobody, and is refused.
+    assert_eq!(rejects(&pair.events(1)), [(passive, Reason::INVALID_ID.0)]);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn a_peer_that_accepts_in_vain_gives_up() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.connect(5);
+    pair.pass(Duration::from_ms(300));
+    let passive = pair.requested();
+    // The other end was asked for patience, and asks no more.
+    pair.lose.push(("REP", 100));
+    pair.accept(passive, 6);
+    pair.pass(Duration::from_secs(80));
+    assert_eq!(pair.events(1).last(), Some(&Event::TimedOut { connection: passive }));
+    assert_eq!(rejects(&pair.events(0)), [(active, Reason::TIMEOUT.0)]);
+    pair.finish([active, passive]);
+}
+
+#[test]
+fn a_peer_that_is_gone_does_not_keep_us() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let ids = pair.connected(5);
+    pair.lose.push(("DREQ", 100));
+    pair.managers[0].disconnect(pair.now, ids[0]).unwrap();
+    let again = pair.managers[0].disconnect(pair.now, ids[0]);
+    assert_eq!(again, Err(CommandError::State(State::Disconnecting)));
+    pair.settle();
+    pair.pass(Duration::from_secs(80));
+    let end = Event::Disconnected { connection: ids[0] };
+    assert_eq!(pair.events(0).iter().filter(|event| **event == end).count(), 1);
+    pair.lose.clear();
+    pair.finish(ids);
+}
+
+#[test]
+fn both_may_end_it_at_once() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let ids = pair.connected(5);
+    for (side, id) in ids.into_iter().enumerate() {
+        pair.events(side);
+        pair.managers[side].disconnect(pair.now, id).unwrap();
+    }
+    pair.settle();
+    for (side, connection) in ids.into_iter().enumerate() {
+        assert_eq!(pair.events(side), [Event::Disconnected { connection }]);
+    }
+    pair.finish(ids);
+}
+
+#[test]
+fn a_queue_pair_seen_again_ends_what_it_was_in() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let [_, passive] = pair.connected(5);
+    pair.events(1);
+    // The program is killed and started again, with the same numbers.
+    pair.managers[0] = Manager::new(&Limits::default(), &Profile::default(), 7, 99);
+    let active = pair.connect(5);
+    let events = pair.events(1);
+    assert_eq!(events[0], Event::Disconnected { connection: passive });
+    let Event::Requested { connection, .. } = events[1] else { panic!("{events:?}") };
+    pair.accept(connection, 7);
+    pair.confirm(active);
+    assert_eq!(pair.states([active, connection]), [Some(State::Established); 2]);
+    pair.managers[1].close(pair.now, passive).unwrap();
+    pair.finish([active, connection]);
+}
+
+#[test]
+fn who_stops_listening_refuses_what_waits() {
+    let mut pair = Pair::new();
+    let listener = pair.listen();
+    let taken = pair.managers[1].listen(pair.now, SERVICE, 1);
+    assert_eq!(taken, Err(CommandError::ServiceTaken));
+    let kept = pair.connected(5);
+    pair.events(0);
+    let active = pair.connect(8);
+    pair.managers[1].unlisten(pair.now, listener).unwrap();
+    pair.settle();
+    assert_eq!(rejects(&pair.events(0)), [(active, 28)]);
+    assert_eq!(pair.states(kept), [Some(State::Established); 2]);
+    let missing = pair.managers[1].unlisten(pair.now, listener);
+    assert_eq!(missing, Err(CommandError::Missing));
+    pair.managers[0].close(pair.now, active).unwrap();
+    pair.finish(kept);
+}
+
+#[test]
+fn a_full_backlog_makes_wait_and_a_full_table_refuses() {
+    let mut pair = Pair::with(&Limits { connections: 3, ..Limits::default() });
+    pair.managers[1].listen(pair.now, SERVICE, 2).unwrap();
+    let ids = [5, 6, 7].map(|queue_pair| pair.connect(queue_pair));
+    assert_eq!(pair.events(1).len(), 2);
+    assert_eq!(pair.managers[1].counters().dropped[DropReason::Backlog as usize], 1);
+    pair.managers[1].listen(pair.now, SERVICE + 1, 8).unwrap();
+    pair.managers[0] = Manager::new(&Limits::default(), &Profile::default(), 7, 99);
+    for (number, expected) in [(8, 0), (9, 1)] {
+        let other = Request { service: SERVICE + 1, ..request(number) };
+        pair.managers[0].connect(pair.now, 1, &other).unwrap();
+        pair.settle();
+        assert_eq!(rejects(&pair.events(0)).len(), expected);
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn commands_know_their_states() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let now = pair.now;
+    let [active, passive] = pair.connected(5);
+    let [left, right] = &mut pair.managers;
+    let refused = Err(CommandError::State(State::Established));
+    assert_eq!(left.confirm(now, active, &[0; 224]), refused);
+    assert_eq!(left.reject(now, active, Reason::CONSUMER, &[0; 148]), refused);
+    assert_eq!(right.accept(now, passive, &reply(6)), refused);
+    let nobody = CommunicationId(0);
+    assert_eq!(right.disconnect(now, nobody), Err(CommandError::Missing));
+    assert_eq!(right.close(now, active), Err(CommandError::Missing));
+    assert_eq!(right.state(CommunicationId(u32::MAX)), None);
+}
