@@ -17,6 +17,7 @@ mod measure;
 mod place;
 mod table;
 mod transactions;
+mod verbs;
 
 use measure::Measurement;
 use place::Place;
@@ -68,6 +69,9 @@ const LINES: &[Line] = &[
     },
 ];
 
+/// Parts beside those of the transaction layer.
+const OTHER_PARTS: &[&str] = &["transport", "verbs"];
+
 /// What the user may choose.
 struct Options {
     repeats: usize,
@@ -90,6 +94,11 @@ pub fn run(args: &[String]) -> io::Result<()> {
     let mut parts = Vec::new();
     for part in transactions::PARTS.iter().filter(|part| options.wants(part)) {
         let section = transactions::run(part, options.repeats, options.duration)?;
+        println!("\n{}", section.markdown);
+        parts.push(json!({ "part": section.name, "rows": section.json }));
+    }
+    if options.wants("verbs") {
+        let section = verbs::run(options.repeats, options.duration)?;
         println!("\n{}", section.markdown);
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
@@ -177,12 +186,15 @@ impl Options {
                     options.place = Some(value.clone());
                 }
                 "--place" => return Err(wrong(value, "choose loopback or veth")),
-                "--part" if value == "transport" || transactions::PARTS.contains(&&**value) => {
+                "--part"
+                    if OTHER_PARTS.contains(&&**value)
+                        || transactions::PARTS.contains(&&**value) =>
+                {
                     options.part = Some(value.clone());
                 }
                 "--part" => {
-                    let parts = transactions::PARTS.join(", ");
-                    return Err(wrong(value, &format!("choose transport, {parts}")));
+                    let parts = [OTHER_PARTS, transactions::PARTS].concat().join(", ");
+                    return Err(wrong(value, &format!("choose {parts}")));
                 }
                 _ => return Err(wrong(name, "use --repeats, --duration, --place or --part")),
             }

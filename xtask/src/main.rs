@@ -14,7 +14,7 @@ mod storm;
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
-        [--part transport|order|isolation|mixed|mailbox|engines]
+        [--part transport|order|isolation|mixed|mailbox|engines|verbs]
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
                              programs here against the same in a guest whose kernel speaks RoCE

@@ -1,0 +1,265 @@
+//! The same program over every carrier of the verbs, beside UCX over TCP and plain TCP: perftest's
+//! own bandwidth and latency, on a clean network, with loss, and with packets out of order.
+//!
+//! Two processes over the loopback interface, a core each. perftest does not check data; that its twin
+//! `exchange` does, over the same carriers, is a test.
+
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::table::Spread;
+use super::transactions::Section;
+use crate::peers::{self, Sides};
+use crate::programs::{check_signals, fairway};
+
+/// Bytes of a message where bandwidth is measured.
+const BULK: &str = "65536";
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// A program that takes longer hangs.
+const SECONDS_MAX: &str = "60";
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stack {
+    /// perftest under `fairway run`, with these options.
+    Verbs(&'static [&'static str]),
+    /// UCX's own benchmark over TCP.
+    UcxTcp,
+    /// Raw sockets.
+    Kernel,
+}
+
+const STACKS: &[(&str, Stack)] = &[
+    ("verbs over RoCE, go-back-N", Stack::Verbs(&["--carrier", "roce"])),
+    ("verbs over RoCE, out of order", Stack::Verbs(&["--carrier", "roce", "--out-of-order"])),
+    ("verbs over Fairway", Stack::Verbs(&["--carrier", "fairway"])),
+    ("UCX over TCP", Stack::UcxTcp),
+    ("one TCP stream; UDP ping-pong", Stack::Kernel),
+];
+
+/// What is measured: a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Gb/s, on a network like this.
+    Bandwidth(&'static str, Option<&'static str>),
+    /// Half a round trip, typically, in µs.
+    Latency(&'static str),
+}
+
+const COLUMNS: &[(&str, What)] = &[
+    ("WRITE 64 KiB, Gb/s", What::Bandwidth("write", None)),
+    ("READ 64 KiB, Gb/s", What::Bandwidth("read", None)),
+    ("SEND 64 KiB, Gb/s", What::Bandwidth("send", None)),
+    ("WRITE, 1 % loss", What::Bandwidth("write", Some("loss=1%"))),
+    ("WRITE, 64-packet reordering", What::Bandwidth("write", Some("reorder=64"))),
+    ("WRITE 8 B, us", What::Latency("write")),
+    ("SEND 8 B, us", What::Latency("send")),
+];
+
+/// Measures all stacks by turns.
+pub fn run(repeats: usize, duration: Duration) -> io::Result<Section> {
+    let mut samples = vec![vec![Vec::new(); COLUMNS.len()]; STACKS.len()];
+    let mut notes = Vec::new();
+    for repeat in 0..repeats {
+        for (column, (what, measured)) in COLUMNS.iter().enumerate() {
+            for (row, (name, stack)) in STACKS.iter().enumerate() {
+                check_signals()?;
+                eprint!("\rverbs: {} of {repeats}: {what}, {name:<40}", repeat + 1);
+                match measure(*stack, *measured, duration) {
+                    Ok(None) => {}
+                    Ok(Some(value)) => samples[row][column].push(value),
+                    Err(error) => notes.push(format!("{name}, {what}: {error}")),
+                }
+            }
+        }
+    }
+    eprint!("\r{:90}\r", "");
+    Ok(section(&samples, &notes))
+}
+
+fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f64>> {
+    match (stack, what) {
+        (Stack::Verbs(options), What::Bandwidth(verb, network)) => {
+            let seconds = duration.as_secs().max(1).to_string();
+            let arguments = ["-F", "-s", BULK, "-D", &seconds, "-m", "4096", "--report_gbits"];
+            let row = perftest(&format!("ib_{verb}_bw"), &arguments, options, network)?;
+            // #bytes #iterations peak average rate
+            value(&row, 3).map(Some)
+        }
+        (Stack::Verbs(options), What::Latency(verb)) => {
+            let arguments = ["-F", "-s", "8", "-n", "20000", "-m", "4096"];
+            let row = perftest(&format!("ib_{verb}_lat"), &arguments, options, None)?;
+            // #bytes #iterations min max typical average ...
+            value(&row, 4).map(Some)
+        }
+        (Stack::UcxTcp, What::Bandwidth("write", None)) => {
+            let row = ucx(&["-t", "ucp_put_bw", "-s", BULK, "-n", "20000", "-w", "1000"])?;
+            // MB/s (2^20), average over all, is the sixth of the last line.
+            Ok(Some(value(&row, 5)? * 8.0 * 1.048_576e-3))
+        }
+        (Stack::UcxTcp, What::Latency("write")) => {
+            let row = ucx(&["-t", "ucp_put_lat", "-s", "8", "-n", "20000", "-w", "1000"])?;
+            value(&row, 1).map(Some)
+        }
+        (Stack::UcxTcp, What::Latency("send")) => {
+            let row = ucx(&["-t", "tag_lat", "-s", "8", "-n", "20000", "-w", "1000"])?;
+            value(&row, 1).map(Some)
+        }
+        (Stack::Kernel, What::Bandwidth("send", None)) => {
+            let rate = peers::tcp_stream(&Sides::local(LOOPBACK), 65_536, duration)?;
+            Ok(Some(rate.received_gbps))
+        }
+        (Stack::Kernel, What::Latency("send")) => {
+            let round = peers::udp_ping_pong(&Sides::local(LOOPBACK), 8, duration)?;
+            Ok(Some(round.p50_us / 2.0))
+        }
+        // It has no such operation, or this kernel has nothing that could impair it.
+        (Stack::UcxTcp | Stack::Kernel, _) => Ok(None),
+    }
+}
+
+fn value(row: &[String], column: usize) -> io::Result<f64> {
+    let text = row.get(column).ok_or_else(|| io::Error::other(format!("{row:?} is too short")))?;
+    text.parse().map_err(|_| io::Error::other(format!("{text} is no number")))
+}
+
+/// The row of figures that perftest prints.
+fn perftest(
+    program: &str,
+    arguments: &[&str],
+    options: &[&str],
+    network: Option<&str>,
+) -> io::Result<Vec<String>> {
+    let tool = fairway()?;
+    let port = free_port()?.to_string();
+    let side = |core: &str| {
+        let mut command = Command::new("timeout");
+        command.args([SECONDS_MAX, "taskset", "-c", core]).arg(&tool).arg("run").args(options);
+        command.args(["--device", "lo"]);
+        command.args(network.map(|spec| format!("--emulate={spec}")));
+        command.args(["--", program, "-p", &port]).args(arguments);
+        command
+    };
+    let mut client = side("1");
+    client.arg("127.0.0.1");
+    let text = run_pair(&mut side("0"), &mut client, &port)?;
+    figures(&text)
+}
+
+fn ucx(arguments: &[&str]) -> io::Result<Vec<String>> {
+    let port = free_port()?.to_string();
+    let side = |core: &str| {
+        let mut command = Command::new("timeout");
+        command.args([SECONDS_MAX, "taskset", "-c", core, "ucx_perftest", "-f", "-p", &port]);
+        command.env("UCX_TLS", "tcp").env("UCX_NET_DEVICES", "lo").args(arguments);
+        command
+    };
+    let mut client = side("1");
+    client.arg("127.0.0.1");
+    let text = run_pair(&mut side("0"), &mut client, &port)?;
+    figures(&text)
+}
+
+/// The last line that consists of numbers.
+fn figures(text: &str) -> io::Result<Vec<String>> {
+    let is_row = |line: &&str| {
+        let mut words = line.split_whitespace().peekable();
+        words.peek().is_some() && words.all(|word| word.parse::<f64>().is_ok())
+    };
+    let row = text.lines().rfind(is_row);
+    let row = row.ok_or_else(|| io::Error::other(format!("no figures in: {}", tail(text))))?;
+    Ok(row.split_whitespace().map(str::to_owned).collect())
+}
+
+fn tail(text: &str) -> &str {
+    text.trim().lines().next_back().unwrap_or("silence")
+}
+
+/// What the client printed.
+fn run_pair(server: &mut Command, client: &mut Command, port: &str) -> io::Result<String> {
+    let quiet = |command: &mut Command| -> io::Result<Child> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+    };
+    let mut server = quiet(server)?;
+    let result = wait_for_listener(port)
+        .and_then(|()| client.stdin(Stdio::null()).stderr(Stdio::piped()).output());
+    let ended = result.as_ref().is_ok_and(|output| output.status.success());
+    if !ended {
+        // It would wait for ever.
+        server.kill()?;
+    }
+    let mut rest = String::new();
+    if let Some(mut output) = server.stdout.take() {
+        output.read_to_string(&mut rest)?;
+    }
+    server.wait()?;
+    let output = result?;
+    if !ended {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("{}: {}", output.status, tail(&text))));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Waits until somebody listens at this TCP port.
+fn wait_for_listener(port: &str) -> io::Result<()> {
+    let number: u16 = port.parse().map_err(io::Error::other)?;
+    let wanted = format!(":{number:04X} ");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            let text = std::fs::read_to_string(table)?;
+            if text.lines().any(|line| line.contains(&wanted) && line.contains(" 0A ")) {
+                return Ok(());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(io::Error::other("the server did not come up"))
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((LOOPBACK, 0))?.local_addr()?.port())
+}
+
+fn section(samples: &[Vec<Vec<f64>>], notes: &[String]) -> Section {
+    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    let mut list = Vec::new();
+    for ((name, _), row) in STACKS.iter().zip(samples) {
+        let cells: Vec<String> = row
+            .iter()
+            .map(|samples| Spread::of(samples).map_or_else(String::new, Spread::show))
+            .collect();
+        text += &format!("| {name} | {} |\n", cells.join(" | "));
+        let values: serde_json::Map<String, serde_json::Value> = names
+            .iter()
+            .zip(row)
+            .map(|(name, samples)| ((*name).to_owned(), json!(samples)))
+            .collect();
+        list.push(json!({ "stack": name, "samples": values }));
+    }
+    for note in notes {
+        text += &format!("\nfailed: {note}\n");
+    }
+    Section { name: "verbs", markdown: text, json: json!({ "rows": list, "failed": notes }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_the_last_row_of_numbers() {
+        let text = " #bytes     #iterations    BW peak[Gb/sec]\n 65536      5000  0.00  12.34  0.02\n\
+                    ---------------------\n";
+        let row = figures(text).expect("a row");
+        assert_eq!(value(&row, 3).expect("a number"), 12.34);
+        assert!(value(&row, 5).is_err());
+        assert!(figures("Couldn't connect to 127.0.0.1:18515\n").is_err());
+    }
+}
