@@ -4,6 +4,8 @@
 //! Two processes over the loopback interface, a core each. perftest does not check data; that its twin
 //! `exchange` does, over the same carriers, is a test.
 
+mod scale;
+
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -78,7 +80,12 @@ pub fn run(repeats: usize, duration: Duration) -> io::Result<Section> {
         }
     }
     eprint!("\r{:90}\r", "");
-    Ok(section(&samples, &notes))
+    let mut section = section(&samples, &notes);
+    let (markdown, rows) = scale::run(repeats, duration / 4)?;
+    section.markdown += "\n";
+    section.markdown += &markdown;
+    section.json["queue_pairs"] = rows;
+    Ok(section)
 }
 
 fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f64>> {
