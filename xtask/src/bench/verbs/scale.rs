@@ -210,7 +210,7 @@ fn empty() -> Completion {
         status: Status::Success,
         kind: roce::CompletionKind::Write,
         bytes: 0,
-        tail: Tail::None,
+        tail: Tail::Nothing,
         value: 0,
         from: Peer::default(),
         solicited: false,
