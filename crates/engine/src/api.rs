@@ -41,6 +41,10 @@ impl SegmentId {
 pub struct CompletionQueueId(pub(crate) u32);
 
 impl CompletionQueueId {
+    /// The queue at this index, of whatever counts its queues so.
+    pub const fn new(index: u32) -> Self {
+        CompletionQueueId(index)
+    }
     /// The dense index of the queue.
     pub const fn index(self) -> usize {
         self.0 as usize

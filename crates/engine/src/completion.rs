@@ -43,7 +43,12 @@ impl<C> CompletionQueue<C> {
     }
 
     pub(crate) fn pop(&mut self) -> Option<C> {
-        self.entries.pop_front()
+        let first = self.entries.pop_front();
+        if self.entries.is_empty() {
+            // What comes next goes where the caches are warm, and not once round all of the memory.
+            self.entries.clear();
+        }
+        first
     }
 
     pub(crate) fn is_idle(&self) -> bool {

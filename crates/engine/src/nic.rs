@@ -96,6 +96,7 @@ impl Nic {
             groups: Pool::new(limits.groups),
             failing: Vec::with_capacity(limits.jetties as usize),
             taken: alloc::vec![0; limits.jetties as usize],
+            patience: alloc::vec![None; limits.jetties as usize],
             segments: Segments::new(limits.segments),
             jetties: alloc::vec![Jetty::FREE; limits.jetties as usize],
             receives: Pool::new(limits.receives),
@@ -570,6 +571,7 @@ fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
     }
 }
 
+mod abort;
 mod channels;
 mod jetties;
 mod mailboxes;

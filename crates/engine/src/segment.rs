@@ -74,6 +74,12 @@ impl Segments {
         (index < self.pool.high_water()).then(|| &self.pool[index])
     }
 
+    pub(crate) fn set_token(&mut self, index: u32, token_value: u32) {
+        if index < self.pool.high_water() {
+            self.pool[index].token_value = token_value;
+        }
+    }
+
     /// May a new local operation use this range?
     pub(crate) fn holds(&self, index: u32, offset: u64, length: u32) -> Option<bool> {
         let segment = self.get(index)?;

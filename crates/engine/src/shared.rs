@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) jetties: Vec<Jetty>,
     /// By Jetty: receives that were taken by messages and have not been replaced.
     pub(crate) taken: Vec<u32>,
+    /// By Jetty: how often an operation that finds no receive is tried again, if it has a say.
+    pub(crate) patience: Vec<Option<u8>>,
     pub(crate) groups: Pool<Group>,
     /// Jetties that have gone to the error state and are to be flushed.
     pub(crate) failing: Vec<JettyId>,
@@ -362,7 +364,8 @@ impl Shared {
         early: bool,
     ) -> Result<(JettyId, u32), Refusal> {
         let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
-        if jetty.token_value != target.token_value {
+        // Who is suspended may be about to agree on another secret.
+        if jetty.state != JettyState::Suspended && jetty.token_value != target.token_value {
             return Err(Refusal::NoJetty);
         }
         let member = match jetty.state {

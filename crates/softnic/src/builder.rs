@@ -38,6 +38,8 @@ pub struct Builder {
     emulate: Option<(Spec, u64)>,
     buffer_bytes: usize,
     progress_thread: bool,
+    /// Only the first socket has the number asked for.
+    scattered: bool,
 }
 
 /// A policy that could not be parsed: its text, and what is wrong.
@@ -58,6 +60,7 @@ impl Default for Builder {
             emulate: None,
             buffer_bytes: 4 << 20,
             progress_thread: true,
+            scattered: false,
         }
     }
 }
@@ -76,6 +79,11 @@ impl Builder {
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
+    }
+
+    /// The port of the first socket; the others get any.
+    pub(crate) fn listen_at(self, port: u16) -> Self {
+        Builder { port, scattered: true, ..self }
     }
 
     /// Number of sockets of each engine, 1 to 16 (default 4). Sockets here times sockets at the peer are the
@@ -163,6 +171,11 @@ impl Builder {
         self
     }
 
+    /// The same, for callers within.
+    pub(crate) fn build_handle(self) -> Result<std::sync::Arc<crate::shared::Handle>, Error> {
+        Ok(self.build()?.into_handle())
+    }
+
     /// Opens the sockets and starts.
     ///
     /// # Errors
@@ -228,10 +241,14 @@ impl Builder {
         let config = UdpConfig {
             bind: self.bind,
             first_port,
-            sockets: self.sockets,
+            sockets: if self.scattered { 1 } else { self.sockets },
             buffer_bytes: self.buffer_bytes,
         };
-        let port = UdpPort::bind(&config).map_err(|error| Error::io("open the sockets", error))?;
+        let refused = |error| Error::io("open the sockets", error);
+        let mut port = UdpPort::bind(&config).map_err(refused)?;
+        for _ in config.sockets..self.sockets {
+            port.add_socket((self.bind, 0).into()).map_err(refused)?;
+        }
         let numbers: Vec<u16> = port.local_addrs().iter().map(|address| address.port()).collect();
         let ports = Ports::new(&numbers).ok_or_else(|| Error::Parameter {
             name: "sockets",

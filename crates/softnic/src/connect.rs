@@ -224,6 +224,9 @@ impl Core {
         if self.check_running().is_err() {
             return;
         }
+        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(sender)) {
+            return;
+        }
         // Where no route is found the answer won't get anyway.
         let link = fairway_port::mtu_towards(self.local_addrs()[SPEAKER.1].ip(), &sender);
         let mtu = link.map_or(u16::MAX, payload_mtu);

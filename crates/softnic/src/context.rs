@@ -47,6 +47,10 @@ impl Context {
         Context { handle }
     }
 
+    pub(crate) fn into_handle(self) -> Arc<Handle> {
+        self.handle
+    }
+
     /// The addresses of the sockets. Peers connect to any of them.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.handle.shared.with(|core| core.local_addrs().to_vec())

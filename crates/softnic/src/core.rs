@@ -28,6 +28,7 @@ use crate::memory::Memory;
 use crate::peer::PeerState;
 use crate::setup::Identity;
 use crate::turn::Io;
+use crate::verbs::fairway::Verbs;
 
 pub(crate) use channels::{Channel, Channels};
 pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
@@ -71,6 +72,8 @@ pub(crate) struct Core {
     pub(crate) policy: PolicySpec,
     jetties: Jetties,
     mailboxes: Mailboxes,
+    /// Queue pairs that live on this NIC.
+    pub(crate) verbs: Option<Box<Verbs>>,
     state: State,
     /// One of the segments is the stash.
     has_stash: bool,
@@ -153,6 +156,7 @@ impl Core {
             policy,
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
+            verbs: None,
             state: State::Running,
             has_stash: false,
         };

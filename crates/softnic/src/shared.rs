@@ -149,10 +149,16 @@ impl Shared {
     /// Releases the lock and wakes those whom what was done concerns: who waits for it, and who
     /// sleeps on the sockets longer than the NIC now allows.
     pub(crate) fn unlock(&self, mut locked: MutexGuard<'_, Locked>) {
+        locked.digest_verbs();
         locked.send_posted();
         locked.core.settle_interests();
         let due = locked.core.interests.take_due();
-        if self.unlock_and_wake(locked, due) {
+        let calls = locked.core.verbs.as_mut().and_then(|verbs| verbs.take_calls());
+        let more = self.unlock_and_wake(locked, due);
+        if let Some(calls) = calls {
+            calls.make();
+        }
+        if more {
             let locked = self.lock();
             self.unlock(locked);
         }
@@ -212,6 +218,18 @@ impl Locked {
     pub(crate) fn mark_ready(&mut self, sockets: &[usize]) {
         if let Some(io) = &mut self.io {
             io.mark_ready(sockets);
+        }
+    }
+
+    /// Lets the verbs take in what has happened. (Sending may end operations, which may let others
+    /// begin.)
+    fn digest_verbs(&mut self) {
+        if self.core.verbs.is_none() {
+            return;
+        }
+        for _ in 0..2 {
+            self.core.with_verbs(|verbs, core| verbs.digest(core));
+            self.send_posted();
         }
     }
 

@@ -13,6 +13,7 @@
 //! [`fairway_port`]. Slots are claimed by an abstract Unix socket, so they belong to the network
 //! namespace and are free again when a process dies.
 
+pub(crate) mod fairway;
 mod letter;
 mod roce;
 mod slot;
@@ -314,6 +315,11 @@ pub trait Carrier: Send + Sync {
         requests: &[ReceiveRequest],
     ) -> (usize, Option<PostError>);
 
+    /// Connections to other processes that all queue pairs share, if it has any.
+    fn channels(&self) -> Option<usize> {
+        None
+    }
+
     // ---- management ----
 
     /// Sends a management datagram (256 bytes) to queue pair 1 at an address.
@@ -378,6 +384,6 @@ pub fn open(
 ) -> Result<std::sync::Arc<dyn Carrier>, CarrierError> {
     match kind {
         CarrierKind::Roce => Ok(roce::open(options, listener)?),
-        CarrierKind::Fairway => Err(CarrierError::Unsupported("Fairway")),
+        CarrierKind::Fairway => fairway::open(options, listener),
     }
 }

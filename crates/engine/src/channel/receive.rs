@@ -4,8 +4,8 @@ use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use super::{Channel, Why, Withheld};
 use crate::api::{
-    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
-    Verdict,
+    Completion, DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights,
+    SegmentId, Status, Verdict,
 };
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
@@ -525,6 +525,26 @@ impl Channel {
         let arrival = shared.arrivals[index];
         self.forget_slot(&arrival, index);
         shared.free_arrival(index);
+    }
+
+    /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
+    /// and the rest of the message goes nowhere.
+    pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: u32) {
+        let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
+        let receive = core::mem::replace(&mut shared.arrivals[index].receive, NONE);
+        let arrival = shared.arrivals[index];
+        let completion = self.receive_completion(&arrival);
+        let flushed = Completion { status: Status::Flushed, bytes: 0, ..completion };
+        shared.complete_receive(receive, flushed);
+        if response != NONE {
+            shared.messages[response].refusal = Some(Refusal::NoJetty);
+            self.answer_done(shared, response);
+        }
+        self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
+        self.abandon_arrival(shared, index);
+        if !arrival.has_slot {
+            shared.free_arrival(index);
+        }
     }
 
     fn forget_slot(&mut self, arrival: &Arrival, index: u32) {

@@ -125,8 +125,9 @@ impl Channel {
             // It may be our acknowledgement of an answer that the peer lacks.
             self.acknowledge_soon(shared);
         }
-        let limit = shared.profile.not_ready_retries;
         let message = &mut shared.messages[index];
+        let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
+        let limit = own.unwrap_or(shared.profile.not_ready_retries);
         if message.outcome != Outcome::Open {
             return;
         }

@@ -34,6 +34,7 @@ impl Nic {
             ..Jetty::FREE
         };
         self.shared.taken[index] = 0;
+        self.shared.patience[index] = None;
         Ok(JettyId::new(index as u32))
     }
 

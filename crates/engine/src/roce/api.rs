@@ -21,6 +21,17 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReceiveQueueId(pub(crate) u32);
 
+impl ReceiveQueueId {
+    /// The queue at this index, of whatever counts its queues so.
+    pub const fn new(index: u32) -> Self {
+        ReceiveQueueId(index)
+    }
+    /// The dense index of the queue.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Memory to register.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRequest {

@@ -60,7 +60,10 @@ impl QueuePairState {
     }
 
     /// The state that `change` leads to.
-    pub(crate) fn after(
+    ///
+    /// # Errors
+    /// `State`: there is no such step from here.
+    pub fn after(
         self,
         transport: Transport,
         change: &Change,

@@ -29,6 +29,18 @@ impl Memories {
         self.released.extend(self.live.get_mut(id.index()).and_then(Option::take));
     }
 
+    /// What a segment's memory was is its owner's again: what still names it finds as much that is
+    /// nobody's.
+    pub(crate) fn blind(&mut self, id: SegmentId) {
+        if let Some(Some(memory)) = self.live.get_mut(id.index()) {
+            // Memory that is never touched costs nothing; without it, nothing is found.
+            match Memory::zeroed(memory.len()) {
+                Ok(blind) => *memory = Arc::new(blind),
+                Err(_) => self.live[id.index()] = None,
+            }
+        }
+    }
+
     /// Frees what was released, if no packet waits to be sent.
     pub(crate) fn bury(&mut self, nothing_waits: bool) {
         if nothing_waits && !self.released.is_empty() {

@@ -1,0 +1,111 @@
+//! The abrupt end of a Jetty: nothing of it touches memory afterwards.
+
+use super::{Nic, channel_at};
+use crate::api::{JettyState, SetupError, Status};
+use crate::pool::NONE;
+use alloc::vec::Vec;
+use fairway_wire::JettyId;
+
+impl Nic {
+    /// Ends everything that is under way at a Jetty, at once: its operations, its receives and those
+    /// that messages have taken complete as flushed. What of it is still in the network goes
+    /// nowhere: a packet that would have to be resent carries nothing, an answer that comes is
+    /// ignored, and what a peer is sending to it counts as arrived. Packets handed out before, and
+    /// not sent yet, are the caller's to drop.
+    ///
+    /// Its state stays what it is.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub fn abort_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
+        self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        // Ending them changes the list, so it is read first.
+        let mut all = Vec::new();
+        let mut at = self.shared.initiator.incomplete[id.value() as usize].head;
+        while at != NONE {
+            all.push(at);
+            at = self.shared.messages[at].incomplete_links.next;
+        }
+        // The last one first: what waits for an earlier one is not to be let go meanwhile.
+        for index in all.into_iter().rev() {
+            let channel = self.shared.messages[index].channel;
+            if channel != NONE
+                && let Some(channel) = channel_at(&mut self.entries, channel)
+            {
+                channel.cancel_unsent(&mut self.shared, index);
+                channel.cancel_sent(&mut self.shared, index);
+            }
+        }
+        for index in 0..self.shared.arrivals.high_water() {
+            let arrival = &self.shared.arrivals[index];
+            if arrival.channel == NONE || arrival.receive == NONE || arrival.jetty != id {
+                continue;
+            }
+            if let Some(channel) = channel_at(&mut self.entries, arrival.channel) {
+                channel.evict_arrival(&mut self.shared, index);
+            }
+        }
+        self.shared.flush_receives(id);
+        Ok(())
+    }
+
+    /// Changes the secret that peers must know to send to a Jetty.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub fn set_jetty_token(&mut self, id: JettyId, token_value: u32) -> Result<(), SetupError> {
+        self.shared.jetty(id).ok_or(SetupError::Missing)?.token_value = token_value;
+        Ok(())
+    }
+
+    /// How often an operation of this Jetty that finds no receive is tried again; 7 means for ever,
+    /// and `None` what the profile says.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub fn set_jetty_patience(
+        &mut self,
+        id: JettyId,
+        retries: Option<u8>,
+    ) -> Result<(), SetupError> {
+        self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        self.shared.patience[id.value() as usize] = retries;
+        Ok(())
+    }
+
+    /// Changes the secret of a segment.
+    pub fn set_segment_token(&mut self, id: crate::SegmentId, token_value: u32) {
+        self.shared.segments.set_token(id.0, token_value);
+    }
+
+    /// Operations, answers and receives that still need a segment's memory.
+    pub fn segment_references(&self, id: crate::SegmentId) -> u32 {
+        self.shared.segments.get(id.0).map_or(0, |segment| segment.references)
+    }
+
+    /// Is it a Jetty, and not free or a group?
+    pub fn has_jetty(&self, id: JettyId) -> bool {
+        !matches!(self.jetty_state(id), JettyState::Reset | JettyState::Group)
+    }
+}
+
+impl crate::channel::Channel {
+    /// Ends an operation that has been sent in part or whole.
+    pub(crate) fn cancel_sent(&mut self, shared: &mut crate::shared::Shared, index: u32) {
+        use crate::message::{MessagePlace, Outcome};
+        let message = shared.messages[index];
+        let ended = message.reported || message.parked.is_some() || message.channel == NONE;
+        if ended || message.next_index == 0 || message.bypasses() {
+            return;
+        }
+        if message.place == MessagePlace::Sending {
+            self.sending.unlink(&mut shared.messages, index);
+            shared.messages[index].place = MessagePlace::Unlisted;
+        }
+        shared.messages[index].outcome = Outcome::Failed(Status::Flushed);
+        shared.complete_message(index, Status::Flushed);
+        if shared.messages[index].outstanding == 0 {
+            self.settle(shared, index);
+        }
+    }
+}

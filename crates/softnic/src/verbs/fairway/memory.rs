@@ -1,0 +1,224 @@
+//! Memory: regions of the application, and pieces of our own for messages that lie in several.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use fairway_engine::roce::{MemoryRegion, MemoryRequest, ScatterList};
+use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
+
+use crate::core::Core;
+use crate::memory::Memory;
+use crate::verbs::{CarrierError, ForeignMemory};
+
+/// Bits of a key below the segment's number: a tag that changes with every registration.
+pub(super) const TAG_BITS: u32 = 12;
+const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
+
+/// What the carrier knows of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Region {
+    pub(super) is_live: bool,
+    pub(super) domain: u32,
+    length: u64,
+    /// Counts registrations of this number; its lowest bits are the tag.
+    pub(super) generation: u32,
+}
+
+/// The regions, by the number of their segment.
+#[derive(Default)]
+pub(super) struct Regions {
+    all: Vec<Region>,
+    /// Pieces of memory that are lent to no message, by the logarithm of their length.
+    spare: Vec<Vec<SegmentId>>,
+    spare_bytes: u64,
+}
+
+/// Spare memory that is kept, in bytes.
+const SPARE_MAX: u64 = 64 << 20;
+/// The shortest piece of our own, as a logarithm.
+const PIECE_MIN: u32 = 12;
+
+impl Regions {
+    /// Makes memory known to the engine.
+    pub(super) fn register(
+        &mut self,
+        core: &mut Core,
+        memory: ForeignMemory,
+        request: &MemoryRequest,
+    ) -> Result<MemoryRegion, CarrierError> {
+        let length = request.length.min(memory.len() as u64);
+        let start = NonNull::new(memory.start()).unwrap_or(NonNull::dangling());
+        // An atomic is an instruction of the CPU, which wants its word aligned: peers align what
+        // they ask for, and that has to mean the same here.
+        let aligned = (memory.start() as u64).wrapping_sub(request.address).is_multiple_of(8);
+        let rights = if aligned { request.rights } else { without_atomics(request.rights) };
+        // SAFETY: who made the `ForeignMemory` promised that it stays mapped while it is
+        // registered, and that nobody has references to it; it is writable where that matters.
+        let memory = unsafe { Memory::from_raw(start, memory.len()) };
+        let seed = crate::clock::random().unwrap_or_default() as u32;
+        let (segment, generation) = self.add(
+            core,
+            memory,
+            (request.address, length, rights),
+            (request.domain, seed & TAG_MASK),
+        )?;
+        let r_key = (segment.index() as u32) << TAG_BITS | generation & TAG_MASK;
+        Ok(MemoryRegion { segment, r_key })
+    }
+
+    fn add(
+        &mut self,
+        core: &mut Core,
+        memory: Memory,
+        (address, length, rights): (u64, u64, Rights),
+        (domain, first): (u32, u32),
+    ) -> Result<(SegmentId, u32), CarrierError> {
+        // The tag depends on the number, which the engine chooses: first it is a guess.
+        let request = SegmentRequest { address, length, rights, token_value: u32::MAX };
+        let segment = core.nic.register(&request).map_err(|error| match error {
+            SetupError::Limit(name) => CarrierError::Limit(name),
+            _ => CarrierError::Parameter("address"),
+        })?;
+        let index = segment.index();
+        if self.all.len() <= index {
+            self.all.resize(index + 1, Region { generation: first, ..Region::default() });
+        }
+        let region = &mut self.all[index];
+        region.generation = region.generation.wrapping_add(1);
+        (region.is_live, region.domain, region.length) = (true, domain, length);
+        let generation = region.generation;
+        core.nic.set_segment_token(segment, generation & TAG_MASK);
+        core.memories.insert(segment, Arc::new(memory));
+        Ok((segment, generation))
+    }
+
+    pub(super) fn get(&self, segment: SegmentId) -> Option<&Region> {
+        self.all.get(segment.index()).filter(|region| region.is_live)
+    }
+
+    /// No operation may use it from now on. False if it is none.
+    pub(super) fn close(&mut self, segment: SegmentId) -> bool {
+        match self.all.get_mut(segment.index()) {
+            Some(region) if region.is_live => {
+                region.is_live = false;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// May an operation of this domain use all of these bytes?
+    pub(super) fn holds(&self, domain: u32, list: &ScatterList) -> bool {
+        list.ranges().iter().all(|range| {
+            let end = range.offset.checked_add(u64::from(range.length));
+            self.get(range.segment).is_some_and(|region| {
+                region.domain == domain && end.is_some_and(|end| end <= region.length)
+            })
+        })
+    }
+
+    /// Lends a piece of memory of at least this many bytes.
+    pub(super) fn lend(
+        &mut self,
+        core: &mut Core,
+        length: u32,
+    ) -> Result<LocalRange, CarrierError> {
+        let class = (u64::from(length).next_power_of_two().ilog2()).max(PIECE_MIN);
+        if let Some(segment) = self.spare.get_mut(class as usize).and_then(Vec::pop) {
+            self.spare_bytes -= 1 << class;
+            return Ok(LocalRange { segment, offset: 0, length });
+        }
+        let memory = Memory::zeroed(1 << class).map_err(|_| CarrierError::Limit("memory"))?;
+        let (segment, _) = self.add(core, memory, (0, 1 << class, Rights::NONE), (u32::MAX, 0))?;
+        // It is nobody's to name.
+        self.all[segment.index()].is_live = false;
+        Ok(LocalRange { segment, offset: 0, length })
+    }
+
+    /// A piece that was lent comes back. The engine has no use for it any more.
+    pub(super) fn take_back(&mut self, core: &mut Core, piece: &LocalRange) {
+        let class = (u64::from(piece.length).next_power_of_two().ilog2()).max(PIECE_MIN);
+        if self.spare_bytes + (1 << class) > SPARE_MAX {
+            return core.deregister(piece.segment);
+        }
+        self.spare_bytes += 1 << class;
+        let classes = self.spare.len().max(class as usize + 1);
+        self.spare.resize_with(classes, Vec::new);
+        self.spare[class as usize].push(piece.segment);
+    }
+}
+
+fn without_atomics(rights: Rights) -> Rights {
+    [Rights::READ, Rights::WRITE]
+        .into_iter()
+        .filter(|one| rights.contains(*one))
+        .fold(Rights::NONE, Rights::with)
+}
+
+/// The key's segment and secret.
+pub(super) fn remote(r_key: u32, address: u64) -> fairway_engine::RemoteRange {
+    fairway_engine::RemoteRange {
+        token_id: fairway_engine::wire::TokenId::new(r_key >> TAG_BITS),
+        token_value: r_key & TAG_MASK,
+        address,
+    }
+}
+
+/// Copies between a piece of ours and the bytes of a list, the first `length` of them.
+pub(super) fn copy(core: &Core, list: &ScatterList, piece: &LocalRange, length: u32, out: bool) {
+    let mut scratch = [0; 4096];
+    let mut done = 0;
+    for range in list.slice(0, length).ranges() {
+        let mut from = 0;
+        while from < range.length {
+            let count = (range.length - from).min(scratch.len() as u32);
+            let theirs =
+                LocalRange { offset: range.offset + u64::from(from), length: count, ..*range };
+            let ours =
+                LocalRange { offset: piece.offset + u64::from(done), length: count, ..*piece };
+            let (source, target) = if out { (&ours, &theirs) } else { (&theirs, &ours) };
+            let bytes = &mut scratch[..count as usize];
+            if let (Some(source), Some(target)) =
+                (core.memories.source(source), core.memories.target(target))
+            {
+                source.read(bytes);
+                target.write(bytes);
+            }
+            from += count;
+            done += count;
+        }
+    }
+}
+
+impl super::Verbs {
+    /// Refuses every access to a segment from now on. True if some operation still uses it.
+    pub(super) fn deregister(
+        &mut self,
+        core: &mut Core,
+        segment: SegmentId,
+    ) -> Result<bool, CarrierError> {
+        if !self.regions.close(segment) {
+            return Err(CarrierError::Missing);
+        }
+        core.deregister(segment);
+        for local in self.users_of(segment) {
+            self.fail_oldest(core, local, fairway_engine::roce::Status::LocalProtection);
+        }
+        core.hear_events();
+        Ok(!self.is_released(core, segment))
+    }
+
+    /// Does no operation use a deregistered segment any more, but receives that wait for a message?
+    /// Then their memory is taken from them.
+    pub(super) fn is_released(&mut self, core: &mut Core, segment: SegmentId) -> bool {
+        let references = core.nic.segment_references(segment);
+        if references > self.receives_into(segment) {
+            return false;
+        }
+        if references > 0 {
+            core.ends = core.ends.wrapping_add(1);
+            core.memories.blind(segment);
+        }
+        true
+    }
+}

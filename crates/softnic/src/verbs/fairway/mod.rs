@@ -1,0 +1,297 @@
+//! Verbs over Jetties and shared TP channels.
+mod digest;
+mod header;
+mod link;
+mod memory;
+mod note;
+mod queue;
+mod queue_pair;
+mod receive;
+mod send;
+mod tables;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairway_engine::roce::{
+    Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
+    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
+};
+use fairway_engine::wire::Qpn;
+use fairway_engine::{CompletionQueueId, Limits, Profile, SegmentId};
+
+pub(crate) use tables::Verbs;
+
+use super::slot::Slot;
+use super::{
+    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
+};
+use crate::builder::Builder;
+use crate::core::Core;
+use crate::error::Error;
+use crate::shared::Handle;
+
+/// Queue pairs that are operated on at once do not need more.
+const LIMITS: Limits = Limits {
+    channels: 1024,
+    engines: 1,
+    jetties: tables::PAIRS_MAX,
+    segments: 1 << 18,
+    completion_queues: 1,
+    completions: MESSAGES + RECEIVES,
+    messages: MESSAGES,
+    receives: RECEIVES,
+    arrivals: 1 << 16,
+    window_packets: 4096,
+    send_blocks: 8192,
+    bitmap_blocks: 32_768,
+    message_slots: 64,
+    read_slots: 256,
+    paths: 256,
+    withheld: 256,
+    order_records: tables::PAIRS_MAX,
+    bypass_answers: 16,
+    groups: 1,
+    held: 1024,
+    mailboxes: 1,
+    mailbox_buffers: 1,
+    put_streams: 1,
+};
+const MESSAGES: u32 = 1 << 17;
+const RECEIVES: u32 = 1 << 20;
+
+/// How long memory is waited for that is given back while peers read it.
+const RELEASE: Duration = Duration::from_secs(10);
+
+/// A carrier of this kind.
+struct Fairway {
+    handle: Arc<Handle>,
+    gids: Vec<Gid>,
+    mtu: u32,
+    slot: Slot,
+}
+
+/// Makes one.
+pub(super) fn open(
+    options: &CarrierOptions,
+    listener: Arc<dyn Listener>,
+) -> Result<Arc<dyn Carrier>, CarrierError> {
+    if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(CarrierError::Parameter("mtu"));
+    }
+    let mut addresses = options.addresses.clone();
+    addresses.sort_by_key(|address| address.is_ipv6());
+    let first = *addresses.first().ok_or(CarrierError::Parameter("addresses"))?;
+    let (slot, handle) =
+        Slot::claim(|number| match builder(options, first, number).build_handle() {
+            Ok(handle) => Ok(Some(handle)),
+            // Somebody else has the port of this slot.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => {
+                Ok(None)
+            }
+            Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
+            Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),
+        })?;
+    let made = handle.shared.with(|core| {
+        let verbs = Verbs::new(core, listener, slot.number(), options.mtu, LIMITS.completions);
+        verbs.map(|verbs| core.verbs = Some(Box::new(verbs)))
+    });
+    made?;
+    let gids = addresses.iter().map(|&address| address.into()).collect();
+    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, slot }))
+}
+
+fn builder(options: &CarrierOptions, bind: IpAddr, slot: u8) -> Builder {
+    let profile = Profile { not_ready_retries: 7, ..Profile::default() };
+    let mut builder =
+        Builder::default().bind(bind).listen_at(fairway_port(slot)).limits(LIMITS).profile(profile);
+    if let Some((spec, seed)) = &options.emulate {
+        builder = builder.emulate(spec.clone(), *seed);
+    }
+    if let Some(policy) = &options.policy {
+        builder = builder.policy_named(policy);
+    }
+    if let Some(paths) = options.paths {
+        builder = builder.paths(paths);
+    }
+    builder
+}
+
+impl Fairway {
+    /// Does something with the tables.
+    fn with<R>(&self, work: impl FnOnce(&mut Verbs, &mut Core) -> R) -> R {
+        let result = self.handle.shared.with(|core| core.with_verbs(work));
+        // They are there as long as the carrier is.
+        result.expect("the carrier's tables")
+    }
+}
+
+impl Carrier for Fairway {
+    fn name(&self) -> &'static str {
+        "fairway"
+    }
+
+    fn gids(&self) -> &[Gid] {
+        &self.gids
+    }
+
+    fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    fn slot(&self) -> u8 {
+        self.slot.number()
+    }
+
+    fn counters(&self) -> Counters {
+        let counters = self.handle.shared.counters();
+        let engine = &counters.engine;
+        Counters {
+            sent_packets: engine.data_sent + engine.data_resent + engine.datagrams_sent,
+            resent_packets: engine.data_resent,
+            received_packets: engine.data_received + engine.datagrams_received,
+            duplicate_requests: engine.spurious,
+            rnr_naks_sent: engine.not_ready,
+            ..Counters::default()
+        }
+    }
+
+    fn register(
+        &self,
+        memory: ForeignMemory,
+        request: &MemoryRequest,
+    ) -> Result<MemoryRegion, CarrierError> {
+        self.with(|verbs, core| verbs.regions.register(core, memory, request))
+    }
+
+    fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+        let wait = self.with(|verbs, core| verbs.deregister(core, segment))?;
+        if !wait {
+            return Ok(());
+        }
+        let released = self.handle.shared.wait_for("memory", Some(RELEASE), None, |core| {
+            core.with_verbs(|verbs, core| verbs.is_released(core, segment))
+                .unwrap_or(true)
+                .then_some(())
+        });
+        released.map_err(|_| CarrierError::Busy)
+    }
+
+    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+        self.with(|verbs, _| verbs.create_queue(depth))
+    }
+
+    fn resize_completion_queue(
+        &self,
+        queue: CompletionQueueId,
+        depth: u32,
+    ) -> Result<(), CarrierError> {
+        self.with(|verbs, _| match verbs.queue(queue)?.resize(depth) {
+            true => Ok(()),
+            false => Err(CarrierError::Parameter("depth")),
+        })
+    }
+
+    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), CarrierError> {
+        self.with(|verbs, _| verbs.destroy_queue(queue))
+    }
+
+    fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
+        let shared = &self.handle.shared;
+        let mut take = |verbs: &mut Verbs| verbs.queue(queue).map_or(0, |queue| queue.take(out));
+        let mut locked = shared.lock();
+        let taken = locked.core.with_verbs(|verbs, _| take(verbs)).unwrap_or_default();
+        shared.baton.touch();
+        if taken > 0 {
+            // What is there is handed out at once: whoever polls again drives again.
+            shared.unlock(locked);
+            return taken;
+        }
+        locked.turn();
+        let taken = locked.core.with_verbs(|verbs, core| {
+            verbs.digest(core);
+            take(verbs)
+        });
+        shared.unlock(locked);
+        shared.make_way();
+        taken.unwrap_or_default()
+    }
+
+    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
+        self.with(|verbs, _| verbs.queue(queue).map(|queue| queue.arm(solicited_only)))
+    }
+
+    fn create_receive_queue(
+        &self,
+        _domain: u32,
+        _depth: u32,
+    ) -> Result<ReceiveQueueId, CarrierError> {
+        Err(CarrierError::Unsupported("shared receive queues"))
+    }
+
+    fn limit_receive_queue(&self, _queue: ReceiveQueueId, _limit: u32) -> Result<(), CarrierError> {
+        Err(CarrierError::Missing)
+    }
+
+    fn destroy_receive_queue(&self, _queue: ReceiveQueueId) -> Result<(), CarrierError> {
+        Err(CarrierError::Missing)
+    }
+
+    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
+        self.with(|verbs, core| verbs.create_pair(core, config))
+    }
+
+    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
+        self.with(|verbs, core| verbs.destroy_pair(core, number))
+    }
+
+    fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
+        self.with(|verbs, core| verbs.modify(core, number, change))
+    }
+
+    fn state(&self, number: Qpn) -> Option<QueuePairState> {
+        self.with(|verbs, _| verbs.pair(number).map(|pair| pair.state))
+    }
+
+    fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
+        let ip = gid.ip();
+        self.with(|verbs, _| match ip.is_ipv4() == verbs.own.is_ipv4() {
+            true => Ok(verbs.number_of(ip)),
+            false => Err(CarrierError::Unreachable(ip)),
+        })
+    }
+
+    fn gid_of(&self, address: u64) -> Option<Gid> {
+        let address = usize::try_from(address).ok()?;
+        self.with(|verbs, _| verbs.addresses.get(address).map(|&ip| ip.into()))
+    }
+
+    fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        self.with(|verbs, core| verbs.post_send(core, number, requests))
+    }
+
+    fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
+        self.with(|verbs, core| verbs.post_receive(core, number, requests))
+    }
+
+    fn post_shared_receive(
+        &self,
+        _queue: ReceiveQueueId,
+        _requests: &[ReceiveRequest],
+    ) -> (usize, Option<PostError>) {
+        (0, Some(PostError::Missing))
+    }
+
+    fn channels(&self) -> Option<usize> {
+        Some(self.handle.shared.with(|core| core.peer_states().len()))
+    }
+
+    fn send_management(&self, _to: u64, _bytes: &[u8; 256]) -> Result<(), CarrierError> {
+        Err(CarrierError::Unsupported("management datagrams"))
+    }
+
+    fn claim_service(&self, _service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+        Err(CarrierError::Unsupported("services"))
+    }
+}

@@ -1,0 +1,145 @@
+//! Completion queues as verbs have them: nothing is reserved, so one too many is an overrun.
+
+use std::collections::VecDeque;
+
+use fairway_engine::roce::{Completion, Status};
+
+pub(super) struct CompletionQueue {
+    entries: VecDeque<Completion>,
+    depth: u32,
+    armed: Armed,
+    /// A completion was lost: no more are taken.
+    overrun: bool,
+    /// Queue pairs that use it, once for sends and once for receives.
+    pub(super) users: u32,
+}
+
+/// What its owner wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Armed {
+    No,
+    Solicited,
+    Any,
+}
+
+/// What became of a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pushed {
+    Quietly,
+    /// The owner, who has waited for it, is to be told.
+    Awaited,
+    /// It is the first that found no room.
+    Overrun,
+}
+
+impl CompletionQueue {
+    pub(super) fn new(depth: u32) -> Self {
+        // Room for all of a deep queue is taken as it is needed.
+        let entries = VecDeque::with_capacity(depth.min(1024) as usize);
+        CompletionQueue { entries, depth, armed: Armed::No, overrun: false, users: 0 }
+    }
+
+    /// False if more completions wait in it.
+    pub(super) fn resize(&mut self, depth: u32) -> bool {
+        let fits = self.entries.len() <= depth as usize;
+        if fits {
+            self.depth = depth;
+        }
+        fits
+    }
+
+    pub(super) fn arm(&mut self, solicited_only: bool) {
+        // Who waits for any is not content with less because somebody else is.
+        match (solicited_only, self.armed) {
+            (true, Armed::No) => self.armed = Armed::Solicited,
+            (true, _) => {}
+            (false, _) => self.armed = Armed::Any,
+        }
+    }
+
+    pub(super) fn push(&mut self, completion: Completion) -> Pushed {
+        if self.entries.len() >= self.depth as usize || self.overrun {
+            let first = !std::mem::replace(&mut self.overrun, true);
+            return if first { Pushed::Overrun } else { Pushed::Quietly };
+        }
+        self.entries.push_back(completion);
+        let marked = completion.solicited || completion.status != Status::Success;
+        let awaited = match self.armed {
+            Armed::No => false,
+            Armed::Solicited => marked,
+            Armed::Any => true,
+        };
+        if !awaited {
+            return Pushed::Quietly;
+        }
+        self.armed = Armed::No;
+        Pushed::Awaited
+    }
+
+    pub(super) fn take(&mut self, out: &mut [Completion]) -> usize {
+        let count = out.len().min(self.entries.len());
+        for (to, completion) in out.iter_mut().zip(self.entries.drain(..count)) {
+            *to = completion;
+        }
+        if self.entries.is_empty() {
+            // The next ones go where the caches are warm.
+            self.entries.clear();
+        }
+        count
+    }
+
+    /// Forgets the completions of a queue pair that is no more.
+    pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn) {
+        self.entries.retain(|completion| completion.queue_pair != number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairway_engine::roce::{CompletionKind, Peer};
+    use fairway_engine::wire::{Qpn, roce::Tail};
+
+    fn completion(status: Status, solicited: bool) -> Completion {
+        Completion {
+            id: 0,
+            queue_pair: Qpn::new(7),
+            status,
+            kind: CompletionKind::Receive,
+            bytes: 0,
+            tail: Tail::Nothing,
+            value: 0,
+            from: Peer::default(),
+            solicited,
+        }
+    }
+
+    #[test]
+    fn who_armed_it_is_told_once_and_only_of_what_he_waits_for() {
+        let mut queue = CompletionQueue::new(16);
+        assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Quietly);
+        queue.arm(true);
+        assert_eq!(queue.push(completion(Status::Success, false)), Pushed::Quietly);
+        assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Awaited);
+        assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Quietly);
+        queue.arm(true);
+        assert_eq!(queue.push(completion(Status::Flushed, false)), Pushed::Awaited);
+        queue.arm(false);
+        queue.arm(true);
+        assert_eq!(queue.push(completion(Status::Success, false)), Pushed::Awaited);
+    }
+
+    #[test]
+    fn one_too_many_is_an_overrun_and_the_queue_takes_no_more() {
+        let mut queue = CompletionQueue::new(2);
+        let one = completion(Status::Success, false);
+        assert_eq!(queue.push(one), Pushed::Quietly);
+        assert_eq!(queue.push(one), Pushed::Quietly);
+        assert!(!queue.resize(1));
+        assert_eq!(queue.push(one), Pushed::Overrun);
+        assert_eq!(queue.push(one), Pushed::Quietly);
+        assert_eq!(queue.take(&mut [one; 8]), 2);
+        assert_eq!(queue.push(one), Pushed::Quietly);
+        assert_eq!(queue.take(&mut [one; 8]), 0);
+    }
+}

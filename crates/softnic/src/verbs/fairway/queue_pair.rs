@@ -1,0 +1,237 @@
+//! A queue pair, and the steps of its life.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fairway_engine::roce::{
+    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Transport,
+};
+use fairway_engine::wire::{JettyId, Qpn};
+use fairway_engine::{JettyState, Rights, SegmentId};
+
+use super::send::Send;
+use super::tables::Verbs;
+use crate::core::Core;
+use crate::peer::PeerState;
+use crate::verbs::slot_of;
+
+pub(super) struct QueuePair {
+    pub(super) number: Qpn,
+    /// The lower bits of its number: its Jetty's number, too.
+    pub(super) local: u32,
+    pub(super) config: QueuePairConfig,
+    pub(super) state: QueuePairState,
+    /// Changes with every error and reset, so that what belongs to before is recognised.
+    pub(super) life: u32,
+    pub(super) rights: Rights,
+    pub(super) q_key: u32,
+    pub(super) peer: Peer,
+    /// The secret of the peer's Jetty.
+    pub(super) token: u32,
+    pub(super) link: Option<u32>,
+    /// The channel its sends go by, from the first one on.
+    pub(super) channel: Option<Arc<PeerState>>,
+    pub(super) established: bool,
+    /// Nothing new is begun: what was begun is finished, and `Drained` is to be said then.
+    pub(super) draining: bool,
+    /// It is in `Verbs::waiting`.
+    pub(super) is_waiting: bool,
+    /// An operation has failed, and those before it are not done.
+    pub(super) is_failing: bool,
+    /// What was posted, oldest first, and the number of the first.
+    pub(super) sends: VecDeque<Send>,
+    pub(super) first: u32,
+    /// The number of the first that has not been begun.
+    pub(super) next: u32,
+    /// Receives posted to it alone, oldest first.
+    pub(super) receives: VecDeque<u32>,
+}
+
+impl QueuePair {
+    pub(super) fn new(number: Qpn, local: u32, life: u32, config: QueuePairConfig) -> Self {
+        QueuePair {
+            number,
+            local,
+            config,
+            state: QueuePairState::Reset,
+            life,
+            rights: Rights::NONE,
+            q_key: 0,
+            peer: Peer::default(),
+            token: 0,
+            link: None,
+            channel: None,
+            established: false,
+            draining: false,
+            is_waiting: false,
+            is_failing: false,
+            sends: VecDeque::new(),
+            first: 0,
+            next: 0,
+            receives: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn jetty(&self) -> JettyId {
+        Verbs::jetty_of(self.local)
+    }
+
+    /// Operations that were begun and are not done.
+    pub(super) fn begun(&self) -> u32 {
+        self.next.wrapping_sub(self.first)
+    }
+
+    /// Has it begun something that uses the memory?
+    pub(super) fn uses(&self, segment: SegmentId) -> bool {
+        self.sends.iter().take(self.begun() as usize).any(|send| send.uses(segment))
+    }
+}
+
+/// The secret that `from` has to name to send to `to`: who was not told both numbers does not know
+/// it, and nobody else's messages are mistaken for the peer's.
+fn token(from: Qpn, to: Qpn) -> u32 {
+    let mixed = u64::from(from.value()) << 32 | u64::from(to.value());
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed ^ mixed >> 32) as u32 | 1
+}
+
+/// Peers that send to it are asked to wait.
+pub(super) fn suspend(core: &mut Core, jetty: JettyId) {
+    ready(core, jetty);
+    let _ = core.nic.set_jetty_state(jetty, JettyState::Suspended);
+}
+
+/// Peers may send to it.
+fn ready(core: &mut Core, jetty: JettyId) {
+    if core.nic.jetty_state(jetty) != JettyState::Ready {
+        // From either of the other states, in which nothing is under way.
+        let _ = core.nic.set_jetty_state(jetty, JettyState::Ready);
+    }
+}
+
+impl Verbs {
+    pub(super) fn modify(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+        change: &Change,
+    ) -> Result<(), ChangeError> {
+        let addresses = self.addresses.len() as u64;
+        let pair = self.pair(number).ok_or(ChangeError::Missing)?;
+        let transport = pair.config.transport;
+        let state = pair.state.after(transport, change)?;
+        check(transport, change, addresses)?;
+        let (local, jetty) = (pair.local, pair.jetty());
+        match *change {
+            Change::Reset => {
+                self.forget(core, local);
+                suspend(core, jetty);
+            }
+            Change::Error => {
+                self.enter_error(core, local);
+            }
+            Change::Init { rights, p_key: _, q_key } => {
+                (pair.rights, pair.q_key) = (rights, q_key);
+            }
+            Change::ReadyToReceive { peer, .. } => {
+                pair.peer = peer;
+                let unconnected = transport == Transport::Ud;
+                pair.token = token(number, peer.queue_pair);
+                let secret = if unconnected { pair.q_key } else { token(peer.queue_pair, number) };
+                let _ = core.nic.set_jetty_token(jetty, secret);
+                ready(core, jetty);
+                if !unconnected {
+                    let ip = self.addresses[peer.address as usize];
+                    let link = self.link_to(ip, slot_of(peer.queue_pair));
+                    self.connect(core, link);
+                    self.set(local, |pair| pair.link = Some(link));
+                }
+            }
+            Change::ReadyToSend { reliability, .. } => {
+                let retries = match transport {
+                    Transport::Rc => reliability.rnr_retries,
+                    // What finds no receive is lost.
+                    Transport::Uc | Transport::Ud => 0,
+                };
+                let _ = core.nic.set_jetty_patience(jetty, Some(retries));
+            }
+            Change::Drain => pair.draining = true,
+            Change::Resume => pair.draining = false,
+        }
+        self.set(local, |pair| pair.state = state);
+        self.go_on(core, local);
+        Ok(())
+    }
+
+    pub(super) fn set(&mut self, local: u32, change: impl FnOnce(&mut QueuePair)) {
+        if let Some(pair) = self.pairs[local as usize].as_deref_mut() {
+            change(pair);
+        }
+    }
+
+    /// The error state: everything is flushed, in order.
+    pub(super) fn enter_error(&mut self, core: &mut Core, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        let jetty = pair.jetty();
+        pair.state = QueuePairState::Error;
+        self.abort(core, local);
+        if core.nic.jetty_state(jetty) != JettyState::Error {
+            let _ = core.nic.set_jetty_state(jetty, JettyState::Error);
+        }
+        self.flush_sends(core, local);
+        self.flush_receives(core, local);
+    }
+
+    /// The reset state: everything is forgotten.
+    pub(super) fn forget(&mut self, core: &mut Core, local: u32) {
+        self.abort(core, local);
+        self.forget_sends(core, local);
+        self.forget_receives(core, local);
+        self.set(local, |pair| {
+            pair.state = QueuePairState::Reset;
+            (pair.link, pair.channel) = (None, None);
+            pair.established = false;
+        });
+    }
+
+    /// Nothing of it touches memory afterwards.
+    pub(super) fn abort(&mut self, core: &mut Core, local: u32) {
+        self.lives = self.lives.wrapping_add(1);
+        let life = self.lives;
+        self.set(local, |pair| pair.life = life);
+        let _ = core.nic.abort_jetty(Verbs::jetty_of(local));
+        // Packets that wait to be sent name memory, too.
+        core.ends = core.ends.wrapping_add(1);
+        core.wants_send = true;
+    }
+
+    /// Says that a drained queue pair is, once it is.
+    pub(super) fn note_drained(&mut self, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        if pair.draining && pair.state == QueuePairState::SendDrained && pair.begun() == 0 {
+            pair.draining = false;
+            let queue_pair = pair.number;
+            self.event(Event::Drained { queue_pair });
+        }
+    }
+}
+
+/// Are the parameters of a step within their ranges?
+fn check(transport: Transport, change: &Change, addresses: u64) -> Result<(), ChangeError> {
+    match change {
+        Change::ReadyToReceive { mtu, .. } if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) => {
+            Err(ChangeError::Parameter("mtu"))
+        }
+        Change::ReadyToReceive { peer, .. }
+            if transport != Transport::Ud && peer.address >= addresses =>
+        {
+            Err(ChangeError::Parameter("address"))
+        }
+        Change::ReadyToSend { reliability, .. }
+            if reliability.retries > 7 || reliability.rnr_retries > 7 =>
+        {
+            Err(ChangeError::Parameter("retries"))
+        }
+        _ => Ok(()),
+    }
+}

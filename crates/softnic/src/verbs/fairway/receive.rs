@@ -1,0 +1,285 @@
+//! Receives: of one queue pair, or of a shared queue.
+
+use std::collections::VecDeque;
+
+use fairway_engine::roce::{
+    Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
+    ScatterList, Status, Transport,
+};
+use fairway_engine::wire::roce::Tail;
+use fairway_engine::wire::{JettyId, Qpn};
+use fairway_engine::{LocalRange, PostError as Refused, ReceiveRequest as EngineRequest};
+
+use super::header::{HEADER_BYTES, header};
+use super::memory::copy;
+use super::note::Note;
+use super::tables::{PAIRS_MAX, Verbs};
+use crate::core::Core;
+use crate::verbs::{LOCAL_BITS, fairway_port};
+
+/// A posted receive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receive {
+    id: u64,
+    local: ScatterList,
+    /// Memory of ours that takes the message first, if its own lies in several ranges.
+    piece: Option<LocalRange>,
+    /// The segment that the engine keeps for it.
+    held: Option<fairway_engine::SegmentId>,
+    /// The life of the queue pair (or shared queue) that it was posted to.
+    life: u32,
+}
+
+/// A shared receive queue.
+pub(super) struct Shared {
+    pub(super) domain: u32,
+    pub(super) users: u32,
+    pub(super) receives: VecDeque<u32>,
+}
+
+impl Verbs {
+    pub(super) fn post_receive(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+        requests: &[ReceiveRequest],
+    ) -> (usize, Option<PostError>) {
+        for (count, request) in requests.iter().enumerate() {
+            if let Err(error) = self.post_one_receive(core, number, request) {
+                return (count, Some(error));
+            }
+        }
+        (requests.len(), None)
+    }
+
+    fn post_one_receive(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+        request: &ReceiveRequest,
+    ) -> Result<(), PostError> {
+        let pair = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_receives() || pair.config.shared_receives.is_some() {
+            return Err(PostError::State);
+        }
+        if pair.receives.len() >= pair.config.receive_depth as usize {
+            return Err(PostError::Full);
+        }
+        let (local, life, config) = (pair.local, pair.life, pair.config);
+        let failed = pair.state == QueuePairState::Error;
+        if failed || !self.regions.holds(config.domain, &request.local) {
+            let status = if failed { Status::Flushed } else { Status::LocalProtection };
+            self.report(core, config.receive_queue, empty(number, request.id, status));
+            if !failed {
+                self.fail(core, local, status);
+            }
+            return Ok(());
+        }
+        let datagrams = config.transport == Transport::Ud;
+        let (index, range) = self.take_receive(core, request, life, datagrams)?;
+        let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
+        match core.nic.post_receive(JettyId::new(local), &posting) {
+            Ok(()) => {
+                self.set(local, |pair| pair.receives.push_back(index));
+                Ok(())
+            }
+            Err(error) => {
+                self.free_receive(core, index);
+                Err(match error {
+                    Refused::CompletionQueueFull | Refused::TooManyReceives => PostError::Full,
+                    _ => PostError::State,
+                })
+            }
+        }
+    }
+
+    /// A record for a receive, and where the engine is to put the message.
+    pub(super) fn take_receive(
+        &mut self,
+        core: &mut Core,
+        request: &ReceiveRequest,
+        life: u32,
+        datagrams: bool,
+    ) -> Result<(u32, LocalRange), PostError> {
+        let length = request.local.length();
+        let body = match datagrams {
+            true => request.local.slice(HEADER_BYTES, length),
+            false => request.local.slice(0, length),
+        };
+        let (range, piece) = match *body.ranges() {
+            [] => (self.nothing, None),
+            [one] => (one, None),
+            _ => {
+                let lent = self.regions.lend(core, body.length());
+                let piece = lent.map_err(|_| PostError::Full)?;
+                (piece, Some(piece))
+            }
+        };
+        let held = Some(range.segment);
+        let receive = Receive { id: request.id, local: request.local, piece, held, life };
+        let index = match self.spare_receives.pop() {
+            Some(index) => {
+                self.receives[index as usize] = receive;
+                index
+            }
+            None => {
+                self.receives.push(receive);
+                self.receives.len() as u32 - 1
+            }
+        };
+        Ok((index, range))
+    }
+
+    pub(super) fn free_receive(&mut self, core: &mut Core, index: u32) -> Receive {
+        let receive = self.receives[index as usize];
+        // What comes late is no message for whoever gets the record next.
+        self.receives[index as usize].life = 0;
+        if let Some(piece) = &receive.piece {
+            self.regions.take_back(core, piece);
+        }
+        self.spare_receives.push(index);
+        receive
+    }
+
+    /// A message is in place.
+    pub(super) fn received(&mut self, core: &mut Core, ended: &fairway_engine::Completion) {
+        let (life, index) = ((ended.id >> 32) as u32, ended.id as u32);
+        let Some(record) = self.receives.get(index as usize).filter(|it| it.life == life) else {
+            return;
+        };
+        let local = ended.jetty.value();
+        let Some(pair) = self.pairs.get_mut(local as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let (record, config, number) = (*record, pair.config, pair.number);
+        match config.shared_receives {
+            None => remove(&mut pair.receives, index),
+            Some(shared) => {
+                if let Ok(shared) = self.shared_queue(shared) {
+                    remove(&mut shared.receives, index);
+                }
+            }
+        }
+        if !self.regions.holds(config.domain, &record.local) {
+            // Deregistered since it was posted: its bytes went nowhere.
+            self.free_receive(core, index);
+            let status = Status::LocalProtection;
+            self.report(core, config.receive_queue, empty(number, record.id, status));
+            return self.fail(core, local, status);
+        }
+        let datagrams = config.transport == Transport::Ud;
+        let before = if datagrams { HEADER_BYTES } else { 0 };
+        if let Some(piece) = &record.piece {
+            let body = record.local.slice(before, record.local.length());
+            copy(core, &body, piece, ended.bytes, true);
+        }
+        let from = if datagrams {
+            let from = self.sender(core, ended);
+            self.fill_header(core, &record.local, from, ended.bytes);
+            from
+        } else {
+            self.pairs[local as usize].as_deref().map_or(Peer::default(), |pair| pair.peer)
+        };
+        self.free_receive(core, index);
+        let (note, solicited) = Note::decode(ended.immediate.unwrap_or_default());
+        let completion = Completion {
+            id: record.id,
+            queue_pair: number,
+            status: Status::Success,
+            kind: note.kind(),
+            bytes: ended.bytes + before,
+            tail: note.tail(),
+            value: 0,
+            from,
+            solicited,
+        };
+        self.note_established(local);
+        self.report(core, config.receive_queue, completion);
+    }
+
+    /// The first message has come before the queue pair sends.
+    fn note_established(&mut self, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        if pair.state == QueuePairState::ReadyToReceive && !pair.established {
+            pair.established = true;
+            let queue_pair = pair.number;
+            self.event(Event::Established { queue_pair });
+        }
+    }
+
+    /// Whom a datagram is from.
+    fn sender(&mut self, core: &Core, ended: &fairway_engine::Completion) -> Peer {
+        let Some(channel) = core.channels.get(ended.channel) else { return Peer::default() };
+        let address = channel.peer.address;
+        let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);
+        let number = slot << LOCAL_BITS | ended.remote_jetty.value() & (PAIRS_MAX - 1);
+        Peer { address: self.number_of(address.ip()), queue_pair: Qpn::new(number) }
+    }
+
+    /// Fills the 40 bytes in front of a datagram.
+    fn fill_header(&self, core: &Core, list: &ScatterList, from: Peer, length: u32) {
+        let Some(&source) = self.addresses.get(from.address as usize) else { return };
+        let bytes = header(source, self.own, length);
+        let mut at = 0;
+        for range in list.slice(0, HEADER_BYTES).ranges() {
+            let next = at + range.length as usize;
+            if let Some(target) = core.memories.target(range) {
+                target.write(&bytes[at..next]);
+            }
+            at = next;
+        }
+    }
+
+    /// The receives of a queue pair alone end as flushed.
+    pub(super) fn flush_receives(&mut self, core: &mut Core, local: u32) {
+        while let Some(pair) = self.pairs[local as usize].as_deref_mut()
+            && let Some(index) = pair.receives.pop_front()
+        {
+            let (number, queue) = (pair.number, pair.config.receive_queue);
+            let receive = self.free_receive(core, index);
+            self.report(core, queue, empty(number, receive.id, Status::Flushed));
+        }
+    }
+
+    /// Receives that the engine holds this segment for.
+    pub(super) fn receives_into(&self, segment: fairway_engine::SegmentId) -> u32 {
+        let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
+        let shared = self.shared.iter().flatten().flat_map(|shared| &shared.receives);
+        let all = pairs.chain(shared).map(|&index| &self.receives[index as usize]);
+        all.filter(|receive| {
+            let held = receive.held.is_some_and(|held| held == segment);
+            held && receive.piece.is_none()
+        })
+        .count() as u32
+    }
+
+    /// They are forgotten.
+    pub(super) fn forget_receives(&mut self, core: &mut Core, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        for index in std::mem::take(&mut pair.receives) {
+            self.free_receive(core, index);
+        }
+    }
+}
+
+/// Takes a receive out of a queue in which it is most likely the first.
+fn remove(receives: &mut VecDeque<u32>, index: u32) {
+    if let Some(at) = receives.iter().position(|&other| other == index) {
+        receives.remove(at);
+    }
+}
+
+/// How a receive completes in which nothing is.
+fn empty(queue_pair: Qpn, id: u64, status: Status) -> Completion {
+    Completion {
+        id,
+        queue_pair,
+        status,
+        kind: CompletionKind::Receive,
+        bytes: 0,
+        tail: Tail::Nothing,
+        value: 0,
+        from: Peer::default(),
+        solicited: false,
+    }
+}
