@@ -1,0 +1,340 @@
+//! What a run is asked to do.
+
+use crate::constants::Constants;
+
+/// How a host is attached, and which protocol it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stack {
+    /// UB: loads and stores bypass the transport; everything else as `UbUrma`.
+    UbLdst,
+    /// UB: work requests, NIC on the chip.
+    UbUrma,
+    /// RoCEv2 RC over PCIe; small work requests in the doorbell.
+    RoceBf,
+    /// RoCEv2 RC over PCIe; work requests fetched by DMA.
+    RoceDma,
+    /// As `RoceDma`; WRITEs are placed out of order and resent selectively.
+    RoceIrn,
+    /// Paging over `RoceDma`, one page at a time.
+    Infiniswap,
+    /// Paging over `RoceDma` with a faster fault path and readahead.
+    Fastswap,
+}
+
+impl Stack {
+    /// All of them.
+    pub const ALL: [Stack; 7] = [
+        Stack::UbLdst,
+        Stack::UbUrma,
+        Stack::RoceBf,
+        Stack::RoceDma,
+        Stack::RoceIrn,
+        Stack::Infiniswap,
+        Stack::Fastswap,
+    ];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stack::UbLdst => "ub-ldst",
+            Stack::UbUrma => "ub-urma",
+            Stack::RoceBf => "roce-bf",
+            Stack::RoceDma => "roce-dma",
+            Stack::RoceIrn => "roce-irn",
+            Stack::Infiniswap => "infiniswap",
+            Stack::Fastswap => "fastswap",
+        }
+    }
+
+    /// UB, with its NIC on the host's own bus?
+    pub const fn is_ub(self) -> bool {
+        matches!(self, Stack::UbLdst | Stack::UbUrma)
+    }
+
+    /// Does it page?
+    pub const fn swaps(self) -> bool {
+        matches!(self, Stack::Infiniswap | Stack::Fastswap)
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Copies from the target.
+    Read,
+    /// Copies to the target.
+    Write,
+    /// Into the target's next receive.
+    Send,
+    /// By an instruction of the CPU (`ub-ldst`, and the paging stacks); elsewhere a READ.
+    Load,
+    /// Likewise; elsewhere a WRITE.
+    Store,
+    /// Adds to a word of 8 bytes.
+    FetchAdd,
+    /// Changes a word of 8 bytes if it is as expected.
+    CompareSwap,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Verb; 7] = [
+        Verb::Read,
+        Verb::Write,
+        Verb::Send,
+        Verb::Load,
+        Verb::Store,
+        Verb::FetchAdd,
+        Verb::CompareSwap,
+    ];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verb::Read => "read",
+            Verb::Write => "write",
+            Verb::Send => "send",
+            Verb::Load => "load",
+            Verb::Store => "store",
+            Verb::FetchAdd => "fadd",
+            Verb::CompareSwap => "cas",
+        }
+    }
+
+    /// Does payload go out with the request?
+    pub const fn is_outgoing(self) -> bool {
+        matches!(self, Verb::Write | Verb::Send | Verb::Store)
+    }
+
+    /// Does payload come back?
+    pub const fn is_incoming(self) -> bool {
+        matches!(self, Verb::Read | Verb::Load)
+    }
+
+    /// Is it an atomic?
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Verb::FetchAdd | Verb::CompareSwap)
+    }
+}
+
+/// What the CPU caches of remote memory (`ub-ldst` only).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CachePolicy {
+    /// Nothing.
+    #[default]
+    Uncached,
+    /// Lines; stores go through.
+    WriteThrough,
+    /// Lines; stores stay until the line has to go.
+    WriteBack,
+}
+
+/// How the host learns of completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// It polls.
+    #[default]
+    Poll,
+    /// Interrupt and wake-up.
+    Interrupt,
+}
+
+/// What operations ask of the order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ordering {
+    /// Nothing.
+    #[default]
+    None,
+    /// Strict, ordered by the initiator (ROI, SO).
+    Roi,
+    /// Strict, ordered by the target (ROT, SO).
+    Rot,
+    /// Strict, ordered by the lower layer (ROL, SO).
+    Rol,
+    /// Each waits for all READs and atomics before it.
+    Fence,
+    /// Unreliable (UNO): WRITE and SEND of one packet.
+    Uno,
+}
+
+/// Who comes up with operations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WorkloadKind {
+    /// One after the other in address order.
+    Bulk,
+    /// Each address is in the bytes that the one before brought.
+    PointerChase,
+    /// Contenders for one lock, which change what it protects and let it go.
+    CasLock,
+    /// Participants that wait for each other.
+    Barrier,
+    /// YCSB; the letter is A to F.
+    Ycsb(char),
+    /// Reads of lines with Zipf popularity.
+    Zipf,
+    /// Lines one after the other, every tenth of them stored to if `dirty`.
+    Scan {
+        /// Are some of them changed?
+        dirty: bool,
+    },
+}
+
+/// Features taken away one at a time, to be run and not subtracted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ablations {
+    /// One transport context per pair of endpoints instead of Jetties and channels (`--without
+    /// split`).
+    pub split: bool,
+    /// The UB NIC behind PCIe (`--without bus`).
+    pub bus: bool,
+    /// Every operation strictly ordered (`--without unordered`).
+    pub unordered: bool,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The stack.
+    pub stack: Stack,
+    /// The workload.
+    pub workload: WorkloadKind,
+    /// The verb, for workloads that leave it open.
+    pub verb: Verb,
+    /// Bytes per operation.
+    pub payload: u32,
+    /// One way over the wire, in ns.
+    pub link_ns: f64,
+    /// Operations in flight per initiating host (contenders, participants, chains).
+    pub concurrency: u32,
+    /// Hosts: with two, the first initiates; with more, all do, to all others.
+    pub hosts: u32,
+    /// Endpoints per host.
+    pub jetties: u32,
+    /// Remote nodes per host (stood for by channels and queue pairs of their own).
+    pub connections: u32,
+    /// Endpoints at the target among which SENDs are spread.
+    pub remote_jetties: u32,
+    /// How pairs of endpoints are chosen: in turn, or with Zipf popularity of this exponent.
+    pub popularity: Option<f64>,
+    /// What operations ask of the order.
+    pub order: Ordering,
+    /// Share of operations that ask for it, in percent.
+    pub order_percent: u32,
+    /// Chance of a packet to be lost.
+    pub loss: f64,
+    /// Exponentially distributed excess on wire and DMA, as a factor of each time.
+    pub jitter: f64,
+    /// What the CPU caches.
+    pub cache: CachePolicy,
+    /// Share of hops of the pointer chase that stay among 32 lines, in percent.
+    pub locality: u32,
+    /// Lines, keys or pages' worth of lines of the workloads that have a working set.
+    pub keys: u64,
+    /// Zipf's exponent.
+    pub skew: f64,
+    /// How completions are noticed.
+    pub notice: Notice,
+    /// Open loop: operations per microsecond on average, all initiators together.
+    pub rate_mops: Option<f64>,
+    /// Operations in all.
+    pub ops: u64,
+    /// Bytes of payload of a packet.
+    pub mtu: u32,
+    /// The policies of UB channels, as in `fairway perf --policy`.
+    pub policy: String,
+    /// Taken away.
+    pub without: Ablations,
+    /// Published constants, nothing is ever occupied, messages are stored and forwarded whole.
+    pub oracle: bool,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// The constants.
+    pub constants: Constants,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            stack: Stack::UbUrma,
+            workload: WorkloadKind::Bulk,
+            verb: Verb::Read,
+            payload: 64,
+            link_ns: 100.0,
+            concurrency: 1,
+            hosts: 2,
+            jetties: 1,
+            connections: 1,
+            remote_jetties: 1,
+            popularity: None,
+            order: Ordering::None,
+            order_percent: 100,
+            loss: 0.0,
+            jitter: 0.0,
+            cache: CachePolicy::Uncached,
+            locality: 0,
+            keys: 10_000,
+            skew: 0.99,
+            notice: Notice::Poll,
+            rate_mops: None,
+            ops: 1000,
+            mtu: 4096,
+            policy: String::from("cc=fixed:16M"),
+            without: Ablations::default(),
+            oracle: false,
+            seed: 1,
+            constants: Constants::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Says what of it can't be run.
+    ///
+    /// # Errors
+    /// A sentence that names the option.
+    pub fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: u64, low: u64, high: u64| {
+            let fits = (low..=high).contains(&value);
+            fits.then_some(()).ok_or(format!("{name} is {value}: {low} to {high} is possible"))
+        };
+        within("payload", self.payload.into(), 1, 1 << 20)?;
+        within("concurrency", self.concurrency.into(), 1, 4096)?;
+        within("hosts", self.hosts.into(), 2, 64)?;
+        within("ops", self.ops, 1, 100_000_000)?;
+        within("keys", self.keys, 32, 1 << 21)?;
+        within("locality", self.locality.into(), 0, 100)?;
+        if !self.oracle {
+            within("jetties", self.jetties.into(), 1, 4096)?;
+            within("connections", self.connections.into(), 1, 4096)?;
+            within("remote jetties", self.remote_jetties.into(), 1, 1024)?;
+            let pairs = u64::from(self.jetties) * u64::from(self.connections);
+            let pairs = pairs * u64::from(self.remote_jetties) * u64::from(self.hosts - 1);
+            if !self.stack.is_ub() || self.without.split {
+                within("queue pairs", pairs, 1, 32_768)?;
+            }
+        }
+        let by_instruction = matches!(self.verb, Verb::Load | Verb::Store);
+        if self.stack == Stack::UbLdst && by_instruction && self.payload > 64 && !self.oracle {
+            return Err("a load or store has at most 64 bytes: take read or write".into());
+        }
+        if self.workload == WorkloadKind::Ycsb('E') && self.cache != CachePolicy::Uncached {
+            return Err("YCSB E reads ranges past the CPU's caches: take --cache uc".into());
+        }
+        if !(0.0..1.0).contains(&self.loss) {
+            return Err(format!("loss is {}: at least 0 and less than 1 is wanted", self.loss));
+        }
+        if !self.stack.is_ub() && self.order != Ordering::None {
+            return Err("order is UB's: a RoCE queue pair is always strict".into());
+        }
+        if self.cache != CachePolicy::Uncached && (self.hosts > 2 || self.stack != Stack::UbLdst) {
+            return Err("only ub-ldst caches, and with two hosts".into());
+        }
+        if self.stack.swaps() && self.hosts > 2 {
+            return Err("paging stacks have two hosts".into());
+        }
+        if self.stack.swaps() && !(self.verb.is_incoming() || self.verb == Verb::Store) {
+            return Err("a paging stack knows loads and stores only".into());
+        }
+        Ok(())
+    }
+}

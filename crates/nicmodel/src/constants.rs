@@ -1,0 +1,145 @@
+//! Every constant of the model: its name, default, unit and source. A run may override any of them
+//! by name, and the report of a run can print all of them.
+//!
+//! Sources: *P* is the cost model of the OpenURMA paper (§5.2, §8.1) and its artifact; *C* is
+//! calibrated by the paper's authors without a measurement; *A* is an assumption of ours, made
+//! because the paper has no such term (it has no occupancies at all), with the reason.
+
+/// What is known of one constant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constant {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its value if nothing else is said.
+    pub default: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+macro_rules! constants {
+    ($($name:ident = $default:literal, $unit:literal, $source:literal;)*) => {
+        /// The constants of one run.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Constants {
+            $(#[doc = concat!("In ", $unit, ". ", $source)] pub $name: f64,)*
+        }
+
+        impl Default for Constants {
+            fn default() -> Self {
+                Constants { $($name: $default,)* }
+            }
+        }
+
+        /// All constants, in the order of the model's parts.
+        pub const ALL: &[Constant] = &[
+            $(Constant {
+                name: stringify!($name),
+                default: $default,
+                unit: $unit,
+                source: $source,
+            },)*
+        ];
+
+        impl Constants {
+            /// Gives the constant of this name another value.
+            ///
+            /// # Errors
+            /// If there is none, or the value is negative or no number.
+            pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
+                if !value.is_finite() || value < 0.0 {
+                    return Err(format!("{name}={value}: a number of at least 0 is wanted"));
+                }
+                match name {
+                    $(stringify!($name) => self.$name = value,)*
+                    _ => return Err(format!("{name}: no such constant (see --constants)")),
+                }
+                Ok(())
+            }
+
+            /// The value of the constant of this name.
+            pub fn get(&self, name: &str) -> Option<f64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+constants! {
+    post_lib_ns = 50.0, "ns", "P: verb library, posting";
+    poll_lib_ns = 30.0, "ns", "P: verb library, polling";
+    wqe_ns = 30.0, "ns", "P: work request construction";
+    cqe_poll_pcie_ns = 70.0, "ns", "P: reading a completion that DMA has written to host memory";
+    cqe_poll_chip_ns = 5.0, "ns", "P: reading a completion on the chip";
+    load_issue_ns = 1.0, "ns", "A: a load takes its core for three cycles of 3 GHz, then waits in an MSHR";
+    mmio_hold_ns = 20.0, "ns", "A: a posted MMIO write holds its core until the write-combining buffer drains (64 B)";
+    interrupt_ns = 1098.0, "ns", "P: interrupt, scheduler and wake-up, the OS part of path (c) of the paper's gem5 runs";
+    interrupt_hold_ns = 455.0, "ns", "P: the core's part of it (the OS part of path (b))";
+    l1_ns = 1.0, "ns", "P: L1 hit";
+    l2_ns = 4.0, "ns", "P: L2 hit";
+    miss_ns = 70.0, "ns", "P: finding that a line is in no cache, at the price of local DRAM";
+    l1_lines = 512.0, "lines of 64 B", "P: 32 KB";
+    l2_lines = 8192.0, "lines of 64 B", "P: 512 KB";
+    cache_ways = 8.0, "ways", "A: set-associative, as CPUs are (the oracle: fully associative)";
+    mshrs = 16.0, "loads", "A: line fill buffers of one core, 10 to 16 in CPUs since 2013";
+    membus_ns = 30.0, "ns", "P: one crossing of the on-chip bus";
+    membus_gbytes = 64.0, "GB/s", "A: 512 bits at 1 GHz, one way";
+    mmio_ns = 150.0, "ns", "P: posted MMIO write over PCIe (doorbell)";
+    dma_read_ns = 500.0, "ns", "P: DMA read over PCIe, of whatever size";
+    dma_write_ns = 250.0, "ns", "P: DMA write over PCIe, of whatever size";
+    pcie_gbytes = 63.0, "GB/s", "A: PCIe 5.0 x16, 32 GT/s with 128b/130b, one way";
+    pcie_payload_bytes = 256.0, "bytes", "A: maximum payload of a TLP (Neugebauer et al., SIGCOMM 2018)";
+    pcie_header_bytes = 24.0, "bytes", "A: header and framing of a TLP (ibid.)";
+    pcie_tags = 64.0, "reads", "A: DMA reads in flight (credits)";
+    wqe_bytes = 64.0, "bytes", "P: one work request";
+    inline_bytes = 64.0, "bytes", "P: payload that fits into a BlueFlame doorbell";
+    cycle_ns = 3.106, "ns", "P: NIC cycle, post-synthesis, 322 MHz";
+    flit_bytes = 32.0, "bytes per cycle", "P: NIC data path";
+    nic_load_cycles = 8.0, "cycles", "P: one traversal, load/store path (oracle only)";
+    nic_urma_cycles = 25.0, "cycles", "P: one traversal, work request path (oracle only)";
+    nic_roce_cycles = 9.0, "cycles", "P: one traversal, RoCE (oracle only)";
+    nic_rx_cycles = 4.0, "cycles", "P: from wire to decoded header, measured in the paper's bench";
+    ub_psn_ns = 5.0, "ns", "P: taking a PSN of a shared TP channel: how long it is occupied";
+    roce_psn_ns = 50.0, "ns", "P: sequencing of every RoCE work request: 50 in the artifact, 0 in v1 of the paper";
+    so_gate_ns = 20.0, "ns", "P: strict order at the initiator (oracle only; otherwise the engine waits)";
+    cache_bytes = 262144.0, "bytes", "P: SRAM for contexts";
+    qp_bytes = 512.0, "bytes", "P: RoCE queue pair context (half of it is padding)";
+    ub_entry_bytes = 128.0, "bytes", "P: 2048 entries in 256 KB, Jetties and channels alike (oracle only)";
+    jetty_bytes = 20.0, "bytes", "P: Jetty";
+    tp_bytes = 56.0, "bytes", "P: TP channel";
+    segment_bytes = 32.0, "bytes", "P: segment record (both stacks)";
+    ub_refetch_ns = 100.0, "ns", "P: context from local DRAM, bus and DRAM (30 + 70)";
+    roce_refetch_ns = 500.0, "ns", "P: context by DMA read";
+    dram_ns = 30.0, "ns", "P: DRAM row hit";
+    row_miss_ns = 27.5, "ns", "A: precharge and activate, tRP + tRCD of DDR4-3200 (JESD79-4)";
+    row_cycle_ns = 45.75, "ns", "A: tRC of DDR4-3200: how long a row miss occupies its bank";
+    dram_line_ns = 2.5, "ns", "A: 64 B of a channel of 25.6 GB/s";
+    dram_banks = 16.0, "banks", "A: of DDR4";
+    row_bytes = 8192.0, "bytes", "A: DDR4 row of a rank of x8 chips";
+    link_gbps = 400.0, "Gb/s", "P: the wire";
+    frame_bytes = 24.0, "bytes", "A: preamble, FCS and gap of Ethernet; headers are those of the packet itself";
+    recv_bus_ns = 30.0, "ns", "P: SEND: taking a receive";
+    recv_cycles = 8.0, "cycles", "P: SEND: likewise";
+    dispatch_ns = 200.0, "ns", "C: RoCE SEND to one of several remote endpoints: the target's dispatcher";
+    rto_us = 100.0, "us", "A: shortest retransmission time-out of both engines (the paper has none)";
+    page_fault_ns = 3000.0, "ns", "P: kernel's part of a page fault (Infiniswap)";
+    fast_page_fault_ns = 1000.0, "ns", "P: likewise (Fastswap), of the artifact's script";
+    page_bytes = 4096.0, "bytes", "P: page";
+    resident_pages = 4096.0, "pages", "P: local memory of the swap stacks, of the artifact's script";
+    readahead_pages = 8.0, "pages", "P: Fastswap's prefetch, of the artifact's script";
+    resident_ns = 70.0, "ns", "P: access to a resident page: local DRAM";
+}
+
+/// Nanoseconds as picoseconds.
+pub(crate) fn ps(ns: f64) -> u64 {
+    (ns * 1000.0).round() as u64
+}
+
+/// How long `bytes` take at so many GB/s, in picoseconds.
+pub(crate) fn transfer_ps(bytes: f64, gbytes: f64) -> u64 {
+    ps(bytes / gbytes)
+}

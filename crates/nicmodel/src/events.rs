@@ -1,0 +1,44 @@
+//! The event core: what happens when. Integer time; ties in the order they were asked for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Happenings to come.
+#[derive(Debug)]
+pub(crate) struct Events<T> {
+    heap: BinaryHeap<Reverse<(u64, u64, Slot)>>,
+    waiting: Vec<Option<T>>,
+    free: Vec<usize>,
+    sequence: u64,
+    /// Picoseconds since the start.
+    pub(crate) now: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot(usize);
+
+impl<T> Events<T> {
+    pub(crate) fn new() -> Self {
+        let (heap, waiting, free) = (BinaryHeap::new(), Vec::new(), Vec::new());
+        Events { heap, waiting, free, sequence: 0, now: 0 }
+    }
+
+    /// Has `what` happen at `at`, or now if that is past.
+    pub(crate) fn at(&mut self, at: u64, what: T) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() - 1
+        });
+        self.waiting[slot] = Some(what);
+        self.sequence += 1;
+        self.heap.push(Reverse((at.max(self.now), self.sequence, Slot(slot))));
+    }
+
+    /// The next one; the clock moves to it.
+    pub(crate) fn next(&mut self) -> Option<T> {
+        let Reverse((at, _, Slot(slot))) = self.heap.pop()?;
+        self.now = at;
+        self.free.push(slot);
+        self.waiting[slot].take()
+    }
+}

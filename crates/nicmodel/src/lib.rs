@@ -1,0 +1,41 @@
+//! The NIC model: what state, ordering, placement and attachment cost, from executing the protocol.
+//!
+//! **What it is.** Hosts around the real engines (`Nic` for UB, `roce::Host` for RoCEv2). Every
+//! step of an operation is a server with a latency and an occupancy; the engines decide what is
+//! sent, placed, resent and completed, and the shell only charges time. Bytes are real: what a READ
+//! brings is compared, and what a WRITE has completed is compared at the target.
+//!
+//! **May import:** `engine` and `fabric`.
+//!
+//! **Invariants.** No second copy of any protocol rule. The same configuration gives the same
+//! report, bit for bit. Every constant has a name and a source in [`constants`]. With
+//! [`Config::oracle`] nothing is ever occupied and the published constants are charged as the paper
+//! charges them: then the model equals its closed form, to the nanosecond (`tests/oracle.rs`).
+//!
+//! **How to test:** `cargo test -p fairway-nicmodel`.
+#![forbid(unsafe_code)]
+
+mod caches;
+mod config;
+pub mod constants;
+mod events;
+mod ledger;
+mod node;
+mod path;
+mod random;
+mod report;
+mod run;
+mod server;
+mod side;
+pub mod stages;
+mod swap;
+mod workload;
+mod world;
+
+pub use config::{Ablations, CachePolicy, Config, Notice, Ordering, Stack, Verb, WorkloadKind};
+pub use constants::Constants;
+pub use path::Phase;
+pub use report::{Report, ServerUse};
+pub use run::run;
+pub use side::Counted;
+pub use world::PhaseSum;

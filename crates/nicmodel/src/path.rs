@@ -1,0 +1,505 @@
+//! The way of an operation as steps, and their prices. Nothing here decides anything about the
+//! protocol: what is sent, placed and completed comes from the engines.
+
+use crate::config::{Config, Notice, Stack, Verb};
+use crate::constants::{ps, transfer_ps};
+use crate::side::{Outgoing, Post, RECEIVES, Role};
+use crate::stages::{LDST_TX, ROCE_RX, ROCE_TX, Stage, UB_RX, UB_TX};
+
+macro_rules! phases {
+    ($($name:ident $text:literal,)*) => {
+        /// The parts of a round trip, in the order in which a table shows them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Phase { $(#[doc = $text] $name,)* }
+
+        impl Phase {
+            /// All of them.
+            pub const ALL: &[Phase] = &[$(Phase::$name,)*];
+
+            /// What a table calls it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Phase::$name => $text,)* }
+            }
+        }
+    };
+}
+
+phases! {
+    CpuCache "CPU cache lookup",
+    Library "verb library, post",
+    Request "work request construction",
+    Fault "page fault, kernel",
+    Doorbell "doorbell",
+    Fetch "work request fetch",
+    Sequence "sequencing",
+    InitiatorContext "context fetch, initiator",
+    Gather "payload gather, initiator",
+    InitiatorTx "initiator NIC, transmit",
+    WireOut "wire, out",
+    TargetRx "target NIC, receive",
+    TargetContext "context fetch, target",
+    TargetTransfer "target NIC to memory",
+    TargetDram "target DRAM",
+    ReceiveQueue "receive queue",
+    TargetTx "target NIC, transmit",
+    WireBack "wire, back",
+    InitiatorRx "initiator NIC, receive",
+    Return "response into memory",
+    Completion "completion entry",
+    Notice "noticing the completion",
+    PollLibrary "verb library, poll",
+    Resident "local memory",
+}
+
+/// What a step uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Nothing that could be taken.
+    Nothing,
+    /// A core.
+    Core(u32),
+    /// The on-chip bus.
+    Bus,
+    /// PCIe towards the host.
+    ToHost,
+    /// PCIe towards the NIC.
+    ToNic,
+    /// A DMA read in flight.
+    Tag,
+    /// A stage of the transmit pipeline of work requests, or of loads and stores.
+    Tx(u8),
+    LoadTx(u8),
+    Rx(u8),
+    Egress {
+        to: usize,
+    },
+    /// The DRAM bank of this address; so many bytes.
+    Dram {
+        address: u64,
+        bytes: u32,
+    },
+    /// The number of a transport context, and of a Jetty's.
+    Context {
+        transport: u32,
+        jetty: u32,
+    },
+    /// PSNs of a transport context.
+    Psn(u32),
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) phase: Phase,
+    pub(crate) host: usize,
+    pub(crate) resource: Resource,
+    pub(crate) hold: u64,
+    pub(crate) latency: u64,
+    /// Its latency varies under `--jitter`.
+    pub(crate) jitters: bool,
+}
+
+/// Steps to be taken one after the other.
+pub(crate) type Steps = Vec<Step>;
+
+/// Prices, from the configuration.
+#[derive(Debug)]
+pub(crate) struct Prices {
+    pub(crate) config: Config,
+    /// Is the NIC behind PCIe?
+    pcie: bool,
+}
+
+/// A packet as the pipelines see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) payload: u32,
+    pub(crate) header: u32,
+    pub(crate) role: Role,
+}
+
+impl Size {
+    pub(crate) fn of(outgoing: &Outgoing) -> Size {
+        let payload = outgoing.gather.iter().map(|range| range.length).sum();
+        Size { payload, header: outgoing.header_bytes, role: outgoing.role }
+    }
+
+    /// What the paper charges for: the payload, or 64 bytes for a request and 8 for an answer.
+    fn published(self) -> u32 {
+        match (self.payload, self.role) {
+            (0, Role::Request) => 64,
+            (0, _) => 8,
+            (payload, _) => payload,
+        }
+    }
+
+    fn whole(self) -> f64 {
+        f64::from(self.payload + self.header)
+    }
+}
+
+impl Prices {
+    pub(crate) fn new(config: &Config) -> Prices {
+        let pcie = !config.stack.is_ub() || config.without.bus;
+        Prices { config: config.clone(), pcie }
+    }
+
+    /// By an instruction, past the transport?
+    pub(crate) fn by_instruction(&self, verb: Verb) -> bool {
+        self.config.stack == Stack::UbLdst && matches!(verb, Verb::Load | Verb::Store)
+    }
+
+    /// The simulator behind the paper waits whole nanoseconds.
+    fn whole_ns(&self, picoseconds: u64) -> u64 {
+        if self.config.oracle { picoseconds / 1000 * 1000 } else { picoseconds }
+    }
+
+    pub(crate) fn step(
+        &self,
+        phase: Phase,
+        host: usize,
+        resource: Resource,
+        hold: u64,
+        latency: u64,
+    ) -> Step {
+        let hold = if self.config.oracle { 0 } else { hold };
+        Step { phase, host, resource, hold, latency, jitters: false }
+    }
+
+    fn core(&self, phase: Phase, host: usize, core: u32, ns: f64) -> Step {
+        self.step(phase, host, Resource::Core(core), ps(ns), ps(ns))
+    }
+
+    /// One crossing of the on-chip bus.
+    fn bus(&self, phase: Phase, host: usize, bytes: u32) -> Step {
+        let constants = &self.config.constants;
+        let hold = transfer_ps(f64::from(bytes.max(64)), constants.membus_gbytes);
+        let more = if self.config.oracle { 0 } else { self.more(bytes, constants.membus_gbytes) };
+        self.step(phase, host, Resource::Bus, hold, ps(constants.membus_ns) + more)
+    }
+
+    /// What a transfer takes beyond one of 64 bytes.
+    fn more(&self, bytes: u32, gbytes: f64) -> u64 {
+        transfer_ps(f64::from(bytes.saturating_sub(64)), gbytes)
+    }
+
+    fn tlp_ps(&self, bytes: u32) -> u64 {
+        let constants = &self.config.constants;
+        let packets = (f64::from(bytes) / constants.pcie_payload_bytes).ceil().max(1.0);
+        let whole = f64::from(bytes) + packets * constants.pcie_header_bytes;
+        transfer_ps(whole, constants.pcie_gbytes)
+    }
+
+    /// A DMA write of so many bytes.
+    fn dma_write(&self, phase: Phase, host: usize, bytes: u32) -> Step {
+        let constants = &self.config.constants;
+        let more = if self.config.oracle { 0 } else { self.more(bytes, constants.pcie_gbytes) };
+        let latency = ps(constants.dma_write_ns) + more;
+        let step = self.step(phase, host, Resource::ToHost, self.tlp_ps(bytes), latency);
+        Step { jitters: true, ..step }
+    }
+
+    /// A DMA read: the request takes a tag, the data the link towards the NIC.
+    fn dma_read(&self, steps: &mut Steps, phase: Phase, host: usize, bytes: u32) {
+        let constants = &self.config.constants;
+        let more = if self.config.oracle { 0 } else { self.more(bytes, constants.pcie_gbytes) };
+        let latency = ps(constants.dma_read_ns) + more;
+        if !self.config.oracle {
+            steps.push(self.step(phase, host, Resource::ToNic, self.tlp_ps(bytes), 0));
+        }
+        let step = self.step(phase, host, Resource::Tag, latency, latency);
+        steps.push(Step { jitters: true, ..step });
+    }
+
+    fn dram(&self, phase: Phase, host: usize, address: u64, bytes: u32) -> Step {
+        self.step(
+            phase,
+            host,
+            Resource::Dram { address, bytes },
+            0,
+            ps(self.config.constants.dram_ns),
+        )
+    }
+
+    /// From the application to the NIC.
+    pub(crate) fn submit(
+        &self,
+        host: usize,
+        core: u32,
+        post: &Post,
+        contexts: (u32, u32),
+    ) -> Steps {
+        let constants = &self.config.constants;
+        let mut steps = Vec::with_capacity(8);
+        let context = Resource::Context { transport: contexts.0, jetty: post.jetty };
+        let lookup = self.step(Phase::InitiatorContext, host, context, 0, 0);
+        if post.bypass || self.by_instruction(post.verb) {
+            steps.push(self.bus(Phase::Doorbell, host, 64));
+            steps.push(lookup);
+            self.sequence(&mut steps, host, post, contexts.0);
+            return steps;
+        }
+        steps.push(self.core(Phase::Library, host, core, constants.post_lib_ns));
+        steps.push(self.core(Phase::Request, host, core, constants.wqe_ns));
+        let wqe = constants.wqe_bytes as u32;
+        if self.pcie {
+            let blue_flame = self.config.stack == Stack::RoceBf && self.fits_inline(post);
+            let inline = if blue_flame { self.inline(post) } else { 0 };
+            if !self.config.oracle {
+                let hold = ps(constants.mmio_hold_ns);
+                steps.push(self.step(Phase::Doorbell, host, Resource::Core(core), hold, 0));
+            }
+            let bytes = if blue_flame { wqe + inline } else { 8 };
+            let mmio = ps(constants.mmio_ns);
+            steps.push(self.step(Phase::Doorbell, host, Resource::ToNic, self.tlp_ps(bytes), mmio));
+            if !blue_flame {
+                self.dma_read(&mut steps, Phase::Fetch, host, wqe + self.inline(post));
+            }
+        } else {
+            steps.push(self.bus(Phase::Doorbell, host, wqe));
+        }
+        steps.push(lookup);
+        self.sequence(&mut steps, host, post, contexts.0);
+        steps
+    }
+
+    /// Payload that travels in the work request.
+    fn inline(&self, post: &Post) -> u32 {
+        let limit = self.config.constants.inline_bytes as u32;
+        if post.verb.is_outgoing() && post.length <= limit { post.length } else { 0 }
+    }
+
+    /// A READ's work request is short however much it reads; the paper's model looks at the length
+    /// all the same (fact sheet §5.11).
+    fn fits_inline(&self, post: &Post) -> bool {
+        let fits = f64::from(post.length) <= self.config.constants.inline_bytes;
+        fits || (!self.config.oracle && !post.verb.is_outgoing())
+    }
+
+    fn sequence(&self, steps: &mut Steps, host: usize, post: &Post, transport: u32) {
+        let constants = &self.config.constants;
+        if !self.config.stack.is_ub() {
+            let latency = ps(constants.roce_psn_ns);
+            steps.push(self.step(Phase::Sequence, host, Resource::Nothing, 0, latency));
+        } else if self.config.oracle {
+            let strict = post.order != crate::Ordering::None;
+            let shared = ps(constants.ub_psn_ns) * u64::from(self.config.jetties - 1);
+            // The paper counts connections among `jetties` too; those share no channel.
+            let shared = if self.config.connections > 1 { 0 } else { shared };
+            let gate = if strict { ps(constants.so_gate_ns) } else { 0 };
+            steps.push(self.step(Phase::Sequence, host, Resource::Nothing, 0, shared + gate));
+        } else if !post.bypass {
+            let hold = ps(constants.ub_psn_ns);
+            steps.push(self.step(Phase::Sequence, host, Resource::Psn(transport), hold, 0));
+        }
+    }
+
+    /// From memory into the NIC, for a packet that an engine has handed out.
+    pub(crate) fn gather(&self, host: usize, size: Size, address: u64) -> Steps {
+        let mut steps = Vec::with_capacity(24);
+        if size.payload == 0 {
+            return steps;
+        }
+        let target = size.role == Role::Response;
+        if !target {
+            // The paper has the payload come with the work request, whatever its length.
+            let inline = f64::from(size.payload) <= self.config.constants.inline_bytes;
+            if !self.config.oracle && !inline {
+                if self.pcie {
+                    self.dma_read(&mut steps, Phase::Gather, host, size.payload);
+                } else {
+                    steps.push(self.bus(Phase::Gather, host, size.payload));
+                }
+            }
+            return steps;
+        }
+        if self.pcie {
+            self.dma_read(&mut steps, Phase::TargetTransfer, host, size.payload);
+        } else {
+            let step = self.bus(Phase::TargetTransfer, host, size.payload);
+            steps.push(Step { jitters: true, ..step });
+        }
+        steps.push(self.dram(Phase::TargetDram, host, address, size.payload));
+        steps
+    }
+
+    fn published_cycles(&self, bypass: bool) -> f64 {
+        let constants = &self.config.constants;
+        match (self.config.stack.is_ub(), bypass) {
+            (true, true) => constants.nic_load_cycles,
+            (true, false) => constants.nic_urma_cycles,
+            (false, _) => constants.nic_roce_cycles,
+        }
+    }
+
+    /// One traversal of a NIC, as the paper charges for it.
+    fn traversal(&self, phase: Phase, host: usize, sizes: &[Size], bypass: bool) -> Step {
+        let bytes: u32 = sizes.iter().map(|size| size.published()).sum();
+        let flit = self.config.constants.flit_bytes;
+        let extra = (f64::from(bytes) / flit).ceil().max(1.0) - 1.0;
+        let cycles = self.published_cycles(bypass) + extra;
+        let latency = self.whole_ns(ps(cycles * self.config.constants.cycle_ns));
+        self.step(phase, host, Resource::Nothing, 0, latency)
+    }
+
+    fn pipeline(&self, bypass: bool, receive: bool) -> &'static [Stage] {
+        match (self.config.stack.is_ub(), receive, bypass) {
+            (true, false, true) => LDST_TX,
+            (true, false, false) => UB_TX,
+            (true, true, _) => UB_RX,
+            (false, false, _) => ROCE_TX,
+            (false, true, _) => ROCE_RX,
+        }
+    }
+
+    /// How long the data path is taken by a packet.
+    fn flits_ps(&self, size: Size) -> u64 {
+        let constants = &self.config.constants;
+        ps((size.whole() / constants.flit_bytes).ceil() * constants.cycle_ns)
+    }
+
+    /// How long a NIC takes until it asks its engine for the next packet.
+    pub(crate) fn pull_ps(&self, size: Size) -> u64 {
+        if self.config.oracle {
+            return 0;
+        }
+        let slowest = self.pipeline(false, false).iter().map(|stage| stage.interval).max();
+        let slowest = slowest.unwrap_or(1) as f64 * self.config.constants.cycle_ns;
+        ps(slowest).max(self.flits_ps(size))
+    }
+
+    fn stages(&self, steps: &mut Steps, phase: Phase, host: usize, size: Size, bypass: bool) {
+        let receive = matches!(phase, Phase::TargetRx | Phase::InitiatorRx);
+        let constants = &self.config.constants;
+        let stages = self.pipeline(bypass, receive);
+        for (index, stage) in stages.iter().enumerate() {
+            // What only requests of the host go through.
+            let is_entry =
+                matches!(stage.name, "doorbell" | "jsched" | "ord_ini" | "ldst" | "qptx");
+            if is_entry && size.role != Role::Request {
+                continue;
+            }
+            let number = index as u8;
+            let resource = match (receive, bypass) {
+                (true, _) => Resource::Rx(number),
+                (false, true) => Resource::LoadTx(number),
+                (false, false) => Resource::Tx(number),
+            };
+            let mut hold = ps(stage.interval as f64 * constants.cycle_ns);
+            let mut latency = ps(stage.cycles as f64 * constants.cycle_ns);
+            // Payload goes through the data path once, at the stage that borders on the wire.
+            if stage.name.starts_with("eth") {
+                hold = hold.max(self.flits_ps(size));
+                let flits = (f64::from(size.payload) / constants.flit_bytes).ceil().max(1.0);
+                latency += ps((flits - 1.0) * constants.cycle_ns);
+            }
+            steps.push(self.step(phase, host, resource, hold, latency));
+        }
+    }
+
+    /// From one NIC through the other.
+    pub(crate) fn travel(
+        &self,
+        steps: &mut Steps,
+        ends: [usize; 2],
+        sizes: &[Size],
+        bypass: bool,
+        outward: bool,
+    ) {
+        let [tx, wire, rx] = if outward {
+            [Phase::InitiatorTx, Phase::WireOut, Phase::TargetRx]
+        } else {
+            [Phase::TargetTx, Phase::WireBack, Phase::InitiatorRx]
+        };
+        let constants = &self.config.constants;
+        let egress = Resource::Egress { to: ends[1] };
+        if self.config.oracle {
+            steps.push(self.traversal(tx, ends[0], sizes, bypass));
+            let bytes: u32 = sizes.iter().map(|size| size.published()).sum();
+            let latency =
+                ps(self.config.link_ns) + ps(f64::from(bytes) * 8.0 / constants.link_gbps);
+            let step = self.step(wire, ends[0], egress, 0, self.whole_ns(latency));
+            steps.push(Step { jitters: true, ..step });
+            steps.push(self.traversal(rx, ends[1], sizes, bypass));
+            return;
+        }
+        for &size in sizes {
+            self.stages(steps, tx, ends[0], size, bypass);
+            let bytes = size.whole() + constants.frame_bytes;
+            let serial = ps(bytes * 8.0 / constants.link_gbps);
+            let step = self.step(wire, ends[0], egress, serial, ps(self.config.link_ns) + serial);
+            steps.push(Step { jitters: true, ..step });
+            self.stages(steps, rx, ends[1], size, bypass);
+        }
+    }
+
+    /// From the target's NIC into its memory, or to a word there.
+    pub(crate) fn place_at_target(
+        &self,
+        host: usize,
+        segment: usize,
+        address: u64,
+        bytes: u32,
+        is_word: bool,
+    ) -> Steps {
+        let constants = &self.config.constants;
+        let mut steps = Vec::with_capacity(6);
+        let phase = Phase::TargetTransfer;
+        if !self.pcie {
+            let step = self.bus(phase, host, bytes);
+            steps.push(Step { jitters: true, ..step });
+        } else if is_word {
+            self.dma_read(&mut steps, phase, host, bytes);
+        } else {
+            steps.push(self.dma_write(phase, host, bytes));
+        }
+        steps.push(self.dram(Phase::TargetDram, host, address, bytes));
+        if segment == RECEIVES {
+            let cycles = self.whole_ns(ps(constants.recv_cycles * constants.cycle_ns));
+            let latency = ps(constants.recv_bus_ns) + cycles;
+            let dispatched = !self.config.stack.is_ub() && self.config.remote_jetties > 1;
+            let more = if dispatched { ps(constants.dispatch_ns) } else { 0 };
+            let phase = Phase::ReceiveQueue;
+            steps.push(self.step(phase, host, Resource::Nothing, 0, latency + more));
+        }
+        steps
+    }
+
+    /// From the initiator's NIC into its memory.
+    pub(crate) fn place_at_initiator(&self, host: usize, verb: Verb, bytes: u32) -> Steps {
+        if verb.is_atomic() {
+            // The old value comes with the completion entry.
+            return Vec::new();
+        }
+        vec![match self.pcie {
+            true => self.dma_write(Phase::Return, host, bytes),
+            false => self.bus(Phase::Return, host, bytes),
+        }]
+    }
+
+    /// From the NIC's decision that an operation is done to the application.
+    pub(crate) fn complete(&self, host: usize, core: u32, verb: Verb, bypass: bool) -> Steps {
+        let constants = &self.config.constants;
+        let mut steps = Vec::with_capacity(4);
+        if self.by_instruction(verb) || bypass {
+            if !verb.is_incoming() {
+                steps.push(self.bus(Phase::Return, host, 8));
+            }
+            return steps;
+        }
+        if self.pcie {
+            steps.push(self.dma_write(Phase::Completion, host, 64));
+        } else if !verb.is_incoming() {
+            // With a payload the entry goes over the bus in the same crossing.
+            steps.push(self.bus(Phase::Completion, host, 64));
+        }
+        let poll = if self.pcie { constants.cqe_poll_pcie_ns } else { constants.cqe_poll_chip_ns };
+        if self.config.notice == Notice::Interrupt {
+            let (hold, latency) = (ps(constants.interrupt_hold_ns), ps(constants.interrupt_ns));
+            steps.push(self.step(Phase::Notice, host, Resource::Core(core), hold, latency));
+        }
+        steps.push(self.core(Phase::Notice, host, core, poll));
+        steps.push(self.core(Phase::PollLibrary, host, core, constants.poll_lib_ns));
+        steps
+    }
+}

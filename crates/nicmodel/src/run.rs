@@ -1,0 +1,327 @@
+//! A run: actors issue what their workload wants, the world moves it, and what comes back is
+//! compared, counted and timed.
+
+mod access;
+
+use crate::config::{Config, WorkloadKind};
+use crate::path::Phase;
+use crate::random::{Random, Zipf};
+use crate::report::{Report, Times};
+use crate::side::{EXPOSED, LOCAL, Post};
+use crate::workload::{Answer, Next, Request, Workload, make};
+use crate::world::{Happening, World};
+use access::Access;
+use std::collections::{BTreeMap, VecDeque};
+
+/// An actor, and what it waits for.
+#[derive(Clone, Debug)]
+struct Actor {
+    host: usize,
+    /// Its buffer.
+    slot: usize,
+    began: u64,
+    request: Option<Request>,
+    /// Where its request went, and where the answer is.
+    peer: usize,
+    local: u64,
+    stopped: bool,
+}
+
+/// A run under way.
+pub(crate) struct Run {
+    config: Config,
+    world: World,
+    workload: Box<dyn Workload>,
+    actors: Vec<Actor>,
+    /// By operation: whose it is.
+    owners: BTreeMap<u64, usize>,
+    access: Access,
+    times: Times,
+    /// Open loop: actors without anything to do, by nobody in particular.
+    idle: Vec<usize>,
+    arrived: VecDeque<u64>,
+    to_arrive: u64,
+    random: Random,
+    turn: u64,
+    pairs: Option<Zipf>,
+    compared: u64,
+}
+
+/// The code of a wake-up that is an arrival; others are actors.
+const ARRIVAL: u64 = u64::MAX;
+
+/// Runs it.
+///
+/// # Errors
+/// A sentence: about an option that can't be, or about what the model did wrong.
+pub fn run(config: &Config) -> Result<Report, String> {
+    config.check()?;
+    let mut run = Run::new(config)?;
+    run.start()?;
+    while !run.is_over() {
+        if let Some(code) = run.world.step()? {
+            run.woken(code)?;
+        }
+        while let Some(id) = run.world.finished.pop() {
+            run.finished(id)?;
+        }
+    }
+    run.finish()
+}
+
+impl Run {
+    fn new(config: &Config) -> Result<Run, String> {
+        let world = World::new(config)?;
+        let all = config.workload == WorkloadKind::Bulk;
+        let initiators: Vec<usize> = match config.hosts {
+            2 => vec![0],
+            hosts => (0..hosts as usize).filter(|&host| all || host != 1).collect(),
+        };
+        let each = crate::side::slots(config);
+        let actors: Vec<Actor> = (0..each * initiators.len())
+            .map(|index| Actor {
+                host: initiators[index % initiators.len()],
+                slot: index / initiators.len(),
+                began: 0,
+                request: None,
+                peer: 1,
+                local: 0,
+                stopped: false,
+            })
+            .collect();
+        let workload = make(config, actors.len());
+        let pairs = u64::from(config.jetties) * u64::from(config.connections);
+        Ok(Run {
+            world,
+            workload,
+            idle: (0..actors.len()).rev().collect(),
+            actors,
+            owners: BTreeMap::new(),
+            access: Access::new(config),
+            times: Times::default(),
+            arrived: VecDeque::new(),
+            to_arrive: config.ops,
+            random: Random::new(config.seed ^ 0xCAFE_1234),
+            turn: 0,
+            pairs: config.popularity.map(|skew| Zipf::new(pairs.max(2), skew)),
+            compared: 0,
+            config: config.clone(),
+        })
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        for (host, node) in self.world.nodes.iter_mut().enumerate() {
+            self.workload.fill(host, &mut node.memory[EXPOSED]);
+        }
+        if self.config.rate_mops.is_some() {
+            return Ok(self.plan_arrival());
+        }
+        for actor in 0..self.actors.len() {
+            self.ask(actor, None)?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let open = self.config.rate_mops.is_some();
+        let nothing_more = match open {
+            true => self.to_arrive == 0 && self.arrived.is_empty(),
+            false => self.actors.iter().all(|actor| actor.stopped),
+        };
+        nothing_more && self.owners.is_empty() && self.access.is_idle()
+    }
+
+    fn plan_arrival(&mut self) {
+        let Some(rate) = self.config.rate_mops else { return };
+        if self.to_arrive > 0 {
+            let gap = (self.random.exponential() * 1e6 / rate) as u64;
+            self.world.events.at(self.world.events.now + gap, Happening::Wake(ARRIVAL));
+        }
+    }
+
+    fn woken(&mut self, code: u64) -> Result<(), String> {
+        if code != ARRIVAL {
+            return self.ask(code as usize, None);
+        }
+        self.to_arrive -= 1;
+        self.arrived.push_back(self.world.events.now);
+        self.plan_arrival();
+        self.serve_arrivals()
+    }
+
+    fn serve_arrivals(&mut self) -> Result<(), String> {
+        while !self.arrived.is_empty()
+            && let Some(actor) = self.idle.pop()
+        {
+            let began = self.arrived.pop_front().unwrap_or(self.world.events.now);
+            // What the last one brought was compared when it came.
+            match self.workload.next(actor, self.world.events.now, None)? {
+                Next::Issue(request) => self.issue(actor, request, began)?,
+                Next::Wait(_) | Next::Stop => {
+                    return Err("this workload has no open loop".into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an actor say what it does next.
+    fn ask(&mut self, actor: usize, answered: Option<u64>) -> Result<(), String> {
+        let now = self.world.events.now;
+        let request = self.actors[actor].request.take();
+        let answer = request.as_ref().zip(answered).map(|(request, value)| {
+            let (host, local) = (self.actors[actor].host, self.actors[actor].local);
+            let bytes = match request.verb.is_incoming() {
+                true => self.world.local(host, local, request.length),
+                false => &[],
+            };
+            Answer { request, bytes, value }
+        });
+        match self.workload.next(actor, now, answer)? {
+            Next::Issue(request) => self.issue(actor, request, now),
+            Next::Wait(span) => {
+                self.world.events.at(now + span, Happening::Wake(actor as u64));
+                Ok(())
+            }
+            Next::Stop => {
+                self.actors[actor].stopped = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn issue(&mut self, actor: usize, request: Request, began: u64) -> Result<(), String> {
+        self.times.begin(self.world.events.now.max(began));
+        let host = self.actors[actor].host;
+        let turn = self.turn;
+        self.turn += 1;
+        let hosts = self.config.hosts as usize;
+        let spread = self.config.workload == WorkloadKind::Bulk && hosts > 2;
+        let peer = if spread { (host + 1 + turn as usize % (hosts - 1)) % hosts } else { 1 };
+        let post = Post {
+            id: 0,
+            verb: request.verb,
+            bypass: false,
+            peer,
+            local: (self.actors[actor].slot * crate::side::slot_bytes(&self.config)) as u64,
+            remote: request.address,
+            length: request.length,
+            order: self.order(turn),
+            operand: request.operand,
+            compare: request.compare,
+            ..self.endpoints(turn)
+        };
+        let (id, local) = self.access.begin(&mut self.world, host, post, &request.data, actor)?;
+        let actor_state = &mut self.actors[actor];
+        (actor_state.began, actor_state.peer, actor_state.local) = (began, peer, local);
+        actor_state.request = Some(request);
+        if let Some(id) = id {
+            self.owners.insert(id, actor);
+        }
+        Ok(())
+    }
+
+    fn order(&self, turn: u64) -> crate::Ordering {
+        let ordered = turn % 100 < u64::from(self.config.order_percent);
+        match (self.config.without.unordered, ordered) {
+            (true, _) if self.config.stack.is_ub() => crate::Ordering::Roi,
+            (_, true) => self.config.order,
+            (_, false) => crate::Ordering::None,
+        }
+    }
+
+    /// Which endpoints take this operation: in turn, or by popularity.
+    fn endpoints(&mut self, turn: u64) -> Post {
+        let [jetties, connections, remotes] =
+            [self.config.jetties, self.config.connections, self.config.remote_jetties];
+        let pairs = u64::from(jetties) * u64::from(connections);
+        let pair = match &self.pairs {
+            Some(zipf) => crate::random::mix(zipf.draw(&mut self.random)) % pairs,
+            None => turn % pairs,
+        };
+        let one = self.config.oracle;
+        let pick = |number: u64| if one { 0 } else { number as u32 };
+        Post {
+            id: 0,
+            verb: self.config.verb,
+            bypass: false,
+            peer: 1,
+            jetty: pick(pair % u64::from(jetties)),
+            connection: pick(pair / u64::from(jetties)),
+            remote_jetty: pick(turn % u64::from(remotes)),
+            remote: 0,
+            local: 0,
+            length: 0,
+            order: crate::Ordering::None,
+            operand: 0,
+            compare: 0,
+        }
+    }
+
+    fn finished(&mut self, id: u64) -> Result<(), String> {
+        let operation =
+            self.world.operations.remove(&id).ok_or("an operation that nobody knows")?;
+        for (waiter, own) in self.access.finished(&mut self.world, &operation, id)? {
+            self.owners.insert(own, waiter);
+        }
+        let Some(actor) = self.owners.remove(&id) else { return Ok(()) };
+        if self.access.is_deferred(actor) {
+            // A page has come; the access itself follows.
+            return Ok(());
+        }
+        let state = &self.actors[actor];
+        let request = state.request.as_ref().ok_or("an actor that asked for nothing")?;
+        let span = self.world.events.now - state.began;
+        self.times.end(self.world.events.now, span, request.length);
+        self.compare(actor, &operation.post)?;
+        if self.config.rate_mops.is_none() {
+            return self.ask(actor, Some(operation.value));
+        }
+        self.idle.push(actor);
+        self.actors[actor].request = None;
+        self.serve_arrivals()
+    }
+
+    /// What was written is at the target, byte for byte; and what was read came from it.
+    fn compare(&mut self, actor: usize, post: &Post) -> Result<(), String> {
+        let state = &self.actors[actor];
+        let Some(request) = &state.request else { return Ok(()) };
+        if post.id == 0 || self.access.stays_local(request.verb) {
+            return Ok(());
+        }
+        let at = request.address as usize..request.address as usize + request.length as usize;
+        let uno = post.order == crate::Ordering::Uno;
+        if request.exclusive && request.verb != crate::Verb::Send && !uno {
+            if self.world.nodes[state.peer].memory[EXPOSED][at] != request.data {
+                return Err(format!("WRITE to {:#x} is done, but not there", request.address));
+            }
+            let ledger = &self.world.ledger;
+            if !ledger.holds(state.peer, EXPOSED, request.address, request.length) {
+                return Err(format!("WRITE to {:#x}: a byte was not placed", request.address));
+            }
+            self.compared += u64::from(request.length);
+        }
+        if request.verb.is_incoming() {
+            let ledger = &self.world.ledger;
+            if !ledger.holds(state.host, LOCAL, post.local, post.length) {
+                return Err(format!("READ of {:#x}: a byte was not placed", request.address));
+            }
+            self.compared += u64::from(request.length);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Report, String> {
+        for (host, node) in self.world.nodes.iter().enumerate() {
+            if !self.access.keeps_dirty() {
+                self.workload.check(host, &node.memory[EXPOSED])?;
+            }
+        }
+        let phases = Phase::ALL.iter().copied().zip(self.world.phases.iter().copied());
+        let phases = phases.filter(|(_, sum)| sum.steps > 0).collect();
+        let figures = self.workload.figures();
+        let access = self.access.figures();
+        let figures = figures.into_iter().chain(access).collect();
+        Ok(Report::new(&self.config, self.times, &self.world, phases, figures, self.compared))
+    }
+}

@@ -1,0 +1,316 @@
+//! Between an actor and its host: CPU caches and miss registers in front of loads and stores, pages
+//! in front of swapped memory, and nothing at all in front of work requests.
+
+use crate::config::{CachePolicy, Config, Stack, Verb};
+use crate::constants::ps;
+use crate::path::{Phase, Resource};
+use crate::side::{EXPOSED, LOCAL, Post, memory_bytes};
+use crate::swap::{Fault, Pager};
+use crate::world::{Operation, World};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What stands between.
+pub(crate) struct Access {
+    config: Config,
+    /// Where in local memory the copy of the peer's begins.
+    shadow: u64,
+    pager: Option<Pager>,
+    /// Accesses to pages that are on their way, or wait for a fault to begin.
+    deferred: BTreeMap<usize, Post>,
+    /// Page operations under way: the pages read, or the page written.
+    reading: BTreeMap<u64, Vec<u64>>,
+    writing: BTreeMap<u64, u64>,
+    /// Write-backs of lines under way.
+    background: BTreeSet<u64>,
+    /// Loads under way, by host and core; and those that wait for a miss register.
+    misses: BTreeMap<(usize, u32), u64>,
+    queued: VecDeque<(usize, Post, usize)>,
+    hits: [u64; 3],
+    write_backs: u64,
+}
+
+impl Access {
+    pub(crate) fn new(config: &Config) -> Access {
+        let [set, local, ..] = memory_bytes(config);
+        Access {
+            shadow: (local - set) as u64,
+            pager: config.stack.swaps().then(|| Pager::new(config)),
+            deferred: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            background: BTreeSet::new(),
+            misses: BTreeMap::new(),
+            queued: VecDeque::new(),
+            hits: [0; 3],
+            write_backs: 0,
+            config: config.clone(),
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.deferred.is_empty()
+            && self.reading.is_empty()
+            && self.writing.is_empty()
+            && self.background.is_empty()
+            && self.queued.is_empty()
+    }
+
+    /// Does an access of this kind end in local memory?
+    pub(crate) fn stays_local(&self, verb: Verb) -> bool {
+        let by_instruction = matches!(verb, Verb::Load | Verb::Store);
+        by_instruction && (self.pager.is_some() || self.config.cache != CachePolicy::Uncached)
+    }
+
+    /// May the target's memory lack what was stored?
+    pub(crate) fn keeps_dirty(&self) -> bool {
+        self.pager.is_some() || self.config.cache == CachePolicy::WriteBack
+    }
+
+    pub(crate) fn is_deferred(&self, actor: usize) -> bool {
+        self.deferred.contains_key(&actor)
+    }
+
+    /// Begins an access; gives its number, if it has one yet, and where its bytes are to be.
+    pub(crate) fn begin(
+        &mut self,
+        world: &mut World,
+        host: usize,
+        mut post: Post,
+        data: &[u8],
+        actor: usize,
+    ) -> Result<(Option<u64>, u64), String> {
+        if self.stays_local(post.verb) {
+            post.local = self.shadow + post.remote;
+        }
+        let local = post.local;
+        if post.verb.is_outgoing() {
+            let at = local as usize..local as usize + data.len();
+            world.nodes[host].memory[LOCAL][at].copy_from_slice(data);
+            world.ledger.forget(post.peer, EXPOSED, post.remote, post.length);
+        }
+        if self.pager.is_some() {
+            return Ok((self.touch_page(world, host, post, actor), local));
+        }
+        if !world.prices.by_instruction(post.verb) {
+            world.ledger.forget(host, LOCAL, local, post.length);
+            return Ok((Some(world.begin(host, post.jetty, Vec::new(), post)), local));
+        }
+        post.bypass = post.length <= 64;
+        if let Some(id) = self.look_up(world, host, &post) {
+            return Ok((Some(id), local));
+        }
+        if !self.stays_local(post.verb) {
+            world.ledger.forget(host, LOCAL, local, post.length);
+        }
+        let used = self.misses.entry((host, post.jetty)).or_default();
+        if !self.config.oracle && *used >= self.config.constants.mshrs.max(1.0) as u64 {
+            self.queued.push_back((host, post, actor));
+            self.deferred.insert(actor, post);
+            return Ok((None, local));
+        }
+        *used += 1;
+        Ok((Some(self.miss(world, host, post)), local))
+    }
+
+    fn miss(&mut self, world: &mut World, host: usize, mut post: Post) -> u64 {
+        let constants = &self.config.constants;
+        let core = Resource::Core(post.jetty);
+        let (hold, latency) = (ps(constants.load_issue_ns), ps(constants.miss_ns));
+        let first = vec![world.prices.step(Phase::CpuCache, host, core, hold, latency)];
+        if self.stays_local(post.verb) && post.verb == Verb::Load && !self.config.oracle {
+            // A cache is filled by lines.
+            let end = (post.remote + u64::from(post.length)).next_multiple_of(64);
+            let start = post.remote / 64 * 64;
+            (post.local, post.remote) = (self.shadow + start, start);
+            post.length = (end - start) as u32;
+            post.bypass = post.length <= 64;
+        }
+        world.begin(host, post.jetty, first, post)
+    }
+
+    /// A hit in the CPU's caches ends there; `None` if the NIC is needed.
+    fn look_up(&mut self, world: &mut World, host: usize, post: &Post) -> Option<u64> {
+        let store = post.verb == Verb::Store;
+        let cpu = world.nodes[host].cpu.as_mut()?;
+        let end = post.remote + u64::from(post.length.max(1));
+        let lines = post.remote / 64..end.div_ceil(64);
+        let write_back = self.config.cache == CachePolicy::WriteBack;
+        let mut level = 0;
+        for line in lines {
+            let dirty = store && write_back;
+            let found = match (cpu.l1.touch(line, false), cpu.l2.touch(line, dirty)) {
+                (true, true) => 0,
+                (false, true) => 1,
+                _ => 2,
+            };
+            if found == 1 {
+                cpu.l1.fill(line, false);
+            }
+            level = level.max(found);
+        }
+        self.hits[level] += 1;
+        // A store goes through to the target, or changes a line that is here.
+        if level == 2 || (store && !write_back) {
+            return None;
+        }
+        let constants = &self.config.constants;
+        let latency = ps(if level == 0 { constants.l1_ns } else { constants.l2_ns });
+        let step =
+            world.prices.step(Phase::CpuCache, host, Resource::Core(post.jetty), latency, latency);
+        Some(world.begin_local(host, vec![step], *post))
+    }
+
+    /// An operation of ours is over. Gives accesses that now have a number, and their actors.
+    pub(crate) fn finished(
+        &mut self,
+        world: &mut World,
+        operation: &Operation,
+        id: u64,
+    ) -> Result<Vec<(usize, u64)>, String> {
+        if let Some(pages) = self.reading.remove(&id) {
+            return Ok(self.pages_came(world, operation.host, &pages));
+        }
+        if let Some(page) = self.writing.remove(&id) {
+            if let Some(pager) = self.pager.as_mut() {
+                pager.written(page);
+            }
+            return Ok(self.try_deferred(world, operation.host));
+        }
+        let post = operation.post;
+        if self.background.remove(&id) {
+            return Ok(Vec::new());
+        }
+        let went_out = operation.posted && operation.done;
+        if went_out && world.prices.by_instruction(post.verb) {
+            if self.config.cache != CachePolicy::Uncached && post.verb == Verb::Load {
+                self.fill(world, operation.host, &post);
+            }
+            let key = (operation.host, post.jetty);
+            if let Some(used) = self.misses.get_mut(&key) {
+                *used = used.saturating_sub(1);
+            }
+            return Ok(self.next_miss(world, key));
+        }
+        Ok(Vec::new())
+    }
+
+    fn next_miss(&mut self, world: &mut World, key: (usize, u32)) -> Vec<(usize, u64)> {
+        let next = self.queued.iter().position(|(host, post, _)| (*host, post.jetty) == key);
+        let Some((host, post, actor)) = next.and_then(|next| self.queued.remove(next)) else {
+            return Vec::new();
+        };
+        self.deferred.remove(&actor);
+        *self.misses.entry(key).or_default() += 1;
+        vec![(actor, self.miss(world, host, post))]
+    }
+
+    /// Lines have come; what has to go, and was changed, is stored to the target.
+    fn fill(&mut self, world: &mut World, host: usize, post: &Post) {
+        let end = post.remote + u64::from(post.length.max(1));
+        for line in post.remote / 64..end.div_ceil(64) {
+            let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
+            cpu.l1.fill(line, false);
+            let Some((gone, dirty)) = cpu.l2.fill(line, false) else { continue };
+            cpu.l1.drop_line(gone);
+            if dirty {
+                self.write_backs += 1;
+                let (remote, local) = (gone * 64, self.shadow + gone * 64);
+                let verb = Verb::Store;
+                let back = Post { verb, remote, local, length: 64, bypass: true, ..*post };
+                self.background.insert(world.begin(host, post.jetty, Vec::new(), back));
+            }
+        }
+    }
+
+    // ---- pages ----
+
+    fn touch_page(
+        &mut self,
+        world: &mut World,
+        host: usize,
+        post: Post,
+        actor: usize,
+    ) -> Option<u64> {
+        let pager = self.pager.as_mut()?;
+        match pager.touch(post.remote, post.verb == Verb::Store) {
+            Fault::Resident => {
+                self.deferred.remove(&actor);
+                let latency = ps(self.config.constants.resident_ns);
+                let core = Resource::Core(post.jetty);
+                let step = world.prices.step(Phase::Resident, host, core, latency, latency);
+                Some(world.begin_local(host, vec![step], post))
+            }
+            Fault::OnItsWay => {
+                self.deferred.insert(actor, post);
+                None
+            }
+            Fault::Read(pages) => {
+                self.deferred.insert(actor, post);
+                let constants = &self.config.constants;
+                let fault = match self.config.stack {
+                    Stack::Fastswap => constants.fast_page_fault_ns,
+                    _ => constants.page_fault_ns,
+                };
+                let (page, core) = (constants.page_bytes as u64, Resource::Core(post.jetty));
+                let step = world.prices.step(Phase::Fault, host, core, ps(fault), ps(fault));
+                let remote = pages[0] * page;
+                let length = (pages.len() as u64 * page) as u32;
+                let local = self.shadow + remote;
+                let read = Post { verb: Verb::Read, remote, local, length, bypass: false, ..post };
+                let id = world.begin(host, post.jetty, vec![step], read);
+                self.reading.insert(id, pages);
+                None
+            }
+        }
+    }
+
+    fn pages_came(&mut self, world: &mut World, host: usize, pages: &[u64]) -> Vec<(usize, u64)> {
+        let page_bytes = self.config.constants.page_bytes as u64;
+        let Some(pager) = self.pager.as_mut() else { return Vec::new() };
+        for gone in pager.install(pages) {
+            let remote = gone * page_bytes;
+            let post = Post {
+                id: 0,
+                verb: Verb::Write,
+                bypass: false,
+                peer: 1,
+                jetty: 0,
+                connection: 0,
+                remote_jetty: 0,
+                remote,
+                local: self.shadow + remote,
+                length: page_bytes as u32,
+                order: crate::Ordering::None,
+                operand: 0,
+                compare: 0,
+            };
+            let id = world.begin(host, 0, Vec::new(), post);
+            self.writing.insert(id, gone);
+        }
+        self.try_deferred(world, host)
+    }
+
+    fn try_deferred(&mut self, world: &mut World, host: usize) -> Vec<(usize, u64)> {
+        let waiting: Vec<(usize, Post)> = self.deferred.iter().map(|(&a, &p)| (a, p)).collect();
+        let mut begun = Vec::new();
+        for (actor, post) in waiting {
+            if let Some(id) = self.touch_page(world, host, post, actor) {
+                begun.push((actor, id));
+            }
+        }
+        begun
+    }
+
+    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+        let mut list = Vec::new();
+        if self.config.cache != CachePolicy::Uncached {
+            let [l1, l2, miss] = self.hits.map(|count| count as f64);
+            list.extend([("l1_hits", l1), ("l2_hits", l2), ("cache_misses", miss)]);
+            list.push(("write_backs", self.write_backs as f64));
+        }
+        if let Some(pager) = &self.pager {
+            list.extend(pager.figures());
+        }
+        list
+    }
+}

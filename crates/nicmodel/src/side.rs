@@ -1,0 +1,183 @@
+//! The two protocol engines as one kind of object: what the shell around them needs to say and hear.
+//! Every decision of the protocol is made in there.
+
+mod roce;
+mod ub;
+
+pub(crate) use roce::RoceSide;
+pub(crate) use ub::UbSide;
+
+use crate::config::{Config, Ordering, Verb};
+use fairway_engine::wire::{self, AtomicOperator, Route};
+use fairway_engine::{LocalRange, PlacementToken, roce as rocev2};
+
+/// Memory that peers work on, by the number of its segment.
+pub(crate) const EXPOSED: usize = 0;
+/// Memory that own operations send from and read into.
+pub(crate) const LOCAL: usize = 1;
+/// Memory that receives lie in.
+pub(crate) const RECEIVES: usize = 2;
+/// Memory in which the engine sets payload aside.
+pub(crate) const STASH: usize = 3;
+/// What the first exposed byte is called by peers.
+pub(crate) const BASE: u64 = 0x10_0000_0000;
+/// Receives that every endpoint keeps posted.
+pub(crate) const RECEIVE_DEPTH: u32 = 64;
+
+/// A packet of either protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Packet {
+    Ub(Route, wire::Packet),
+    Roce(wire::roce::Packet),
+}
+
+/// What a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Request,
+    /// Brings what was asked for.
+    Response,
+    /// Acknowledgements and refusals.
+    Control,
+}
+
+/// A packet that an engine has handed out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) to: usize,
+    pub(crate) packet: Packet,
+    pub(crate) role: Role,
+    pub(crate) gather: Vec<LocalRange>,
+    /// Everything on the wire but payload, without preamble, FCS and gap.
+    pub(crate) header_bytes: u32,
+    /// The channel or queue pair here.
+    pub(crate) context: u32,
+}
+
+/// Names a placement to the engine that asked for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    Ub(PlacementToken),
+    Roce(rocev2::PlacementToken),
+}
+
+/// What is to be done to memory.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    Bytes { ranges: Vec<LocalRange>, bytes: Vec<u8> },
+    Word { range: LocalRange, operator: AtomicOperator, operand: u64, compare: u64 },
+    Copy { from: LocalRange, to: LocalRange },
+}
+
+/// An effect, and whom to tell.
+#[derive(Clone, Debug)]
+pub(crate) struct Placing {
+    pub(crate) effect: Effect,
+    pub(crate) token: Token,
+}
+
+/// An operation for an engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Post {
+    pub(crate) id: u64,
+    pub(crate) verb: Verb,
+    /// By an instruction, past the transport.
+    pub(crate) bypass: bool,
+    pub(crate) peer: usize,
+    pub(crate) jetty: u32,
+    pub(crate) connection: u32,
+    pub(crate) remote_jetty: u32,
+    pub(crate) remote: u64,
+    pub(crate) local: u64,
+    pub(crate) length: u32,
+    pub(crate) order: Ordering,
+    pub(crate) operand: u64,
+    pub(crate) compare: u64,
+}
+
+/// An operation has ended, or a receive was used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) id: u64,
+    pub(crate) failed: bool,
+    pub(crate) value: u64,
+    pub(crate) receive: bool,
+}
+
+/// What an engine has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Packets sent.
+    pub sent: u64,
+    /// Of those, sent again.
+    pub resent: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Packets that had come before.
+    pub duplicates: u64,
+    /// Operations held back to keep an order.
+    pub gated: u64,
+}
+
+/// One host's engine. Times are picoseconds.
+pub(crate) trait Side {
+    /// False: it has no room now.
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, String>;
+    fn transmit(&mut self, now: u64) -> Option<Outgoing>;
+    /// A packet came; what is to be done to memory.
+    fn receive(
+        &mut self,
+        now: u64,
+        from: usize,
+        packet: &Packet,
+        payload: &[u8],
+    ) -> Option<Placing>;
+    fn execution(&mut self) -> Option<Placing>;
+    fn placed(&mut self, now: u64, token: &Token, old: u64);
+    fn completion(&mut self) -> Option<Done>;
+    fn repost(&mut self, receive: u64);
+    fn timeout(&self) -> Option<u64>;
+    fn handle_timeout(&mut self, now: u64);
+    fn counted(&self) -> Counted;
+    /// The transport contexts that a request of this operation uses at the initiator, and at the
+    /// target.
+    fn contexts(&self, post: &Post) -> (u32, u32);
+}
+
+/// Bytes of every memory of a host.
+pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
+    let payload = config.payload as usize;
+    let set = match config.workload {
+        crate::WorkloadKind::Bulk => payload * 512 * config.concurrency.max(1) as usize,
+        crate::WorkloadKind::PointerChase => {
+            4096 * (config.ops as usize + 4 + 64 * config.concurrency as usize)
+        }
+        _ => config.keys as usize * 64,
+    };
+    let set = set.clamp(1 << 20, 1 << 28).next_multiple_of(1 << 16);
+    // A buffer per operation in flight, and behind them what a host keeps of the peer's memory.
+    let buffers = slots(config) * slot_bytes(config);
+    let receive = payload.next_multiple_of(64) * RECEIVE_DEPTH as usize;
+    let receives = receive * config.remote_jetties.max(config.jetties) as usize;
+    [set, buffers + set, receives, 256 * config.mtu as usize]
+}
+
+/// Bytes of the buffer of an operation.
+pub(crate) fn slot_bytes(config: &Config) -> usize {
+    let scan = matches!(config.workload, crate::WorkloadKind::Ycsb('E'));
+    let longest = if scan { 6400 } else { 64 };
+    (config.payload as usize).max(longest).next_multiple_of(64)
+}
+
+/// Operations in flight per host, at most.
+pub(crate) fn slots(config: &Config) -> usize {
+    match config.rate_mops {
+        Some(_) => ((64 << 20) / slot_bytes(config)).clamp(64, 4096),
+        None => config.concurrency as usize,
+    }
+}
+
+/// Where a range lies in its memory.
+pub(crate) fn bytes_at(range: &LocalRange) -> std::ops::Range<usize> {
+    range.offset as usize..range.offset as usize + range.length as usize
+}

@@ -1,0 +1,322 @@
+//! RoCEv2 RC: [`Host`].
+
+use super::{
+    BASE, Counted, Done, EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
+    RECEIVES, Role, Side, Token, memory_bytes,
+};
+use crate::config::{Config, Stack, Verb};
+use fairway_engine::roce::{
+    Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
+    QueuePairConfig, ReceiveRequest, Received, Reliability, RemoteAddress, ScatterList, Status,
+    Transport, Verdict, Work, WorkRequest,
+};
+use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
+use fairway_engine::wire::{AtomicOperator, Duration, Ecn, Instant, Psn, Qpn};
+use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
+
+const OUTER_BYTES: u32 = 42;
+const DOMAIN: u32 = 1;
+
+/// A host that speaks RoCE.
+pub(crate) struct RoceSide {
+    host: Host,
+    queue: CompletionQueueId,
+    segments: [SegmentId; 3],
+    /// To what each peer exposes.
+    r_keys: Vec<u32>,
+    r_key: u32,
+    /// Queue pairs for own operations: by peer, and Jetty, connection and remote Jetty.
+    pairs: Vec<Vec<Qpn>>,
+    /// What they are called at the peer.
+    peers: Vec<Vec<Qpn>>,
+    /// Queue pairs that peers send to, in the order of their receives.
+    passive: Vec<Qpn>,
+    shape: [u32; 2],
+    receive_bytes: u32,
+}
+
+impl RoceSide {
+    /// All hosts, connected.
+    pub(crate) fn all(config: &Config) -> Result<Vec<RoceSide>, String> {
+        let hosts = config.hosts as usize;
+        let shape = if config.oracle {
+            [1, 1, 1]
+        } else {
+            [config.jetties, config.connections, config.remote_jetties]
+        };
+        let per_peer = shape.iter().product::<u32>();
+        let mut sides: Vec<RoceSide> = Vec::new();
+        for host in 0..hosts {
+            sides.push(RoceSide::new(config, host, shape, per_peer)?);
+        }
+        let keys: Vec<u32> = sides.iter().map(|side| side.r_key).collect();
+        for side in &mut sides {
+            side.r_keys.clone_from(&keys);
+        }
+        for a in 0..hosts {
+            for b in (0..hosts).filter(|&b| b != a && (hosts > 2 || a == 0)) {
+                for _ in 0..per_peer {
+                    connect(&mut sides, a, b, config)?;
+                }
+            }
+        }
+        Ok(sides)
+    }
+
+    fn new(config: &Config, host: usize, shape: [u32; 3], pairs: u32) -> Result<Self, String> {
+        let text = |error| format!("the RoCE engine: {error:?}");
+        let number = 2 * pairs * (config.hosts - 1);
+        let limits = Limits {
+            queue_pairs: number,
+            segments: 4,
+            completion_queues: 1,
+            completions: 65_536 + number * RECEIVE_DEPTH,
+            receive_queues: number,
+            receives: number * RECEIVE_DEPTH + 1,
+            read_depth: READ_DEPTH,
+            ..Limits::default()
+        };
+        let selective = config.stack == Stack::RoceIrn;
+        let profile =
+            Profile { out_of_order: selective.then(OutOfOrder::default), ..Profile::default() };
+        let mut engine = Host::new(&limits, &profile, config.seed << 8 | host as u64);
+        let bytes = memory_bytes(config);
+        let mut segments = [SegmentId::default(); 3];
+        let mut r_key = 0;
+        for (index, segment) in segments.iter_mut().enumerate() {
+            let rights = if index == EXPOSED { Rights::ALL } else { Rights::NONE };
+            let length = bytes[index] as u64;
+            let request = MemoryRequest { domain: DOMAIN, address: BASE, length, rights };
+            let region = engine.register(&request).map_err(text)?;
+            *segment = region.segment;
+            if index == EXPOSED {
+                r_key = region.r_key;
+            }
+        }
+        let queue = engine.create_completion_queue(limits.completions).map_err(text)?;
+        let peers = config.hosts as usize;
+        Ok(RoceSide {
+            host: engine,
+            queue,
+            segments,
+            r_keys: Vec::new(),
+            r_key,
+            pairs: vec![Vec::new(); peers],
+            peers: vec![Vec::new(); peers],
+            passive: Vec::new(),
+            shape: [shape[1], shape[2]],
+            receive_bytes: config.payload.next_multiple_of(64),
+        })
+    }
+
+    fn pair(&mut self) -> Result<Qpn, String> {
+        let config = QueuePairConfig {
+            transport: Transport::Rc,
+            domain: DOMAIN,
+            send_queue: self.queue,
+            receive_queue: self.queue,
+            shared_receives: None,
+            send_depth: 4096,
+            receive_depth: RECEIVE_DEPTH,
+        };
+        self.host.create_queue_pair(&config).map_err(|error| format!("a queue pair: {error:?}"))
+    }
+
+    fn ready(&mut self, pair: Qpn, peer: Peer, config: &Config) -> Result<(), String> {
+        let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
+        let reliability =
+            Reliability { timeout: rto, read_depth: READ_DEPTH, ..Reliability::default() };
+        let rights = Rights::ALL;
+        let rnr_timer = RnrTimer::from_code(1);
+        let mtu = match config.mtu {
+            mtu @ (256 | 512 | 1024 | 2048 | 4096) => mtu,
+            other => return Err(format!("an MTU of {other}: RoCE has 256 to 4096")),
+        };
+        let changes = [
+            Change::Init { rights, p_key: roce::DEFAULT_P_KEY, q_key: 0 },
+            Change::ReadyToReceive {
+                peer,
+                mtu,
+                expected: Psn::new(1),
+                read_depth: READ_DEPTH,
+                rnr_timer,
+            },
+            Change::ReadyToSend { first: Psn::new(1), reliability },
+        ];
+        for change in &changes {
+            let changed = self.host.modify(pair, change);
+            changed.map_err(|error| format!("a queue pair: {error:?}"))?;
+        }
+        Ok(())
+    }
+
+    fn index(&self, post: &Post) -> usize {
+        let [connections, remotes] = self.shape;
+        ((post.jetty * connections + post.connection) * remotes + post.remote_jetty) as usize
+    }
+}
+
+/// READs and atomics of a queue pair in flight at once: what a ConnectX offers.
+const READ_DEPTH: u8 = 16;
+
+/// One queue pair of `a` for its operations to `b`.
+fn connect(sides: &mut [RoceSide], a: usize, b: usize, config: &Config) -> Result<(), String> {
+    let (own, theirs) = (sides[a].pair()?, sides[b].pair()?);
+    sides[a].ready(own, Peer { address: b as u64, queue_pair: theirs }, config)?;
+    sides[b].ready(theirs, Peer { address: a as u64, queue_pair: own }, config)?;
+    sides[a].pairs[b].push(own);
+    sides[a].peers[b].push(theirs);
+    sides[b].passive.push(theirs);
+    if config.verb == Verb::Send {
+        let first = (sides[b].passive.len() as u64 - 1) * u64::from(RECEIVE_DEPTH);
+        for receive in first..first + u64::from(RECEIVE_DEPTH) {
+            sides[b].repost(receive);
+        }
+    }
+    Ok(())
+}
+
+impl Side for RoceSide {
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, String> {
+        let remote = RemoteAddress { address: BASE + post.remote, r_key: self.r_keys[post.peer] };
+        let work = match post.verb {
+            Verb::Read | Verb::Load => Work::Read { remote },
+            Verb::Write | Verb::Store => Work::Write { remote, immediate: None },
+            Verb::Send => Work::Send { tail: Tail::Nothing },
+            Verb::FetchAdd => Work::FetchAdd { remote, add: post.operand },
+            Verb::CompareSwap => {
+                Work::CompareSwap { remote, compare: post.compare, swap: post.operand }
+            }
+        };
+        let (segment, offset, length) = (self.segments[LOCAL], post.local, post.length);
+        let local = LocalRange { segment, offset, length };
+        let request = WorkRequest {
+            id: post.id,
+            work,
+            local: local.into(),
+            signaled: true,
+            solicited: false,
+            fence: false,
+        };
+        let pair = self.pairs[post.peer][self.index(post)];
+        use fairway_engine::roce::PostError;
+        match self.host.post_send(Instant::from_ps(now), pair, &request) {
+            Ok(()) => Ok(true),
+            Err(PostError::Full | PostError::CompletionQueueFull) => Ok(false),
+            Err(error) => Err(format!("{:?} refused: {error:?}", post.verb)),
+        }
+    }
+
+    fn transmit(&mut self, now: u64) -> Option<Outgoing> {
+        let transmit = self.host.poll_transmit(Instant::from_ps(now))?;
+        let packet = transmit.packet;
+        let payload = transmit.gather.length();
+        let role = match packet.operation {
+            Operation::Acknowledge(_) | Operation::Cnp => Role::Control,
+            operation if operation.is_response() => Role::Response,
+            _ => Role::Request,
+        };
+        let length = roce::datagram_len(&packet, payload as usize) as u32;
+        Some(Outgoing {
+            to: transmit.to as usize,
+            role,
+            header_bytes: length - payload + OUTER_BYTES,
+            packet: Packet::Roce(packet),
+            gather: transmit.gather.ranges().to_vec(),
+            context: transmit.queue_pair.value() & 0x7FFF,
+        })
+    }
+
+    fn receive(
+        &mut self,
+        now: u64,
+        from: usize,
+        packet: &Packet,
+        payload: &[u8],
+    ) -> Option<Placing> {
+        let Packet::Roce(packet) = *packet else { return None };
+        let (source, length) = (from as u64, payload.len() as u32);
+        let received = Received { source, packet, payload: length, ecn: Ecn::Capable };
+        let ranges = |list: &ScatterList| list.ranges().to_vec();
+        match self.host.handle_packet(Instant::from_ps(now), &received) {
+            Verdict::Place(placement) => Some(Placing {
+                effect: Effect::Bytes {
+                    ranges: ranges(&placement.target),
+                    bytes: payload.to_vec(),
+                },
+                token: Token::Roce(placement.token),
+            }),
+            Verdict::Store { target, value, token } => {
+                let bytes = value.to_le_bytes().to_vec();
+                let effect = Effect::Bytes { ranges: ranges(&target), bytes };
+                Some(Placing { effect, token: Token::Roce(token) })
+            }
+            Verdict::Done | Verdict::Drop(_) => None,
+        }
+    }
+
+    fn execution(&mut self) -> Option<Placing> {
+        let execution = self.host.poll_execution()?;
+        let operator = match execution.compare {
+            Some(_) => AtomicOperator::CompareSwap,
+            None => AtomicOperator::Add,
+        };
+        let effect = Effect::Word {
+            range: execution.target,
+            operator,
+            operand: execution.operand,
+            compare: execution.compare.unwrap_or(0),
+        };
+        Some(Placing { effect, token: Token::Roce(execution.token) })
+    }
+
+    fn placed(&mut self, now: u64, token: &Token, old: u64) {
+        if let Token::Roce(token) = *token {
+            self.host.handle_placed(Instant::from_ps(now), token, old);
+        }
+    }
+
+    fn completion(&mut self) -> Option<Done> {
+        let completion = self.host.poll_completion(self.queue)?;
+        let receive =
+            matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
+        let failed = completion.status != Status::Success;
+        Some(Done { id: completion.id, failed, value: completion.value, receive })
+    }
+
+    fn repost(&mut self, receive: u64) {
+        let pair = self.passive[(receive / u64::from(RECEIVE_DEPTH)) as usize];
+        let length = self.receive_bytes;
+        // Endpoints share the memory of as many receives as there is.
+        let offset = receive % u64::from(RECEIVE_DEPTH) * u64::from(length);
+        let range = LocalRange { segment: self.segments[RECEIVES], offset, length };
+        let posted =
+            self.host.post_receive(pair, &ReceiveRequest { id: receive, local: range.into() });
+        assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
+    }
+
+    fn timeout(&self) -> Option<u64> {
+        self.host.poll_timeout().map(Instant::as_ps)
+    }
+
+    fn handle_timeout(&mut self, now: u64) {
+        self.host.handle_timeout(Instant::from_ps(now));
+    }
+
+    fn counted(&self) -> Counted {
+        let counters = self.host.counters();
+        Counted {
+            sent: counters.sent_packets,
+            resent: counters.resent_packets,
+            timeouts: counters.timeouts,
+            duplicates: counters.duplicate_requests,
+            gated: 0,
+        }
+    }
+
+    fn contexts(&self, post: &Post) -> (u32, u32) {
+        let index = self.index(post);
+        let place = |number: Qpn| number.value() & 0x7FFF;
+        (place(self.pairs[post.peer][index]), place(self.peers[post.peer][index]))
+    }
+}

@@ -1,0 +1,354 @@
+//! UB: [`Nic`].
+
+use super::{
+    BASE, Counted, Done, EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
+    RECEIVES, Role, STASH, Side, Token, memory_bytes,
+};
+use crate::config::{Config, Ordering, Verb};
+use fairway_engine::policy::PolicySpec;
+use fairway_engine::wire::{
+    self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Operation, Psn,
+    ServiceMode, Tag, Target,
+};
+use fairway_engine::{
+    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, DropReason, Execution,
+    JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile, ReceiveRequest,
+    Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit, Verdict, Work,
+    WorkRequest,
+};
+
+const TOKEN: u32 = 0xFA12_3A59;
+/// Ethernet, IPv4 and UDP.
+const OUTER_BYTES: u32 = 42;
+
+/// A host that speaks UB.
+pub(crate) struct UbSide {
+    nic: Nic,
+    queue: CompletionQueueId,
+    segments: [SegmentId; 4],
+    jetties: Vec<JettyId>,
+    /// By peer and connection.
+    channels: Vec<Vec<ChannelId>>,
+    /// Every Jetty has channels of its own.
+    unsplit: bool,
+    connections: u32,
+    receive_bytes: u32,
+    remote_tokens: [SegmentId; 4],
+}
+
+impl UbSide {
+    /// All hosts, connected.
+    pub(crate) fn all(config: &Config) -> Result<Vec<UbSide>, String> {
+        let text = |error| format!("the UB engine: {error:?}");
+        let hosts = config.hosts as usize;
+        let (jetties, connections) =
+            if config.oracle { (1, 1) } else { (config.jetties, config.connections) };
+        let per_peer = if config.without.split { jetties * connections } else { connections };
+        let mut sides = Vec::new();
+        for host in 0..hosts {
+            sides.push(UbSide::new(config, host, jetties, per_peer).map_err(text)?);
+        }
+        for side in &mut sides {
+            side.connections = connections;
+        }
+        let spec: PolicySpec = config.policy.parse().map_err(|error| format!("policy: {error}"))?;
+        for a in 0..hosts {
+            for b in a + 1..hosts {
+                for _ in 0..per_peer {
+                    connect(&mut sides, [a, b], config, &spec).map_err(text)?;
+                }
+            }
+        }
+        Ok(sides)
+    }
+
+    fn new(
+        config: &Config,
+        host: usize,
+        jetties: u32,
+        per_peer: u32,
+    ) -> Result<UbSide, fairway_engine::SetupError> {
+        let channels = per_peer * (config.hosts - 1) + 1;
+        let number = jetties.max(config.remote_jetties);
+        let limits = Limits {
+            channels,
+            jetties: number + 8,
+            segments: 8,
+            completion_queues: 1,
+            completions: 32_768 + number * RECEIVE_DEPTH,
+            messages: 16_384,
+            receives: number * RECEIVE_DEPTH + 1,
+            arrivals: 16_384,
+            window_packets: if channels > 64 { 256 } else { 4096 },
+            send_blocks: 4096.max(2 * channels),
+            bitmap_blocks: 16_384.max(4 * channels),
+            read_slots: 128,
+            paths: 1,
+            ..Limits::default()
+        };
+        let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
+        let profile = Profile {
+            timeout_min: rto,
+            timeout_initial: rto,
+            acknowledge_delay: rto.divided_by(4),
+            bypass_retries: 50,
+            // A run is over before anybody is suspected of having died.
+            keep_alive: Duration::from_secs(1000),
+            peer_dead: Duration::from_secs(10_000),
+            ..Profile::default()
+        };
+        let seed = config.seed << 8 | host as u64;
+        let mut nic = Nic::new(Cna::new(host as u32 + 1), &limits, &profile, seed);
+        let bytes = memory_bytes(config);
+        let mut segments = [SegmentId::default(); 4];
+        for (index, segment) in segments.iter_mut().enumerate() {
+            let rights = if index == EXPOSED { Rights::ALL } else { Rights::NONE };
+            let length = bytes[index] as u64;
+            let request = SegmentRequest { address: BASE, length, rights, token_value: TOKEN };
+            *segment = nic.register(&request)?;
+        }
+        // What strict operations of mode ROT wait in.
+        nic.set_stash(segments[STASH], config.mtu)?;
+        let queue = nic.create_completion_queue(limits.completions)?;
+        let mut list = Vec::new();
+        for index in 0..number {
+            let config = JettyConfig::new(queue, queue);
+            list.push(nic.create_jetty(&JettyConfig { number: Some(index + 1), ..config })?);
+        }
+        let mut side = UbSide {
+            nic,
+            queue,
+            segments,
+            jetties: list,
+            channels: vec![Vec::new(); config.hosts as usize],
+            unsplit: config.without.split,
+            connections: per_peer,
+            receive_bytes: config.payload.next_multiple_of(64),
+            remote_tokens: segments,
+        };
+        if config.verb == Verb::Send {
+            for receive in 0..u64::from(number * RECEIVE_DEPTH) {
+                side.repost(receive);
+            }
+        }
+        Ok(side)
+    }
+
+    fn channel(&self, post: &Post) -> ChannelId {
+        let own = if self.unsplit { post.jetty * self.connections } else { 0 };
+        self.channels[post.peer][(own + post.connection) as usize]
+    }
+
+    fn work(&self, post: &Post) -> Work {
+        let remote = RemoteRange {
+            // Every host registers in the same order, so names are the same everywhere.
+            token_id: self.remote_tokens[EXPOSED].token_id(),
+            token_value: TOKEN,
+            address: BASE + post.remote,
+        };
+        let atomic = |operator| Work::Atomic {
+            remote,
+            width: 8,
+            operator,
+            operand: post.operand,
+            compare: post.compare,
+        };
+        let target = Target { jetty: JettyId::new(post.remote_jetty + 1), ..Target::default() };
+        match post.verb {
+            Verb::Load if post.bypass => Work::Load { remote },
+            Verb::Store if post.bypass => Work::Store { remote },
+            Verb::Read | Verb::Load => Work::Read { remote },
+            Verb::Write | Verb::Store => Work::Write { remote },
+            Verb::Send => Work::Send { target },
+            Verb::FetchAdd => atomic(AtomicOperator::Add),
+            Verb::CompareSwap => atomic(AtomicOperator::CompareSwap),
+        }
+    }
+}
+
+fn connect(
+    sides: &mut [UbSide],
+    ends: [usize; 2],
+    config: &Config,
+    spec: &PolicySpec,
+) -> Result<(), fairway_engine::SetupError> {
+    let [a, b] = ends;
+    let ids = [sides[a].nic.reserve_channel()?, sides[b].nic.reserve_channel()?];
+    for (own, end) in ends.into_iter().enumerate() {
+        let other = 1 - own;
+        let limits = *sides[end].nic.limits();
+        // What the paper stores and forwards is a message, not a packet.
+        let mtu = if config.oracle { 32_768 } else { config.mtu };
+        let setup = ChannelConfig {
+            leader: None,
+            engine: 0,
+            remote: Cna::new(ends[other] as u32 + 1),
+            remote_tpn: ids[other].tpn(),
+            first_psn: Psn::new(1),
+            remote_first_psn: Psn::new(1),
+            mtu,
+            paths: 1,
+            remote_window: limits.receive_window(),
+            remote_message_slots: limits.message_slots,
+            remote_read_slots: limits.read_slots,
+            policy: spec.build(mtu),
+        };
+        sides[end].nic.open_channel(Instant::ZERO, ids[own], setup)?;
+        sides[end].channels[ends[other]].push(ids[own]);
+    }
+    Ok(())
+}
+
+fn order(order: Ordering) -> OrderRequest {
+    let strict = |mode| OrderRequest { mode, tag: Tag::So, ..OrderRequest::default() };
+    match order {
+        Ordering::None => OrderRequest::default(),
+        Ordering::Roi => strict(ServiceMode::Roi),
+        Ordering::Rot => strict(ServiceMode::Rot),
+        Ordering::Rol => strict(ServiceMode::Rol),
+        Ordering::Fence => OrderRequest { fence: true, ..OrderRequest::default() },
+        Ordering::Uno => OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() },
+    }
+}
+
+fn role(packet: &wire::Packet) -> Role {
+    match packet {
+        wire::Packet::Data(data) => match data.operation {
+            Operation::ReadResponse | Operation::AtomicResponse { .. } | Operation::Done { .. } => {
+                Role::Response
+            }
+            _ => Role::Request,
+        },
+        wire::Packet::Bypass(bypass) => match bypass.operation {
+            BypassOperation::Load { .. } | BypassOperation::Store { .. } => Role::Request,
+            _ => Role::Response,
+        },
+        wire::Packet::Datagram(_) => Role::Request,
+        wire::Packet::Ack(_)
+        | wire::Packet::Nak(_)
+        | wire::Packet::Void(_)
+        | wire::Packet::Close(_) => Role::Control,
+    }
+}
+
+impl Side for UbSide {
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, String> {
+        let (segment, offset, length) = (self.segments[LOCAL], post.local, post.length);
+        let request = WorkRequest {
+            id: post.id,
+            channel: self.channel(post),
+            work: self.work(post),
+            local: LocalRange { segment, offset, length },
+            signaled: true,
+            order: order(post.order),
+        };
+        match self.nic.post(Instant::from_ps(now), self.jetties[post.jetty as usize], &request) {
+            Ok(()) => Ok(true),
+            Err(PostError::TooManyMessages | PostError::CompletionQueueFull) => Ok(false),
+            Err(error) => Err(format!("{:?} refused: {error:?}", post.verb)),
+        }
+    }
+
+    fn transmit(&mut self, now: u64) -> Option<Outgoing> {
+        let transmit = self.nic.poll_transmit(Instant::from_ps(now))?;
+        let Transmit { channel, route, packet, gather } = transmit;
+        Some(Outgoing {
+            to: route.destination.value() as usize - 1,
+            role: role(&packet),
+            header_bytes: wire::header_len(&packet) as u32 + OUTER_BYTES,
+            packet: Packet::Ub(route, packet),
+            gather: if gather.length == 0 { Vec::new() } else { vec![gather] },
+            context: channel.index() as u32,
+        })
+    }
+
+    fn receive(
+        &mut self,
+        now: u64,
+        _from: usize,
+        packet: &Packet,
+        payload: &[u8],
+    ) -> Option<Placing> {
+        let Packet::Ub(route, packet) = *packet else { return None };
+        let length = payload.len() as u32;
+        let received = Received { route, packet, payload: length, ecn: Ecn::Capable };
+        match self.nic.handle_packet(Instant::from_ps(now), &received) {
+            Verdict::Place(placement) => {
+                let (ranges, bytes) = (vec![placement.target], payload.to_vec());
+                Some(Placing {
+                    effect: Effect::Bytes { ranges, bytes },
+                    token: Token::Ub(placement.token),
+                })
+            }
+            Verdict::Atomic(atomic) => Some(word(&atomic)),
+            Verdict::Done | Verdict::Drop(_) => None,
+        }
+    }
+
+    fn execution(&mut self) -> Option<Placing> {
+        Some(match self.nic.poll_execution()? {
+            Execution::Copy { from, to, token } => {
+                Placing { effect: Effect::Copy { from, to }, token: Token::Ub(token) }
+            }
+            Execution::Atomic(atomic) => word(&atomic),
+        })
+    }
+
+    fn placed(&mut self, now: u64, token: &Token, old: u64) {
+        if let Token::Ub(token) = *token {
+            self.nic.handle_placed(Instant::from_ps(now), token, old);
+        }
+    }
+
+    fn completion(&mut self) -> Option<Done> {
+        let completion = self.nic.poll_completion(self.queue)?;
+        let receive =
+            matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
+        let failed = completion.status != Status::Success;
+        Some(Done { id: completion.id, failed, value: completion.value, receive })
+    }
+
+    fn repost(&mut self, receive: u64) {
+        let jetty = self.jetties[(receive / u64::from(RECEIVE_DEPTH)) as usize];
+        let length = self.receive_bytes;
+        let offset = receive * u64::from(length);
+        let local = LocalRange { segment: self.segments[RECEIVES], offset, length };
+        let posted = self.nic.post_receive(jetty, &ReceiveRequest { id: receive, local });
+        assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
+    }
+
+    fn timeout(&self) -> Option<u64> {
+        self.nic.poll_timeout().map(Instant::as_ps)
+    }
+
+    fn handle_timeout(&mut self, now: u64) {
+        self.nic.handle_timeout(Instant::from_ps(now));
+    }
+
+    fn counted(&self) -> Counted {
+        let counters = self.nic.counters();
+        Counted {
+            sent: counters.data_sent,
+            resent: counters.data_resent + counters.bypass_repeated,
+            timeouts: counters.timeouts,
+            duplicates: counters.dropped(DropReason::Duplicate),
+            gated: counters.gated,
+        }
+    }
+
+    fn contexts(&self, post: &Post) -> (u32, u32) {
+        let index = self.channel(post).index() as u32;
+        // Channels between two hosts are opened in pairs.
+        (index, index)
+    }
+}
+
+fn word(atomic: &fairway_engine::AtomicExecution) -> Placing {
+    let effect = Effect::Word {
+        range: atomic.target,
+        operator: atomic.operator,
+        operand: atomic.operand,
+        compare: atomic.compare,
+    };
+    Placing { effect, token: Token::Ub(atomic.token) }
+}

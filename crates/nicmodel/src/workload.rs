@@ -1,0 +1,134 @@
+//! Who comes up with operations, and checks what they bring: every workload has real data.
+
+mod contention;
+mod sweeps;
+mod ycsb;
+
+use crate::config::{Config, Verb, WorkloadKind};
+use crate::random::mix;
+
+/// An operation that an actor wants done.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) verb: Verb,
+    /// First byte in the target's exposed memory.
+    pub(crate) address: u64,
+    pub(crate) length: u32,
+    pub(crate) operand: u64,
+    pub(crate) compare: u64,
+    /// What goes out.
+    pub(crate) data: Vec<u8>,
+    /// Nobody else writes there meanwhile: the target's memory is compared when it is done.
+    pub(crate) exclusive: bool,
+}
+
+impl Request {
+    pub(crate) fn read(verb: Verb, address: u64, length: u32) -> Request {
+        let (data, exclusive) = (Vec::new(), false);
+        Request { verb, address, length, operand: 0, compare: 0, data, exclusive }
+    }
+
+    pub(crate) fn write(verb: Verb, address: u64, data: Vec<u8>) -> Request {
+        let length = data.len() as u32;
+        Request { verb, address, length, operand: 0, compare: 0, data, exclusive: true }
+    }
+
+    pub(crate) fn atomic(verb: Verb, address: u64, operand: u64, compare: u64) -> Request {
+        let data = Vec::new();
+        Request { verb, address, length: 8, operand, compare, data, exclusive: false }
+    }
+}
+
+/// What an actor does next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Issue(Request),
+    /// Nothing for so many picoseconds.
+    Wait(u64),
+    Stop,
+}
+
+/// What an operation has brought.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) bytes: &'a [u8],
+    /// The old value of an atomic.
+    pub(crate) value: u64,
+}
+
+/// A workload: actors that do one thing after the other.
+pub(crate) trait Workload {
+    /// Fills what a host exposes.
+    fn fill(&mut self, host: usize, memory: &mut [u8]);
+    /// What an actor does next, after the answer to what it asked for before.
+    fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String>;
+    /// Everything is over; is the target's memory what it has to be?
+    fn check(&self, _host: usize, _memory: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+    /// Figures of its own, by name.
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// The workload of a run, with so many actors on all initiating hosts.
+pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
+    match config.workload {
+        WorkloadKind::Bulk => Box::new(sweeps::Bulk::new(config, actors)),
+        WorkloadKind::PointerChase => Box::new(sweeps::Chase::new(config, actors)),
+        WorkloadKind::Zipf => Box::new(sweeps::ZipfRead::new(config, actors)),
+        WorkloadKind::Scan { dirty } => Box::new(sweeps::Scan::new(config, actors, dirty)),
+        WorkloadKind::CasLock => Box::new(contention::Lock::new(config, actors)),
+        WorkloadKind::Barrier => Box::new(contention::Barrier::new(config, actors)),
+        WorkloadKind::Ycsb(letter) => Box::new(ycsb::Ycsb::new(config, actors, letter)),
+    }
+}
+
+/// The word that lies at `address` of whatever host before anybody has written.
+pub(crate) fn word(address: u64) -> u64 {
+    mix(address / 8 + 1)
+}
+
+/// Fills memory with [`word`]s.
+pub(crate) fn fill_words(memory: &mut [u8]) {
+    for (index, chunk) in memory.chunks_exact_mut(8).enumerate() {
+        chunk.copy_from_slice(&word(index as u64 * 8).to_le_bytes());
+    }
+}
+
+/// Are these the bytes at `address` before anybody has written?
+pub(crate) fn is_untouched(address: u64, bytes: &[u8]) -> bool {
+    bytes.iter().enumerate().all(|(index, &byte)| {
+        let at = address + index as u64;
+        byte == word(at & !7).to_le_bytes()[(at % 8) as usize]
+    })
+}
+
+/// The first word of some bytes.
+pub(crate) fn first_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let length = bytes.len().min(8);
+    word[..length].copy_from_slice(&bytes[..length]);
+    u64::from_le_bytes(word)
+}
+
+/// Who still has how much to do.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(operations: u64) -> Budget {
+        Budget { left: operations }
+    }
+
+    /// One operation less; false if there was none.
+    pub(crate) fn take(&mut self) -> bool {
+        let some = self.left > 0;
+        self.left -= u64::from(some);
+        some
+    }
+}

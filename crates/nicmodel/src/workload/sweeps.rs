@@ -1,0 +1,302 @@
+//! Workloads that go through memory: in order, by pointers, by popularity.
+
+use super::{Answer, Budget, Next, Request, Workload, fill_words, first_word, is_untouched, word};
+use crate::config::{Config, Stack, Verb};
+use crate::random::{Random, Zipf, mix};
+use crate::side::{EXPOSED, memory_bytes};
+
+/// One address after the other; every actor has memory of its own.
+pub(crate) struct Bulk {
+    verb: Verb,
+    payload: u64,
+    /// Bytes of each actor.
+    share: u64,
+    position: Vec<u64>,
+    count: u64,
+    budget: Budget,
+}
+
+impl Bulk {
+    pub(crate) fn new(config: &Config, actors: usize) -> Bulk {
+        let set = memory_bytes(config)[EXPOSED] as u64;
+        let payload = u64::from(config.payload);
+        let share = (set / actors as u64 / payload).max(1) * payload;
+        Bulk {
+            verb: config.verb,
+            payload,
+            share: share.min(set / payload * payload),
+            position: vec![0; actors],
+            count: 0,
+            budget: Budget::new(config.ops),
+        }
+    }
+}
+
+/// The bytes of write number `count`.
+fn written(count: u64, length: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length as usize];
+    for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+        let word = mix(count << 20 | index as u64).to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+    bytes
+}
+
+impl Workload for Bulk {
+    fn fill(&mut self, _host: usize, memory: &mut [u8]) {
+        if !self.verb.is_atomic() {
+            fill_words(memory);
+        }
+    }
+
+    fn next(
+        &mut self,
+        actor: usize,
+        _now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, String> {
+        if let Some(answer) = answer
+            && self.verb.is_incoming()
+            && !is_untouched(answer.request.address, answer.bytes)
+        {
+            return Err(format!("what was read at {:#x} is wrong", answer.request.address));
+        }
+        if !self.budget.take() {
+            return Ok(Next::Stop);
+        }
+        self.count += 1;
+        if self.verb.is_atomic() {
+            // All at one word, as the paper's barrier and lock generators have it.
+            let request = Request::atomic(self.verb, 0x2000, 1, 0);
+            return Ok(Next::Issue(request));
+        }
+        let address = actor as u64 * self.share + self.position[actor];
+        self.position[actor] = (self.position[actor] + self.payload) % self.share;
+        Ok(Next::Issue(if self.verb.is_outgoing() {
+            Request::write(self.verb, address, written(self.count, self.payload))
+        } else {
+            Request::read(self.verb, address, self.payload as u32)
+        }))
+    }
+
+    fn check(&self, host: usize, memory: &[u8]) -> Result<(), String> {
+        if self.verb == Verb::FetchAdd && host == 1 && self.position.len() == 1 {
+            let sum = first_word(&memory[0x2000..0x2008]);
+            let counted = sum == self.count;
+            return counted.then_some(()).ok_or(format!("{} counted as {sum}", self.count));
+        }
+        Ok(())
+    }
+}
+
+/// A chain of nodes, one per page as the paper has them; each names the next.
+pub(crate) struct Chase {
+    verb: Verb,
+    length: u32,
+    hops: u64,
+    locality: u64,
+    random: Random,
+    /// Where each actor is to go: the chain's order, drawn once.
+    chains: Vec<Vec<u64>>,
+    at: Vec<usize>,
+    budget: Budget,
+}
+
+impl Chase {
+    pub(crate) fn new(config: &Config, actors: usize) -> Chase {
+        let verb = if config.verb.is_incoming() { config.verb } else { Verb::Read };
+        let hops = config.ops.div_ceil(actors as u64) + 1;
+        Chase {
+            verb,
+            length: config.payload.max(8),
+            hops,
+            locality: u64::from(config.locality),
+            random: Random::new(config.seed ^ 0xABCDEF),
+            chains: vec![Vec::new(); actors],
+            at: vec![0; actors],
+            budget: Budget::new(config.ops),
+        }
+    }
+}
+
+impl Workload for Chase {
+    fn fill(&mut self, _host: usize, memory: &mut [u8]) {
+        let end = memory.len() as u64 - u64::from(self.length);
+        let hot = 4096u64;
+        let nodes = self.hops * self.chains.len() as u64 + 2;
+        let stride = (end / nodes / 64 * 64).clamp(64, 4096);
+        for actor in 0..self.chains.len() {
+            let first = actor as u64 * self.hops;
+            let mut chain = Vec::new();
+            for hop in 0..self.hops {
+                // Not by chance: no line of one chain is a line of another.
+                let line = self.random.below(stride / 64) * 64;
+                let page = (first + hop + 1) * stride;
+                let local = self.random.below(100) < self.locality;
+                chain.push(if local {
+                    hot + self.random.below(32) * 64
+                } else {
+                    (page + line).min(end / 64 * 64)
+                });
+            }
+            self.chains[actor] = chain;
+        }
+        // Hot nodes are on many ways; what they say is their own address, and the way is kept here.
+        for chain in &self.chains {
+            for pair in chain.windows(2) {
+                let from = pair[0] as usize;
+                let next = if self.locality > 0 { word(pair[0]) } else { pair[1] };
+                memory[from..from + 8].copy_from_slice(&next.to_le_bytes());
+            }
+        }
+    }
+
+    fn next(
+        &mut self,
+        actor: usize,
+        _now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, String> {
+        let mut address = self.chains[actor][self.at[actor]];
+        if let Some(answer) = answer {
+            let says = first_word(answer.bytes);
+            let next = self.chains[actor][self.at[actor] + 1];
+            let expected = if self.locality > 0 { word(address) } else { next };
+            if says != expected {
+                return Err(format!("the node at {address:#x} names {says:#x}, not {expected:#x}"));
+            }
+            // The next address is what came; with hot nodes the word only proves the node.
+            address = if self.locality > 0 { next } else { says };
+            self.at[actor] += 1;
+        }
+        if self.at[actor] + 1 >= self.chains[actor].len() || !self.budget.take() {
+            return Ok(Next::Stop);
+        }
+        Ok(Next::Issue(Request::read(self.verb, address, self.length)))
+    }
+}
+
+/// Lines with Zipf popularity.
+pub(crate) struct ZipfRead {
+    verb: Verb,
+    zipf: Zipf,
+    keys: u64,
+    random: Random,
+    budget: Budget,
+}
+
+impl ZipfRead {
+    pub(crate) fn new(config: &Config, _actors: usize) -> ZipfRead {
+        ZipfRead {
+            verb: instruction(config, Verb::Load),
+            zipf: Zipf::new(config.keys, config.skew),
+            keys: config.keys,
+            random: Random::new(config.seed ^ 0xC0FF_EE99),
+            budget: Budget::new(config.ops),
+        }
+    }
+}
+
+/// A load or store where the stack has any, otherwise READ or WRITE.
+pub(crate) fn instruction(config: &Config, verb: Verb) -> Verb {
+    match (config.stack == Stack::UbLdst || config.stack.swaps(), verb) {
+        (false, Verb::Load) => Verb::Read,
+        (false, Verb::Store) => Verb::Write,
+        (_, verb) => verb,
+    }
+}
+
+impl Workload for ZipfRead {
+    fn fill(&mut self, _host: usize, memory: &mut [u8]) {
+        fill_words(memory);
+    }
+
+    fn next(
+        &mut self,
+        _actor: usize,
+        _now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, String> {
+        if let Some(answer) = answer
+            && !is_untouched(answer.request.address, answer.bytes)
+        {
+            return Err(format!("what was read at {:#x} is wrong", answer.request.address));
+        }
+        if !self.budget.take() {
+            return Ok(Next::Stop);
+        }
+        // Scrambled: popular keys are not neighbours.
+        let key = mix(self.zipf.draw(&mut self.random)) % self.keys;
+        Ok(Next::Issue(Request::read(self.verb, key * 64, 64)))
+    }
+}
+
+/// Every line in turn; of a dirty scan every tenth is stored to, and read again later.
+pub(crate) struct Scan {
+    load: Verb,
+    store: Verb,
+    keys: u64,
+    dirty: bool,
+    position: Vec<u64>,
+    share: u64,
+    /// By line: how often it was stored to.
+    versions: Vec<u32>,
+    budget: Budget,
+}
+
+impl Scan {
+    pub(crate) fn new(config: &Config, actors: usize, dirty: bool) -> Scan {
+        Scan {
+            load: instruction(config, Verb::Load),
+            store: instruction(config, Verb::Store),
+            keys: config.keys,
+            dirty,
+            position: vec![0; actors],
+            share: (config.keys / actors as u64).max(1),
+            versions: vec![0; config.keys as usize],
+            budget: Budget::new(config.ops),
+        }
+    }
+
+    fn content(line: u64, version: u32) -> Vec<u8> {
+        let start = line * 64;
+        (0..8)
+            .flat_map(|index| word(start + index * 8).wrapping_add(version.into()).to_le_bytes())
+            .collect()
+    }
+}
+
+impl Workload for Scan {
+    fn fill(&mut self, _host: usize, memory: &mut [u8]) {
+        fill_words(memory);
+    }
+
+    fn next(
+        &mut self,
+        actor: usize,
+        _now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, String> {
+        if let Some(answer) = answer
+            && answer.request.verb == self.load
+        {
+            let line = answer.request.address / 64;
+            if answer.bytes != Scan::content(line, self.versions[line as usize]) {
+                return Err(format!("line {line} is not what was stored last"));
+            }
+        }
+        if !self.budget.take() {
+            return Ok(Next::Stop);
+        }
+        let at = self.position[actor];
+        self.position[actor] += 1;
+        let line = (actor as u64 * self.share + at % self.share) % self.keys;
+        if self.dirty && at % 10 == 9 {
+            let version = &mut self.versions[line as usize];
+            *version += 1;
+            let content = Scan::content(line, *version);
+            return Ok(Next::Issue(Request::write(self.store, line * 64, content)));
+        }
+        Ok(Next::Issue(Request::read(self.load, line * 64, 64)))
+    }
+}

@@ -1,0 +1,424 @@
+//! Time passes: hosts, the steps between them, and the wire.
+
+use crate::config::{Config, Stack, Verb};
+use crate::events::Events;
+use crate::ledger::Ledger;
+use crate::node::Node;
+use crate::path::{Phase, Prices, Resource, Size, Step, Steps};
+use crate::random::Random;
+use crate::side::{
+    EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role, Side, UbSide,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What comes at the end of a way.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// A work request is at the NIC.
+    Post(u64),
+    /// Packets have come through the target's NIC.
+    Deliver(Vec<Frame>),
+    /// Something is in place.
+    Placed { host: usize, placing: Placing },
+    /// The application has its answer.
+    Finish(u64),
+}
+
+/// A packet with its payload.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) packet: Packet,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// Something on its way.
+#[derive(Debug)]
+pub(crate) struct Journey {
+    steps: std::vec::IntoIter<Step>,
+    then: Then,
+    /// Does anybody wait for it?
+    counts: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// The step that it was at is over.
+    Go(Box<Journey>),
+    Pull(usize),
+    Alarm(usize),
+    /// The workload asked for it.
+    Wake(u64),
+}
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(crate) host: usize,
+    pub(crate) core: u32,
+    pub(crate) post: Post,
+    pub(crate) done: bool,
+    pub(crate) value: u64,
+    /// When it was given to the engine.
+    pub(crate) posted: bool,
+}
+
+/// Sums by phase, in picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseSum {
+    /// Steps taken.
+    pub steps: u64,
+    /// What they took.
+    pub latency_ps: u64,
+    /// What they waited.
+    pub waiting_ps: u64,
+}
+
+/// The hosts, and everything under way between them.
+pub(crate) struct World {
+    pub(crate) events: Events<Happening>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) prices: Prices,
+    pub(crate) operations: BTreeMap<u64, Operation>,
+    pub(crate) finished: Vec<u64>,
+    pub(crate) phases: Vec<PhaseSum>,
+    pub(crate) lost: u64,
+    pub(crate) packets: u64,
+    pub(crate) wire_bytes: u64,
+    pub(crate) ledger: Ledger,
+    random: Random,
+    /// By sender and receiver: when the last packet arrives. A wire does not reorder.
+    arrivals: BTreeMap<(usize, usize), u64>,
+    touched: BTreeSet<usize>,
+    next: u64,
+}
+
+impl World {
+    pub(crate) fn new(config: &Config) -> Result<World, String> {
+        let sides: Vec<Box<dyn Side>> = if config.stack.is_ub() {
+            UbSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
+        } else {
+            RoceSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
+        };
+        let cores = if config.oracle { 1 } else { config.jetties };
+        Ok(World {
+            events: Events::new(),
+            nodes: sides.into_iter().map(|side| Node::new(config, side, cores)).collect(),
+            prices: Prices::new(config),
+            operations: BTreeMap::new(),
+            finished: Vec::new(),
+            phases: vec![PhaseSum::default(); Phase::ALL.len()],
+            lost: 0,
+            packets: 0,
+            wire_bytes: 0,
+            ledger: Ledger::default(),
+            random: Random::new(config.seed ^ 0x1055),
+            arrivals: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            next: 0,
+        })
+    }
+
+    /// Begins an operation by these first steps; those of its submission follow.
+    pub(crate) fn begin(&mut self, host: usize, core: u32, first: Steps, post: Post) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let post = Post { id, ..post };
+        let contexts = self.nodes[host].side.contexts(&post);
+        let mut steps = first;
+        steps.extend(self.prices.submit(host, core, &post, contexts));
+        let operation = Operation { host, core, post, done: false, value: 0, posted: false };
+        self.operations.insert(id, operation);
+        self.start(steps, Then::Post(id), true);
+        id
+    }
+
+    /// An operation that no engine sees.
+    pub(crate) fn begin_local(&mut self, host: usize, steps: Steps, post: Post) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let post = Post { id, ..post };
+        let operation = Operation { host, core: 0, post, done: false, value: 0, posted: true };
+        self.operations.insert(id, operation);
+        self.start(steps, Then::Finish(id), true);
+        id
+    }
+
+    /// Lets the next thing happen; the code of a wake-up if it was one.
+    pub(crate) fn step(&mut self) -> Result<Option<u64>, String> {
+        let happening = self.events.next().ok_or("nothing is left to happen")?;
+        let mut woken = None;
+        match happening {
+            Happening::Go(journey) => self.go(journey)?,
+            Happening::Pull(host) => {
+                self.nodes[host].pull_planned = false;
+                self.touched.insert(host);
+            }
+            Happening::Alarm(host) => {
+                let now = self.events.now;
+                let node = &mut self.nodes[host];
+                if node.alarm == Some(now) {
+                    node.alarm = None;
+                }
+                if node.side.timeout().is_some_and(|due| due <= now) {
+                    node.side.handle_timeout(now);
+                }
+                self.touched.insert(host);
+            }
+            Happening::Wake(code) => woken = Some(code),
+        }
+        while let Some(host) = self.touched.pop_first() {
+            self.settle(host)?;
+        }
+        Ok(woken)
+    }
+
+    fn start(&mut self, steps: Steps, then: Then, counts: bool) {
+        let journey = Journey { steps: steps.into_iter(), then, counts };
+        self.events.at(self.events.now, Happening::Go(Box::new(journey)));
+    }
+
+    /// On to the next step, or what comes at the end.
+    fn go(&mut self, mut journey: Box<Journey>) -> Result<(), String> {
+        let now = self.events.now;
+        let Some(mut step) = journey.steps.next() else {
+            return self.arrive(journey.then);
+        };
+        if step.jitters && self.prices.config.jitter > 0.0 {
+            let factor = self.prices.config.jitter * self.random.exponential();
+            step.latency += (step.latency as f64 * factor) as u64;
+        }
+        let (waiting, mut latency) = self.nodes[step.host].enter(now, &step, &self.prices);
+        let mut until = now + waiting + latency;
+        if let Resource::Egress { to } = step.resource {
+            let last = self.arrivals.entry((step.host, to)).or_default();
+            until = until.max(*last);
+            *last = until;
+            latency = until - now - waiting;
+        }
+        if journey.counts {
+            let sum = &mut self.phases[step.phase as usize];
+            sum.steps += 1;
+            sum.latency_ps += latency;
+            sum.waiting_ps += waiting;
+        }
+        self.events.at(until, Happening::Go(journey));
+        Ok(())
+    }
+
+    fn arrive(&mut self, then: Then) -> Result<(), String> {
+        let now = self.events.now;
+        match then {
+            Then::Post(id) => self.post(id),
+            Then::Deliver(frames) => {
+                for frame in frames {
+                    self.deliver(frame)?;
+                }
+                Ok(())
+            }
+            Then::Placed { host, placing } => {
+                let old = self.nodes[host].apply(&placing.effect);
+                self.nodes[host].side.placed(now, &placing.token, old);
+                self.touched.insert(host);
+                Ok(())
+            }
+            Then::Finish(id) => {
+                self.finished.push(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn post(&mut self, id: u64) -> Result<(), String> {
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        let host = operation.host;
+        self.touched.insert(host);
+        if self.nodes[host].side.post(self.events.now, &operation.post)? {
+            operation.posted = true;
+        } else {
+            self.nodes[host].backlog.push_back(id);
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, frame: Frame) -> Result<(), String> {
+        let now = self.events.now;
+        let Frame { from, to, packet, payload } = frame;
+        let placing = self.nodes[to].side.receive(now, from, &packet, &payload);
+        if let Some(placing) = placing {
+            self.place(to, placing)?;
+        }
+        self.touched.insert(to);
+        Ok(())
+    }
+
+    /// On the way into memory.
+    fn place(&mut self, host: usize, placing: Placing) -> Result<(), String> {
+        let (segment, address, bytes, is_word) = match &placing.effect {
+            Effect::Bytes { ranges, bytes } => {
+                let first = ranges.first().map(|range| (range.segment.index(), range.offset));
+                let (segment, offset) = first.unwrap_or((LOCAL, 0));
+                self.ledger.note(host, ranges)?;
+                (segment, offset, bytes.len() as u32, false)
+            }
+            Effect::Word { range, .. } => (EXPOSED, range.offset, range.length, true),
+            Effect::Copy { to, .. } => {
+                self.ledger.note(host, std::slice::from_ref(to))?;
+                (to.segment.index(), to.offset, to.length, false)
+            }
+        };
+        let steps = if segment == LOCAL {
+            let atomic = self.prices.config.verb.is_atomic() && bytes == 8;
+            let verb = if atomic { Verb::FetchAdd } else { Verb::Read };
+            self.prices.place_at_initiator(host, verb, bytes)
+        } else {
+            self.prices.place_at_target(host, segment, address, bytes, is_word)
+        };
+        self.start(steps, Then::Placed { host, placing }, true);
+        Ok(())
+    }
+
+    /// Everything that an engine has to say after it was told something.
+    fn settle(&mut self, host: usize) -> Result<(), String> {
+        while let Some(placing) = self.nodes[host].side.execution() {
+            self.place(host, placing)?;
+        }
+        while let Some(done) = self.nodes[host].side.completion() {
+            if done.receive {
+                self.nodes[host].side.repost(done.id);
+                continue;
+            }
+            let Some(operation) = self.operations.get_mut(&done.id) else {
+                return Err(format!("operation {} completed twice", done.id));
+            };
+            if done.failed || std::mem::replace(&mut operation.done, true) {
+                return Err(format!("operation failed, or completed twice: {operation:?}"));
+            }
+            operation.value = done.value;
+            let (core, post) = (operation.core, operation.post);
+            let steps = self.prices.complete(host, core, post.verb, post.bypass);
+            self.start(steps, Then::Finish(done.id), true);
+            if let Some(id) = self.nodes[host].backlog.pop_front() {
+                self.post(id)?;
+            }
+        }
+        self.pull(host)?;
+        let now = self.events.now;
+        if let Some(due) = self.nodes[host].side.timeout() {
+            let due = due.max(now);
+            let node = &mut self.nodes[host];
+            if node.alarm.is_none_or(|alarm| due < alarm || alarm < now) {
+                node.alarm = Some(due);
+                self.events.at(due, Happening::Alarm(host));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes packets from an engine as fast as the NIC can.
+    fn pull(&mut self, host: usize) -> Result<(), String> {
+        let now = self.events.now;
+        // What leaves at one instant for one place is one message, in the oracle.
+        let mut bursts: Vec<(usize, Role, Vec<Outgoing>)> = Vec::new();
+        loop {
+            let node = &mut self.nodes[host];
+            if now < node.next_pull {
+                if !std::mem::replace(&mut node.pull_planned, true) {
+                    self.events.at(self.nodes[host].next_pull, Happening::Pull(host));
+                }
+                break;
+            }
+            let Some(outgoing) = node.side.transmit(now) else { break };
+            let size = Size::of(&outgoing);
+            node.next_pull = now + self.prices.pull_ps(size);
+            self.packets += 1;
+            self.wire_bytes += u64::from(size.payload + size.header);
+            if !self.prices.config.oracle {
+                self.send(host, outgoing.to, vec![outgoing]);
+                continue;
+            }
+            let (to, role) = (outgoing.to, outgoing.role);
+            match bursts.iter_mut().find(|burst| (burst.0, burst.1) == (to, role)) {
+                Some(burst) => burst.2.push(outgoing),
+                None => bursts.push((to, role, vec![outgoing])),
+            }
+        }
+        for (to, _, burst) in bursts {
+            self.send(host, to, burst);
+        }
+        Ok(())
+    }
+
+    /// Sends packets that go through every stage as one.
+    fn send(&mut self, host: usize, to: usize, burst: Vec<Outgoing>) {
+        let sizes: Vec<Size> = burst.iter().map(Size::of).collect();
+        let role = burst[0].role;
+        // A load of several lines is no instruction, but the oracle has such rows: the engine moves
+        // them as a READ, and they are charged for as the paper does.
+        let config = &self.prices.config;
+        let bypass = is_bypass(&burst[0].packet)
+            || (config.oracle && self.prices.by_instruction(config.verb));
+        let whole: u32 = sizes.iter().map(|size| size.payload).sum();
+        let first = burst[0].gather.first().map_or(0, |range| range.offset);
+        let mut steps = self.prices.gather(host, Size { payload: whole, ..sizes[0] }, first);
+        let outward = match role {
+            Role::Request => true,
+            Role::Response => false,
+            Role::Control => host == 0,
+        };
+        self.prices.travel(&mut steps, [host, to], &sizes, bypass, outward);
+        if role == Role::Request {
+            let context = target_context(&burst[0]);
+            let resource = Resource::Context { transport: context, jetty: 0 };
+            steps.push(self.prices.step(Phase::TargetContext, to, resource, 0, 0));
+        }
+        let frames: Vec<Frame> = burst
+            .into_iter()
+            .map(|outgoing| {
+                let mut payload = Vec::new();
+                for range in &outgoing.gather {
+                    payload.extend_from_slice(self.nodes[host].bytes(range));
+                }
+                Frame { from: host, to, packet: outgoing.packet, payload }
+            })
+            .collect();
+        let loss = self.prices.config.loss;
+        if loss > 0.0 && self.random.unit() < loss {
+            // It is lost behind the sender's port.
+            self.lost += 1;
+            let port =
+                steps.iter().position(|step| matches!(step.resource, Resource::Egress { .. }));
+            steps.truncate(port.map_or(0, |port| port + 1));
+            return self.start(steps, Then::Deliver(Vec::new()), false);
+        }
+        let counts = match role {
+            Role::Control => host != 0 && self.waits_for_acks(),
+            _ => true,
+        };
+        self.start(steps, Then::Deliver(frames), counts);
+    }
+
+    /// Does an operation end with an acknowledgement, and not with an answer?
+    fn waits_for_acks(&self) -> bool {
+        let config = &self.prices.config;
+        config.verb.is_outgoing() && !matches!(config.stack, Stack::Infiniswap | Stack::Fastswap)
+    }
+
+    /// Bytes of an operation's answer.
+    pub(crate) fn local(&self, host: usize, offset: u64, length: u32) -> &[u8] {
+        &self.nodes[host].memory[LOCAL][offset as usize..offset as usize + length as usize]
+    }
+}
+
+fn is_bypass(packet: &Packet) -> bool {
+    matches!(packet, Packet::Ub(_, fairway_engine::wire::Packet::Bypass(_)))
+}
+
+/// The transport context that a request is for.
+fn target_context(outgoing: &Outgoing) -> u32 {
+    match &outgoing.packet {
+        Packet::Ub(route, _) => route.destination_tpn.value() & 0xFFFF,
+        Packet::Roce(packet) => packet.bth.destination.value() & 0x7FFF,
+    }
+}
