@@ -75,9 +75,12 @@ constants! {
     wqe_ns = 30.0, "ns", "P: work request construction";
     cqe_poll_pcie_ns = 70.0, "ns", "P: reading a completion that DMA has written to host memory";
     cqe_poll_chip_ns = 5.0, "ns", "P: reading a completion on the chip";
-    load_issue_ns = 1.0, "ns", "A: a load takes its core for three cycles of 3 GHz, then waits in an MSHR";
-    mmio_hold_ns = 20.0, "ns", "A: a posted MMIO write holds its core until the write-combining buffer drains (64 B)";
-    interrupt_ns = 1098.0, "ns", "P: interrupt, scheduler and wake-up, the OS part of path (c) of the paper's gem5 runs";
+    load_issue_ns = 1.0, "ns",
+        "A: a load takes its core for three cycles of 3 GHz, then waits in an MSHR";
+    mmio_hold_ns = 20.0, "ns",
+        "A: a posted MMIO write holds its core until the write-combining buffer drains (64 B)";
+    interrupt_ns = 1098.0, "ns",
+        "P: interrupt, scheduler and wake-up, the OS part of path (c) of the paper's gem5 runs";
     interrupt_hold_ns = 455.0, "ns", "P: the core's part of it (the OS part of path (b))";
     l1_ns = 1.0, "ns", "P: L1 hit";
     l2_ns = 4.0, "ns", "P: L2 hit";
@@ -92,7 +95,8 @@ constants! {
     dma_read_ns = 500.0, "ns", "P: DMA read over PCIe, of whatever size";
     dma_write_ns = 250.0, "ns", "P: DMA write over PCIe, of whatever size";
     pcie_gbytes = 63.0, "GB/s", "A: PCIe 5.0 x16, 32 GT/s with 128b/130b, one way";
-    pcie_payload_bytes = 256.0, "bytes", "A: maximum payload of a TLP (Neugebauer et al., SIGCOMM 2018)";
+    pcie_payload_bytes = 256.0, "bytes",
+        "A: maximum payload of a TLP (Neugebauer et al., SIGCOMM 2018)";
     pcie_header_bytes = 24.0, "bytes", "A: header and framing of a TLP (ibid.)";
     pcie_tags = 64.0, "reads", "A: DMA reads in flight (credits)";
     wqe_bytes = 64.0, "bytes", "P: one work request";
@@ -104,11 +108,14 @@ constants! {
     nic_roce_cycles = 9.0, "cycles", "P: one traversal, RoCE (oracle only)";
     nic_rx_cycles = 4.0, "cycles", "P: from wire to decoded header, measured in the paper's bench";
     ub_psn_ns = 5.0, "ns", "P: taking a PSN of a shared TP channel: how long it is occupied";
-    roce_psn_ns = 50.0, "ns", "P: sequencing of every RoCE work request: 50 in the artifact, 0 in v1 of the paper";
-    so_gate_ns = 20.0, "ns", "P: strict order at the initiator (oracle only; otherwise the engine waits)";
+    roce_psn_ns = 50.0, "ns",
+        "P: sequencing of every RoCE work request: 50 in the artifact, 0 in v1 of the paper";
+    so_gate_ns = 20.0, "ns",
+        "P: strict order at the initiator (oracle only; otherwise the engine waits)";
     cache_bytes = 262144.0, "bytes", "P: SRAM for contexts";
     qp_bytes = 512.0, "bytes", "P: RoCE queue pair context (half of it is padding)";
-    ub_entry_bytes = 128.0, "bytes", "P: 2048 entries in 256 KB, Jetties and channels alike (oracle only)";
+    ub_entry_bytes = 128.0, "bytes",
+        "P: 2048 entries in 256 KB, Jetties and channels alike (oracle only)";
     jetty_bytes = 20.0, "bytes", "P: Jetty";
     tp_bytes = 56.0, "bytes", "P: TP channel";
     segment_bytes = 32.0, "bytes", "P: segment record (both stacks)";
@@ -121,15 +128,23 @@ constants! {
     dram_banks = 16.0, "banks", "A: of DDR4";
     row_bytes = 8192.0, "bytes", "A: DDR4 row of a rank of x8 chips";
     link_gbps = 400.0, "Gb/s", "P: the wire";
-    frame_bytes = 24.0, "bytes", "A: preamble, FCS and gap of Ethernet; headers are those of the packet itself";
+    frame_bytes = 24.0, "bytes",
+        "A: preamble, FCS and gap of Ethernet; headers are those of the packet itself";
     recv_bus_ns = 30.0, "ns", "P: SEND: taking a receive";
     recv_cycles = 8.0, "cycles", "P: SEND: likewise";
-    dispatch_ns = 200.0, "ns", "C: RoCE SEND to one of several remote endpoints: the target's dispatcher";
-    rto_us = 100.0, "us", "A: shortest retransmission time-out of both engines (the paper has none)";
+    dispatch_ns = 200.0, "ns",
+        "C: RoCE SEND to one of several remote endpoints: the target's dispatcher";
+    rto_us = 100.0, "us",
+        "A: shortest retransmission time-out of both engines (the paper has none)";
+    irn_window = 256.0, "packets",
+        "A: how far out of order roce-irn places (one message's packets; a power of two)";
+    irn_tolerance = 1.0, "packets",
+        "P (IRN, SIGCOMM 2018): a NAK for the first packet that comes too early";
     page_fault_ns = 3000.0, "ns", "P: kernel's part of a page fault (Infiniswap)";
     fast_page_fault_ns = 1000.0, "ns", "P: likewise (Fastswap), of the artifact's script";
     page_bytes = 4096.0, "bytes", "P: page";
-    resident_pages = 4096.0, "pages", "P: local memory of the swap stacks, of the artifact's script";
+    resident_pages = 4096.0, "pages",
+        "P: local memory of the swap stacks, of the artifact's script";
     readahead_pages = 8.0, "pages", "P: Fastswap's prefetch, of the artifact's script";
     resident_ns = 70.0, "ns", "P: access to a resident page: local DRAM";
 }

@@ -114,7 +114,8 @@ impl Run {
             self.workload.fill(host, &mut node.memory[EXPOSED]);
         }
         if self.config.rate_mops.is_some() {
-            return Ok(self.plan_arrival());
+            self.plan_arrival();
+            return Ok(());
         }
         for actor in 0..self.actors.len() {
             self.ask(actor, None)?;

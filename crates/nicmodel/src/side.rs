@@ -1,5 +1,5 @@
-//! The two protocol engines as one kind of object: what the shell around them needs to say and hear.
-//! Every decision of the protocol is made in there.
+//! The two protocol engines as one kind of object: what the shell around them needs to say and
+//! hear. Every decision of the protocol is made in there.
 
 mod roce;
 mod ub;
@@ -50,8 +50,6 @@ pub(crate) struct Outgoing {
     pub(crate) gather: Vec<LocalRange>,
     /// Everything on the wire but payload, without preamble, FCS and gap.
     pub(crate) header_bytes: u32,
-    /// The channel or queue pair here.
-    pub(crate) context: u32,
 }
 
 /// Names a placement to the engine that asked for it.

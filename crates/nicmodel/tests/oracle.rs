@@ -1,9 +1,9 @@
 //! With nothing ever occupied and the published constants, running the engines takes exactly what
 //! the paper's closed form says, to the nanosecond.
 //!
-//! The fact sheet counts 354 deterministic rows: 215 of `sweep.csv`, 72 of its spill sweep, 22 of its
-//! fan-out, 36 of its lock contention, 9 of its calibration. The rows themselves are not in it, but
-//! how they were made is; [`rows`] makes them again. Of section A of the sweep ("locality 0 or
+//! The fact sheet counts 354 deterministic rows: 215 of `sweep.csv`, 72 of its spill sweep, 22 of
+//! its fan-out, 36 of its lock contention, 9 of its calibration. The rows themselves are not in it,
+//! but how they were made is; [`rows`] makes them again. Of section A of the sweep ("locality 0 or
 //! uncached") that wording gives 96 rows where the count of 215 needs 48, so here are 48 more.
 
 use fairway_nicmodel::{CachePolicy, Config, Report, Stack, Verb, WorkloadKind, run};

@@ -21,7 +21,9 @@ pub(crate) struct Access {
     reading: BTreeMap<u64, Vec<u64>>,
     writing: BTreeMap<u64, u64>,
     /// Write-backs of lines under way.
-    background: BTreeSet<u64>,
+    background: BTreeMap<u64, u64>,
+    /// Lines that were changed and had to go again while they were being written back.
+    again: BTreeSet<u64>,
     /// Loads under way, by host and core; and those that wait for a miss register.
     misses: BTreeMap<(usize, u32), u64>,
     queued: VecDeque<(usize, Post, usize)>,
@@ -38,7 +40,8 @@ impl Access {
             deferred: BTreeMap::new(),
             reading: BTreeMap::new(),
             writing: BTreeMap::new(),
-            background: BTreeSet::new(),
+            background: BTreeMap::new(),
+            again: BTreeSet::new(),
             misses: BTreeMap::new(),
             queued: VecDeque::new(),
             hits: [0; 3],
@@ -136,11 +139,14 @@ impl Access {
         let lines = post.remote / 64..end.div_ceil(64);
         let write_back = self.config.cache == CachePolicy::WriteBack;
         let mut level = 0;
+        let under_way = |line| self.background.values().any(|&other| other == line);
         for line in lines {
             let dirty = store && write_back;
             let found = match (cpu.l1.touch(line, false), cpu.l2.touch(line, dirty)) {
                 (true, true) => 0,
                 (false, true) => 1,
+                // It is still in the write buffer.
+                _ if under_way(line) => 1,
                 _ => 2,
             };
             if found == 1 {
@@ -149,12 +155,18 @@ impl Access {
             level = level.max(found);
         }
         self.hits[level] += 1;
-        // A store goes through to the target, or changes a line that is here.
-        if level == 2 || (store && !write_back) {
+        let constants = &self.config.constants;
+        let latency = ps([constants.l1_ns, constants.l2_ns, constants.miss_ns][level]);
+        // A store goes through to the target, or changes a line that is here; or all of a line,
+        // which then need not come first. (What misses and is less than a line goes through.)
+        let whole = (post.remote | u64::from(post.length)).is_multiple_of(64);
+        let allocates = store && write_back && whole && !self.config.oracle;
+        if (level == 2 && !allocates) || (store && !write_back) {
             return None;
         }
-        let constants = &self.config.constants;
-        let latency = ps(if level == 0 { constants.l1_ns } else { constants.l2_ns });
+        if store {
+            self.fill(world, host, post, true);
+        }
         let step =
             world.prices.step(Phase::CpuCache, host, Resource::Core(post.jetty), latency, latency);
         Some(world.begin_local(host, vec![step], *post))
@@ -177,13 +189,16 @@ impl Access {
             return Ok(self.try_deferred(world, operation.host));
         }
         let post = operation.post;
-        if self.background.remove(&id) {
+        if let Some(line) = self.background.remove(&id) {
+            if self.again.remove(&line) {
+                self.write_back(world, operation.host, line, &operation.post);
+            }
             return Ok(Vec::new());
         }
         let went_out = operation.posted && operation.done;
         if went_out && world.prices.by_instruction(post.verb) {
             if self.config.cache != CachePolicy::Uncached && post.verb == Verb::Load {
-                self.fill(world, operation.host, &post);
+                self.fill(world, operation.host, &post, false);
             }
             let key = (operation.host, post.jetty);
             if let Some(used) = self.misses.get_mut(&key) {
@@ -205,21 +220,30 @@ impl Access {
     }
 
     /// Lines have come; what has to go, and was changed, is stored to the target.
-    fn fill(&mut self, world: &mut World, host: usize, post: &Post) {
+    fn fill(&mut self, world: &mut World, host: usize, post: &Post, changed: bool) {
         let end = post.remote + u64::from(post.length.max(1));
         for line in post.remote / 64..end.div_ceil(64) {
             let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
             cpu.l1.fill(line, false);
-            let Some((gone, dirty)) = cpu.l2.fill(line, false) else { continue };
+            let Some((gone, dirty)) = cpu.l2.fill(line, changed) else { continue };
             cpu.l1.drop_line(gone);
             if dirty {
-                self.write_backs += 1;
-                let (remote, local) = (gone * 64, self.shadow + gone * 64);
-                let verb = Verb::Store;
-                let back = Post { verb, remote, local, length: 64, bypass: true, ..*post };
-                self.background.insert(world.begin(host, post.jetty, Vec::new(), back));
+                self.write_back(world, host, gone, post);
             }
         }
+    }
+
+    fn write_back(&mut self, world: &mut World, host: usize, line: u64, like: &Post) {
+        if self.background.values().any(|&under_way| under_way == line) {
+            // Stores have no order among themselves.
+            self.again.insert(line);
+            return;
+        }
+        self.write_backs += 1;
+        let (remote, local) = (line * 64, self.shadow + line * 64);
+        let back = Post { verb: Verb::Store, remote, local, length: 64, bypass: true, ..*like };
+        let id = world.begin(host, like.jetty, Vec::new(), back);
+        self.background.insert(id, line);
     }
 
     // ---- pages ----

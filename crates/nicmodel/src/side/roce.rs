@@ -76,9 +76,16 @@ impl RoceSide {
             read_depth: READ_DEPTH,
             ..Limits::default()
         };
+        let window = config.constants.irn_window as u32;
+        if !window.is_power_of_two() || window > 65_536 {
+            return Err(format!("irn_window={window}: a power of two up to 65536 is wanted"));
+        }
         let selective = config.stack == Stack::RoceIrn;
-        let profile =
-            Profile { out_of_order: selective.then(OutOfOrder::default), ..Profile::default() };
+        let profile = Profile {
+            out_of_order: selective
+                .then_some(OutOfOrder { window, tolerance: config.constants.irn_tolerance as u32 }),
+            ..Profile::default()
+        };
         let mut engine = Host::new(&limits, &profile, config.seed << 8 | host as u64);
         let bytes = memory_bytes(config);
         let mut segments = [SegmentId::default(); 3];
@@ -223,7 +230,6 @@ impl Side for RoceSide {
             header_bytes: length - payload + OUTER_BYTES,
             packet: Packet::Roce(packet),
             gather: transmit.gather.ranges().to_vec(),
-            context: transmit.queue_pair.value() & 0x7FFF,
         })
     }
 

@@ -251,14 +251,13 @@ impl Side for UbSide {
 
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
         let transmit = self.nic.poll_transmit(Instant::from_ps(now))?;
-        let Transmit { channel, route, packet, gather } = transmit;
+        let Transmit { route, packet, gather, .. } = transmit;
         Some(Outgoing {
             to: route.destination.value() as usize - 1,
             role: role(&packet),
             header_bytes: wire::header_len(&packet) as u32 + OUTER_BYTES,
             packet: Packet::Ub(route, packet),
             gather: if gather.length == 0 { Vec::new() } else { vec![gather] },
-            context: channel.index() as u32,
         })
     }
 
