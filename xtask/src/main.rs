@@ -10,6 +10,7 @@ mod peers;
 mod programs;
 mod pyverbs;
 mod storm;
+mod verbs;
 
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
@@ -21,6 +22,7 @@ const USAGE: &str = "usage: xtask TASK
   man                        write the manual pages to man/
   pyverbs --tests FOLDER [--carrier NAME] [--module NAME] [--peer SCRIPT]
                              rdma-core's Python tests over both carriers, and in a soft-RoCE guest
+  verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
   storm [--seeds A..B] [--threads N]
                              run the storm over a range of seeds
   storm --seed N [--trace]   replay one seed
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         "interop" => interop::run(rest),
         "man" => man::write(),
         "pyverbs" => pyverbs::run(rest),
+        "verbs" => verbs::run(),
         "storm" => storm::run(rest),
         "canaries" => storm::canaries(),
         _ => {

@@ -28,6 +28,8 @@ use fairway_engine::roce::{
 use fairway_engine::wire::Qpn;
 use fairway_engine::{CompletionQueueId, SegmentId};
 
+pub mod devices;
+
 /// UDP port of RoCEv2 (InfiniBand Architecture, annex A17).
 pub const ROCE_PORT: u16 = 4791;
 

@@ -1,4 +1,50 @@
 //! `libibverbs.so.1` and `librdmacm.so.1` for machines without RDMA hardware.
 //!
-//! **What it is.** The C ABI of libibverbs, on top of [`fairway_softnic::verbs::Carrier`]. No
-//! protocol decision is made here.
+//! **What it is.** The C ABI of libibverbs, on top of [`fairway_softnic::verbs::Carrier`]: programs
+//! that were written for RDMA hardware run unmodified, over ordinary Ethernet. `docs/verbs.md` says
+//! which, and what the environment can choose.
+//!
+//! **May import:** `fairway-softnic`, `libc`.
+//!
+//! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
+//! whose first field is the C struct; they and what they point to are trusted as libibverbs trusts
+//! them, and whatever else a program says is checked. No lock of ours is held while the carrier is
+//! called but those of the object itself; the carrier calls us with none of its own.
+//!
+//! **Who does what.** `abi` mirrors the header. `device` lists and opens; `hub` is what all contexts
+//! of a device share: the carrier, and who hears of events. `query`, `memory`, `cq` (`cq_ex`), `qp`
+//! (`modify`, `transitions`), `srq` and `ah` are the objects; `post` and `wr` turn work requests into
+//! the carrier's, with `keys` and `inline`. `operations` has the tables that inline functions of the
+//! header jump through; `stubs` what is not offered. `sysfs` shows the devices as files. The shared
+//! object is linked by `cargo run -p xtask -- verbs`, with the symbol versions of `exports.map`.
+//!
+//! **How to test:** `cargo test -p fairway-verbs` checks the exported symbols, compares the structs
+//! with the installed header, and runs programs against the library: C programs of ours, and those
+//! of rdma-core and perftest where they are installed.
+#![warn(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::missing_safety_doc)]
+
+mod abi;
+mod ah;
+mod completion;
+mod cq;
+mod cq_ex;
+mod device;
+mod events;
+mod guard;
+mod hub;
+mod inline;
+mod keys;
+mod memory;
+mod modify;
+mod operations;
+mod post;
+mod qp;
+mod query;
+mod settings;
+mod srq;
+mod strings;
+mod stubs;
+mod sysfs;
+mod transitions;
+mod wr;

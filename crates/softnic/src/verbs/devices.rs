@@ -1,0 +1,306 @@
+//! The devices a program finds: one for each network interface with an address.
+//!
+//! The interface of the default route comes first, so that who asks for no device in particular
+//! gets the one that leads out; the loopback interface comes last, and is there even where nothing
+//! else is.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of headers and trailer around a packet's payload, at most: IPv6 40, UDP 8, BTH 12,
+/// AtomicETH 28, ICRC 4, and some to spare for options.
+const HEADERS: u32 = 112;
+
+/// Devices at most, so that numbers and GID tables stay small.
+pub const DEVICES: usize = 64;
+
+/// A network interface, as a device of the verbs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// `fairway0` and so on.
+    pub name: String,
+    /// The interface.
+    pub interface: String,
+    /// The interface's number.
+    pub index: u32,
+    /// Its addresses, those of IPv4 first: the GIDs, in order.
+    pub addresses: Vec<IpAddr>,
+    /// Bytes of an IP packet on it, at most.
+    pub interface_mtu: u32,
+    /// Its hardware address; zeroes if it has none.
+    pub hardware: [u8; 6],
+    /// True if it has a carrier.
+    pub running: bool,
+    /// Speed in Mbit/s, where the driver tells.
+    pub speed_mbps: Option<u32>,
+}
+
+impl Device {
+    /// Payload bytes of a packet: 256, 512, 1024, 2048 or 4096.
+    pub fn mtu(&self) -> u32 {
+        payload(self.interface_mtu)
+    }
+
+    /// A number that identifies it among the devices of all hosts (an EUI-64).
+    pub fn guid(&self) -> u64 {
+        let mac = self.hardware;
+        if mac != [0; 6] {
+            let mut bytes = [mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]];
+            // Interfaces of one bridge or bond share their hardware address.
+            bytes[3] ^= self.index as u8;
+            return u64::from_be_bytes(bytes);
+        }
+        // The loopback interface: what makes it unique is its host.
+        let host = std::fs::read_to_string("/etc/machine-id")
+            .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/random/boot_id"))
+            .unwrap_or_default();
+        let hash = host.trim().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        // Locally administered, and not the same for all such interfaces of the host.
+        (hash & !(3 << 56) | 2 << 56).wrapping_add(u64::from(self.index))
+    }
+}
+
+/// The largest payload for packets of an interface.
+fn payload(interface_mtu: u32) -> u32 {
+    let room = interface_mtu.saturating_sub(HEADERS);
+    [4096, 2048, 1024, 512].into_iter().find(|size| *size <= room).unwrap_or(256)
+}
+
+/// Which interfaces become devices: the text of `FAIRWAY_DEVICES`.
+///
+/// A list with commas. `eth` takes the interfaces whose names begin so, `=eth0` that one alone, an
+/// IP address the interface that has it, and no other address of it. A list that begins with `^`
+/// takes all interfaces but those. Devices come in the order of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    exclude: bool,
+    items: Vec<Item>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Item {
+    Prefix(String),
+    Exactly(String),
+    Address(IpAddr),
+}
+
+impl Item {
+    fn matches(&self, device: &Device) -> bool {
+        match self {
+            Item::Prefix(name) => device.interface.starts_with(name.as_str()),
+            Item::Exactly(name) => device.interface == *name,
+            Item::Address(address) => device.addresses.contains(address),
+        }
+    }
+}
+
+/// An entry of the list is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterError;
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an entry is empty: give interfaces or addresses, as eth0,192.0.2.7 or ^docker")
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Filter, FilterError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(Filter::default());
+        }
+        let (exclude, list) = match text.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let item = |entry: &str| {
+            let entry = entry.trim();
+            let exact = entry.strip_prefix('=');
+            match (entry.parse(), exact) {
+                (Ok(address), _) => Ok(Item::Address(address)),
+                (_, Some(name)) if !name.is_empty() => Ok(Item::Exactly(name.to_owned())),
+                (_, None) if !entry.is_empty() => Ok(Item::Prefix(entry.to_owned())),
+                _ => Err(FilterError),
+            }
+        };
+        let items = list.split(',').map(item).collect::<Result<_, _>>()?;
+        Ok(Filter { exclude, items })
+    }
+}
+
+impl Filter {
+    fn apply(&self, found: Vec<Device>) -> Vec<Device> {
+        if self.items.is_empty() {
+            return found;
+        }
+        if self.exclude {
+            let excluded = |device: &Device| self.items.iter().any(|item| item.matches(device));
+            return found.into_iter().filter(|device| !excluded(device)).collect();
+        }
+        let mut chosen: Vec<Device> = Vec::new();
+        for item in &self.items {
+            for device in found.iter().filter(|device| item.matches(device)) {
+                let mut device = device.clone();
+                if let Item::Address(address) = item {
+                    device.addresses = vec![*address];
+                }
+                if !chosen.contains(&device) {
+                    chosen.push(device);
+                }
+            }
+        }
+        chosen
+    }
+}
+
+/// The devices of this host.
+pub fn list(filter: &Filter) -> io::Result<Vec<Device>> {
+    let mut found = interfaces()?;
+    let default = default_interface();
+    found.retain(|device| !device.addresses.is_empty());
+    found.sort_by_key(|device| {
+        let loopback = device.addresses.iter().any(IpAddr::is_loopback);
+        (loopback, Some(&device.interface) != default.as_ref(), device.index)
+    });
+    let mut devices = filter.apply(found);
+    devices.truncate(DEVICES);
+    for (number, device) in devices.iter_mut().enumerate() {
+        device.name = format!("fairway{number}");
+        device.speed_mbps = speed(&device.interface);
+    }
+    Ok(devices)
+}
+
+/// The interface of the default route, of IPv4 before IPv6.
+fn default_interface() -> Option<String> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let zero = |field: &str| field.bytes().all(|digit| digit == b'0');
+    let mut best: Option<(u32, String)> = None;
+    for line in read("/proc/net/route").lines().skip(1) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [name, destination, _, _, _, _, metric, mask, ..] = fields[..] else { continue };
+        let metric = metric.parse().unwrap_or(u32::MAX);
+        let better = best.as_ref().is_none_or(|(least, _)| metric < *least);
+        if zero(destination) && zero(mask) && better {
+            best = Some((metric, name.to_owned()));
+        }
+    }
+    if let Some((_, name)) = best {
+        return Some(name);
+    }
+    read("/proc/net/ipv6_route").lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (destination, length, name) = (fields.first()?, fields.get(1)?, fields.get(9)?);
+        // The kernel keeps an unreachable default route on the loopback interface.
+        (zero(destination) && zero(length) && *name != "lo").then(|| (*name).to_owned())
+    })
+}
+
+fn speed(interface: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
+    text.trim().parse().ok().filter(|speed| *speed > 0)
+}
+
+/// The bytes of an IP packet on an interface, at most.
+fn interface_mtu(interface: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/mtu")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Every interface that is up, with its addresses, in the order of the kernel.
+fn interfaces() -> io::Result<Vec<Device>> {
+    let mut head: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the call stores a pointer to a list there, which is freed below.
+    if unsafe { libc::getifaddrs(&mut head) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut devices: Vec<Device> = Vec::new();
+    let mut entry = head;
+    while !entry.is_null() {
+        // SAFETY: an entry of the list, which is not freed yet; its name ends with a zero byte.
+        let (here, name) = unsafe { (&*entry, CStr::from_ptr((*entry).ifa_name)) };
+        entry = here.ifa_next;
+        let name = name.to_string_lossy();
+        // An alias, as eth0:1, is another name of the interface.
+        let name = name.split(':').next().unwrap_or_default();
+        if here.ifa_flags & libc::IFF_UP as u32 == 0 || here.ifa_addr.is_null() {
+            continue;
+        }
+        let at = devices.iter().position(|device| device.interface == name).unwrap_or_else(|| {
+            devices.push(unnamed(name, here.ifa_flags));
+            devices.len() - 1
+        });
+        // SAFETY: the address of an entry is as long as its family says.
+        unsafe { take_address(&mut devices[at], here.ifa_addr) };
+    }
+    // SAFETY: the list of the call above, once.
+    unsafe { libc::freeifaddrs(head) };
+    for device in &mut devices {
+        // Stable: within a family the order is the kernel's, the primary address first.
+        device.addresses.sort_by_key(IpAddr::is_ipv6);
+        device.interface_mtu = interface_mtu(&device.interface).unwrap_or(1500);
+    }
+    Ok(devices)
+}
+
+fn unnamed(interface: &str, flags: u32) -> Device {
+    let index = std::ffi::CString::new(interface).map_or(0, |name| {
+        // SAFETY: the name ends with a zero byte.
+        unsafe { libc::if_nametoindex(name.as_ptr()) }
+    });
+    Device {
+        name: String::new(),
+        interface: interface.to_owned(),
+        index,
+        addresses: Vec::new(),
+        interface_mtu: 0,
+        hardware: [0; 6],
+        running: flags & libc::IFF_RUNNING as u32 != 0,
+        speed_mbps: None,
+    }
+}
+
+/// # Safety
+///
+/// `address` points to an address as long as its family says.
+unsafe fn take_address(device: &mut Device, address: *const libc::sockaddr) {
+    // SAFETY: as the caller says; each branch reads the type that belongs to the family.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_INET => {
+                let address = &*address.cast::<libc::sockaddr_in>();
+                let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+                device.addresses.push(IpAddr::V4(ip));
+            }
+            libc::AF_INET6 => {
+                let address = &*address.cast::<libc::sockaddr_in6>();
+                let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                // A link-local address means nothing without its interface, and a GID has no
+                // room for one.
+                if !ip.is_unicast_link_local() {
+                    device.addresses.push(IpAddr::V6(ip));
+                }
+            }
+            libc::AF_PACKET => {
+                let address = &*address.cast::<libc::sockaddr_ll>();
+                if address.sll_halen == 6 {
+                    device.hardware.copy_from_slice(&address.sll_addr[..6]);
+                }
+            }
+            _ => {}
+        }
+    }
+}

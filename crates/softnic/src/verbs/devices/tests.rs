@@ -1,0 +1,63 @@
+use super::*;
+
+fn device(interface: &str, addresses: &[&str]) -> Device {
+    let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
+    Device { addresses, ..unnamed(interface, 0) }
+}
+
+fn chosen(filter: &str) -> Vec<(String, usize)> {
+    let found = vec![
+        device("eth0", &["192.0.2.2", "2001:db8::2"]),
+        device("eth1", &["192.0.2.3"]),
+        device("docker0", &["172.17.0.1"]),
+        device("lo", &["127.0.0.1", "::1"]),
+    ];
+    let filter: Filter = filter.parse().expect("a filter");
+    let devices = filter.apply(found);
+    devices.into_iter().map(|device| (device.interface, device.addresses.len())).collect()
+}
+
+fn pairs(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
+    expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+#[test]
+fn filters_choose_by_name_and_address() {
+    let all = pairs(&[("eth0", 2), ("eth1", 1), ("docker0", 1), ("lo", 2)]);
+    assert_eq!(chosen(""), all);
+    assert_eq!(chosen("eth"), all[..2]);
+    assert_eq!(chosen("=eth"), []);
+    assert_eq!(chosen("=eth1"), all[1..2]);
+    assert_eq!(chosen("^docker,lo"), all[..2]);
+    assert_eq!(chosen("lo,eth1"), pairs(&[("lo", 2), ("eth1", 1)]));
+    assert_eq!(chosen("2001:db8::2, 127.0.0.1"), pairs(&[("eth0", 1), ("lo", 1)]));
+    assert_eq!(chosen("192.0.2.77"), []);
+}
+
+#[test]
+fn filters_refuse_empty_entries() {
+    for text in ["eth0,", "^", "=", ",", "^docker,,lo"] {
+        assert_eq!(text.parse::<Filter>(), Err(FilterError), "{text}");
+    }
+}
+
+#[test]
+fn packets_fit_the_interface() {
+    assert_eq!(
+        [65_536, 9000, 4200, 2300, 1500, 1280, 700, 68, 0].map(payload),
+        [4096, 4096, 2048, 2048, 1024, 1024, 512, 256, 256]
+    );
+}
+
+#[test]
+fn the_loopback_interface_is_there_and_last() {
+    let devices = list(&Filter::default()).expect("interfaces can be listed");
+    let last = devices.last().expect("a device");
+    assert!(last.addresses.iter().any(IpAddr::is_loopback), "{devices:?}");
+    assert_eq!(last.mtu(), 4096);
+    for (number, device) in devices.iter().enumerate() {
+        assert_eq!(device.name, format!("fairway{number}"));
+        assert_ne!(device.guid(), 0);
+        assert!(device.addresses.is_sorted_by_key(IpAddr::is_ipv6));
+    }
+}

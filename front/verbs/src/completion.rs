@@ -1,0 +1,87 @@
+//! Completions of the carrier as programs read them.
+
+use fairway_softnic::engine::CompletionQueueId;
+use fairway_softnic::engine::roce::{Completion, CompletionKind, Peer, Status};
+use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::engine::wire::roce::Tail;
+use libc::{c_int, c_uint};
+
+use crate::abi::*;
+
+/// Completions fetched from the carrier at once.
+pub(crate) const BATCH: usize = 32;
+
+/// What a place for completions holds before there is one.
+pub(crate) const EMPTY: Completion = Completion {
+    id: 0,
+    queue_pair: Qpn::new(0),
+    status: Status::Success,
+    kind: CompletionKind::Send,
+    bytes: 0,
+    tail: Tail::Nothing,
+    value: 0,
+    from: Peer { address: 0, queue_pair: Qpn::new(0) },
+    solicited: false,
+};
+
+/// A completion queue's id as a number.
+pub(crate) fn number(id: CompletionQueueId) -> u32 {
+    id.index() as u32
+}
+
+fn status(status: Status) -> c_int {
+    match status {
+        Status::Success => IBV_WC_SUCCESS,
+        Status::LocalLength => IBV_WC_LOC_LEN_ERR,
+        Status::LocalProtection => IBV_WC_LOC_PROT_ERR,
+        Status::Flushed => IBV_WC_WR_FLUSH_ERR,
+        Status::BadResponse => IBV_WC_BAD_RESP_ERR,
+        Status::RemoteInvalidRequest => IBV_WC_REM_INV_REQ_ERR,
+        Status::RemoteAccess => IBV_WC_REM_ACCESS_ERR,
+        Status::RemoteOperation => IBV_WC_REM_OP_ERR,
+        Status::RetryExceeded => IBV_WC_RETRY_EXC_ERR,
+        Status::RnrRetryExceeded => IBV_WC_RNR_RETRY_EXC_ERR,
+    }
+}
+
+fn opcode(kind: CompletionKind) -> c_int {
+    match kind {
+        CompletionKind::Send => IBV_WC_SEND,
+        CompletionKind::Write => IBV_WC_RDMA_WRITE,
+        CompletionKind::Read => IBV_WC_RDMA_READ,
+        CompletionKind::CompareSwap => IBV_WC_COMP_SWAP,
+        CompletionKind::FetchAdd => IBV_WC_FETCH_ADD,
+        CompletionKind::Receive => IBV_WC_RECV,
+        CompletionKind::ReceiveWrite => IBV_WC_RECV_RDMA_WITH_IMM,
+    }
+}
+
+/// A completion as `ibv_poll_cq` returns it. `datagrams` tells whether a queue pair's receives
+/// begin with the header of a packet.
+pub(crate) fn to_c(completion: &Completion, datagrams: impl FnOnce(Qpn) -> bool) -> ibv_wc {
+    let received =
+        matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
+    let (imm_data, mut wc_flags): (u32, c_uint) = match completion.tail {
+        Tail::Nothing => (0, 0),
+        Tail::Immediate(value) => (value.to_be(), IBV_WC_WITH_IMM),
+        Tail::Invalidate(key) => (key, IBV_WC_WITH_INV),
+    };
+    if received && completion.status == Status::Success && datagrams(completion.queue_pair) {
+        wc_flags |= IBV_WC_GRH;
+    }
+    ibv_wc {
+        wr_id: completion.id,
+        status: status(completion.status),
+        opcode: opcode(completion.kind),
+        vendor_err: 0,
+        byte_len: completion.bytes,
+        imm_data,
+        qp_num: completion.queue_pair.value(),
+        src_qp: completion.from.queue_pair.value(),
+        wc_flags,
+        pkey_index: 0,
+        slid: 0,
+        sl: 0,
+        dlid_path_bits: 0,
+    }
+}

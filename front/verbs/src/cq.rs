@@ -1,0 +1,363 @@
+//! Completion queues and completion channels.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
+// contract: objects were made by the calls here and are destroyed once, after their last use;
+// arrays have the lengths that are said.
+
+use std::collections::HashSet;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use fairway_softnic::engine::CompletionQueueId;
+use fairway_softnic::engine::roce::Completion;
+use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::verbs::Carrier;
+use libc::{c_int, c_uint, c_void};
+
+use crate::abi::*;
+use crate::completion::{self, BATCH, EMPTY};
+use crate::device::Context;
+use crate::events::{AsyncEvent, EventQueue};
+use crate::guard::{EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status};
+use crate::hub::{Hub, QueueEvents};
+use crate::qp::QueuePair;
+use crate::query::COMPLETIONS_MAX;
+use crate::srq::SharedQueue;
+use crate::{cq_ex, query};
+
+/// A completion channel as programs hold it.
+#[repr(C)]
+pub(crate) struct Channel {
+    base: ibv_comp_channel,
+    queue: Arc<EventQueue<Arc<QueueEvents>>>,
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+    object(|| {
+        let queue = Arc::new(EventQueue::new()?);
+        let base = ibv_comp_channel { context, fd: queue.descriptor(), refcnt: 0 };
+        Ok(Box::into_raw(Box::new(Channel { base, queue })).cast())
+    })
+}
+
+/// The number of completion queues of a channel.
+unsafe fn users<'a>(channel: *mut ibv_comp_channel) -> &'a AtomicI32 {
+    unsafe { AtomicI32::from_ptr(&raw mut (*channel).refcnt) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    status(|| {
+        if unsafe { users(channel) }.load(Ordering::Acquire) != 0 {
+            return Err(EBUSY);
+        }
+        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    number(|| {
+        let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
+        let event = queue.next(|event| event.owed.deliver())?;
+        let found = event.object as *mut ibv_cq;
+        unsafe {
+            *cq = found;
+            *cq_context = (*found).cq_context;
+        }
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+    let queue = unsafe { CompletionQueue::of(cq) };
+    queue.owed.acknowledge(u64::from(events));
+}
+
+/// A completion queue as programs hold it.
+#[repr(C)]
+pub(crate) struct CompletionQueue {
+    pub(crate) ex: ibv_cq_ex,
+    pub(crate) id: CompletionQueueId,
+    pub(crate) carrier: Arc<dyn Carrier>,
+    /// What was fetched and is being read.
+    pub(crate) reading: Held<Reading>,
+    hub: Arc<Hub>,
+    owed: Arc<Owed>,
+    pub(crate) async_owed: Arc<Owed>,
+    events: Arc<EventQueue<AsyncEvent>>,
+    /// Queue pairs of datagrams that complete here; empty in most programs.
+    datagrams: RwLock<HashSet<Qpn>>,
+    /// Queue pairs that complete here.
+    users: Mutex<u32>,
+}
+
+/// Room for completions of the carrier.
+pub(crate) struct Reading {
+    pub(crate) fetched: Box<[Completion; BATCH]>,
+    /// The one that `ibv_wc_read_*` read.
+    pub(crate) current: ibv_wc,
+    /// When it was fetched, if the program asked for stamps.
+    pub(crate) stamps: Option<(u64, u64)>,
+    pub(crate) stamped: bool,
+}
+
+impl CompletionQueue {
+    /// # Safety
+    ///
+    /// `cq` is a completion queue of ours, not destroyed yet.
+    pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> &'a CompletionQueue {
+        unsafe { &*cq.cast::<CompletionQueue>() }
+    }
+
+    pub(crate) fn receives_datagrams(&self, pair: Qpn) -> bool {
+        self.datagrams.read().unwrap_or_else(PoisonError::into_inner).contains(&pair)
+    }
+
+    /// A queue pair completes here from now on.
+    pub(crate) fn attach(&self, pair: Option<Qpn>) {
+        *lock(&self.users) += 1;
+        if let Some(pair) = pair {
+            self.datagrams.write().unwrap_or_else(PoisonError::into_inner).insert(pair);
+        }
+    }
+
+    /// It no longer does.
+    pub(crate) fn detach(&self, pair: Qpn) {
+        *lock(&self.users) -= 1;
+        self.datagrams.write().unwrap_or_else(PoisonError::into_inner).remove(&pair);
+    }
+}
+
+/// What a new queue is to be like.
+pub(crate) struct Wanted {
+    pub(crate) depth: u32,
+    pub(crate) cq_context: *mut c_void,
+    pub(crate) channel: *mut ibv_comp_channel,
+    pub(crate) vector: u32,
+    pub(crate) stamped: bool,
+}
+
+pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_cq> {
+    let owner = unsafe { Context::of(context) };
+    if !(1..=COMPLETIONS_MAX).contains(&wanted.depth)
+        || wanted.vector >= owner.verbs.context.num_comp_vectors as u32
+    {
+        return Err(EINVAL);
+    }
+    let carrier = owner.hub.carrier()?;
+    let id = carrier.create_completion_queue(wanted.depth)?;
+    let base = ibv_cq {
+        context,
+        channel: wanted.channel,
+        cq_context: wanted.cq_context,
+        handle: completion::number(id),
+        cqe: wanted.depth as c_int,
+        mutex: unsafe { zeroed() },
+        cond: unsafe { zeroed() },
+        comp_events_completed: 0,
+        async_events_completed: 0,
+    };
+    let owed = Arc::new(Owed::default());
+    let reading = Reading {
+        fetched: Box::new([EMPTY; BATCH]),
+        current: completion::to_c(&EMPTY, |_| false),
+        stamps: None,
+        stamped: wanted.stamped,
+    };
+    let queue = Box::into_raw(Box::new(CompletionQueue {
+        ex: cq_ex::extended(base),
+        id,
+        carrier: Arc::clone(carrier),
+        reading: Held::new(reading),
+        hub: Arc::clone(&owner.hub),
+        owed: Arc::clone(&owed),
+        async_owed: Arc::default(),
+        events: Arc::clone(&owner.events),
+        datagrams: RwLock::default(),
+        users: Mutex::new(0),
+    }));
+    if !wanted.channel.is_null() {
+        let channel = Arc::clone(&unsafe { &*wanted.channel.cast::<Channel>() }.queue);
+        let events = QueueEvents { object: queue as usize, channel, owed };
+        owner.hub.add_queue(id, Arc::new(events));
+        unsafe { users(wanted.channel) }.fetch_add(1, Ordering::AcqRel);
+    }
+    Ok(queue.cast())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_cq(
+    context: *mut ibv_context,
+    depth: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> *mut ibv_cq {
+    object(|| {
+        let depth = u32::try_from(depth).map_err(|_| EINVAL)?;
+        let vector = u32::try_from(vector).map_err(|_| EINVAL)?;
+        let wanted = Wanted { depth, cq_context, channel, vector, stamped: false };
+        unsafe { create(context, &wanted) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, depth: c_int) -> c_int {
+    status(|| {
+        let queue = unsafe { CompletionQueue::of(cq) };
+        let wanted = u32::try_from(depth).map_err(|_| EINVAL)?;
+        if !(1..=COMPLETIONS_MAX).contains(&wanted) {
+            return Err(EINVAL);
+        }
+        queue.carrier.resize_completion_queue(queue.id, wanted)?;
+        unsafe { (*cq).cqe = depth };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    status(|| {
+        let queue = unsafe { CompletionQueue::of(cq) };
+        if *lock(&queue.users) != 0 {
+            return Err(EBUSY);
+        }
+        queue.carrier.destroy_completion_queue(queue.id)?;
+        queue.hub.remove_queue(queue.id);
+        let channel = unsafe { (*cq).channel };
+        if !channel.is_null() {
+            let events = &unsafe { &*channel.cast::<Channel>() }.queue;
+            events.forget(|event| event.object == cq as usize);
+            queue.owed.wait();
+            unsafe { users(channel) }.fetch_sub(1, Ordering::AcqRel);
+        }
+        queue.events.forget(|event| event.object == cq as usize);
+        queue.async_owed.wait();
+        drop(unsafe { Box::from_raw(cq.cast::<CompletionQueue>()) });
+        Ok(())
+    })
+}
+
+/// Fetches completions; the carrier makes progress. Returns how many, or a negative number.
+pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv_wc) -> c_int {
+    let queue = unsafe { CompletionQueue::of(cq) };
+    let Ok(room) = usize::try_from(room) else { return -1 };
+    let mut done = 0;
+    unsafe {
+        queue.reading.with(|reading| {
+            while done < room {
+                let part = (room - done).min(BATCH);
+                let found = queue.carrier.poll(queue.id, &mut reading.fetched[..part]);
+                for completion in &reading.fetched[..found] {
+                    let wc = completion::to_c(completion, |pair| queue.receives_datagrams(pair));
+                    out.add(done).write(wc);
+                    done += 1;
+                }
+                if found < part {
+                    break;
+                }
+            }
+        });
+    }
+    done as c_int
+}
+
+/// The next completion (or only a solicited one, or an error) makes an event.
+pub(crate) unsafe extern "C" fn request_notification(cq: *mut ibv_cq, solicited: c_int) -> c_int {
+    let queue = unsafe { CompletionQueue::of(cq) };
+    status(|| Ok(queue.carrier.arm(queue.id, solicited != 0)?))
+}
+
+pub(crate) unsafe extern "C" fn create_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    const STAMPS: u64 =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    object(|| {
+        let attr = unsafe { &*attr };
+        if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
+            return Err(EINVAL);
+        }
+        let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 { attr.flags } else { 0 };
+        // Fields of a completion that we do not know, as VLANs and flow tags.
+        let unknown = attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | STAMPS) != 0;
+        if unknown || flags & !FLAGS != 0 {
+            return Err(crate::guard::EOPNOTSUPP);
+        }
+        let wanted = Wanted {
+            depth: attr.cqe,
+            cq_context: attr.cq_context,
+            channel: attr.channel,
+            vector: attr.comp_vector,
+            stamped: attr.wc_flags & STAMPS != 0,
+        };
+        Ok(unsafe { create(context, &wanted)? }.cast())
+    })
+}
+
+/// Moderation of events: a hint that we have no use for.
+pub(crate) unsafe extern "C" fn modify(_cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    const MODERATE: u32 = 1;
+    status(|| if unsafe { (*attr).attr_mask } & !MODERATE != 0 { Err(EINVAL) } else { Ok(()) })
+}
+
+/// When a completion was fetched, if anybody wants to know.
+pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
+    reading.stamped.then(|| (query::monotonic_ns(), query::wall_ns()))
+}
+
+/// Waits for the next asynchronous event.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    number(|| {
+        let events = Arc::clone(&unsafe { Context::of(context) }.events);
+        let next = events.next(|event| event.owed.deliver())?;
+        unsafe { event.write(next.to_c()) };
+        Ok(0)
+    })
+}
+
+/// The import of domains and regions from other processes is not offered.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_import_pd() -> *mut ibv_pd {
+    set_errno(crate::guard::EOPNOTSUPP);
+    null_mut()
+}
+
+/// Acknowledges an event, so that its object may be destroyed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    unsafe {
+        let (kind, element) = ((*event).event_type, (*event).element);
+        match kind {
+            IBV_EVENT_CQ_ERR => CompletionQueue::of(element.cq).async_owed.acknowledge(1),
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+                SharedQueue::of(element.srq).async_owed.acknowledge(1);
+            }
+            IBV_EVENT_QP_FATAL
+            | IBV_EVENT_QP_REQ_ERR
+            | IBV_EVENT_QP_ACCESS_ERR
+            | IBV_EVENT_COMM_EST
+            | IBV_EVENT_SQ_DRAINED
+            | IBV_EVENT_QP_LAST_WQE_REACHED => {
+                QueuePair::of(element.qp).events.owed.acknowledge(1);
+            }
+            // Of ports: there is nothing to wait for.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The list of devices, and contexts.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
+// contract: a device comes from `ibv_get_device_list` (devices are never freed), a context from
+// `ibv_open_device` and is closed once, after its last use; results point to room for them.
+
+use std::collections::HashSet;
+use std::ffi::c_char;
+use std::mem::offset_of;
+use std::sync::{Arc, Mutex};
+
+use fairway_softnic::engine::SegmentId;
+use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::verbs::devices::{self, Device};
+use libc::{c_int, c_void};
+
+use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_context, ibv_device, verbs_context, zeroed};
+use crate::events::{AsyncEvent, EventQueue};
+use crate::guard::{EINVAL, Errno, Result, lock, number, object, set_errno};
+use crate::hub::Hub;
+use crate::{operations, settings};
+
+/// Bytes that providers' `*dv_is_supported` read behind an `ibv_device`: that of libibverbs is part
+/// of a `verbs_device`. They find zeroes there.
+const BEHIND_DEVICE: usize = 64;
+
+/// A device as programs hold it. Lives as long as the process.
+#[repr(C)]
+pub(crate) struct DeviceHandle {
+    pub(crate) base: ibv_device,
+    behind: [u8; BEHIND_DEVICE],
+    pub(crate) device: Device,
+    /// Its number among all.
+    pub(crate) index: usize,
+}
+
+// SAFETY: it is not changed after it is made.
+unsafe impl Send for DeviceHandle {}
+// SAFETY: likewise.
+unsafe impl Sync for DeviceHandle {}
+
+/// A context as programs hold it.
+#[repr(C)]
+pub(crate) struct Context {
+    pub(crate) verbs: verbs_context,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) events: Arc<EventQueue<AsyncEvent>>,
+    pub(crate) held: Mutex<HeldObjects>,
+}
+
+/// What a context has made and not destroyed: closing it takes that from the carrier, as a kernel
+/// would.
+#[derive(Default)]
+pub(crate) struct HeldObjects {
+    pub(crate) pairs: HashSet<Qpn>,
+    pub(crate) segments: HashSet<SegmentId>,
+}
+
+impl Context {
+    /// # Safety
+    ///
+    /// `context` was made by `ibv_open_device`, and is not closed.
+    pub(crate) unsafe fn of<'a>(context: *mut ibv_context) -> &'a Context {
+        let front = offset_of!(verbs_context, context);
+        // SAFETY: the `ibv_context` is a part of a `Context`, at this place.
+        unsafe { &*context.byte_sub(front).cast::<Context>() }
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &DeviceHandle {
+        // SAFETY: set when the context was made; devices are never freed.
+        unsafe { &*self.verbs.context.device.cast::<DeviceHandle>() }
+    }
+}
+
+fn text<const N: usize>(text: &str) -> [c_char; N] {
+    let mut room = [0; N];
+    for (to, from) in room[..N - 1].iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+    room
+}
+
+fn handle(device: Device, index: usize) -> DeviceHandle {
+    let base = ibv_device {
+        ops: [std::ptr::null_mut(); 2],
+        node_type: IBV_NODE_CA,
+        transport_type: IBV_TRANSPORT_IB,
+        name: text(&device.name),
+        dev_name: text(&format!("uverbs{index}")),
+        dev_path: text(&format!("/sys/class/infiniband_verbs/uverbs{index}")),
+        ibdev_path: text(&format!("/sys/class/infiniband/{}", device.name)),
+    };
+    DeviceHandle { base, behind: [0; BEHIND_DEVICE], device, index }
+}
+
+/// The devices there are now. One that did not change since it was last listed is the same object.
+pub(crate) fn devices() -> Result<Vec<&'static DeviceHandle>> {
+    static KNOWN: Mutex<Vec<&'static DeviceHandle>> = Mutex::new(Vec::new());
+    let filter =
+        settings::filter(&settings::environment).map_err(|settings::SettingError(text)| {
+            eprintln!("fairway: {text}");
+            EINVAL
+        })?;
+    let found =
+        devices::list(&filter).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    let mut known = lock(&KNOWN);
+    let same = |device: Device, index| {
+        if let Some(old) = known.iter().find(|old| old.device == device && old.index == index) {
+            return *old;
+        }
+        let new: &'static DeviceHandle = Box::leak(Box::new(handle(device, index)));
+        known.push(new);
+        new
+    };
+    Ok(found
+        .into_iter()
+        .zip(0..)
+        .map({
+            let mut same = same;
+            move |(device, index)| same(device, index)
+        })
+        .collect())
+}
+
+/// Lists the devices: an array that ends with a null pointer.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    if !count.is_null() {
+        unsafe { *count = 0 };
+    }
+    object(|| {
+        let found = devices()?;
+        let room = found.len() + 1;
+        let list: *mut *mut ibv_device =
+            unsafe { libc::calloc(room, size_of::<*mut ibv_device>()) }.cast();
+        if list.is_null() {
+            return Err(Errno(libc::ENOMEM));
+        }
+        for (at, device) in found.iter().enumerate() {
+            unsafe { *list.add(at) = (&raw const device.base).cast_mut() };
+        }
+        if !count.is_null() {
+            unsafe { *count = found.len() as c_int };
+        }
+        Ok(list)
+    })
+}
+
+/// Frees the array, not the devices.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    unsafe { libc::free(list.cast()) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+    unsafe { (*device.cast::<DeviceHandle>()).device.guid().to_be() }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+    unsafe { (*device.cast::<DeviceHandle>()).index as c_int }
+}
+
+/// Opens a device. Its carrier is opened when something is made that needs it, so that looking at
+/// devices costs nothing and can't fail.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    object(|| {
+        let known = unsafe { &*device.cast::<DeviceHandle>() };
+        let events = Arc::new(EventQueue::new()?);
+        let path = c"/dev/null";
+        // Programs expect a descriptor here, and do nothing with it.
+        let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+        let context = ibv_context {
+            device,
+            ops: operations::OPERATIONS,
+            cmd_fd: descriptor,
+            async_fd: events.descriptor(),
+            num_comp_vectors: 1,
+            mutex: unsafe { zeroed() },
+            abi_compat: usize::MAX as *mut c_void,
+        };
+        let context = Box::new(Context {
+            verbs: operations::verbs_context(context),
+            hub: Hub::of(&known.device),
+            events,
+            held: Mutex::default(),
+        });
+        Ok(unsafe { &raw mut (*Box::into_raw(context)).verbs.context })
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    let front = offset_of!(verbs_context, context);
+    number(|| {
+        let context = unsafe { Box::from_raw(context.byte_sub(front).cast::<Context>()) };
+        if let Some(carrier) = context.hub.open_carrier() {
+            let held = std::mem::take(&mut *lock(&context.held));
+            for pair in held.pairs {
+                context.hub.remove_pair(pair.value());
+                // It may be gone already; and there is nobody left to tell.
+                let _ = carrier.destroy_queue_pair(pair);
+            }
+            for segment in held.segments {
+                let _ = carrier.deregister(segment);
+            }
+        }
+        unsafe { libc::close(context.verbs.context.cmd_fd) };
+        Ok(0)
+    })
+}
+
+/// Contexts can't be handed from process to process.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_import_device(_descriptor: c_int) -> *mut ibv_context {
+    set_errno(Errno(libc::EOPNOTSUPP));
+    std::ptr::null_mut()
+}

@@ -1,0 +1,218 @@
+//! The rim between C and Rust: error numbers, locks that C calls hold across calls, and no panic
+//! that crosses it.
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use fairway_softnic::engine::roce::{ChangeError, PostError};
+use fairway_softnic::verbs::CarrierError;
+use libc::c_int;
+
+/// An error number of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
+
+pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
+pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
+pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
+pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
+
+impl From<CarrierError> for Errno {
+    fn from(error: CarrierError) -> Errno {
+        match error {
+            CarrierError::Missing | CarrierError::Parameter(_) => EINVAL,
+            CarrierError::Busy => EBUSY,
+            CarrierError::Limit(_) => ENOMEM,
+            CarrierError::Unreachable(_) => Errno(libc::EHOSTUNREACH),
+            CarrierError::Unsupported(_) => EOPNOTSUPP,
+            CarrierError::Io(_, error) => Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+}
+
+impl From<ChangeError> for Errno {
+    fn from(_: ChangeError) -> Errno {
+        EINVAL
+    }
+}
+
+impl From<PostError> for Errno {
+    fn from(error: PostError) -> Errno {
+        match error {
+            PostError::Full | PostError::CompletionQueueFull => ENOMEM,
+            PostError::Missing | PostError::State | PostError::Operation | PostError::Length => {
+                EINVAL
+            }
+        }
+    }
+}
+
+pub(crate) fn set_errno(error: Errno) {
+    // SAFETY: the address of this thread's errno, always valid.
+    unsafe { *libc::__errno_location() = error.0 }
+}
+
+/// The body of a call; a panic is an input/output error.
+fn run<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What a panic left half done is behind locks whose poison `lock` overlooks.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno(libc::EIO)))
+}
+
+/// The body of a call that returns zero or an error number (and sets errno, too).
+pub(crate) fn status(body: impl FnOnce() -> Result<()>) -> c_int {
+    match run(body) {
+        Ok(()) => 0,
+        Err(error) => {
+            set_errno(error);
+            error.0
+        }
+    }
+}
+
+/// The body of a call that returns a number, or -1 with errno.
+pub(crate) fn number(body: impl FnOnce() -> Result<c_int>) -> c_int {
+    run(body).unwrap_or_else(|error| {
+        set_errno(error);
+        -1
+    })
+}
+
+/// The body of a call that returns an object, or a null pointer with errno.
+pub(crate) fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
+    run(body).unwrap_or_else(|error| {
+        set_errno(error);
+        std::ptr::null_mut()
+    })
+}
+
+/// Locks, whatever happened to those who locked before.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lock that one call of the ABI may take and another one release (`ibv_wr_start`,
+/// `ibv_wr_complete`), which a guard can't express.
+pub(crate) struct Held<T> {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is touched only under the mutex.
+unsafe impl<T: Send> Send for Held<T> {}
+// SAFETY: likewise.
+unsafe impl<T: Send> Sync for Held<T> {}
+
+impl<T> Held<T> {
+    pub(crate) fn new(value: T) -> Held<T> {
+        Held { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: value.into() }
+    }
+
+    /// Locks until [`Held::release`].
+    ///
+    /// # Safety
+    ///
+    /// It does not move as long as it lives, and the reference is not used after `release`.
+    #[expect(clippy::mut_from_ref, reason = "the mutex makes it exclusive")]
+    pub(crate) unsafe fn acquire(&self) -> &mut T {
+        // SAFETY: an initialized mutex that does not move; under it the value is ours alone.
+        unsafe {
+            libc::pthread_mutex_lock(self.mutex.get());
+            &mut *self.value.get()
+        }
+    }
+
+    /// The value, between `acquire` and `release` of this thread.
+    ///
+    /// # Safety
+    ///
+    /// This thread holds the lock, and no other reference to the value.
+    #[expect(clippy::mut_from_ref, reason = "the mutex makes it exclusive")]
+    pub(crate) unsafe fn held(&self) -> &mut T {
+        // SAFETY: as the caller says.
+        unsafe { &mut *self.value.get() }
+    }
+
+    /// Unlocks.
+    ///
+    /// # Safety
+    ///
+    /// This thread holds the lock.
+    pub(crate) unsafe fn release(&self) {
+        // SAFETY: as the caller says.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    }
+
+    /// Calls with the lock held.
+    ///
+    /// # Safety
+    ///
+    /// It does not move as long as it lives.
+    pub(crate) unsafe fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: as the caller says; released by this thread, after the last use.
+        unsafe {
+            let result = body(self.acquire());
+            self.release();
+            result
+        }
+    }
+}
+
+/// Events that were handed to the program and are to be acknowledged before their object goes.
+#[derive(Default)]
+pub(crate) struct Owed {
+    /// Handed out; acknowledged.
+    counts: Mutex<(u64, u64)>,
+    settled: Condvar,
+}
+
+impl Owed {
+    pub(crate) fn deliver(&self) {
+        lock(&self.counts).0 += 1;
+    }
+
+    pub(crate) fn acknowledge(&self, events: u64) {
+        lock(&self.counts).1 += events;
+        self.settled.notify_all();
+    }
+
+    /// Waits until every event handed out is acknowledged.
+    pub(crate) fn wait(&self) {
+        let mut counts = lock(&self.counts);
+        while counts.1 < counts.0 {
+            counts = self.settled.wait(counts).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_number() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| ()));
+        let result = (status(|| panic!("a bug")), number(|| panic!("another")));
+        std::panic::set_hook(hook);
+        assert_eq!(result, (libc::EIO, -1));
+        assert_eq!(status(|| Ok(())), 0);
+        assert!(object::<u8>(|| Err(EINVAL)).is_null());
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn what_is_owed_is_waited_for() {
+        let owed = std::sync::Arc::new(Owed::default());
+        owed.wait();
+        owed.deliver();
+        let waiter = std::thread::spawn({
+            let owed = std::sync::Arc::clone(&owed);
+            move || owed.wait()
+        });
+        owed.acknowledge(1);
+        waiter.join().expect("it ends");
+    }
+}

@@ -1,0 +1,227 @@
+//! What all contexts of one device share: its carrier, opened when it is first needed, and who is
+//! to hear of what happens on it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use fairway_softnic::engine::roce::{Event, MemoryRequest, Status};
+use fairway_softnic::engine::{CompletionQueueId, SegmentId};
+use fairway_softnic::verbs::devices::Device;
+use fairway_softnic::verbs::{self, Carrier, ForeignMemory, Listener, Management, Routed};
+
+use crate::abi::{
+    IBV_EVENT_COMM_EST, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
+    IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
+};
+use crate::events::{AsyncEvent, EventQueue};
+use crate::guard::{Errno, Owed, Result, lock};
+use crate::keys::Keys;
+use crate::settings;
+
+/// The device of a process, with everything made of it.
+pub(crate) struct Hub {
+    pub(crate) device: Device,
+    carrier: OnceLock<Arc<dyn Carrier>>,
+    opening: Mutex<()>,
+    pub(crate) keys: Keys,
+    nowhere: OnceLock<SegmentId>,
+    queues: RwLock<HashMap<CompletionQueueId, Arc<QueueEvents>>>,
+    pairs: RwLock<HashMap<u32, Arc<PairEvents>>>,
+    management: RwLock<Option<Arc<dyn ManagementListener>>>,
+    numbers: AtomicU32,
+}
+
+/// Who gets management datagrams: the connection manager.
+pub(crate) trait ManagementListener: Send + Sync {
+    /// A datagram came.
+    fn management(&self, datagram: &Management<'_>) -> Routed;
+}
+
+/// Where the completion events of a completion queue go.
+pub(crate) struct QueueEvents {
+    /// The address of its `ibv_cq`.
+    pub(crate) object: usize,
+    pub(crate) channel: Arc<EventQueue<Arc<QueueEvents>>>,
+    pub(crate) owed: Arc<Owed>,
+}
+
+/// Where the asynchronous events of a queue pair go.
+pub(crate) struct PairEvents {
+    /// The address of its `ibv_qp`.
+    pub(crate) object: usize,
+    pub(crate) events: Arc<EventQueue<AsyncEvent>>,
+    pub(crate) owed: Arc<Owed>,
+    /// `en_sqd_async_notify` of the last drain.
+    pub(crate) notify_drained: AtomicBool,
+    /// It takes its receives from a shared queue, and has not said that it takes no more.
+    pub(crate) last_receive: AtomicBool,
+}
+
+impl PairEvents {
+    pub(crate) fn raise(&self, kind: i32) {
+        let owed = Arc::clone(&self.owed);
+        self.events.push(AsyncEvent { object: self.object, kind, owed });
+    }
+
+    /// The queue pair is in error, and takes no receive of its shared queue any more.
+    pub(crate) fn note_error(&self) {
+        if self.last_receive.swap(false, Ordering::AcqRel) {
+            self.raise(IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
+    }
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    fn new(device: Device) -> Hub {
+        Hub {
+            device,
+            carrier: OnceLock::new(),
+            opening: Mutex::new(()),
+            keys: Keys::default(),
+            nowhere: OnceLock::new(),
+            queues: RwLock::default(),
+            pairs: RwLock::default(),
+            management: RwLock::default(),
+            numbers: AtomicU32::new(1),
+        }
+    }
+
+    /// The hub of a device in this process; a child of a process that had one gets its own.
+    pub(crate) fn of(device: &Device) -> Arc<Hub> {
+        static HUBS: Mutex<Vec<(u32, Arc<Hub>)>> = Mutex::new(Vec::new());
+        let process = std::process::id();
+        let mut hubs = lock(&HUBS);
+        let same = |(owner, hub): &&(u32, Arc<Hub>)| *owner == process && hub.device == *device;
+        if let Some((_, hub)) = hubs.iter().find(same) {
+            return Arc::clone(hub);
+        }
+        let hub = Arc::new(Hub::new(device.clone()));
+        hubs.push((process, Arc::clone(&hub)));
+        hub
+    }
+
+    /// A number that no other protection domain, completion queue or the like of this device has.
+    pub(crate) fn number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The carrier, opened now if it is not open yet.
+    pub(crate) fn carrier(self: &Arc<Self>) -> Result<&Arc<dyn Carrier>> {
+        if let Some(carrier) = self.carrier.get() {
+            return Ok(carrier);
+        }
+        let _opening = lock(&self.opening);
+        if let Some(carrier) = self.carrier.get() {
+            return Ok(carrier);
+        }
+        let opened = settings::carrier(&settings::environment, &self.device)
+            .map_err(|settings::SettingError(text)| (text, Errno(libc::EINVAL)))
+            .and_then(|(kind, options)| {
+                let listener: Arc<dyn Listener> = Arc::clone(self) as _;
+                verbs::open(kind, &options, listener)
+                    .map_err(|error| (error.to_string(), Errno::from(error)))
+            });
+        match opened {
+            Ok(carrier) => Ok(self.carrier.get_or_init(|| carrier)),
+            Err((text, error)) => {
+                let Device { name, interface, .. } = &self.device;
+                eprintln!("fairway: can't use device {name} (interface {interface}): {text}");
+                Err(error)
+            }
+        }
+    }
+
+    /// The carrier, if it is open.
+    pub(crate) fn open_carrier(&self) -> Option<&Arc<dyn Carrier>> {
+        self.carrier.get()
+    }
+
+    /// Memory that no queue pair may use: a work request that names what is not registered names
+    /// this, and completes with a protection error.
+    pub(crate) fn nowhere(&self, carrier: &dyn Carrier) -> Result<SegmentId> {
+        static BYTE: [u8; 8] = [0; 8];
+        if let Some(segment) = self.nowhere.get() {
+            return Ok(*segment);
+        }
+        // SAFETY: never written, as no right is granted, and it lives as long as the process.
+        let memory = unsafe { ForeignMemory::new(BYTE.as_ptr().cast_mut(), BYTE.len()) };
+        let rights = fairway_softnic::Rights::NONE;
+        let request = MemoryRequest { domain: u32::MAX, address: 0, length: 8, rights };
+        let region = carrier.register(memory, &request)?;
+        Ok(*self.nowhere.get_or_init(|| region.segment))
+    }
+
+    pub(crate) fn add_queue(&self, id: CompletionQueueId, events: Arc<QueueEvents>) {
+        write(&self.queues).insert(id, events);
+    }
+
+    pub(crate) fn remove_queue(&self, id: CompletionQueueId) {
+        write(&self.queues).remove(&id);
+    }
+
+    pub(crate) fn add_pair(&self, number: u32, events: Arc<PairEvents>) {
+        write(&self.pairs).insert(number, events);
+    }
+
+    pub(crate) fn remove_pair(&self, number: u32) {
+        write(&self.pairs).remove(&number);
+    }
+
+    /// From now on, management datagrams go there.
+    #[expect(dead_code, reason = "the connection manager's door")]
+    pub(crate) fn set_management(&self, listener: Option<Arc<dyn ManagementListener>>) {
+        *write(&self.management) = listener;
+    }
+}
+
+impl Listener for Hub {
+    fn completion(&self, queue: CompletionQueueId) {
+        // Under the lock: who removes a queue knows afterwards that no event of it is to come.
+        if let Some(events) = read(&self.queues).get(&queue) {
+            events.channel.push(Arc::clone(events));
+        }
+    }
+
+    fn event(&self, event: Event) {
+        let number = match event {
+            Event::Established { queue_pair }
+            | Event::Fault { queue_pair, .. }
+            | Event::Drained { queue_pair } => queue_pair.value(),
+            Event::SegmentReleased { .. } => return,
+        };
+        let pairs = read(&self.pairs);
+        let Some(pair) = pairs.get(&number) else { return };
+        match event {
+            Event::Established { .. } => pair.raise(IBV_EVENT_COMM_EST),
+            Event::Drained { .. } => {
+                if pair.notify_drained.load(Ordering::Acquire) {
+                    pair.raise(IBV_EVENT_SQ_DRAINED);
+                }
+            }
+            Event::Fault { status, .. } => {
+                match status {
+                    Status::RemoteAccess => pair.raise(IBV_EVENT_QP_ACCESS_ERR),
+                    Status::RemoteInvalidRequest => pair.raise(IBV_EVENT_QP_REQ_ERR),
+                    // Everything else is said by a completion.
+                    _ => {}
+                }
+                pair.note_error();
+            }
+            Event::SegmentReleased { .. } => {}
+        }
+    }
+
+    fn management(&self, datagram: &Management<'_>) -> Routed {
+        let listener = read(&self.management).clone();
+        listener.map_or(Routed::Here, |listener| listener.management(datagram))
+    }
+}

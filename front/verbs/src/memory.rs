@@ -1,0 +1,336 @@
+//! Protection domains and memory regions.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
+// contract: objects were made by the calls here and are destroyed once, after their last use; the
+// memory it registers stays mapped until it deregisters it.
+
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use fairway_softnic::Rights;
+use fairway_softnic::engine::SegmentId;
+use fairway_softnic::engine::roce::MemoryRequest;
+use fairway_softnic::verbs::{Carrier, ForeignMemory};
+use libc::{c_int, c_uint, c_void};
+
+use crate::abi::*;
+use crate::device::Context;
+use crate::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, object, status};
+use crate::keys::Key;
+
+/// A protection domain as programs hold it. A parent domain is one more handle of its domain.
+#[repr(C)]
+pub(crate) struct Domain {
+    base: ibv_pd,
+    /// The carrier's number for it.
+    pub(crate) number: u32,
+}
+
+impl Domain {
+    /// # Safety
+    ///
+    /// `pd` is a protection domain of ours, not freed yet.
+    pub(crate) unsafe fn of<'a>(pd: *mut ibv_pd) -> &'a Domain {
+        unsafe { &*pd.cast::<Domain>() }
+    }
+
+    fn new(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
+        let base = ibv_pd { context, handle: number };
+        Box::into_raw(Box::new(Domain { base, number })).cast()
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    object(|| {
+        let number = unsafe { Context::of(context) }.hub.number();
+        Ok(Domain::new(context, number))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    status(|| {
+        drop(unsafe { Box::from_raw(pd.cast::<Domain>()) });
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "C" fn alloc_parent_domain(
+    context: *mut ibv_context,
+    attr: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd {
+    object(|| {
+        let attr = unsafe { &*attr };
+        // Bits 0 and 1: allocators, which we have no use for, and their context.
+        if attr.pd.is_null() || attr.comp_mask & !3 != 0 {
+            return Err(EINVAL);
+        }
+        Ok(Domain::new(context, unsafe { Domain::of(attr.pd) }.number))
+    })
+}
+
+pub(crate) unsafe extern "C" fn alloc_td(
+    context: *mut ibv_context,
+    attr: *mut ibv_td_init_attr,
+) -> *mut ibv_td {
+    object(|| {
+        if unsafe { (*attr).comp_mask } != 0 {
+            return Err(EINVAL);
+        }
+        // A promise of the program's to use one thread; we need no promise.
+        Ok(Box::into_raw(Box::new(ibv_td { context })))
+    })
+}
+
+pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
+    drop(unsafe { Box::from_raw(td) });
+    0
+}
+
+/// A memory region as programs hold it. (Providers read an `int` type and access behind it.)
+#[repr(C)]
+struct Region {
+    base: ibv_mr,
+    kind: c_int,
+    access: c_uint,
+    address: u64,
+    segment: SegmentId,
+    carrier: Arc<dyn Carrier>,
+}
+
+/// Flags that registration knows and grants.
+const KNOWN: c_uint = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_ZERO_BASED
+    | IBV_ACCESS_HUGETLB
+    | IBV_ACCESS_OPTIONAL_RANGE;
+
+/// What remote peers may do.
+pub(crate) fn rights(access: c_uint) -> Rights {
+    let right = |flag, right| if access & flag != 0 { right } else { Rights::NONE };
+    right(IBV_ACCESS_REMOTE_READ, Rights::READ)
+        .with(right(IBV_ACCESS_REMOTE_WRITE, Rights::WRITE))
+        .with(right(IBV_ACCESS_REMOTE_ATOMIC, Rights::ATOMIC))
+}
+
+fn check_access(access: c_uint) -> Result<()> {
+    // On-demand paging, explicit or implicit, needs the kernel; memory windows we do not have.
+    if access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND) != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let changing = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    let locally_read_only = access & IBV_ACCESS_LOCAL_WRITE == 0;
+    if access & !KNOWN != 0 || access & changing != 0 && locally_read_only {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// A page's size.
+fn page() -> usize {
+    // SAFETY: no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Refuses memory that is not mapped, as pinning would; and if the NIC is to write it, memory whose
+/// first or last page can't be written.
+fn check_mapped(start: usize, length: usize, writable: bool) -> Result<()> {
+    const PAGES_AT_ONCE: usize = 16_384;
+    const POPULATE_WRITE: c_int = 23;
+    let page = page();
+    let end = start.checked_add(length).ok_or(EINVAL)?;
+    let (first, end) = (start / page * page, end.checked_next_multiple_of(page).ok_or(EINVAL)?);
+    let mut present = [0_u8; PAGES_AT_ONCE];
+    for from in (first..end).step_by(PAGES_AT_ONCE * page) {
+        let bytes = (end - from).min(PAGES_AT_ONCE * page);
+        // SAFETY: the kernel looks at the mapping only, and writes a byte per page to `present`.
+        let unmapped =
+            unsafe { libc::mincore(from as *mut c_void, bytes, present.as_mut_ptr().cast()) } != 0;
+        if unmapped && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM) {
+            return Err(Errno(libc::EFAULT));
+        }
+    }
+    for from in [first, end - page] {
+        // SAFETY: makes the page present, if it may be written, and changes nothing in it.
+        let refused =
+            writable && unsafe { libc::madvise(from as *mut c_void, page, POPULATE_WRITE) } != 0;
+        if refused && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) {
+            return Err(Errno(libc::EFAULT));
+        }
+    }
+    Ok(())
+}
+
+/// What is needed to register memory once more with something changed.
+#[derive(Clone, Copy)]
+struct Wanted {
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    length: usize,
+    address: u64,
+    access: c_uint,
+}
+
+/// Registers memory; the L_Key, which is the R_Key, and the segment.
+unsafe fn enter(wanted: &Wanted) -> Result<(u32, SegmentId, Arc<dyn Carrier>)> {
+    let Wanted { pd, start, length, address, access } = *wanted;
+    check_access(access)?;
+    if length == 0 && start.is_null() {
+        return Err(EINVAL);
+    }
+    address.checked_add(length as u64).ok_or(EINVAL)?;
+    let writable = access & IBV_ACCESS_LOCAL_WRITE != 0;
+    if length > 0 {
+        check_mapped(start as usize, length, writable)?;
+    }
+    let context = unsafe { Context::of((*pd).context) };
+    let carrier = context.hub.carrier()?;
+    let domain = unsafe { Domain::of(pd) }.number;
+    let request = MemoryRequest { domain, address, length: length as u64, rights: rights(access) };
+    let memory = unsafe { ForeignMemory::new(start.cast(), length) };
+    let region = carrier.register(memory, &request)?;
+    context.hub.keys.insert(region.r_key, Key { segment: region.segment, address, writable });
+    lock(&context.held).segments.insert(region.segment);
+    Ok((region.r_key, region.segment, Arc::clone(carrier)))
+}
+
+/// Takes memory from the carrier.
+unsafe fn leave(region: &Region) -> Result<()> {
+    let context = unsafe { Context::of(region.base.context) };
+    context.hub.keys.remove(region.base.lkey);
+    lock(&context.held).segments.remove(&region.segment);
+    Ok(region.carrier.deregister(region.segment)?)
+}
+
+unsafe fn register(wanted: &Wanted) -> Result<*mut ibv_mr> {
+    let (key, segment, carrier) = unsafe { enter(wanted)? };
+    let base = ibv_mr {
+        context: unsafe { (*wanted.pd).context },
+        pd: wanted.pd,
+        addr: wanted.start,
+        length: wanted.length,
+        handle: segment.index() as u32,
+        lkey: key,
+        rkey: key,
+    };
+    let Wanted { access, address, .. } = *wanted;
+    Ok(Box::into_raw(Box::new(Region { base, kind: 0, access, address, segment, carrier })).cast())
+}
+
+/// Where its bytes begin for peers.
+fn first_address(start: *mut c_void, access: c_uint) -> u64 {
+    if access & IBV_ACCESS_ZERO_BASED != 0 { 0 } else { start as u64 }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    let access = access as c_uint;
+    let address = first_address(start, access);
+    object(|| unsafe { register(&Wanted { pd, start, length, address, access }) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    length: usize,
+    address: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    unsafe { ibv_reg_mr_iova2(pd, start, length, address, access as c_uint) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    length: usize,
+    address: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    let address = if access & IBV_ACCESS_ZERO_BASED != 0 { 0 } else { address };
+    object(|| unsafe { register(&Wanted { pd, start, length, address, access }) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    status(|| {
+        let region = unsafe { Box::from_raw(mr.cast::<Region>()) };
+        match unsafe { leave(&region) } {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // The program may try again.
+                let _ = Box::into_raw(region);
+                Err(error)
+            }
+        }
+    })
+}
+
+/// Registers once more, with something changed; the keys change. Returns zero, or one of
+/// `ibv_rereg_mr_err_code`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    const KNOWN_FLAGS: c_int =
+        IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+    let region = unsafe { &mut *mr.cast::<Region>() };
+    let translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0;
+    let new_domain = flags & IBV_REREG_MR_CHANGE_PD != 0;
+    if flags & !KNOWN_FLAGS != 0
+        || flags == 0
+        || new_domain && pd.is_null()
+        || translation && (length == 0 || start.is_null())
+    {
+        crate::guard::set_errno(EINVAL);
+        return IBV_REREG_MR_ERR_INPUT;
+    }
+    let mut wanted = Wanted {
+        pd: if new_domain { pd } else { region.base.pd },
+        start: region.base.addr,
+        length: region.base.length,
+        address: region.address,
+        access: region.access,
+    };
+    if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
+        wanted.access = access as c_uint;
+    }
+    if translation {
+        (wanted.start, wanted.length) = (start, length);
+        wanted.address = first_address(start, wanted.access);
+    }
+    let mut outcome = IBV_REREG_MR_ERR_INPUT;
+    let failed = status(|| {
+        let (key, segment, carrier) = unsafe { enter(&wanted)? };
+        outcome = IBV_REREG_MR_ERR_CMD;
+        unsafe { leave(region)? };
+        (region.base.pd, region.base.addr) = (wanted.pd, wanted.start);
+        region.base.length = wanted.length;
+        (region.base.lkey, region.base.rkey) = (key, key);
+        (region.address, region.access) = (wanted.address, wanted.access);
+        (region.segment, region.carrier) = (segment, carrier);
+        Ok(())
+    });
+    if failed == 0 { 0 } else { outcome }
+}
+
+/// Memory of other devices we can't reach.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_dmabuf_mr() -> *mut ibv_mr {
+    crate::guard::set_errno(EOPNOTSUPP);
+    null_mut()
+}

@@ -1,0 +1,78 @@
+//! What the environment says: `FAIRWAY_DEVICES`, `FAIRWAY_CARRIER` and the rest.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use fairway_softnic::verbs::devices::{Device, Filter};
+use fairway_softnic::verbs::{CarrierKind, CarrierOptions};
+
+#[cfg(test)]
+mod tests;
+
+/// A variable's value is not one of those it may have; the text says which, and what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SettingError(pub(crate) String);
+
+type Result<T> = std::result::Result<T, SettingError>;
+
+/// Where the text of a variable comes from.
+pub(crate) type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// This process's environment.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// The value of a variable that is set and not empty.
+fn value(source: Source<'_>, name: &str) -> Option<String> {
+    source(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn wrong(name: &str, value: &str, remedy: impl Display) -> SettingError {
+    SettingError(format!("{name}={value}: {remedy}"))
+}
+
+fn parsed<T: FromStr<Err: Display>>(source: Source<'_>, name: &str) -> Result<Option<T>> {
+    let Some(text) = value(source, name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|error| wrong(name, &text, error))
+}
+
+fn switch(source: Source<'_>, name: &str, default: bool) -> Result<bool> {
+    match value(source, name).as_deref() {
+        None => Ok(default),
+        Some("1" | "on" | "yes" | "true") => Ok(true),
+        Some("0" | "off" | "no" | "false") => Ok(false),
+        Some(other) => Err(wrong(name, other, "set it to 1 or 0")),
+    }
+}
+
+/// Which interfaces become devices.
+pub(crate) fn filter(source: Source<'_>) -> Result<Filter> {
+    Ok(parsed(source, "FAIRWAY_DEVICES")?.unwrap_or_default())
+}
+
+/// Which carrier a device gets, and how it is made.
+pub(crate) fn carrier(
+    source: Source<'_>,
+    device: &Device,
+) -> Result<(CarrierKind, CarrierOptions)> {
+    let kind = match value(source, "FAIRWAY_CARRIER").as_deref() {
+        None | Some("roce") => CarrierKind::Roce,
+        Some("fairway") => CarrierKind::Fairway,
+        Some(other) => {
+            return Err(wrong("FAIRWAY_CARRIER", other, "set it to roce or fairway"));
+        }
+    };
+    let mut options = CarrierOptions::new(device.addresses.clone(), device.mtu());
+    options.segmentation = switch(source, "FAIRWAY_SEGMENTATION", options.segmentation)?;
+    options.out_of_order = switch(source, "FAIRWAY_OUT_OF_ORDER", options.out_of_order)?;
+    options.dcqcn = switch(source, "FAIRWAY_DCQCN", options.dcqcn)?;
+    let seed = parsed(source, "FAIRWAY_EMULATE_SEED")?.unwrap_or(1);
+    options.emulate = parsed(source, "FAIRWAY_EMULATE")?.map(|spec| (spec, seed));
+    options.policy = value(source, "FAIRWAY_POLICY");
+    options.paths = parsed(source, "FAIRWAY_PATHS")?;
+    if let Some(paths) = options.paths.filter(|paths| !(1..=256).contains(paths)) {
+        return Err(wrong("FAIRWAY_PATHS", &paths.to_string(), "set it to 1 to 256"));
+    }
+    Ok((kind, options))
+}

@@ -1,0 +1,64 @@
+use super::*;
+use std::net::Ipv4Addr;
+
+fn device() -> Device {
+    Device {
+        name: "fairway0".to_owned(),
+        interface: "lo".to_owned(),
+        index: 1,
+        addresses: vec![Ipv4Addr::LOCALHOST.into()],
+        interface_mtu: 65_536,
+        hardware: [0; 6],
+        running: true,
+        speed_mbps: None,
+    }
+}
+
+fn with(pairs: &[(&str, &str)]) -> Result<(CarrierKind, CarrierOptions)> {
+    let source = |name: &str| {
+        pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    };
+    carrier(&source, &device())
+}
+
+#[test]
+fn nothing_set_means_the_defaults() {
+    let (kind, options) = with(&[("FAIRWAY_PATHS", "")]).expect("fine");
+    assert_eq!(kind, CarrierKind::Roce);
+    assert!(options.segmentation && !options.dcqcn && options.emulate.is_none());
+    assert_eq!(options.mtu, 4096);
+}
+
+#[test]
+fn everything_can_be_set() {
+    let (kind, options) = with(&[
+        ("FAIRWAY_CARRIER", "fairway"),
+        ("FAIRWAY_SEGMENTATION", "0"),
+        ("FAIRWAY_OUT_OF_ORDER", "1"),
+        ("FAIRWAY_DCQCN", "on"),
+        ("FAIRWAY_EMULATE", "loss=1%"),
+        ("FAIRWAY_EMULATE_SEED", "7"),
+        ("FAIRWAY_POLICY", "cc=swift"),
+        ("FAIRWAY_PATHS", "16"),
+    ])
+    .expect("fine");
+    assert_eq!(kind, CarrierKind::Fairway);
+    assert!(!options.segmentation && options.dcqcn && options.out_of_order);
+    assert_eq!(options.emulate.map(|(_, seed)| seed), Some(7));
+    assert_eq!((options.policy.as_deref(), options.paths), (Some("cc=swift"), Some(16)));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_remedy() {
+    for (name, value) in [
+        ("FAIRWAY_CARRIER", "tcp"),
+        ("FAIRWAY_DCQCN", "maybe"),
+        ("FAIRWAY_EMULATE", "loss=much"),
+        ("FAIRWAY_PATHS", "0"),
+        ("FAIRWAY_PATHS", "many"),
+    ] {
+        let SettingError(text) = with(&[(name, value)]).expect_err(name);
+        assert!(text.starts_with(&format!("{name}={value}: ")), "{text}");
+    }
+    assert!(filter(&|_| Some("eth0,".to_owned())).is_err());
+}

@@ -1,0 +1,217 @@
+//! The folder with a copy of what a kernel would show of the devices.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use fairway_softnic::verbs::Gid;
+
+use crate::device::{self, DeviceHandle};
+use crate::hub::Hub;
+use crate::query;
+
+/// The tree of this process.
+pub(super) struct Tree {
+    root: PathBuf,
+    devices: Vec<&'static DeviceHandle>,
+}
+
+/// Whose the folder is: a child of `fork` must not remove it.
+static OWNER: OnceLock<(u32, PathBuf)> = OnceLock::new();
+
+/// The tree, written now if it has not been yet. `None` if that is impossible.
+pub(super) fn tree() -> Option<&'static Tree> {
+    static TREE: OnceLock<Option<Tree>> = OnceLock::new();
+    TREE.get_or_init(|| {
+        let devices = device::devices().ok()?;
+        write(devices)
+            .inspect_err(|error| eprintln!("fairway: can't show the devices as files: {error}"))
+            .ok()
+    })
+    .as_ref()
+}
+
+impl Tree {
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn devices(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Writes the counters as they are now.
+    pub(super) fn refresh(&self) {
+        for device in &self.devices {
+            // Whoever reads finds the old numbers, if the disk is full.
+            let _ = write_counters(&port(&self.root, device), device);
+        }
+    }
+}
+
+fn name() -> String {
+    // Numbers of processes are only unique within their namespace.
+    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    // SAFETY: no pointers.
+    let user = unsafe { libc::getuid() };
+    format!("fairway-verbs-{user}-{space}-")
+}
+
+/// Removes what processes left that were killed.
+fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        let process = process.and_then(|rest| rest.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+extern "C" fn remove() {
+    if let Some((owner, root)) = OWNER.get() {
+        if *owner == std::process::id() {
+            // There is nobody to tell.
+            let _ = fs::remove_dir_all(root);
+        }
+    }
+}
+
+fn write(devices: Vec<&'static DeviceHandle>) -> io::Result<Tree> {
+    let (parent, prefix) = (std::env::temp_dir(), name());
+    let process = std::process::id();
+    // What can't be swept away is somebody else's.
+    let _ = sweep(&parent, &prefix);
+    let root = parent.join(format!("{prefix}{process}"));
+    fs::DirBuilder::new().mode(0o700).create(&root).or_else(|error| {
+        // Of an earlier process of this number, in this one's lifetime before `exec`.
+        let ours =
+            error.kind() == io::ErrorKind::AlreadyExists && fs::remove_dir_all(&root).is_ok();
+        if ours { fs::DirBuilder::new().mode(0o700).create(&root) } else { Err(error) }
+    })?;
+    if OWNER.set((process, root.clone())).is_ok() {
+        // SAFETY: the function lives as long as the library, which is never unloaded before exit.
+        unsafe { libc::atexit(remove) };
+    }
+    for folder in ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    file(&root.join("sys/class/infiniband_verbs/abi_version"), "6")?;
+    for device in &devices {
+        write_device(&root, device)?;
+    }
+    Ok(Tree { root, devices })
+}
+
+fn file(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, format!("{text}\n"))
+}
+
+fn port(root: &Path, device: &DeviceHandle) -> PathBuf {
+    root.join("sys/class/infiniband").join(&device.device.name).join("ports/1")
+}
+
+/// Four hexadecimal digits, a colon, and so on.
+fn groups(bytes: &[u8]) -> String {
+    let group = |pair: &[u8]| format!("{:02x}{:02x}", pair[0], pair[1]);
+    bytes.chunks_exact(2).map(group).collect::<Vec<_>>().join(":")
+}
+
+fn write_device(root: &Path, device: &DeviceHandle) -> io::Result<()> {
+    let (number, known) = (device.index, &device.device);
+    let folder = root.join("sys/class/infiniband").join(&known.name);
+    let port = port(root, device);
+    for part in ["device", "ports/1/gids", "ports/1/pkeys", "ports/1/counters"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    for part in ["ports/1/hw_counters", "ports/1/gid_attrs/types", "ports/1/gid_attrs/ndevs"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    let guid = groups(&known.guid().to_be_bytes());
+    for (name, text) in [
+        ("node_type", "1: CA"),
+        ("node_guid", &guid),
+        ("sys_image_guid", &guid),
+        ("node_desc", &format!("Fairway on {}", known.interface)),
+        ("fw_ver", env!("CARGO_PKG_VERSION")),
+        ("hca_type", "Fairway"),
+        ("board_id", "Fairway"),
+        ("hw_rev", "0"),
+    ] {
+        file(&folder.join(name), text)?;
+    }
+    for (name, text) in [
+        ("vendor", "0x0000"),
+        ("device", "0x0000"),
+        ("subsystem_vendor", "0x0000"),
+        ("subsystem_device", "0x0000"),
+        ("class", "0x020700"),
+        ("numa_node", "-1"),
+        ("local_cpus", "ffffffff"),
+        ("local_cpulist", "0-31"),
+    ] {
+        file(&folder.join("device").join(name), text)?;
+    }
+    write_port(&port, device)?;
+    let verbs = root.join(format!("sys/class/infiniband_verbs/uverbs{number}"));
+    fs::create_dir_all(&verbs)?;
+    file(&verbs.join("ibdev"), &known.name)?;
+    file(&verbs.join("abi_version"), "1")?;
+    file(&verbs.join("dev"), &format!("231:{}", 192 + number))?;
+    symlink(folder.join("device"), verbs.join("device"))?;
+    file(&root.join(format!("dev/infiniband/uverbs{number}")), "")
+}
+
+fn write_port(port: &Path, device: &DeviceHandle) -> io::Result<()> {
+    let known = &device.device;
+    let (state, physical) =
+        if known.running { ("4: ACTIVE", "5: LinkUp") } else { ("1: DOWN", "3: Disabled") };
+    let gigabits = known.speed_mbps.unwrap_or(10_000) / 1000;
+    for (name, text) in [
+        ("state", state),
+        ("phys_state", physical),
+        ("link_layer", "Ethernet"),
+        ("rate", &format!("{gigabits} Gb/sec (1X)")),
+        ("lid", "0x0"),
+        ("lid_mask_count", "0"),
+        ("sm_lid", "0x0"),
+        ("sm_sl", "0"),
+        ("cap_mask", "0x04010000"),
+        ("pkeys/0", "0xffff"),
+    ] {
+        file(&port.join(name), text)?;
+    }
+    for (index, Gid(bytes)) in query::gids(device).enumerate() {
+        file(&port.join(format!("gids/{index}")), &groups(&bytes))?;
+        file(&port.join(format!("gid_attrs/types/{index}")), "RoCE v2")?;
+        file(&port.join(format!("gid_attrs/ndevs/{index}")), &known.interface)?;
+    }
+    write_counters(port, device)
+}
+
+/// Those of the port, and those of soft-RoCE's names. They are this process's.
+fn write_counters(port: &Path, device: &DeviceHandle) -> io::Result<()> {
+    let hub = Hub::of(&device.device);
+    let counted = hub.open_carrier().map(|carrier| carrier.counters()).unwrap_or_default();
+    for (name, count) in [
+        ("counters/port_xmit_packets", counted.sent_packets),
+        ("counters/port_rcv_packets", counted.received_packets),
+        ("hw_counters/sent_pkts", counted.sent_packets),
+        ("hw_counters/rcvd_pkts", counted.received_packets),
+        ("hw_counters/duplicate_request", counted.duplicate_requests),
+        ("hw_counters/out_of_seq_request", counted.out_of_sequence),
+        ("hw_counters/rcvd_rnr_err", counted.rnr_naks_received),
+        ("hw_counters/send_rnr_err", counted.rnr_naks_sent),
+        ("hw_counters/rcvd_seq_err", counted.sequence_naks_received),
+        ("hw_counters/completer_retry_err", counted.timeouts),
+    ] {
+        file(&port.join(name), &count.to_string())?;
+    }
+    Ok(())
+}
