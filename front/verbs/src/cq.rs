@@ -18,9 +18,9 @@ use libc::{c_int, c_uint, c_void};
 use crate::abi::*;
 use crate::completion::{self, BATCH, EMPTY};
 use crate::device::Context;
-use crate::events::{AsyncEvent, EventQueue};
+use crate::events::EventQueue;
 use crate::guard::{EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status};
-use crate::hub::{Hub, QueueEvents};
+use crate::hub::{Hub, QueueEvents, Subject};
 use crate::qp::QueuePair;
 use crate::query::COMPLETIONS_MAX;
 use crate::srq::SharedQueue;
@@ -67,7 +67,7 @@ unsafe extern "C" fn ibv_get_cq_event(
     number(|| {
         let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
         let event = queue.next(|event| event.owed.deliver())?;
-        let found = event.object as *mut ibv_cq;
+        let found = event.subject.object as *mut ibv_cq;
         unsafe {
             *cq = found;
             *cq_context = (*found).cq_context;
@@ -79,7 +79,7 @@ unsafe extern "C" fn ibv_get_cq_event(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     let queue = unsafe { CompletionQueue::of(cq) };
-    queue.owed.acknowledge(u64::from(events));
+    queue.events.owed.acknowledge(u64::from(events));
 }
 
 /// A completion queue as programs hold it.
@@ -91,9 +91,7 @@ pub(crate) struct CompletionQueue {
     /// What was fetched and is being read.
     pub(crate) reading: Held<Reading>,
     hub: Arc<Hub>,
-    owed: Arc<Owed>,
-    pub(crate) async_owed: Arc<Owed>,
-    events: Arc<EventQueue<AsyncEvent>>,
+    events: Arc<QueueEvents>,
     /// Queue pairs of datagrams that complete here; empty in most programs.
     datagrams: RwLock<HashSet<Qpn>>,
     /// Queue pairs that complete here.
@@ -166,32 +164,35 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
         comp_events_completed: 0,
         async_events_completed: 0,
     };
-    let owed = Arc::new(Owed::default());
     let reading = Reading {
         fetched: Box::new([EMPTY; BATCH]),
         current: completion::to_c(&EMPTY, |_| false),
         stamps: None,
         stamped: wanted.stamped,
     };
-    let queue = Box::into_raw(Box::new(CompletionQueue {
-        ex: cq_ex::extended(base),
-        id,
-        carrier: Arc::clone(carrier),
-        reading: Held::new(reading),
-        hub: Arc::clone(&owner.hub),
-        owed: Arc::clone(&owed),
-        async_owed: Arc::default(),
-        events: Arc::clone(&owner.events),
-        datagrams: RwLock::default(),
-        users: Mutex::new(0),
-    }));
-    if !wanted.channel.is_null() {
-        let channel = Arc::clone(&unsafe { &*wanted.channel.cast::<Channel>() }.queue);
-        let events = QueueEvents { object: queue as usize, channel, owed };
-        owner.hub.add_queue(id, Arc::new(events));
+    let channel = (!wanted.channel.is_null()).then(|| {
         unsafe { users(wanted.channel) }.fetch_add(1, Ordering::AcqRel);
-    }
-    Ok(queue.cast())
+        Arc::clone(&unsafe { &*wanted.channel.cast::<Channel>() }.queue)
+    });
+    let mut queue = Box::<CompletionQueue>::new_uninit();
+    let object = queue.as_mut_ptr() as usize;
+    let subject = Subject { object, events: Arc::clone(&owner.events), owed: Arc::default() };
+    let events = Arc::new(QueueEvents { subject, channel, owed: Owed::default() });
+    owner.hub.add_queue(id, Arc::clone(&events));
+    let queue = Box::write(
+        queue,
+        CompletionQueue {
+            ex: cq_ex::extended(base),
+            id,
+            carrier: Arc::clone(carrier),
+            reading: Held::new(reading),
+            hub: Arc::clone(&owner.hub),
+            events,
+            datagrams: RwLock::default(),
+            users: Mutex::new(0),
+        },
+    );
+    Ok(Box::into_raw(queue).cast())
 }
 
 #[unsafe(no_mangle)]
@@ -233,15 +234,12 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         }
         queue.carrier.destroy_completion_queue(queue.id)?;
         queue.hub.remove_queue(queue.id);
-        let channel = unsafe { (*cq).channel };
-        if !channel.is_null() {
-            let events = &unsafe { &*channel.cast::<Channel>() }.queue;
-            events.forget(|event| event.object == cq as usize);
-            queue.owed.wait();
-            unsafe { users(channel) }.fetch_sub(1, Ordering::AcqRel);
+        if let Some(channel) = &queue.events.channel {
+            channel.forget(|event| event.subject.object == cq as usize);
+            queue.events.owed.wait();
+            unsafe { users((*cq).channel) }.fetch_sub(1, Ordering::AcqRel);
         }
-        queue.events.forget(|event| event.object == cq as usize);
-        queue.async_owed.wait();
+        queue.events.subject.settle();
         drop(unsafe { Box::from_raw(cq.cast::<CompletionQueue>()) });
         Ok(())
     })
@@ -344,9 +342,9 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     unsafe {
         let (kind, element) = ((*event).event_type, (*event).element);
         match kind {
-            IBV_EVENT_CQ_ERR => CompletionQueue::of(element.cq).async_owed.acknowledge(1),
+            IBV_EVENT_CQ_ERR => CompletionQueue::of(element.cq).events.subject.owed.acknowledge(1),
             IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
-                SharedQueue::of(element.srq).async_owed.acknowledge(1);
+                SharedQueue::of(element.srq).events.subject.owed.acknowledge(1);
             }
             IBV_EVENT_QP_FATAL
             | IBV_EVENT_QP_REQ_ERR
@@ -354,7 +352,7 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             | IBV_EVENT_COMM_EST
             | IBV_EVENT_SQ_DRAINED
             | IBV_EVENT_QP_LAST_WQE_REACHED => {
-                QueuePair::of(element.qp).events.owed.acknowledge(1);
+                QueuePair::of(element.qp).events.subject.owed.acknowledge(1);
             }
             // Of ports: there is nothing to wait for.
             _ => {}

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fairway_softnic::engine::roce::{Event, MemoryRequest, Status};
+use fairway_softnic::engine::roce::{Event, MemoryRequest, ReceiveQueueId, Status};
+use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::{CompletionQueueId, SegmentId};
 use fairway_softnic::verbs::devices::Device;
 use fairway_softnic::verbs::{self, Carrier, ForeignMemory, Listener, Management, Routed};
 
 use crate::abi::{
-    IBV_EVENT_COMM_EST, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
-    IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
+    IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
+    IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED, IBV_EVENT_SRQ_LIMIT_REACHED,
 };
 use crate::events::{AsyncEvent, EventQueue};
 use crate::guard::{Errno, Owed, Result, lock};
@@ -28,6 +29,7 @@ pub(crate) struct Hub {
     nowhere: OnceLock<SegmentId>,
     queues: RwLock<HashMap<CompletionQueueId, Arc<QueueEvents>>>,
     pairs: RwLock<HashMap<u32, Arc<PairEvents>>>,
+    shared: RwLock<HashMap<ReceiveQueueId, Arc<SharedEvents>>>,
     management: RwLock<Option<Arc<dyn ManagementListener>>>,
     numbers: AtomicU32,
 }
@@ -38,38 +40,51 @@ pub(crate) trait ManagementListener: Send + Sync {
     fn management(&self, datagram: &Management<'_>) -> Routed;
 }
 
-/// Where the completion events of a completion queue go.
-pub(crate) struct QueueEvents {
-    /// The address of its `ibv_cq`.
+/// An object that asynchronous events may be about.
+pub(crate) struct Subject {
+    /// The address of its C struct.
     pub(crate) object: usize,
-    pub(crate) channel: Arc<EventQueue<Arc<QueueEvents>>>,
-    pub(crate) owed: Arc<Owed>,
-}
-
-/// Where the asynchronous events of a queue pair go.
-pub(crate) struct PairEvents {
-    /// The address of its `ibv_qp`.
-    pub(crate) object: usize,
+    /// Where they go.
     pub(crate) events: Arc<EventQueue<AsyncEvent>>,
+    /// Those that were handed out.
     pub(crate) owed: Arc<Owed>,
-    /// `en_sqd_async_notify` of the last drain.
-    pub(crate) notify_drained: AtomicBool,
-    /// It takes its receives from a shared queue, and has not said that it takes no more.
-    pub(crate) last_receive: AtomicBool,
 }
 
-impl PairEvents {
+impl Subject {
     pub(crate) fn raise(&self, kind: i32) {
         let owed = Arc::clone(&self.owed);
         self.events.push(AsyncEvent { object: self.object, kind, owed });
     }
 
-    /// The queue pair is in error, and takes no receive of its shared queue any more.
-    pub(crate) fn note_error(&self) {
-        if self.last_receive.swap(false, Ordering::AcqRel) {
-            self.raise(IBV_EVENT_QP_LAST_WQE_REACHED);
-        }
+    /// The object goes: drops what was not handed out, and waits until the rest is acknowledged.
+    /// Nothing more is raised: the hub has been told.
+    pub(crate) fn settle(&self) {
+        self.events.forget(|event| event.object == self.object);
+        self.owed.wait();
     }
+}
+
+/// Where the events of a completion queue go.
+pub(crate) struct QueueEvents {
+    pub(crate) subject: Subject,
+    /// Its completion channel, if it has one.
+    pub(crate) channel: Option<Arc<EventQueue<Arc<QueueEvents>>>>,
+    /// Completion events that were handed out.
+    pub(crate) owed: Owed,
+}
+
+/// Where the events of a shared receive queue go.
+pub(crate) struct SharedEvents {
+    pub(crate) subject: Subject,
+    /// The limit that is armed.
+    pub(crate) limit: AtomicU32,
+}
+
+/// Where the asynchronous events of a queue pair go.
+pub(crate) struct PairEvents {
+    pub(crate) subject: Subject,
+    /// `en_sqd_async_notify` of the last drain.
+    pub(crate) notify_drained: AtomicBool,
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -90,6 +105,7 @@ impl Hub {
             nowhere: OnceLock::new(),
             queues: RwLock::default(),
             pairs: RwLock::default(),
+            shared: RwLock::default(),
             management: RwLock::default(),
             numbers: AtomicU32::new(1),
         }
@@ -176,6 +192,20 @@ impl Hub {
         write(&self.pairs).remove(&number);
     }
 
+    pub(crate) fn add_shared(&self, id: ReceiveQueueId, events: Arc<SharedEvents>) {
+        write(&self.shared).insert(id, events);
+    }
+
+    pub(crate) fn remove_shared(&self, id: ReceiveQueueId) {
+        write(&self.shared).remove(&id);
+    }
+
+    fn pair_event(&self, number: Qpn, raise: impl FnOnce(&PairEvents)) {
+        if let Some(pair) = read(&self.pairs).get(&number.value()) {
+            raise(pair);
+        }
+    }
+
     /// From now on, management datagrams go there.
     #[expect(dead_code, reason = "the connection manager's door")]
     pub(crate) fn set_management(&self, listener: Option<Arc<dyn ManagementListener>>) {
@@ -187,36 +217,45 @@ impl Listener for Hub {
     fn completion(&self, queue: CompletionQueueId) {
         // Under the lock: who removes a queue knows afterwards that no event of it is to come.
         if let Some(events) = read(&self.queues).get(&queue) {
-            events.channel.push(Arc::clone(events));
+            if let Some(channel) = &events.channel {
+                channel.push(Arc::clone(events));
+            }
         }
     }
 
     fn event(&self, event: Event) {
-        let number = match event {
-            Event::Established { queue_pair }
-            | Event::Fault { queue_pair, .. }
-            | Event::Drained { queue_pair } => queue_pair.value(),
-            Event::SegmentReleased { .. } => return,
-        };
-        let pairs = read(&self.pairs);
-        let Some(pair) = pairs.get(&number) else { return };
+        let raise = |kind| move |pair: &PairEvents| pair.subject.raise(kind);
         match event {
-            Event::Established { .. } => pair.raise(IBV_EVENT_COMM_EST),
-            Event::Drained { .. } => {
+            Event::Established { queue_pair } => {
+                self.pair_event(queue_pair, raise(IBV_EVENT_COMM_EST));
+            }
+            Event::Drained { queue_pair } => self.pair_event(queue_pair, |pair| {
                 if pair.notify_drained.load(Ordering::Acquire) {
-                    pair.raise(IBV_EVENT_SQ_DRAINED);
+                    pair.subject.raise(IBV_EVENT_SQ_DRAINED);
+                }
+            }),
+            Event::LastReceive { queue_pair } => {
+                self.pair_event(queue_pair, raise(IBV_EVENT_QP_LAST_WQE_REACHED));
+            }
+            Event::Fault { queue_pair, status: Status::RemoteAccess } => {
+                self.pair_event(queue_pair, raise(IBV_EVENT_QP_ACCESS_ERR));
+            }
+            Event::Fault { queue_pair, status: Status::RemoteInvalidRequest } => {
+                self.pair_event(queue_pair, raise(IBV_EVENT_QP_REQ_ERR));
+            }
+            // Every other failure is said by a completion.
+            Event::Fault { .. } | Event::SegmentReleased { .. } => {}
+            Event::Overrun { queue } => {
+                if let Some(events) = read(&self.queues).get(&queue) {
+                    events.subject.raise(IBV_EVENT_CQ_ERR);
                 }
             }
-            Event::Fault { status, .. } => {
-                match status {
-                    Status::RemoteAccess => pair.raise(IBV_EVENT_QP_ACCESS_ERR),
-                    Status::RemoteInvalidRequest => pair.raise(IBV_EVENT_QP_REQ_ERR),
-                    // Everything else is said by a completion.
-                    _ => {}
+            Event::ReceiveLimit { queue } => {
+                if let Some(events) = read(&self.shared).get(&queue) {
+                    events.limit.store(0, Ordering::Release);
+                    events.subject.raise(IBV_EVENT_SRQ_LIMIT_REACHED);
                 }
-                pair.note_error();
             }
-            Event::SegmentReleased { .. } => {}
         }
     }
 

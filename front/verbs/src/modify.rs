@@ -137,11 +137,7 @@ fn take_step(
     let change = |change: &Change| Ok(pair.carrier.modify(pair.number, change)?);
     match (from, to) {
         (_, IBV_QPS_RESET) => change(&Change::Reset),
-        (_, IBV_QPS_ERR) => {
-            change(&Change::Error)?;
-            pair.events.note_error();
-            Ok(())
-        }
+        (_, IBV_QPS_ERR) => change(&Change::Error),
         (_, IBV_QPS_INIT) => change(&init_change(kept)),
         (_, IBV_QPS_RTR) => {
             // The address first: if there is none, nothing has happened.

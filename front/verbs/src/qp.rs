@@ -16,7 +16,7 @@ use crate::abi::*;
 use crate::cq::CompletionQueue;
 use crate::device::Context;
 use crate::guard::{EINVAL, EOPNOTSUPP, Held, Result, lock, object, set_errno, status};
-use crate::hub::{Hub, PairEvents};
+use crate::hub::{Hub, PairEvents, Subject};
 use crate::inline::InlineRing;
 use crate::keys::LastKey;
 use crate::memory::Domain;
@@ -156,36 +156,33 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
         bytes => Some(InlineRing::new(carrier, domain, cap.max_send_wr, bytes)?),
     };
     let number = carrier.create_queue_pair(&config)?;
-    let mut pair = Box::new(QueuePair {
-        ex: wr::extended(c_base(context, wanted, number)),
-        extended: wanted.extended,
-        carrier: Arc::clone(carrier),
-        hub: Arc::clone(&owner.hub),
-        number,
-        transport: wanted.transport,
-        cap,
-        signal_all: init.sq_sig_all != 0,
-        sends: Held::new(Sends {
-            batch: Vec::with_capacity(BATCH),
-            last: LastKey::default(),
-            inline,
-            building: Building::default(),
-        }),
-        receives: Held::new(Receives::new(cap.max_recv_sge)),
-        attr: Mutex::new(unsafe { zeroed() }),
-        q_key: AtomicU32::new(0),
-        events: Arc::new(PairEvents {
-            object: 0,
-            events: Arc::clone(&owner.events),
-            owed: Arc::default(),
-            notify_drained: AtomicBool::new(false),
-            last_receive: AtomicBool::new(shared.is_some()),
-        }),
-    });
-    let object = (&raw mut *pair) as usize;
-    if let Some(events) = Arc::get_mut(&mut pair.events) {
-        events.object = object;
-    }
+    let mut pair = Box::<QueuePair>::new_uninit();
+    let object = pair.as_mut_ptr() as usize;
+    let subject = Subject { object, events: Arc::clone(&owner.events), owed: Arc::default() };
+    let events = Arc::new(PairEvents { subject, notify_drained: AtomicBool::new(false) });
+    let pair = Box::write(
+        pair,
+        QueuePair {
+            ex: wr::extended(c_base(context, wanted, number)),
+            extended: wanted.extended,
+            carrier: Arc::clone(carrier),
+            hub: Arc::clone(&owner.hub),
+            number,
+            transport: wanted.transport,
+            cap,
+            signal_all: init.sq_sig_all != 0,
+            sends: Held::new(Sends {
+                batch: Vec::with_capacity(BATCH),
+                last: LastKey::default(),
+                inline,
+                building: Building::default(),
+            }),
+            receives: Held::new(Receives::new(cap.max_recv_sge)),
+            attr: Mutex::new(unsafe { zeroed() }),
+            q_key: AtomicU32::new(0),
+            events,
+        },
+    );
     owner.hub.add_pair(number.value(), Arc::clone(&pair.events));
     lock(&owner.held).pairs.insert(number);
     sending.attach(None);
@@ -286,8 +283,7 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
                 *lock(&SharedQueue::of((*qp).srq).users) -= 1;
             }
         }
-        pair.events.events.forget(|event| event.object == qp as usize);
-        pair.events.owed.wait();
+        pair.events.subject.settle();
         drop(unsafe { Box::from_raw(qp.cast::<QueuePair>()) });
         Ok(())
     })

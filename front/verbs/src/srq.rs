@@ -12,9 +12,8 @@ use libc::c_int;
 
 use crate::abi::*;
 use crate::device::Context;
-use crate::events::{AsyncEvent, EventQueue};
-use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Held, Owed, Result, lock, object, status};
-use crate::hub::Hub;
+use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Held, Result, lock, object, status};
+use crate::hub::{Hub, SharedEvents, Subject};
 use crate::memory::Domain;
 use crate::post::Receives;
 use crate::query::DEPTH_MAX;
@@ -27,10 +26,8 @@ pub(crate) struct SharedQueue {
     pub(crate) carrier: Arc<dyn Carrier>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) receives: Held<Receives>,
-    pub(crate) async_owed: Arc<Owed>,
-    events: Arc<EventQueue<AsyncEvent>>,
+    pub(crate) events: Arc<SharedEvents>,
     attr: ibv_srq_attr,
-    limit: AtomicU32,
     /// Queue pairs that take their receives from it.
     pub(crate) users: Mutex<u32>,
 }
@@ -65,19 +62,25 @@ unsafe fn create(pd: *mut ibv_pd, init: &mut ibv_srq_init_attr) -> Result<*mut i
         cond: unsafe { zeroed() },
         events_completed: 0,
     };
-    Ok(Box::into_raw(Box::new(SharedQueue {
-        base,
-        id,
-        carrier: Arc::clone(carrier),
-        hub: Arc::clone(&owner.hub),
-        receives: Held::new(Receives::new(attr.max_sge)),
-        async_owed: Arc::default(),
-        events: Arc::clone(&owner.events),
-        attr: *attr,
-        limit: AtomicU32::new(0),
-        users: Mutex::new(0),
-    }))
-    .cast())
+    let mut queue = Box::<SharedQueue>::new_uninit();
+    let object = queue.as_mut_ptr() as usize;
+    let subject = Subject { object, events: Arc::clone(&owner.events), owed: Arc::default() };
+    let events = Arc::new(SharedEvents { subject, limit: AtomicU32::new(0) });
+    owner.hub.add_shared(id, Arc::clone(&events));
+    let queue = Box::write(
+        queue,
+        SharedQueue {
+            base,
+            id,
+            carrier: Arc::clone(carrier),
+            hub: Arc::clone(&owner.hub),
+            receives: Held::new(Receives::new(attr.max_sge)),
+            events,
+            attr: *attr,
+            users: Mutex::new(0),
+        },
+    );
+    Ok(Box::into_raw(queue).cast())
 }
 
 #[unsafe(no_mangle)]
@@ -127,8 +130,9 @@ unsafe extern "C" fn ibv_modify_srq(
             if attr.srq_limit > queue.attr.max_wr {
                 return Err(EINVAL);
             }
+            // First: it may be reached at once.
+            queue.events.limit.store(attr.srq_limit, Ordering::Release);
             queue.carrier.limit_receive_queue(queue.id, attr.srq_limit)?;
-            queue.limit.store(attr.srq_limit, Ordering::Relaxed);
         }
         Ok(())
     })
@@ -137,7 +141,7 @@ unsafe extern "C" fn ibv_modify_srq(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     let queue = unsafe { SharedQueue::of(srq) };
-    let now = ibv_srq_attr { srq_limit: queue.limit.load(Ordering::Relaxed), ..queue.attr };
+    let now = ibv_srq_attr { srq_limit: queue.events.limit.load(Ordering::Acquire), ..queue.attr };
     unsafe { attr.write(now) };
     0
 }
@@ -150,8 +154,8 @@ unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
             return Err(EBUSY);
         }
         queue.carrier.destroy_receive_queue(queue.id)?;
-        queue.events.forget(|event| event.object == srq as usize);
-        queue.async_owed.wait();
+        queue.hub.remove_shared(queue.id);
+        queue.events.subject.settle();
         drop(unsafe { Box::from_raw(srq.cast::<SharedQueue>()) });
         Ok(())
     })
