@@ -153,6 +153,18 @@ impl UdpPort {
         }
     }
 
+    /// Sends one packet of bytes at hand.
+    ///
+    /// # Errors
+    /// What the kernel says, also if its buffers are full.
+    pub fn send_one(&self, socket: usize, to: &Address, packet: &[u8]) -> io::Result<()> {
+        let piece =
+            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+        let message = message_to(to, std::slice::from_ref(&piece));
+        // SAFETY: address and piece outlive the call, and so do the bytes, which are only read.
+        unsafe { send_message(self.sockets[socket].as_fd(), &message) }.map(|_| ())
+    }
+
     /// One call for the whole train.
     #[inline]
     fn send_once(&self, socket: usize, to: &Address, train: &Train) -> io::Result<usize> {

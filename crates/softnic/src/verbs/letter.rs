@@ -1,5 +1,5 @@
-//! What processes of one host hand each other over the sockets of their slots: packets that came to
-//! the wrong one of them, and management datagrams.
+//! What processes of one host hand each other: packets that came to the wrong one of them, and
+//! management datagrams.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,8 +11,9 @@ pub(crate) const LETTER_BYTES_MAX: usize = 4096 + 256;
 /// Bytes of a management datagram.
 pub(crate) const MANAGEMENT_BYTES: usize = 256;
 
-const PACKET: u8 = 1;
-const MANAGEMENT: u8 = 2;
+/// Begins every letter, and no RoCE packet: an opcode that nobody has.
+pub(crate) const PACKET: u8 = 0xf7;
+const MANAGEMENT: u8 = 0xf8;
 /// An address and a port.
 const END_BYTES: usize = 18;
 
@@ -128,15 +129,15 @@ mod tests {
     #[test]
     fn nonsense_is_no_letter() {
         for length in 0..400 {
-            for kind in 0..4 {
+            for kind in [0, 1, PACKET, MANAGEMENT, 0xff] {
                 let mut bytes = vec![0xa5; length];
                 if let Some(first) = bytes.first_mut() {
                     *first = kind;
                 }
                 let read = Letter::read(&bytes);
                 match kind {
-                    1 => assert_eq!(read.is_some(), length >= 2 + 2 * END_BYTES),
-                    2 => assert_eq!(read.is_some(), length == 2 + END_BYTES + 256),
+                    PACKET => assert_eq!(read.is_some(), length >= 2 + 2 * END_BYTES),
+                    MANAGEMENT => assert_eq!(read.is_some(), length == 2 + END_BYTES + 256),
                     _ => assert_eq!(read, None),
                 }
             }

@@ -238,7 +238,9 @@ impl Node {
     /// The next completion of a send, which is to be this one.
     pub fn sent(&self, id: u64) -> Completion {
         let completion = self.next(self.sends);
-        assert_eq!((completion.id, completion.status), (id, Status::Success));
+        let expected = (id, Status::Success);
+        let found = (completion.id, completion.status);
+        assert_eq!(found, expected, "{:?}", self.carrier.network_counters());
         completion
     }
 

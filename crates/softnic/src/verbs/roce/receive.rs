@@ -5,11 +5,12 @@ use fairway_engine::wire::roce::{self, Decoded, Icrc, Network, Operation, Outer}
 use fairway_engine::wire::{Ecn, Instant, Qpn};
 use std::net::SocketAddr;
 
+use super::device;
 use super::device::{Device, Notice};
 use super::transmit::outer;
-use crate::verbs::letter::Letter;
-use crate::verbs::slot::{Addressee, Handed, Service};
-use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, slot_of};
+use crate::verbs::letter::{self, Letter};
+use crate::verbs::slot::Service;
+use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, SLOTS, roce_port, slot_of};
 
 /// Most packets a turn takes in from one socket: then others have theirs, and answers go out.
 const BUDGET: usize = 128;
@@ -78,6 +79,14 @@ impl Device {
         self.letter = letter;
     }
 
+    /// Is it from a carrier of this host? Such an address cannot come from elsewhere: the kernel
+    /// drops what pretends so.
+    fn is_neighbour(&self, arrived: &Arrived<'_>) -> bool {
+        let ports = roce_port(0)..=roce_port((SLOTS - 1) as u8);
+        let private = arrived.destination.port() != ROCE_PORT;
+        private && ports.contains(&arrived.source.port()) && self.routes.is_own(arrived.source.ip())
+    }
+
     fn open_letter(&mut self, now: Instant, bytes: &[u8]) {
         match Letter::read(bytes) {
             Some(Letter::Packet { source, destination, ecn, datagram }) => {
@@ -98,14 +107,20 @@ impl Device {
     /// Takes in a packet; `handed`: another process has handed it over.
     fn take_in(&mut self, now: Instant, arrived: &Arrived<'_>, handed: bool) {
         let Arrived { source, destination, datagram, .. } = *arrived;
+        if datagram.first() == Some(&letter::PACKET) && !handed && self.is_neighbour(arrived) {
+            return self.open_letter(now, datagram);
+        }
         let Some(queue_pair) = destination_of(datagram) else {
             self.counters.malformed += 1;
             return;
         };
         let managed = queue_pair.value() == 1;
         if slot_of(queue_pair) != self.slot.number() && !managed {
-            let common = destination.port() == ROCE_PORT && !handed;
-            return self.hand_on(arrived, queue_pair, common);
+            match destination.port() == ROCE_PORT && !handed {
+                true => self.hand_on(arrived, queue_pair),
+                false => self.counters.malformed += 1,
+            }
+            return;
         }
         let outer = outer(source, destination, 0);
         if !is_intact(&outer, datagram) {
@@ -126,24 +141,21 @@ impl Device {
         }
     }
 
-    /// It is for another process of this host.
-    fn hand_on(&mut self, arrived: &Arrived<'_>, queue_pair: Qpn, common: bool) {
-        if !common {
-            self.counters.malformed += 1;
-            return;
-        }
+    /// It is for another process of this host, whose own socket takes it: one more copy, for those
+    /// that the kernel gave to the wrong process.
+    fn hand_on(&mut self, arrived: &Arrived<'_>, queue_pair: Qpn) {
         let Arrived { source, destination, ecn, datagram } = *arrived;
         let letter = Letter::Packet { source, destination, ecn, datagram };
-        let handed = match letter.write(&mut self.letter) {
-            Some(length) => {
-                let to = Addressee::Slot(slot_of(queue_pair));
-                self.slot.hand(to, &self.letter[..length])
-            }
-            None => Handed::Nobody,
+        let to = device::address(destination, roce_port(slot_of(queue_pair)));
+        let socket = self.routes.private_of(destination.ip());
+        let written = letter.write(&mut self.letter);
+        let (Some(length), Some(socket)) = (written, socket) else {
+            self.counters.not_handed_on += 1;
+            return;
         };
-        match handed {
-            Handed::Over => self.counters.handed_on += 1,
-            Handed::Nobody | Handed::Full => self.counters.not_handed_on += 1,
+        match self.datapath.port().send_one(socket, &to, &self.letter[..length]) {
+            Ok(()) => self.counters.handed_on += 1,
+            Err(_) => self.counters.not_handed_on += 1,
         }
     }
 

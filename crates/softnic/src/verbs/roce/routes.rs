@@ -73,6 +73,16 @@ impl Routes {
         }
     }
 
+    /// The slot's own socket of an address of the device.
+    pub(super) fn private_of(&self, ip: IpAddr) -> Option<usize> {
+        self.locals.iter().find(|local| local.address.ip() == ip).map(|local| local.private)
+    }
+
+    /// Is it an address of the device?
+    pub(super) fn is_own(&self, ip: IpAddr) -> bool {
+        self.private_of(ip).is_some()
+    }
+
     /// The number of an address; `None` if too many are known.
     pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
         let address = match ip.to_canonical() {
