@@ -1,8 +1,13 @@
 //! The RoCEv2 carrier: real packets between carriers of this process, and of others.
 
+mod life;
+mod management;
 mod namespaces;
-#[allow(dead_code, reason = "tests of more are to come")]
 mod node;
+mod processes;
 mod progress;
 mod reliable;
+mod strangers;
+mod troubles;
+mod unreliable;
 mod wire_truth;

@@ -1,6 +1,7 @@
 //! A carrier with memory and queues, and a connection between two of them.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::{DEFAULT_P_KEY, RnrTimer, Tail};
 use fairway_softnic::engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_softnic::verbs::{
-    Carrier, CarrierKind, CarrierOptions, ForeignMemory, Gid, Listener, Management, Routed, open,
+    Carrier, CarrierKind, CarrierOptions, ForeignMemory, Gid, Listener, Management,
+    NetworkCounters, Routed, open,
 };
 
 /// A test that takes so long is stuck. None depends on how long it takes otherwise.
@@ -27,7 +29,7 @@ pub const BASE: u64 = 0x7000_0000;
 
 /// Memory that a carrier uses while a test looks at it: only ever touched byte by byte as atomics.
 pub struct Memory {
-    bytes: Box<[std::sync::atomic::AtomicU64]>,
+    bytes: Box<[AtomicU64]>,
 }
 
 impl Memory {
@@ -41,28 +43,24 @@ impl Memory {
         unsafe { ForeignMemory::new(self.bytes.as_ptr().cast_mut().cast(), length) }
     }
 
-    fn byte(&self, at: usize) -> &std::sync::atomic::AtomicU8 {
+    fn byte(&self, at: usize) -> &AtomicU8 {
         assert!(at < self.bytes.len() * 8);
         // SAFETY: within the allocation, which consists of atomics and is borrowed.
-        unsafe {
-            std::sync::atomic::AtomicU8::from_ptr(
-                self.bytes.as_ptr().cast_mut().cast::<u8>().add(at),
-            )
-        }
+        unsafe { AtomicU8::from_ptr(self.bytes.as_ptr().cast_mut().cast::<u8>().add(at)) }
     }
 
     pub fn write(&self, at: usize, bytes: &[u8]) {
         for (index, byte) in bytes.iter().enumerate() {
-            self.byte(at + index).store(*byte, std::sync::atomic::Ordering::Relaxed);
+            self.byte(at + index).store(*byte, Ordering::Relaxed);
         }
     }
 
     pub fn read(&self, at: usize, length: usize) -> Vec<u8> {
-        let load = |index| self.byte(at + index).load(std::sync::atomic::Ordering::Relaxed);
+        let load = |index| self.byte(at + index).load(Ordering::Relaxed);
         (0..length).map(load).collect()
     }
 
-    pub fn word(&self, at: usize) -> &std::sync::atomic::AtomicU64 {
+    pub fn word(&self, at: usize) -> &AtomicU64 {
         &self.bytes[at / 8]
     }
 }
@@ -135,6 +133,22 @@ pub struct Node {
     pub sends: CompletionQueueId,
     pub receives: CompletionQueueId,
     pub memory: Memory,
+}
+
+/// An address of this host that no other test has: tests do not hear each other's packets.
+pub fn own_options() -> CarrierOptions {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let number = TAKEN.fetch_add(1, Ordering::Relaxed);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    options(&format!("127.{high}.{low}.{}", number + 1))
+}
+
+/// Where nothing is lost, nothing has to come again; and a busy machine may let us wait.
+pub fn patient() -> Reliability {
+    Reliability {
+        timeout: fairway_softnic::engine::wire::Duration::from_us(500_000),
+        ..Reliability::default()
+    }
 }
 
 pub fn options(ip: &str) -> CarrierOptions {
@@ -244,6 +258,15 @@ impl Node {
         completion
     }
 
+    /// Waits until the network's counters satisfy.
+    pub fn until_counted(&self, satisfied: impl Fn(&NetworkCounters) -> bool) {
+        let start = Instant::now();
+        while !satisfied(&self.carrier.network_counters()) {
+            assert!(start.elapsed() < STUCK, "stuck: {:?}", self.carrier.network_counters());
+            std::thread::yield_now();
+        }
+    }
+
     pub fn received(&self, id: u64) -> Completion {
         let completion = self.next(self.receives);
         assert_eq!((completion.id, completion.status), (id, Status::Success));
@@ -271,12 +294,13 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(transport: Transport, options: [CarrierOptions; 2]) -> Pair {
-        Pair::with(transport, options, 1 << 20, Reliability::default())
+        Pair::with(transport, options, 1 << 20, patient())
     }
 
     /// On one address of this host.
     pub fn local(transport: Transport) -> Pair {
-        Pair::new(transport, [options("127.0.0.1"), options("127.0.0.1")])
+        let options = own_options();
+        Pair::new(transport, [options.clone(), options])
     }
 
     pub fn with(

@@ -1,9 +1,13 @@
 //! Reliable connections: every operation, and its bytes.
 
-use crate::node::{Pair, content};
+use crate::node::{DOMAIN, Node, Pair, content, options, own_options, patient};
 use fairway_softnic::engine::LocalRange;
-use fairway_softnic::engine::roce::{ScatterList, Transport, Work};
+use fairway_softnic::engine::roce::{
+    Change, CompletionKind, Event, QueuePairConfig, ReceiveRequest, ScatterList, Transport, Work,
+};
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::verbs::{CarrierError, CarrierOptions};
+use std::sync::atomic::Ordering;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -57,7 +61,7 @@ fn scattered_bytes_are_gathered_and_scattered() {
     // The same bytes in another order, cut where no packet ends.
     let from = list(here.region.segment, [(1000, 777), (0, 1000), (1777, 2223)]);
     let to = list(there.region.segment, [(50_000, 3), (9, 2000), (60_000, 1997)]);
-    let request = fairway_softnic::engine::roce::ReceiveRequest { id: 1, local: to };
+    let request = ReceiveRequest { id: 1, local: to };
     assert_eq!(there.carrier.post_receive(pair.pairs[1], &[request]), (1, None));
     pair.post(0, 1, SEND, from);
     there.received(1);
@@ -65,4 +69,163 @@ fn scattered_bytes_are_gathered_and_scattered() {
     let memory = &there.memory;
     let got = [memory.read(50_000, 3), memory.read(9, 2000), memory.read(60_000, 1997)].concat();
     assert_eq!(got, sent);
+}
+
+#[test]
+fn immediate_data_comes_after_what_was_written() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let bytes = content(5, 70_000);
+    here.memory.write(0, &bytes);
+    there.receive(pair.pairs[1], 9, 0, 0);
+    let work = Work::Write { remote: there.remote(100), immediate: Some(0xfeed) };
+    pair.post(0, 1, work, here.local(0, 70_000));
+    let completion = there.received(9);
+    assert_eq!(completion.kind, CompletionKind::ReceiveWrite);
+    assert_eq!((completion.bytes, completion.tail), (70_000, Tail::Immediate(0xfeed)));
+    assert_eq!(there.memory.read(100, 70_000), bytes);
+    here.sent(1);
+}
+
+#[test]
+fn atomics_change_words_and_bring_their_old_values() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let word = there.memory.word(64);
+    word.store(40, Ordering::SeqCst);
+    let remote = there.remote(64);
+    let swap = |compare, swap| Work::CompareSwap { remote, compare, swap };
+    let works = [Work::FetchAdd { remote, add: 2 }, swap(41, 1), swap(42, 7)];
+    for (id, (work, old)) in works.into_iter().zip([40, 42, 42]).enumerate() {
+        pair.post(0, id as u64, work, here.local(8, 8));
+        assert_eq!(here.sent(id as u64).value, old);
+        assert_eq!(here.memory.word(8).load(Ordering::SeqCst), old);
+    }
+    assert_eq!(word.load(Ordering::SeqCst), 7);
+}
+
+#[test]
+fn the_cpu_and_a_peer_add_to_one_word() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let word = there.memory.word(64);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..100_000).for_each(|_| {
+                word.fetch_add(1, Ordering::SeqCst);
+            })
+        });
+        for id in 0..500 {
+            pair.post(
+                0,
+                id,
+                Work::FetchAdd { remote: there.remote(64), add: 1 << 32 },
+                here.local(0, 8),
+            );
+            here.sent(id);
+        }
+    });
+    assert_eq!(word.load(Ordering::SeqCst), 500 << 32 | 100_000);
+}
+
+#[test]
+fn messages_of_many_megabytes_arrive_whole() {
+    const LENGTH: u32 = 9_000_001;
+    let own = own_options();
+    let options = CarrierOptions { mtu: 4096, ..own };
+    let both = [options.clone(), options];
+    let pair = Pair::with(Transport::Rc, both, 20 << 20, patient());
+    let [here, there] = &pair.nodes;
+    let bytes = content(6, LENGTH as usize);
+    here.memory.write(0, &bytes);
+    there.receive(pair.pairs[1], 1, 10 << 20, LENGTH);
+    pair.post(
+        0,
+        1,
+        Work::Write { remote: there.remote(3), immediate: None },
+        here.local(0, LENGTH),
+    );
+    pair.post(0, 2, SEND, here.local(0, LENGTH));
+    pair.post(0, 3, Work::Read { remote: there.remote(3) }, here.local(10 << 20, LENGTH));
+    (1..=3).for_each(|id| {
+        here.sent(id);
+    });
+    there.received(1);
+    assert!(there.memory.read(3, LENGTH as usize) == bytes);
+    assert!(there.memory.read(10 << 20, LENGTH as usize) == bytes);
+    assert!(here.memory.read(10 << 20, LENGTH as usize) == bytes);
+}
+
+#[test]
+fn receives_are_shared() {
+    let own = own_options();
+    let [here, there] = [Node::new(&own), Node::new(&own)];
+    let queue = there.carrier.create_receive_queue(DOMAIN, 64).unwrap();
+    let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Rc) };
+    let pairs: Vec<_> = (0..3)
+        .map(|_| {
+            let pair = here.queue_pair(Transport::Rc);
+            let other = there.carrier.create_queue_pair(&config).unwrap();
+            let gid = there.carrier.gids()[0];
+            here.connect(pair, here.peer(gid, other), patient());
+            there.connect(other, there.peer(gid, pair), patient());
+            (pair, other)
+        })
+        .collect();
+    there.carrier.limit_receive_queue(queue, 0).unwrap();
+    for id in 0..9 {
+        there.receive_shared(queue, id, id * 100, 100);
+    }
+    there.carrier.limit_receive_queue(queue, 8).unwrap();
+    for id in 0..9_u64 {
+        let (pair, other) = pairs[id as usize % 3];
+        let bytes = content(id, 77);
+        here.memory.write(0, &bytes);
+        here.post(pair, id, SEND, here.local(0, 77));
+        here.sent(id);
+        let completion = there.received(id);
+        assert_eq!(completion.queue_pair, other);
+        assert_eq!(there.memory.read(id as usize * 100, 77), bytes);
+    }
+    there.ear.event(Event::ReceiveLimit { queue });
+    let busy = there.carrier.destroy_receive_queue(queue);
+    assert!(matches!(busy, Err(CarrierError::Busy)));
+    let (_, queue_pair) = pairs[0];
+    there.carrier.modify(queue_pair, &Change::Error).unwrap();
+    there.ear.event(Event::LastReceive { queue_pair });
+    pairs.iter().for_each(|(_, other)| there.carrier.destroy_queue_pair(*other).unwrap());
+    there.carrier.destroy_receive_queue(queue).unwrap();
+}
+
+#[test]
+fn two_addresses_of_one_host_reach_each_other() {
+    let pair = Pair::new(Transport::Rc, [own_options(), own_options()]);
+    let [here, there] = &pair.nodes;
+    let bytes = content(8, 10_000);
+    here.memory.write(0, &bytes);
+    pair.post(
+        0,
+        1,
+        Work::Write { remote: there.remote(0), immediate: None },
+        here.local(0, 10_000),
+    );
+    here.sent(1);
+    assert_eq!(there.memory.read(0, 10_000), bytes);
+}
+
+#[test]
+fn it_goes_over_ipv6_too() {
+    let both = [options("::1"), options("::1")];
+    let pair = Pair::new(Transport::Rc, both);
+    let [here, there] = &pair.nodes;
+    let bytes = content(9, 10_000);
+    here.memory.write(0, &bytes);
+    pair.post(
+        0,
+        1,
+        Work::Write { remote: there.remote(0), immediate: None },
+        here.local(0, 10_000),
+    );
+    here.sent(1);
+    assert_eq!(there.memory.read(0, 10_000), bytes);
 }

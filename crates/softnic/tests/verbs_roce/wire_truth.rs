@@ -2,8 +2,8 @@
 //! they really are, and another program's dissector understands every packet.
 
 use crate::namespaces::{Namespaces, Sniffer, capture_file};
-use crate::node::{Node, Pair, Q_KEY, content, options};
-use fairway_softnic::engine::roce::{Reliability, Transport, Work};
+use crate::node::{Node, Pair, Q_KEY, content, options, patient};
+use fairway_softnic::engine::roce::{Transport, Work};
 use fairway_softnic::engine::wire::roce::{self, Icrc, Network, Operation, Outer, Tail};
 use fairway_softnic::verbs::{CarrierOptions, ROCE_PORT};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn pair(
     for n in 0..2 {
         spaces.inside(n, || {
             let peer = nodes[n].peer(nodes[1 - n].carrier.gids()[0], pairs[1 - n]);
-            nodes[n].connect(pairs[n], peer, Reliability::default());
+            nodes[n].connect(pairs[n], peer, patient());
         });
     }
     Pair { nodes, pairs }

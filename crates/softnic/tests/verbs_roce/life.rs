@@ -1,0 +1,100 @@
+//! Memory and queue pairs that go while packets come.
+
+use crate::node::{DOMAIN, Memory, Pair, content, own_options};
+use fairway_softnic::engine::Rights;
+use fairway_softnic::engine::roce::{MemoryRequest, Status, Transport, Work};
+use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::verbs::{CarrierError, Gid};
+
+/// A region of its own is taken from the carrier while a peer writes to it. From then on nothing of
+/// it changes, and it may be freed.
+#[test]
+fn deregistered_memory_does_not_change_any_more() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    here.memory.write(0, &content(1, 1 << 16));
+    let memory = Memory::new(1 << 16);
+    let request =
+        MemoryRequest { domain: DOMAIN, address: 0, length: 1 << 16, rights: Rights::ALL };
+    let region = there.carrier.register(memory.foreign(1 << 16), &request).unwrap();
+    let remote = fairway_softnic::engine::roce::RemoteAddress { address: 0, r_key: region.r_key };
+    for id in 0..100 {
+        pair.post(0, id, Work::Write { remote, immediate: None }, here.local(0, 1 << 16));
+    }
+    here.sent(0);
+    there.carrier.deregister(region.segment).unwrap();
+    memory.write(0, &[0xaa; 1 << 16]);
+    let mut refused = 0;
+    for _ in 1..100 {
+        match here.next(here.sends).status {
+            Status::Success if refused == 0 => {}
+            Status::RemoteAccess if refused == 0 => refused = 1,
+            Status::Flushed if refused == 1 => {}
+            other => panic!("{other:?} after {refused}"),
+        }
+    }
+    assert!(memory.read(0, 1 << 16).iter().all(|byte| *byte == 0xaa));
+    let missing = there.carrier.deregister(region.segment);
+    assert!(matches!(missing, Err(CarrierError::Missing)));
+}
+
+#[test]
+fn memory_goes_although_receives_and_sends_name_it() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    there.receive(pair.pairs[1], 1, 0, 64);
+    there.carrier.deregister(there.region.segment).unwrap();
+    there.memory.write(0, &[0xaa; 64]);
+    pair.post(0, 2, Work::Send { tail: Tail::Nothing }, here.local(0, 64));
+    assert_eq!(here.next(here.sends).status, Status::RemoteOperation);
+    assert_eq!(there.next(there.receives).status, Status::LocalProtection);
+    assert_eq!(there.memory.read(0, 64), [0xaa; 64]);
+}
+
+#[test]
+fn a_destroyed_queue_pairs_memory_is_left_alone() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    here.memory.write(0, &content(1, 1 << 16));
+    for id in 0..64 {
+        there.receive(pair.pairs[1], id, 0, 1 << 16);
+        pair.post(0, id, Work::Send { tail: Tail::Nothing }, here.local(0, 1 << 16));
+    }
+    there.received(0);
+    there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap();
+    there.memory.write(0, &[0xaa; 1 << 16]);
+    // What is on its way comes to nobody.
+    while here.next(here.sends).status == Status::Success {}
+    assert!(there.memory.read(0, 1 << 16).iter().all(|byte| *byte == 0xaa));
+    assert_eq!(there.carrier.state(pair.pairs[1]), None);
+}
+
+#[test]
+fn objects_in_use_are_not_removed() {
+    let pair = Pair::local(Transport::Rc);
+    let here = &pair.nodes[0];
+    let busy = here.carrier.destroy_completion_queue(here.sends);
+    assert!(matches!(busy, Err(CarrierError::Busy)));
+    here.carrier.destroy_queue_pair(pair.pairs[0]).unwrap();
+    here.carrier.destroy_completion_queue(here.sends).unwrap();
+    let missing = here.carrier.destroy_queue_pair(pair.pairs[0]);
+    assert!(matches!(missing, Err(CarrierError::Missing)));
+    assert!(matches!(here.carrier.arm(here.sends, false), Err(CarrierError::Missing)));
+}
+
+#[test]
+fn an_address_of_a_family_the_device_has_not_is_unreachable() {
+    let node = crate::node::Node::new(&own_options());
+    let gid = Gid::from(std::net::IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
+    assert!(matches!(node.carrier.resolve(gid), Err(CarrierError::Unreachable(_))));
+}
+
+#[test]
+fn numbers_tell_whose_queue_pairs_they_are() {
+    let pair = Pair::local(Transport::Rc);
+    for (node, number) in pair.nodes.iter().zip(pair.pairs) {
+        assert_eq!(fairway_softnic::verbs::slot_of(number), node.carrier.slot());
+    }
+    let [a, b] = &pair.nodes;
+    assert_ne!(a.carrier.slot(), b.carrier.slot());
+}

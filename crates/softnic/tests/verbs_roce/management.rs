@@ -1,0 +1,76 @@
+//! Management datagrams, and whose they are.
+
+use crate::node::{Node, own_options};
+use fairway_softnic::verbs::{CarrierError, Routed};
+use std::net::IpAddr;
+
+/// Two carriers of one host.
+fn two() -> [Node; 2] {
+    let own = own_options();
+    [Node::new(&own), Node::new(&own)]
+}
+
+fn send(from: &Node, to: &Node, first: u8) {
+    let number = from.carrier.resolve(to.carrier.gids()[0]).unwrap();
+    from.carrier.send_management(number, &[first; 256]).unwrap();
+}
+
+/// Datagrams that a node has heard of, and forgets.
+fn heard(node: &Node, count: usize) -> Vec<(IpAddr, u8, bool)> {
+    node.ear.until(|heard| {
+        (heard.management.len() >= count).then(|| std::mem::take(&mut heard.management))
+    })
+}
+
+#[test]
+fn to_ones_own_host_whoever_gets_it_says_whose_it_is() {
+    let [here, there] = two();
+    let from = here.carrier.gids()[0].ip();
+    send(&here, &there, 1);
+    assert_eq!(heard(&here, 1), [(from, 1, true)], "nobody said it is another's");
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
+    send(&here, &there, 2);
+    assert_eq!(heard(&there, 1), [(from, 2, true)]);
+    assert_eq!(heard(&here, 1), [(from, 2, true)]);
+}
+
+#[test]
+fn a_service_is_where_it_was_claimed() {
+    let [here, there] = two();
+    let service = 0x0106_0000 + u64::from(std::process::id());
+    let from = here.carrier.gids()[0].ip();
+    let claim = there.carrier.claim_service(service).unwrap();
+    assert!(matches!(here.carrier.claim_service(service), Err(CarrierError::Busy)));
+    *here.ear.route.lock().unwrap() = Routed::Service(service);
+    send(&here, &there, 1);
+    assert_eq!(heard(&there, 1), [(from, 1, true)]);
+    heard(&here, 1);
+    drop(claim);
+    send(&here, &there, 2);
+    assert_eq!(heard(&here, 2), [(from, 2, true), (from, 2, false)], "nobody is there");
+    // It can be claimed anew, by anybody.
+    let _claim = here.carrier.claim_service(service).unwrap();
+}
+
+#[test]
+fn what_was_handed_on_once_is_not_handed_on_again() {
+    let [here, there] = two();
+    // Each thinks it the other's.
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
+    *there.ear.route.lock().unwrap() = Routed::Slot(here.carrier.slot());
+    for number in 0..5 {
+        send(&here, &there, number);
+        assert_eq!(heard(&there, 1).len(), 1);
+        assert_eq!(heard(&here, 1).len(), 1);
+    }
+    assert_eq!(there.carrier.network_counters().handed_on, 0);
+}
+
+#[test]
+fn nobody_in_a_slot_is_said_so() {
+    let here = Node::new(&own_options());
+    *here.ear.route.lock().unwrap() = Routed::Slot(255);
+    send(&here, &here, 1);
+    let from = here.carrier.gids()[0].ip();
+    assert_eq!(heard(&here, 2), [(from, 1, true), (from, 1, false)]);
+}
