@@ -45,7 +45,7 @@
 //! ```
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-port`,
-//! `fairway-ring`, `libc`.
+//! `fairway-ring`, `libc`, `crc32fast`.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says

@@ -93,7 +93,7 @@ fn garbage_does_no_harm() {
 fn a_packet_that_came_to_the_wrong_carrier_is_handed_on() {
     let own = own_options();
     let nodes = [Node::new(&own), Node::new(&own)];
-    let pairs = nodes.each_ref().map(|node| listening(node));
+    let pairs = nodes.each_ref().map(listening);
     let to = SocketAddr::new(ip(&nodes[0]), ROCE_PORT);
     let socket = UdpSocket::bind((ip(&nodes[0]), 0)).unwrap();
     let from = socket.local_addr().unwrap();

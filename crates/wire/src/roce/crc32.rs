@@ -51,6 +51,11 @@ impl Crc32 {
         Crc32(u32::MAX)
     }
 
+    /// Of the bytes that have this CRC.
+    pub const fn from_value(value: u32) -> Crc32 {
+        Crc32(!value)
+    }
+
     /// Takes in more bytes. How they are divided among calls makes no difference.
     pub fn update(&mut self, bytes: &[u8]) {
         let mut state = self.0;

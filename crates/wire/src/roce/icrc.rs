@@ -58,6 +58,12 @@ impl Icrc {
         self.0.update(payload);
     }
 
+    /// Takes in the next piece of payload by other means, the CPU's own for instance: `update` is
+    /// handed the CRC-32 so far, and says what it is with the payload behind.
+    pub fn update_with(&mut self, update: impl FnOnce(u32) -> u32) {
+        self.0 = Crc32::from_value(update(self.0.value()));
+    }
+
     /// The CRC as it stands in the datagram, after payload *and padding* were taken in.
     pub const fn finish(self) -> [u8; ICRC_LEN] {
         self.0.value().to_le_bytes()
@@ -75,10 +81,17 @@ impl Icrc {
 
     /// True if the last four bytes of a whole datagram are its CRC.
     pub fn verify(outer: &Outer, datagram: &[u8]) -> bool {
-        let Some((covered, icrc)) = datagram.split_last_chunk::<ICRC_LEN>() else {
-            return false;
-        };
-        Icrc::new(outer, covered, datagram.len()).finish() == *icrc
+        Self::verify_with(outer, datagram, by_table)
+    }
+
+    /// The same by other means than ours: `update` is handed the CRC-32 of what is before some bytes,
+    /// and the bytes, and says what it is with these.
+    pub fn verify_with(
+        outer: &Outer,
+        datagram: &[u8],
+        update: impl FnOnce(u32, &[u8]) -> u32,
+    ) -> bool {
+        difference(outer, datagram, update) == Some(0)
     }
 
     /// The identification with which an IPv4 datagram's CRC is right, whatever `outer` says of it;
@@ -87,12 +100,43 @@ impl Icrc {
     /// A damaged datagram slips through with a chance of 2^−16, and not 2^−32 as with
     /// [`Self::verify`]. `None` for IPv6, which has no such field.
     pub fn identification(outer: &Outer, datagram: &[u8]) -> Option<u16> {
+        Self::identification_with(outer, datagram, by_table)
+    }
+
+    /// The same by other means, as [`Self::verify_with`]. It is quickest if `outer` guesses right.
+    pub fn identification_with(
+        outer: &Outer,
+        datagram: &[u8],
+        update: impl FnOnce(u32, &[u8]) -> u32,
+    ) -> Option<u16> {
         let Network::V4 { identification, .. } = outer.network else { return None };
-        let (covered, icrc) = datagram.split_last_chunk::<ICRC_LEN>()?;
-        let computed = Icrc::new(outer, covered, datagram.len()).finish();
-        let difference = u32::from_le_bytes(computed) ^ u32::from_le_bytes(*icrc);
-        let change = injected(difference, BEHIND_IDENTIFICATION + covered.len());
+        let difference = difference(outer, datagram, update)?;
+        if difference == 0 {
+            return Some(identification);
+        }
+        let distance = BEHIND_IDENTIFICATION + datagram.len() - ICRC_LEN;
+        let change = injected(difference, distance);
         let [first, second, 0, 0] = change.to_le_bytes() else { return None };
         Some(identification ^ u16::from_be_bytes([first, second]))
     }
+}
+
+/// What the CRC at a datagram's end and that of its bytes do not have in common. `None` if it is too
+/// short to have one.
+fn difference(
+    outer: &Outer,
+    datagram: &[u8],
+    update: impl FnOnce(u32, &[u8]) -> u32,
+) -> Option<u32> {
+    let (covered, icrc) = datagram.split_last_chunk::<ICRC_LEN>()?;
+    let (header, rest) = covered.split_at(covered.len().min(MAX_HEADER));
+    let mut computed = Icrc::new(outer, header, datagram.len());
+    computed.update_with(|crc| update(crc, rest));
+    Some(u32::from_le_bytes(computed.finish()) ^ u32::from_le_bytes(*icrc))
+}
+
+fn by_table(crc: u32, bytes: &[u8]) -> u32 {
+    let mut crc = Crc32::from_value(crc);
+    crc.update(bytes);
+    crc.value()
 }

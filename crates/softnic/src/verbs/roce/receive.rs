@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use super::device;
 use super::device::{Device, Notice};
-use super::transmit::outer;
+use super::transmit::{crc32, outer};
 use crate::verbs::letter::{self, Letter};
 use crate::verbs::slot::Service;
 use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, SLOTS, roce_port, slot_of};
@@ -28,6 +28,8 @@ struct Arrived<'a> {
     destination: SocketAddr,
     ecn: Ecn,
     datagram: &'a [u8],
+    /// Its likely IP identification: its place in a train.
+    identification: u16,
 }
 
 impl Device {
@@ -47,8 +49,9 @@ impl Device {
             };
             let (source, ecn) = (SocketAddr::from(*arrival.from()), arrival.ecn());
             for index in 0..arrival.segments() {
-                let datagram = arrival.segment(index);
-                self.take_in(now, &Arrived { source, destination, ecn, datagram }, false);
+                let (datagram, identification) = (arrival.segment(index), index as u16);
+                let arrived = Arrived { source, destination, ecn, datagram, identification };
+                self.take_in(now, &arrived, false);
             }
             packets += arrival.segments();
             if packets >= BUDGET {
@@ -91,7 +94,9 @@ impl Device {
         match Letter::read(bytes) {
             Some(Letter::Packet { source, destination, ecn, datagram }) => {
                 self.counters.handed_over += 1;
-                self.take_in(now, &Arrived { source, destination, ecn, datagram }, true);
+                let identification = 0;
+                let arrived = Arrived { source, destination, ecn, datagram, identification };
+                self.take_in(now, &arrived, true);
             }
             Some(Letter::Management { from, bytes }) => {
                 self.counters.handed_over += 1;
@@ -122,7 +127,7 @@ impl Device {
             }
             return;
         }
-        let outer = outer(source, destination, 0);
+        let outer = outer(source, destination, arrived.identification);
         if !is_intact(&outer, datagram) {
             self.counters.damaged += 1;
             return;
@@ -144,7 +149,7 @@ impl Device {
     /// It is for another process of this host, whose own socket takes it: one more copy, for those
     /// that the kernel gave to the wrong process.
     fn hand_on(&mut self, arrived: &Arrived<'_>, queue_pair: Qpn) {
-        let Arrived { source, destination, ecn, datagram } = *arrived;
+        let Arrived { source, destination, ecn, datagram, .. } = *arrived;
         let letter = Letter::Packet { source, destination, ecn, datagram };
         let to = device::address(destination, roce_port(slot_of(queue_pair)));
         let socket = self.routes.private_of(destination.ip());
@@ -215,8 +220,8 @@ fn destination_of(datagram: &[u8]) -> Option<Qpn> {
 /// Over IPv4 the identification is one that the ICRC covers and a socket does not show.
 fn is_intact(outer: &Outer, datagram: &[u8]) -> bool {
     match outer.network {
-        Network::V4 { .. } => Icrc::identification(outer, datagram).is_some(),
-        Network::V6 { .. } => Icrc::verify(outer, datagram),
+        Network::V4 { .. } => Icrc::identification_with(outer, datagram, crc32).is_some(),
+        Network::V6 { .. } => Icrc::verify_with(outer, datagram, crc32),
     }
 }
 
