@@ -1,13 +1,14 @@
 //! What the lock of a carrier guards: the protocol, the memory, the sockets; and one turn of it all.
 
 use fairway_engine::roce::{Completion, Event, Host, ScatterList};
-use fairway_engine::wire::{Instant, Qpn};
+use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_engine::{CompletionQueueId, SegmentId};
 use fairway_port::{Address, Datapath, ReceiveBuffer, Waiter};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use super::memory::Memories;
+use super::receive::BUDGET;
 use super::routes::Routes;
 use super::sockets::Sockets;
 use super::transmit::Outbox;
@@ -19,6 +20,15 @@ use crate::verbs::slot::{Service, Slot};
 /// While nothing is known to wait, the socket that had something last is tried, and only every so
 /// many turns all are looked at, which costs a system call more.
 const TURNS_PER_LOOK: u32 = 8;
+
+/// Who polls again within this time is taken to go on doing so.
+const SOON: Duration = Duration::from_us(20);
+
+/// After so few packets or less, the application has its turn before answers leave.
+const FEW: usize = 2;
+
+/// ... so often in a row at most.
+const OWED_TURNS_MAX: u32 = 8;
 
 /// A waiter's index for what is handed over by other processes; sockets have smaller ones.
 pub(super) const LETTERS: usize = 1 << 16;
@@ -64,6 +74,11 @@ pub(super) struct Device {
     turns_until_look: u32,
     /// There was more to do than a turn may.
     pub(super) unfinished: bool,
+    /// There may be something to be sent, which can wait until the application that polls has seen
+    /// what came.
+    pub(super) owing: bool,
+    pub(super) owed_turns: u32,
+    polled_at: Instant,
 }
 
 impl Device {
@@ -91,13 +106,39 @@ impl Device {
             hot: 0,
             turns_until_look: 0,
             unfinished: false,
+            owing: false,
+            owed_turns: 0,
+            polled_at: Instant::ZERO,
             datapath,
+        }
+    }
+
+    /// A turn on behalf of somebody who polls. If he does so all the time and little has come, then
+    /// the acknowledgement of it does not leave before he has seen it: his answer may leave with it,
+    /// in one system call.
+    pub(super) fn polled_turn(&mut self) {
+        let now = clock::now();
+        let patient = self.asleep.is_none() && now.since(self.polled_at) < SOON;
+        self.polled_at = now;
+        let received = self.take_turn(now, patient);
+        self.owed_turns += 1;
+        match patient && (1..=FEW).contains(&received) && self.owed_turns < OWED_TURNS_MAX {
+            true => self.owing = true,
+            false => self.transmit(now),
         }
     }
 
     /// What has arrived goes to the protocol, what that wants goes out.
     pub(super) fn turn(&mut self) {
         let now = clock::now();
+        self.take_turn(now, false);
+        self.transmit(now);
+    }
+
+    /// What has arrived goes to the protocol, and its timers fire. How many packets. If `few` are
+    /// enough, no socket is asked whether it has more than it gave at first.
+    fn take_turn(&mut self, now: Instant, few: bool) -> usize {
+        let mut received = 0;
         self.unfinished = false;
         self.release_due(now);
         self.look();
@@ -105,30 +146,29 @@ impl Device {
             self.letters_wait = false;
             self.read_letters(now);
         }
-        while self.waiting != 0 {
-            let socket = self.waiting.trailing_zeros() as usize;
-            self.waiting &= !(1 << socket);
-            if self.receive(now, socket) {
+        let mut sockets = std::mem::take(&mut self.waiting);
+        while sockets != 0 {
+            let socket = sockets.trailing_zeros() as usize;
+            sockets &= !(1 << socket);
+            let packets = self.receive(now, socket, if few { 1 } else { BUDGET });
+            received += packets;
+            if packets > 0 {
                 self.hot = socket;
             }
-            if self.unfinished {
-                // The other sockets are not forgotten, and this one comes after them.
-                self.waiting |= 1 << socket;
-                break;
-            }
         }
+        // Those that had more than they were asked for are marked.
+        self.unfinished = !few && self.waiting != 0;
         if self.host.poll_timeout().is_some_and(|at| now.is_at_or_after(at)) {
             self.host.handle_timeout(now);
         }
-        self.transmit(now);
+        received
     }
 
     /// Finds out which sockets have something.
     fn look(&mut self) {
-        if self.waiting != 0 {
-            return;
+        if self.waiting == 0 {
+            self.waiting = 1 << self.hot;
         }
-        self.waiting = 1 << self.hot;
         if self.turns_until_look > 0 {
             self.turns_until_look -= 1;
             return;
@@ -160,7 +200,7 @@ impl Device {
 
     /// When the next turn is due although nothing arrives.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        if self.unfinished {
+        if self.unfinished || self.owing {
             return Some(clock::now());
         }
         let release = self.datapath.next_release_ns().map(Instant::from_ns);

@@ -104,7 +104,7 @@ impl Shared {
         let mut device = self.lock();
         let mut count = device.take(queue, out);
         if count == 0 {
-            device.turn();
+            device.polled_turn();
             count = device.take(queue, out);
         }
         self.unlock(device);

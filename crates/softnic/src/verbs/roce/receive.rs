@@ -13,7 +13,7 @@ use crate::verbs::slot::Service;
 use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, SLOTS, roce_port, slot_of};
 
 /// Most packets a turn takes in from one socket: then others have theirs, and answers go out.
-const BUDGET: usize = 128;
+pub(super) const BUDGET: usize = 128;
 
 /// Most letters a turn takes in.
 const LETTERS: usize = 64;
@@ -33,10 +33,11 @@ struct Arrived<'a> {
 }
 
 impl Device {
-    /// Takes in what waits at a socket. True if anything did.
-    pub(super) fn receive(&mut self, now: Instant, socket: usize) -> bool {
-        let Some(destination) = self.ends.get(socket).copied() else { return false };
-        let Some(mut buffer) = self.buffer.take() else { return false };
+    /// Takes in what waits at a socket, till `enough` packets came. How many. A socket that may have
+    /// more is marked.
+    pub(super) fn receive(&mut self, now: Instant, socket: usize, enough: usize) -> usize {
+        let Some(destination) = self.ends.get(socket).copied() else { return 0 };
+        let Some(mut buffer) = self.buffer.take() else { return 0 };
         let mut packets = 0;
         loop {
             let arrival = match self.datapath.receive(socket, &mut buffer, None) {
@@ -54,13 +55,13 @@ impl Device {
                 self.take_in(now, &arrived, false);
             }
             packets += arrival.segments();
-            if packets >= BUDGET {
-                self.unfinished = true;
+            if packets >= enough {
+                self.waiting |= 1 << socket;
                 break;
             }
         }
         self.buffer = Some(buffer);
-        packets > 0
+        packets
     }
 
     /// Takes in what other processes have handed over.

@@ -2,7 +2,7 @@
 //! one call.
 
 use fairway_engine::roce::Transmit;
-use fairway_engine::wire::roce::{self, Deth, Icrc, Operation, Outer, Packet};
+use fairway_engine::wire::roce::{self, Deth, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_port::{Address, RawSlice, Sent, TRAIN_BYTES_MAX, Train};
 use std::net::{IpAddr, SocketAddr};
@@ -26,6 +26,8 @@ pub(super) struct Outbox {
     bound_for: Option<Bound>,
     /// The packet that begins the next run.
     pending: Option<Transmit>,
+    /// An acknowledgement, which is short: it ends the run, and can't be in front of anything.
+    held: Option<Transmit>,
     /// The socket was full: the train waits.
     retry_at: Option<Instant>,
     /// The kernel cuts the train, and numbers what it cuts (see [`Outbox::identification`]).
@@ -79,7 +81,8 @@ impl Drop for Room {
 impl Outbox {
     pub(super) fn new(train: Train, segmentation: bool) -> Outbox {
         let room = Room::new();
-        Outbox { train, room, bound_for: None, pending: None, retry_at: None, segmentation }
+        let (bound_for, pending, held, retry_at) = (None, None, None, None);
+        Outbox { train, room, bound_for, pending, held, retry_at, segmentation }
     }
 
     pub(super) fn retry_at(&self) -> Option<Instant> {
@@ -156,6 +159,7 @@ impl Outbox {
 impl Device {
     /// Sends what is to be sent, as far as there is room.
     pub(super) fn transmit(&mut self, now: Instant) {
+        (self.owing, self.owed_turns) = (false, 0);
         if self.outbox.retry_at.is_some_and(|at| now.is_before(at)) {
             return;
         }
@@ -168,7 +172,9 @@ impl Device {
                 self.flush(now);
                 return;
             };
-            if !self.send(now, &transmit) {
+            if is_acknowledgement(&transmit.packet) && self.outbox.held.is_none() {
+                self.outbox.held = Some(transmit);
+            } else if !self.send(now, &transmit) {
                 self.outbox.pending = Some(transmit);
                 return;
             }
@@ -189,12 +195,35 @@ impl Device {
         if !self.outbox.takes(&bound, roce::datagram_len(packet, payload)) && !self.flush(now) {
             return false;
         }
+        self.push(way, bound, transmit);
+        true
+    }
+
+    fn push(&mut self, way: Way, bound: Bound, transmit: &Transmit) {
+        let Transmit { packet, gather, .. } = transmit;
+        let payload = gather.length() as usize;
         let Device { outbox, memories, counters, .. } = self;
         let fill = |bytes: &mut [u8]| memories.gather(gather, bytes);
         if !outbox.push(bound, way.from, packet, payload, fill) {
             counters.send_errors += 1;
         }
-        true
+    }
+
+    /// Adds the acknowledgement that was held, if it fits.
+    fn push_held(&mut self) {
+        let Some(transmit) = self.outbox.held else { return };
+        match self.bound(transmit.to, transmit.packet.bth.destination) {
+            Ok((way, bound)) => {
+                if self.outbox.takes(&bound, roce::datagram_len(&transmit.packet, 0)) {
+                    self.outbox.held = None;
+                    self.push(way, bound, &transmit);
+                }
+            }
+            Err(_) => {
+                self.outbox.held = None;
+                self.counters.unroutable += 1;
+            }
+        }
     }
 
     /// Which socket a packet for this queue pair leaves from, and where it goes.
@@ -236,8 +265,22 @@ impl Device {
         Ok(())
     }
 
-    /// Sends the run. False if the socket is full; then it waits.
+    /// Sends the run, and the acknowledgement that was held. False if the socket is full; then they
+    /// wait.
     fn flush(&mut self, now: Instant) -> bool {
+        self.push_held();
+        if !self.flush_run(now) {
+            return false;
+        }
+        if self.outbox.held.is_none() {
+            return true;
+        }
+        // It goes to somebody else.
+        self.push_held();
+        self.flush_run(now)
+    }
+
+    fn flush_run(&mut self, now: Instant) -> bool {
         let Outbox { train, bound_for, retry_at, .. } = &mut self.outbox;
         let Some(Bound { socket, to }) = *bound_for else { return true };
         match self.datapath.transmit(ns(now), 0, socket, &to, train) {
@@ -257,6 +300,11 @@ impl Device {
         self.outbox.clear();
         true
     }
+}
+
+fn is_acknowledgement(packet: &Packet) -> bool {
+    let Operation::Acknowledge(aeth) = packet.operation else { return false };
+    matches!(aeth.syndrome, Syndrome::Ack(_))
 }
 
 /// The CRC-32 of what has `crc`, and `bytes` behind it; by the CPU's own instructions where it has
