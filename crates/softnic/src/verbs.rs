@@ -6,7 +6,7 @@
 //! queue pairs mapped onto Jetties over shared TP channels. A program can't tell them apart.
 //!
 //! **Numbers.** Many processes of a host share its addresses. Each claims a *slot* (0 to 255) when
-//! it opens its first carrier, and the upper 8 bits of its queue pairs' numbers are that slot
+//! it opens a carrier (another for each), and the upper 8 bits of its queue pairs' numbers are that slot
 //! ([`slot_of`]). So whoever knows address and queue pair number of a peer knows its process: on
 //! the same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port
 //! 4791, and whichever process of the host gets them hands them on. A Fairway carrier listens at
@@ -15,6 +15,7 @@
 
 pub(crate) mod fairway;
 mod letter;
+mod management;
 mod roce;
 mod slot;
 

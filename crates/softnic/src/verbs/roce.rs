@@ -34,7 +34,7 @@ use fairway_port::Waiter;
 use self::device::{Device, LETTERS, Notice};
 use self::progress::Shared;
 use super::letter::MANAGEMENT_BYTES;
-use super::slot::{Claimed, Service};
+use super::slot::{Claimed, Service, Slot};
 use super::{
     Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, LOCAL_BITS, Listener,
     NetworkCounters, ServiceClaim,
@@ -56,15 +56,40 @@ struct Roce {
     slot: u8,
 }
 
-/// Opens one.
+/// Opens one, on a slot of its own.
 pub(super) fn open(
     options: &CarrierOptions,
     listener: Arc<dyn Listener>,
 ) -> Result<Arc<dyn Carrier>, CarrierError> {
+    check(options)?;
+    start(options, sockets::open(options)?, listener)
+}
+
+/// Opens one, on this slot.
+pub(super) fn open_on(
+    options: &CarrierOptions,
+    slot: Slot,
+    listener: Arc<dyn Listener>,
+) -> Result<Arc<dyn Carrier>, CarrierError> {
+    check(options)?;
+    start(options, sockets::open_on(options, slot)?, listener)
+}
+
+fn check(options: &CarrierOptions) -> Result<(), CarrierError> {
     if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(CarrierError::Parameter("mtu"));
     }
-    let opened = sockets::open(options)?;
+    if options.addresses.is_empty() {
+        return Err(CarrierError::Parameter("addresses"));
+    }
+    Ok(())
+}
+
+fn start(
+    options: &CarrierOptions,
+    opened: sockets::Sockets,
+    listener: Arc<dyn Listener>,
+) -> Result<Arc<dyn Carrier>, CarrierError> {
     let slot = opened.slot.number();
     let received = opened.datapath.port().granted().receive_bytes;
     let limits = limits(slot);

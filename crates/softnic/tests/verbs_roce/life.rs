@@ -1,10 +1,10 @@
 //! Memory and queue pairs that go while packets come.
 
-use crate::node::{DOMAIN, Memory, Pair, content, own_options};
+use crate::node::{DOMAIN, Memory, Pair, content, own_options, patient};
 use fairway_softnic::engine::Rights;
 use fairway_softnic::engine::roce::{MemoryRequest, Status, Transport, Work};
 use fairway_softnic::engine::wire::roce::Tail;
-use fairway_softnic::verbs::{CarrierError, Gid};
+use fairway_softnic::verbs::{CarrierError, Gid, ROCE_PORT};
 
 /// A region of its own is taken from the carrier while a peer writes to it. From then on nothing of
 /// it changes, and it may be freed.
@@ -97,4 +97,37 @@ fn numbers_tell_whose_queue_pairs_they_are() {
     }
     let [a, b] = &pair.nodes;
     assert_ne!(a.carrier.slot(), b.carrier.slot());
+}
+
+#[test]
+fn a_queue_pair_may_be_connected_to_itself_and_to_its_neighbour() {
+    let node = crate::node::Node::new(&own_options());
+    let pairs = [(); 3].map(|()| node.queue_pair(Transport::Rc));
+    let gid = node.carrier.gids()[0];
+    for (pair, other) in [(0, 0), (1, 2), (2, 1)] {
+        node.connect(pairs[pair], node.peer(gid, pairs[other]), patient());
+    }
+    for (round, pair) in [0, 1].into_iter().enumerate() {
+        let bytes = content(round as u64, 9000);
+        node.memory.write(0, &bytes);
+        let work = Work::Write { remote: node.remote(20_000), immediate: None };
+        node.post(pairs[pair], 1, work, node.local(0, 9000));
+        node.sent(1);
+        assert_eq!(node.memory.read(20_000, 9000), bytes);
+    }
+}
+
+#[test]
+fn without_the_port_of_roce_there_is_still_this_host() {
+    let own = own_options();
+    let taken = std::net::UdpSocket::bind((own.addresses[0], ROCE_PORT)).unwrap();
+    let pair = Pair::new(Transport::Rc, [own.clone(), own]);
+    let [here, there] = &pair.nodes;
+    let work = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 1, work, here.local(0, 9000));
+    here.sent(1);
+    let elsewhere = Gid::from(std::net::IpAddr::from([192, 0, 2, 1]));
+    let error = here.carrier.resolve(elsewhere).unwrap_err().to_string();
+    assert!(error.contains("UDP port 4791 is another's"), "{error}");
+    drop(taken);
 }

@@ -1,7 +1,7 @@
 //! Management datagrams, and whose they are.
 
-use crate::node::{Node, own_options};
-use fairway_softnic::verbs::{CarrierError, Routed};
+use crate::node::{Ear, Node, own_options};
+use fairway_softnic::verbs::{CarrierError, CarrierKind, Routed, open};
 use std::net::IpAddr;
 
 /// Two carriers of one host.
@@ -73,4 +73,22 @@ fn nobody_in_a_slot_is_said_so() {
     send(&here, &here, 1);
     let from = here.carrier.gids()[0].ip();
     assert_eq!(heard(&here, 2), [(from, 1, true), (from, 1, false)]);
+}
+
+#[test]
+fn carriers_of_both_kinds_exchange_them() {
+    let own = own_options();
+    let here = Node::new(&own);
+    let ear = Ear::new();
+    let there = open(CarrierKind::Fairway, &own, ear.clone()).unwrap();
+    let from = own.addresses[0];
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.slot());
+    let number = here.carrier.resolve(there.gids()[0]).unwrap();
+    here.carrier.send_management(number, &[1; 256]).unwrap();
+    ear.until(|heard| (heard.management == [(from, 1, true)]).then_some(()));
+    *ear.route.lock().unwrap() = Routed::Slot(here.carrier.slot());
+    here.ear.until(|heard| heard.management.pop());
+    let number = there.resolve(here.carrier.gids()[0]).unwrap();
+    there.send_management(number, &[2; 256]).unwrap();
+    here.ear.until(|heard| (heard.management == [(from, 2, true)]).then_some(()));
 }

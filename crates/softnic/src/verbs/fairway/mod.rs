@@ -23,6 +23,7 @@ use fairway_engine::{CompletionQueueId, Limits, Profile, SegmentId};
 
 pub(crate) use tables::Verbs;
 
+use super::management::Office;
 use super::slot::Slot;
 use super::{
     Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
@@ -69,7 +70,8 @@ struct Fairway {
     handle: Arc<Handle>,
     gids: Vec<Gid>,
     mtu: u32,
-    slot: Slot,
+    /// Has the slot.
+    office: Office,
 }
 
 /// Makes one.
@@ -93,13 +95,19 @@ pub(super) fn open(
             Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
             Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),
         })?;
+    let hears = listener.clone();
     let made = handle.shared.with(|core| {
         let verbs = Verbs::new(core, listener, slot.number(), options.mtu, LIMITS.completions);
         verbs.map(|verbs| core.verbs = Some(Box::new(verbs)))
     });
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();
-    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, slot }))
+    let numbers = handle.clone();
+    let office = Office::open(options, slot, hears, move |ip| {
+        let number = |core: &mut Core| core.with_verbs(|verbs, _| verbs.number_of(ip));
+        numbers.shared.with(number).unwrap_or_default()
+    })?;
+    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, office }))
 }
 
 fn builder(options: &CarrierOptions, bind: IpAddr, slot: u8) -> Builder {
@@ -141,7 +149,7 @@ impl Carrier for Fairway {
     }
 
     fn slot(&self) -> u8 {
-        self.slot.number()
+        self.office.slot()
     }
 
     fn counters(&self) -> Counters {
@@ -287,11 +295,12 @@ impl Carrier for Fairway {
         Some(self.handle.shared.with(|core| core.peer_states().len()))
     }
 
-    fn send_management(&self, _to: u64, _bytes: &[u8; 256]) -> Result<(), CarrierError> {
-        Err(CarrierError::Unsupported("management datagrams"))
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+        let to = self.gid_of(to).ok_or(CarrierError::Missing)?;
+        self.office.send(to.ip(), bytes)
     }
 
-    fn claim_service(&self, _service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
-        Err(CarrierError::Unsupported("services"))
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+        self.office.claim_service(service)
     }
 }

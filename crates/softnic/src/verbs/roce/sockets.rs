@@ -25,16 +25,29 @@ pub(super) struct Sockets {
     pub(super) segmentation: bool,
 }
 
+/// On a slot that is claimed with them.
 pub(super) fn open(options: &CarrierOptions) -> Result<Sockets, CarrierError> {
-    if options.addresses.is_empty() {
-        return Err(CarrierError::Parameter("addresses"));
-    }
-    let (slot, (mut port, mut locals)) = Slot::claim(|number| match private(options, number) {
+    let (slot, opened) = Slot::claim(|number| match private(options, number) {
         Ok(opened) => Ok(Some(opened)),
         // A stranger has a port of this slot.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
         Err(error) => Err(CarrierError::Io("open the UDP sockets", error)),
     })?;
+    Ok(complete(options, slot, opened))
+}
+
+/// On this slot.
+pub(super) fn open_on(options: &CarrierOptions, slot: Slot) -> Result<Sockets, CarrierError> {
+    let opened = private(options, slot.number());
+    let opened = opened.map_err(|error| CarrierError::Io("open the UDP sockets", error))?;
+    Ok(complete(options, slot, opened))
+}
+
+fn complete(
+    options: &CarrierOptions,
+    slot: Slot,
+    (mut port, mut locals): (UdpPort, Vec<Local>),
+) -> Sockets {
     for local in &mut locals {
         // Without it there is still everything on this host.
         local.public = port.add_common_socket(with_scope(local.address.ip(), ROCE_PORT)).ok();
@@ -49,7 +62,7 @@ pub(super) fn open(options: &CarrierOptions) -> Result<Sockets, CarrierError> {
         None => Box::new(port),
         Some((spec, seed)) => Box::new(Impaired::new(port, spec, *seed, ns(clock::now()))),
     };
-    Ok(Sockets { slot, datapath, locals, segmentation })
+    Sockets { slot, datapath, locals, segmentation }
 }
 
 /// The sockets of a slot.
