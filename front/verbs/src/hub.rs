@@ -207,7 +207,6 @@ impl Hub {
     }
 
     /// From now on, management datagrams go there.
-    #[expect(dead_code, reason = "the connection manager's door")]
     pub(crate) fn set_management(&self, listener: Option<Arc<dyn ManagementListener>>) {
         *write(&self.management) = listener;
     }
@@ -261,6 +260,9 @@ impl Listener for Hub {
 
     fn management(&self, datagram: &Management<'_>) -> Routed {
         let listener = read(&self.management).clone();
-        listener.map_or(Routed::Here, |listener| listener.management(datagram))
+        match listener {
+            Some(listener) => listener.management(datagram),
+            None => crate::cm::unattended(self.carrier.get().map(|carrier| &**carrier), datagram),
+        }
     }
 }

@@ -26,6 +26,7 @@
 
 mod abi;
 mod ah;
+mod cm;
 mod completion;
 mod cq;
 mod cq_ex;

@@ -44,7 +44,7 @@ impl Default for Profile {
         Profile {
             // Far less than the 4.3 s that REQ announces: a repeated message costs nothing, and
             // over UDP the first may well be lost.
-            patience_min: Duration::from_ms(250),
+            patience_min: Duration::from_ms(100),
             patience_max: Duration::from_ms(4_300),
             wait_min: Duration::from_ms(500),
             wait_max: Duration::from_secs(5),

@@ -222,8 +222,12 @@ impl Reason {
     pub const INVALID_TRANSPORT: Reason = Reason(9);
     /// The queue pair is that of an earlier connection.
     pub const STALE: Reason = Reason(10);
+    /// The packets would be too long.
+    pub const INVALID_MTU: Reason = Reason(26);
     /// The application refused.
     pub const CONSUMER: Reason = Reason(28);
+    /// What is special to a vendor is not offered (Linux).
+    pub const VENDOR: Reason = Reason(35);
 }
 
 /// REP (12.6.8).

@@ -1,0 +1,75 @@
+//! Socket addresses between C and Rust.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
+
+use crate::guard::{Errno, Result};
+
+/// An address of IPv4 or IPv6; others, that of InfiniBand (AF_IB) among them, are refused.
+///
+/// # Safety
+///
+/// `address` is null, or points to an address as long as its family says.
+pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr> {
+    if address.is_null() {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: as the caller says; each branch reads the type that belongs to the family.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_INET => {
+                let address = address.cast::<sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+                Ok(SocketAddr::from((ip, u16::from_be(address.sin_port))))
+            }
+            libc::AF_INET6 => {
+                let address = address.cast::<sockaddr_in6>().read_unaligned();
+                let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                Ok(SocketAddr::from((ip, u16::from_be(address.sin6_port))))
+            }
+            _ => Err(Errno(libc::EAFNOSUPPORT)),
+        }
+    }
+}
+
+/// The same for a program.
+pub(super) fn write(address: SocketAddr) -> sockaddr_storage {
+    // SAFETY: an address of no family; each branch writes a type that fits into it.
+    unsafe {
+        let mut storage: sockaddr_storage = std::mem::zeroed();
+        match address {
+            SocketAddr::V4(v4) => {
+                let mut out: sockaddr_in = std::mem::zeroed();
+                out.sin_family = libc::AF_INET as u16;
+                out.sin_port = v4.port().to_be();
+                out.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+                (&raw mut storage).cast::<sockaddr_in>().write(out);
+            }
+            SocketAddr::V6(v6) => {
+                let mut out: sockaddr_in6 = std::mem::zeroed();
+                out.sin6_family = libc::AF_INET6 as u16;
+                out.sin6_port = v6.port().to_be();
+                out.sin6_addr.s6_addr = v6.ip().octets();
+                (&raw mut storage).cast::<sockaddr_in6>().write(out);
+            }
+        }
+        storage
+    }
+}
+
+/// The wildcard address of a family.
+pub(super) fn any(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// An IPv4 address that is written as one of IPv6 is one of IPv4.
+pub(super) fn plain(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
+    }
+}

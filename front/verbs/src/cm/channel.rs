@@ -1,0 +1,297 @@
+//! Event channels: what happened, told to programs.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
+// contract: channels, ids and events were made by the calls here and are given back once, after
+// their last use.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_char;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use libc::{c_int, c_void};
+
+use super::abi::*;
+use super::connect;
+use super::id::{self, Core, Id};
+use crate::abi::{ibv_ah_attr, zeroed};
+use crate::events::EventQueue;
+use crate::guard::{EINVAL, Errno, Result, lock, number, object};
+
+/// The longest private data of any message.
+pub(super) const PRIVATE_MAX: usize = 224;
+
+/// Something a program is to be told.
+#[derive(Clone)]
+pub(super) struct Note {
+    /// Whom it is about; for a request the new id.
+    pub(super) core: Arc<Core>,
+    /// Whom was asked.
+    pub(super) listener: Option<Arc<Core>>,
+    pub(super) kind: c_int,
+    pub(super) status: c_int,
+    pub(super) details: Details,
+    pub(super) private: [u8; PRIVATE_MAX],
+    pub(super) private_len: u8,
+}
+
+/// What an event says beside its kind.
+#[derive(Clone, Copy)]
+pub(super) enum Details {
+    Connection(rdma_conn_param),
+    Datagram { address: ibv_ah_attr, queue_pair: u32, q_key: u32 },
+}
+
+// SAFETY: the only pointer in it is that to private data, null until the event is handed out.
+unsafe impl Send for Note {}
+
+impl Note {
+    pub(super) fn new(core: &Arc<Core>, kind: c_int, status: c_int) -> Note {
+        // SAFETY: numbers, and a null pointer.
+        let details = Details::Connection(unsafe { zeroed() });
+        let (core, private) = (Arc::clone(core), [0; PRIVATE_MAX]);
+        Note { core, listener: None, kind, status, details, private, private_len: 0 }
+    }
+
+    /// With these private data.
+    pub(super) fn saying(mut self, private: &[u8]) -> Note {
+        for (to, from) in self.private.iter_mut().zip(private) {
+            *to = *from;
+        }
+        self.private_len = private.len().min(PRIVATE_MAX) as u8;
+        self
+    }
+
+    /// Whose event it counts as.
+    pub(super) fn owner(&self) -> &Arc<Core> {
+        self.listener.as_ref().unwrap_or(&self.core)
+    }
+}
+
+/// Where the events of a channel wait.
+#[derive(Clone)]
+pub(super) struct Queue(Arc<EventQueue<Note>>);
+
+impl Queue {
+    pub(super) fn push(&self, note: Note) {
+        self.0.push(note);
+    }
+
+    /// Takes those out that it says.
+    pub(super) fn take(&self, which: impl Fn(&Note) -> bool) -> Vec<Note> {
+        let taken = RefCell::new(Vec::new());
+        self.0.forget(|note| {
+            let is_it = which(note);
+            if is_it {
+                taken.borrow_mut().push(note.clone());
+            }
+            is_it
+        });
+        taken.into_inner()
+    }
+}
+
+/// A channel as programs hold it.
+#[repr(C)]
+struct Channel {
+    base: rdma_event_channel,
+    queue: Queue,
+}
+
+/// An event as programs hold it.
+#[repr(C)]
+struct Event {
+    base: rdma_cm_event,
+    owner: Arc<Core>,
+    private: [u8; PRIVATE_MAX],
+}
+
+pub(super) fn make() -> Result<*mut rdma_event_channel> {
+    let queue = Queue(Arc::new(EventQueue::new()?));
+    let base = rdma_event_channel { fd: queue.0.descriptor() };
+    Ok(Box::into_raw(Box::new(Channel { base, queue })).cast())
+}
+
+/// # Safety
+///
+/// `channel` is a channel of ours, not destroyed yet.
+pub(super) unsafe fn queue(channel: *mut rdma_event_channel) -> Queue {
+    unsafe { (*channel.cast::<Channel>()).queue.clone() }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
+    object(make)
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
+    if !channel.is_null() {
+        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_get_cm_event(
+    channel: *mut rdma_event_channel,
+    event: *mut *mut rdma_cm_event,
+) -> c_int {
+    number(|| {
+        if channel.is_null() || event.is_null() {
+            return Err(EINVAL);
+        }
+        unsafe { event.write(next(&queue(channel))?) };
+        Ok(0)
+    })
+}
+
+/// The next event, after what has to happen before the program hears of it.
+unsafe fn next(queue: &Queue) -> Result<*mut rdma_cm_event> {
+    let mut note = queue.0.next(|note| note.owner().owed.deliver())?;
+    match note.kind {
+        RDMA_CM_EVENT_CONNECT_RESPONSE => unsafe { connect::answered(&mut note) },
+        RDMA_CM_EVENT_CONNECT_REQUEST => unsafe { adopt(&note)? },
+        _ => {}
+    }
+    let id = note.core.id();
+    let listen_id = note.listener.as_ref().map_or(null_mut(), |listener| listener.id());
+    let owner = Arc::clone(note.owner());
+    let mut event = Box::new(Event {
+        base: rdma_cm_event {
+            id,
+            listen_id,
+            event: note.kind,
+            status: note.status,
+            param: rdma_param { conn: unsafe { zeroed() } },
+        },
+        owner,
+        private: note.private,
+    });
+    let said: *const c_void = match note.private_len {
+        0 => std::ptr::null(),
+        _ => event.private.as_ptr().cast(),
+    };
+    event.base.param = param(&note, said);
+    Ok(Box::into_raw(event).cast())
+}
+
+fn param(note: &Note, private_data: *const c_void) -> rdma_param {
+    let private_data_len = note.private_len;
+    match note.details {
+        Details::Connection(conn) => {
+            rdma_param { conn: rdma_conn_param { private_data, private_data_len, ..conn } }
+        }
+        Details::Datagram { address, queue_pair, q_key } => rdma_param {
+            ud: rdma_ud_param {
+                private_data,
+                private_data_len,
+                ah_attr: address,
+                qp_num: queue_pair,
+                qkey: q_key,
+            },
+        },
+    }
+}
+
+/// Who connects to an id whose calls wait gets a queue of its own, too.
+unsafe fn adopt(note: &Note) -> Result<()> {
+    let waits = note.listener.as_ref().is_some_and(|core| lock(&core.inner).is_synchronous);
+    let id = note.core.id();
+    if waits && !id.is_null() && !lock(&note.core.inner).is_synchronous {
+        unsafe { id::migrate(Id::of(id)?, null_mut())? };
+    }
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+    number(|| {
+        if event.is_null() {
+            return Err(EINVAL);
+        }
+        unsafe { acknowledge(event) };
+        Ok(0)
+    })
+}
+
+unsafe fn acknowledge(event: *mut rdma_cm_event) {
+    let event = unsafe { Box::from_raw(event.cast::<Event>()) };
+    let owner = Arc::clone(&event.owner);
+    drop(event);
+    owner.owed.acknowledge(1);
+}
+
+/// Gives back the event that an id keeps whose calls wait.
+pub(super) fn release_held(this: &mut Id) {
+    let held = std::mem::replace(&mut this.base.event, null_mut());
+    let is_synchronous = lock(&this.core.inner).is_synchronous;
+    if is_synchronous && !held.is_null() {
+        unsafe { acknowledge(held) };
+    }
+}
+
+/// Waits for the outcome of what a call began, if the id's calls wait.
+pub(super) unsafe fn complete(this: &mut Id) -> Result<()> {
+    if !lock(&this.core.inner).is_synchronous {
+        return Ok(());
+    }
+    release_held(this);
+    let event = unsafe { next(&queue(this.base.channel))? };
+    this.base.event = event;
+    let (kind, status) = unsafe { ((*event).event, (*event).status) };
+    match (kind, status) {
+        (_, 0) => Ok(()),
+        (RDMA_CM_EVENT_REJECTED, _) => Err(Errno(libc::ECONNREFUSED)),
+        (_, status) if status < 0 => Err(Errno(-status)),
+        _ => Err(Errno(libc::EHOSTUNREACH)),
+    }
+}
+
+/// A listening id's next event, which it keeps.
+pub(super) unsafe fn next_held(this: &mut Id) -> Result<*mut rdma_cm_event> {
+    release_held(this);
+    unsafe { next(&queue(this.base.channel)) }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
+    let name = match event {
+        0 => c"RDMA_CM_EVENT_ADDR_RESOLVED",
+        1 => c"RDMA_CM_EVENT_ADDR_ERROR",
+        2 => c"RDMA_CM_EVENT_ROUTE_RESOLVED",
+        3 => c"RDMA_CM_EVENT_ROUTE_ERROR",
+        4 => c"RDMA_CM_EVENT_CONNECT_REQUEST",
+        5 => c"RDMA_CM_EVENT_CONNECT_RESPONSE",
+        6 => c"RDMA_CM_EVENT_CONNECT_ERROR",
+        7 => c"RDMA_CM_EVENT_UNREACHABLE",
+        8 => c"RDMA_CM_EVENT_REJECTED",
+        9 => c"RDMA_CM_EVENT_ESTABLISHED",
+        10 => c"RDMA_CM_EVENT_DISCONNECTED",
+        11 => c"RDMA_CM_EVENT_DEVICE_REMOVAL",
+        12 => c"RDMA_CM_EVENT_MULTICAST_JOIN",
+        13 => c"RDMA_CM_EVENT_MULTICAST_ERROR",
+        14 => c"RDMA_CM_EVENT_ADDR_CHANGE",
+        15 => c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+        _ => c"UNKNOWN EVENT",
+    };
+    name.as_ptr()
+}
+
+/// Tells a program, at once.
+pub(super) fn tell(note: Note) {
+    let owner = Arc::clone(note.owner());
+    // Under the lock, so that it does not come to a queue that the id has just left.
+    lock(&owner.inner).queue.push(note);
+}
+
+/// An event of an id whose calls wait is there.
+pub(super) fn has_waiting(this: &Id) -> bool {
+    let core = &this.core;
+    let inner = lock(&core.inner);
+    let found = Cell::new(false);
+    inner.queue.0.forget(|note| {
+        found.set(found.get() || Arc::ptr_eq(note.owner(), core));
+        false
+    });
+    found.get()
+}

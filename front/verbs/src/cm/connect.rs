@@ -1,0 +1,396 @@
+//! Making connections and ending them.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
+// contract: ids are alive, and private data as long as is said.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fairway_softnic::engine::roce::cm::CommandError;
+use fairway_softnic::engine::wire::roce::cm::{
+    CommunicationId, IpHeader, Names, Path, PortSpace, ReadyToUse, Reason, Reject, Reply, Request,
+    Service, ServiceReply, ServiceRequest, ServiceStatus, service_id,
+};
+use fairway_softnic::engine::wire::{Psn, Qpn};
+use fairway_softnic::verbs::Gid;
+use libc::{c_int, c_void};
+
+use super::abi::*;
+use super::channel::{self, Note};
+use super::desk::Desk;
+use super::id::{Agreed, Core, Id};
+use super::queue_pair::{self, ACK_TIMEOUT, READ_DEPTH};
+use crate::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
+use crate::guard::{EINVAL, Errno, Result, lock, number};
+
+/// What REQ announces: 4.3 s, and fifteen repetitions, as Linux does.
+const RESPONSE_TIMEOUT: u8 = 20;
+const CM_RETRIES: u8 = 15;
+
+/// Private data that a program gives, in as many bytes as the message has for it.
+unsafe fn private<const N: usize>(
+    data: *const c_void,
+    length: usize,
+    skip: usize,
+) -> Result<[u8; N]> {
+    let mut out = [0; N];
+    if length > N - skip || length > 0 && data.is_null() {
+        return Err(EINVAL);
+    }
+    if length > 0 {
+        let given = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
+        out[skip..skip + length].copy_from_slice(given);
+    }
+    Ok(out)
+}
+
+/// What a program wants of a connection; without, as much as there is.
+unsafe fn wanted(param: *const rdma_conn_param) -> Result<rdma_conn_param> {
+    let mut wanted = match unsafe { param.as_ref() } {
+        Some(param) => *param,
+        None => rdma_conn_param {
+            private_data: std::ptr::null(),
+            private_data_len: 0,
+            responder_resources: RDMA_MAX_RESP_RES,
+            initiator_depth: RDMA_MAX_INIT_DEPTH,
+            flow_control: 0,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            srq: 0,
+            qp_num: 0,
+        },
+    };
+    let within = |depth: u8| depth <= READ_DEPTH || depth == u8::MAX;
+    if !within(wanted.responder_resources) || !within(wanted.initiator_depth) {
+        return Err(EINVAL);
+    }
+    (wanted.retry_count, wanted.rnr_retry_count) =
+        (wanted.retry_count.min(7), wanted.rnr_retry_count.min(7));
+    Ok(wanted)
+}
+
+fn failed(error: CommandError) -> Errno {
+    match error {
+        CommandError::Limit(_) => Errno(libc::ENOMEM),
+        CommandError::Missing | CommandError::State(_) | CommandError::ServiceTaken => EINVAL,
+    }
+}
+
+/// The queue pair of a connection: the id's own, or the one that the program names.
+unsafe fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
+    match unsafe { this.base.qp.as_ref() } {
+        Some(qp) => (Qpn::new(qp.qp_num), !qp.srq.is_null()),
+        None => (Qpn::new(param.qp_num), param.srq != 0),
+    }
+}
+
+/// Both ends of an id that knows its way.
+fn ends(core: &Core) -> Result<(Arc<Desk>, SocketAddr, SocketAddr)> {
+    let inner = lock(&core.inner);
+    let desk = inner.desk.clone().ok_or(EINVAL)?;
+    Ok((desk, inner.local.ok_or(EINVAL)?, inner.remote.ok_or(EINVAL)?))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let mut param = unsafe { wanted(param)? };
+        let core = Arc::clone(&this.core);
+        let (desk, local, remote) = ends(&core)?;
+        let greeting = lock(&core.inner).greeting.clone();
+        if !greeting.is_empty() {
+            param.private_data = greeting.as_ptr().cast();
+            param.private_data_len = greeting.len() as u8;
+        }
+        let to = desk.carrier.resolve(Gid::from(remote.ip()))?;
+        let header =
+            IpHeader { source_port: local.port(), source: local.ip(), destination: remote.ip() };
+        match this.is_datagram() {
+            true => unsafe { query(&core, &desk, to, &header, &param)? },
+            false => unsafe { request(this, &desk, to, &header, &param)? },
+        }
+        unsafe { channel::complete(this)? };
+        Ok(0)
+    })
+}
+
+unsafe fn request(
+    this: &mut Id,
+    desk: &Desk,
+    to: u64,
+    header: &IpHeader,
+    param: &rdma_conn_param,
+) -> Result<()> {
+    let (data, length) = (param.private_data, usize::from(param.private_data_len));
+    let mut private = unsafe { private(data, length, IpHeader::LEN)? };
+    private[..IpHeader::LEN].copy_from_slice(&header.emit());
+    let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, param) };
+    let remote = lock(&this.core.inner).remote.ok_or(EINVAL)?;
+    let core = Arc::clone(&this.core);
+    desk.act(|state, now| {
+        let mut inner = lock(&core.inner);
+        if inner.connection.is_some() {
+            return Err(EINVAL);
+        }
+        let agreed = &mut inner.agreed;
+        agreed.responder_resources = param.responder_resources.min(READ_DEPTH);
+        agreed.initiator_depth = param.initiator_depth.min(READ_DEPTH);
+        agreed.retries = param.retry_count;
+        let agreed = *agreed;
+        let request = Request {
+            local: CommunicationId(0),
+            service: service_id(PortSpace::Tcp, remote.port()),
+            ca_guid: desk.device.device.guid(),
+            q_key: 0,
+            queue_pair,
+            responder_resources: agreed.responder_resources,
+            initiator_depth: agreed.initiator_depth,
+            remote_response_timeout: RESPONSE_TIMEOUT,
+            transport: Service::Rc,
+            flow_control: param.flow_control != 0,
+            psn: Psn::new(agreed.psn),
+            local_response_timeout: RESPONSE_TIMEOUT,
+            retries: param.retry_count,
+            p_key: 0xffff,
+            mtu: agreed.mtu,
+            rnr_retries: param.rnr_retry_count,
+            cm_retries: CM_RETRIES,
+            shared_receives,
+            extended_transport: 0,
+            primary: path(header, inner.options.tos, inner.options.ack_timeout),
+            alternate: Path::default(),
+            private,
+        };
+        let connection = state.manager.connect(now, to, &request).map_err(failed)?;
+        inner.connection = Some(connection);
+        drop(inner);
+        state.cores.insert(connection, core);
+        Ok(())
+    })
+}
+
+fn path(header: &IpHeader, traffic_class: u8, ack_timeout: Option<u8>) -> Path {
+    Path {
+        local_lid: 0xffff,
+        remote_lid: 0xffff,
+        local_gid: Gid::from(header.source).0,
+        remote_gid: Gid::from(header.destination).0,
+        // 10 Gbit/s, as IBTA counts.
+        flow_and_rate: 3,
+        traffic_class,
+        hop_limit: 64,
+        service_level: 0,
+        subnet_local: false,
+        ack_timeout: ack_timeout.unwrap_or(ACK_TIMEOUT),
+    }
+}
+
+unsafe fn query(
+    core: &Arc<Core>,
+    desk: &Desk,
+    to: u64,
+    header: &IpHeader,
+    param: &rdma_conn_param,
+) -> Result<()> {
+    let (data, length) = (param.private_data, usize::from(param.private_data_len));
+    let mut private = unsafe { private(data, length, IpHeader::LEN)? };
+    private[..IpHeader::LEN].copy_from_slice(&header.emit());
+    desk.act(|state, now| {
+        let mut inner = lock(&core.inner);
+        let remote = inner.remote.ok_or(EINVAL)?;
+        if inner.connection.is_some() {
+            return Err(EINVAL);
+        }
+        let service = service_id(PortSpace::Udp, remote.port());
+        let request = ServiceRequest { id: CommunicationId(0), p_key: 0xffff, service, private };
+        let connection = state.manager.query(now, to, CM_RETRIES, &request).map_err(failed)?;
+        inner.connection = Some(connection);
+        drop(inner);
+        state.cores.insert(connection, Arc::clone(core));
+        Ok(())
+    })
+}
+
+/// The peer accepted. With a queue pair of its own, an id is connected before its program hears of
+/// it.
+pub(super) unsafe fn answered(note: &mut Note) {
+    let id = note.core.id();
+    let Ok(this) = (unsafe { Id::of(id) }) else { return };
+    if this.base.qp.is_null() {
+        return;
+    }
+    match unsafe { queue_pair::connect(this) }.and_then(|()| confirm(&note.core)) {
+        Ok(()) => note.kind = RDMA_CM_EVENT_ESTABLISHED,
+        Err(Errno(error)) => {
+            note.kind = RDMA_CM_EVENT_CONNECT_ERROR;
+            note.status = -error;
+            if let Ok((desk, connection)) = note.core.connection() {
+                // If the peer ended it meanwhile, there is nothing to refuse.
+                let _ = desk.act(|state, now| {
+                    let nothing = [0; Reject::PRIVATE_LEN];
+                    state.manager.reject(now, connection, Reason::CONSUMER, &nothing)
+                });
+            }
+        }
+    }
+}
+
+fn confirm(core: &Core) -> Result<()> {
+    let (desk, connection) = core.connection()?;
+    let confirmed = desk
+        .act(|state, now| state.manager.confirm(now, connection, &[0; ReadyToUse::PRIVATE_LEN]));
+    match confirmed {
+        // It was ended before it was confirmed, and the program hears of that next.
+        Ok(()) | Err(CommandError::State(_)) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        // With a queue pair of its own it happens by itself.
+        if !this.base.qp.is_null() {
+            return Err(EINVAL);
+        }
+        let (desk, connection) = this.core.connection()?;
+        let nothing = [0; ReadyToUse::PRIVATE_LEN];
+        desk.act(|state, now| state.manager.confirm(now, connection, &nothing)).map_err(failed)?;
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let param = unsafe { wanted(param)? };
+        if this.is_datagram() {
+            unsafe { answer(this, ServiceStatus::SUCCESS, &param)? };
+            return Ok(0);
+        }
+        let (desk, connection) = this.core.connection()?;
+        let (data, length) = (param.private_data, usize::from(param.private_data_len));
+        let private = unsafe { private(data, length, 0)? };
+        let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, &param) };
+        let agreed = settle(&this.core, &param);
+        if !this.base.qp.is_null() {
+            unsafe { queue_pair::connect(this)? };
+        }
+        let reply = Reply {
+            names: Names::default(),
+            q_key: 0,
+            queue_pair,
+            psn: Psn::new(agreed.psn),
+            responder_resources: agreed.responder_resources,
+            initiator_depth: agreed.initiator_depth,
+            ack_delay: 15,
+            failover: 0,
+            flow_control: param.flow_control != 0,
+            rnr_retries: param.rnr_retry_count,
+            shared_receives,
+            ca_guid: desk.device.device.guid(),
+            private,
+        };
+        desk.act(|state, now| state.manager.accept(now, connection, &reply)).map_err(failed)?;
+        unsafe { channel::complete(this)? };
+        Ok(0)
+    })
+}
+
+/// What the program grants, but not more than was asked for and there is.
+fn settle(core: &Core, param: &rdma_conn_param) -> Agreed {
+    let mut inner = lock(&core.inner);
+    let agreed = &mut inner.agreed;
+    let granted = |asked: u8, given: u8| asked.min(given).min(READ_DEPTH);
+    agreed.responder_resources = granted(agreed.responder_resources, param.responder_resources);
+    agreed.initiator_depth = granted(agreed.initiator_depth, param.initiator_depth);
+    *agreed
+}
+
+/// SIDR_REP.
+unsafe fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param) -> Result<()> {
+    let (desk, connection) = this.core.connection()?;
+    let (data, length) = (param.private_data, usize::from(param.private_data_len));
+    let private = unsafe { private(data, length, 0)? };
+    let (queue_pair, _) = unsafe { queue_pair_of(this, param) };
+    let local = lock(&this.core.inner).local.ok_or(EINVAL)?;
+    let reply = ServiceReply {
+        id: CommunicationId(0),
+        status,
+        queue_pair,
+        service: service_id(PortSpace::Udp, local.port()),
+        q_key: RDMA_UDP_QKEY,
+        information_len: 0,
+        information: [0; ServiceReply::INFORMATION_LEN],
+        private,
+    };
+    desk.act(|state, now| state.manager.answer(now, connection, &reply)).map_err(failed)
+}
+
+unsafe fn refuse(
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+    reason: Reason,
+) -> Result<()> {
+    let this = unsafe { Id::of(id)? };
+    if this.is_datagram() {
+        let mut param = unsafe { wanted(std::ptr::null())? };
+        (param.private_data, param.private_data_len) = (data, length);
+        return unsafe { answer(this, ServiceStatus::REJECTED, &param) };
+    }
+    let private = unsafe { private(data, usize::from(length), 0)? };
+    let (desk, connection) = this.core.connection()?;
+    desk.act(|state, now| state.manager.reject(now, connection, reason, &private)).map_err(failed)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
+    number(|| unsafe { refuse(id, data, length, Reason::CONSUMER) }.map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_reject_ece(
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+) -> c_int {
+    number(|| unsafe { refuse(id, data, length, Reason::VENDOR) }.map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let (desk, connection) = this.core.connection()?;
+        if !this.is_datagram() && !this.base.qp.is_null() {
+            unsafe { queue_pair::change(this, IBV_QPS_ERR)? };
+        }
+        let ended = desk.act(|state, now| state.manager.disconnect(now, connection));
+        match ended {
+            // The peer may have been faster, or there was nothing to end.
+            Ok(()) | Err(CommandError::State(_)) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if ended.is_ok() || channel::has_waiting(this) {
+            unsafe { channel::complete(this)? };
+        }
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let (desk, connection) = this.core.connection()?;
+        if event == IBV_EVENT_COMM_EST {
+            // RTU may have come meanwhile.
+            let _ = desk.act(|state, now| state.manager.establish(now, connection));
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,378 @@
+//! A device's connection manager at work: its datagrams, its clock, and who hears of what happens.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time;
+
+use fairway_softnic::engine::roce::cm::{
+    ConnectionId, Limits, ListenerId, Manager, Profile, Route, Transmit, refuse, route,
+};
+use fairway_softnic::engine::wire::roce::cm::{self, IpHeader, Message};
+use fairway_softnic::engine::wire::{Duration, Instant};
+use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
+
+use super::id::Core;
+use super::verbs;
+use crate::abi::{ibv_context, ibv_pd};
+use crate::device::{self, DeviceHandle};
+use crate::guard::{Errno, Result, lock};
+use crate::hub::{Hub, ManagementListener};
+
+mod events;
+
+pub(super) use events::{address_of, mtu_code};
+
+/// Requests that may wait for an answer if a program does not say how many (Linux's default).
+const BACKLOG: u32 = 1024;
+
+/// One for each device that the connection manager is used with, for as long as the process lives.
+pub(super) struct Desk {
+    me: Weak<Desk>,
+    pub(super) device: &'static DeviceHandle,
+    pub(super) carrier: Arc<dyn Carrier>,
+    /// The address of the `ibv_context` that all ids of the device share.
+    context: usize,
+    /// The address of the `ibv_pd` that ids have by default; 0 before it is needed.
+    domain: Mutex<usize>,
+    state: Mutex<State>,
+    /// There is an earlier deadline.
+    wake: Condvar,
+}
+
+/// What is behind the lock.
+pub(super) struct State {
+    pub(super) manager: Manager,
+    pub(super) cores: HashMap<ConnectionId, Arc<Core>>,
+    services: HashMap<u64, Listening>,
+    /// A thread sleeps until the next deadline, and which that is.
+    timer: Option<Instant>,
+}
+
+/// Who listens for a service.
+struct Listening {
+    listener: ListenerId,
+    cores: Vec<Arc<Core>>,
+}
+
+static DESKS: Mutex<Vec<(u32, Arc<Desk>)>> = Mutex::new(Vec::new());
+
+/// A service that this process has claimed from the others.
+struct Claim {
+    service: u64,
+    /// How often it is listened for.
+    users: usize,
+    /// Held, so that it stays claimed.
+    _held: Box<dyn ServiceClaim>,
+}
+
+static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
+
+/// A number that nobody foresees.
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The time, as the state machine counts it.
+fn now() -> Instant {
+    static START: std::sync::OnceLock<time::Instant> = std::sync::OnceLock::new();
+    let passed = START.get_or_init(time::Instant::now).elapsed();
+    Instant::ZERO + Duration::from_ns(passed.as_nanos() as u64)
+}
+
+fn desks() -> Vec<Arc<Desk>> {
+    let process = std::process::id();
+    let all = lock(&DESKS);
+    all.iter().filter(|(owner, _)| *owner == process).map(|(_, desk)| Arc::clone(desk)).collect()
+}
+
+impl Desk {
+    /// The desk of a device, opened now if need be.
+    pub(super) fn of(device: &'static DeviceHandle) -> Result<Arc<Desk>> {
+        let process = std::process::id();
+        let mut all = lock(&DESKS);
+        let same = |(owner, desk): &&(u32, Arc<Desk>)| {
+            *owner == process && std::ptr::eq(desk.device, device)
+        };
+        if let Some((_, desk)) = all.iter().find(same) {
+            return Ok(Arc::clone(desk));
+        }
+        let hub = Hub::of(&device.device);
+        let carrier = Arc::clone(hub.carrier()?);
+        // SAFETY: a device, and those are never freed.
+        let context = unsafe { verbs::ibv_open_device((&raw const device.base).cast_mut()) };
+        if context.is_null() {
+            return Err(Errno(libc::ENODEV));
+        }
+        let manager =
+            Manager::new(&Limits::default(), &Profile::default(), carrier.slot(), random());
+        let state = State { manager, cores: HashMap::new(), services: HashMap::new(), timer: None };
+        let desk = Arc::new_cyclic(|me| Desk {
+            me: Weak::clone(me),
+            device,
+            carrier,
+            context: context as usize,
+            domain: Mutex::new(0),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+        });
+        hub.set_management(Some(Arc::clone(&desk) as Arc<dyn ManagementListener>));
+        all.push((process, Arc::clone(&desk)));
+        Ok(desk)
+    }
+
+    /// The desk of the device that has this address.
+    pub(super) fn at(address: IpAddr) -> Result<Arc<Desk>> {
+        let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
+        let device = device::devices()?.into_iter().find(has);
+        Desk::of(device.ok_or(Errno(libc::ENODEV))?)
+    }
+
+    /// The protection domain of ids for which the program names none.
+    pub(super) fn domain(&self) -> Result<*mut ibv_pd> {
+        let mut domain = lock(&self.domain);
+        if *domain == 0 {
+            // SAFETY: a context that is never closed.
+            *domain = unsafe { verbs::ibv_alloc_pd(self.context()) } as usize;
+        }
+        match *domain {
+            0 => Err(Errno(libc::ENOMEM)),
+            domain => Ok(domain as *mut ibv_pd),
+        }
+    }
+
+    /// The context that ids of this device share.
+    pub(super) fn context(&self) -> *mut ibv_context {
+        self.context as *mut ibv_context
+    }
+
+    /// The number of an address in the device's GID table.
+    pub(super) fn gid_index(&self, address: IpAddr) -> u8 {
+        let gid = Gid::from(address);
+        self.carrier.gids().iter().position(|other| *other == gid).unwrap_or(0) as u8
+    }
+
+    /// Does something with the state machine, then everything that follows from it.
+    pub(super) fn act<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut to_send = Vec::new();
+        let result = {
+            let mut state = lock(&self.state);
+            let result = body(&mut state, now());
+            events::dispatch(self, &mut state);
+            while let Some(transmit) = state.manager.poll_transmit() {
+                to_send.push(transmit);
+            }
+            self.keep_time(&mut state);
+            result
+        };
+        // Without the lock: who is of this process hears of it within the call.
+        for Transmit { to, bytes } in to_send {
+            // What can't be sent is lost, and repeated.
+            let _ = self.carrier.send_management(to, &bytes);
+        }
+        result
+    }
+
+    // ---- time ----
+
+    /// Has a thread sleep until the next deadline, if there is one.
+    fn keep_time(&self, state: &mut State) {
+        let Some(next) = state.manager.poll_timeout() else { return };
+        match state.timer {
+            Some(at) if next.is_before(at) => {
+                state.timer = Some(next);
+                self.wake.notify_one();
+            }
+            Some(_) => {}
+            None => {
+                let Some(desk) = self.me.upgrade() else { return };
+                let thread = std::thread::Builder::new().name("fairway-cm".to_owned());
+                // Without one the next datagram or call takes the time along.
+                if thread.spawn(move || desk.sleep()).is_ok() {
+                    state.timer = Some(next);
+                }
+            }
+        }
+    }
+
+    /// The timer thread: it ends when nothing is pending.
+    fn sleep(&self) {
+        let mut state = lock(&self.state);
+        while let Some(next) = state.manager.poll_timeout() {
+            let now = now();
+            if now.is_at_or_after(next) {
+                drop(state);
+                self.act(|state, now| state.manager.handle_timeout(now));
+                state = lock(&self.state);
+                continue;
+            }
+            state.timer = Some(next);
+            let span = time::Duration::from_nanos(next.since(now).as_ns() + 1);
+            let waited = self.wake.wait_timeout(state, span);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.timer = None;
+    }
+
+    // ---- listening ----
+
+    /// Tells requests for a service to an id.
+    pub(super) fn listen(&self, service: u64, backlog: i32, core: &Arc<Core>) -> Result<()> {
+        let backlog = u32::try_from(backlog).ok().filter(|wanted| *wanted > 0);
+        self.act(|state, now| {
+            if let Some(listening) = state.services.get_mut(&service) {
+                listening.cores.push(Arc::clone(core));
+                return Ok(());
+            }
+            let listener = state
+                .manager
+                .listen(now, service, backlog.unwrap_or(BACKLOG))
+                .map_err(|_| Errno(libc::ENOMEM))?;
+            let cores = vec![Arc::clone(core)];
+            state.services.insert(service, Listening { listener, cores });
+            Ok(())
+        })
+    }
+
+    fn unlisten(&self, service: u64, core: &Arc<Core>) {
+        self.act(|state, now| {
+            let Some(listening) = state.services.get_mut(&service) else { return };
+            listening.cores.retain(|other| !Arc::ptr_eq(other, core));
+            if listening.cores.is_empty() {
+                let listener = listening.listener;
+                state.services.remove(&service);
+                // It was there: it was made with the entry.
+                let _ = state.manager.unlisten(now, listener);
+            }
+        });
+    }
+
+    fn listens(&self, service: u64) -> bool {
+        lock(&self.state).services.contains_key(&service)
+    }
+
+    // ---- datagrams ----
+
+    fn receive(&self, datagram: &Management<'_>) {
+        self.act(|state, now| {
+            state.manager.handle_datagram(now, datagram.source, datagram.bytes);
+        });
+    }
+
+    /// A request for this process, which may have come to another of its devices.
+    fn receive_request(&self, datagram: &Management<'_>) {
+        let destination = destination(datagram.bytes);
+        let other = destination.filter(|ip| !self.carrier.gids().contains(&Gid::from(*ip)));
+        let other = other.and_then(|ip| {
+            desks().into_iter().find(|desk| desk.carrier.gids().contains(&Gid::from(ip)))
+        });
+        let Some(other) = other else { return self.receive(datagram) };
+        if let Ok(source) = other.carrier.resolve(Gid::from(datagram.from)) {
+            other.receive(&Management { source, ..*datagram });
+        }
+    }
+}
+
+impl ManagementListener for Desk {
+    fn management(&self, datagram: &Management<'_>) -> Routed {
+        match route(datagram.bytes) {
+            Route::Slot(slot) if slot == self.carrier.slot() => self.receive(datagram),
+            Route::Service(service) if desks().iter().any(|desk| desk.listens(service)) => {
+                self.receive_request(datagram);
+            }
+            Route::Slot(slot) if datagram.deliverable => return Routed::Slot(slot),
+            Route::Service(service) if datagram.deliverable => return Routed::Service(service),
+            Route::Slot(_) | Route::Service(_) => refuse_to(&*self.carrier, datagram),
+            Route::Anyone => self.receive(datagram),
+        }
+        Routed::Here
+    }
+}
+
+/// What a process does with management datagrams that uses no connection manager: it hands them on.
+pub(crate) fn unattended(carrier: Option<&dyn Carrier>, datagram: &Management<'_>) -> Routed {
+    match (route(datagram.bytes), carrier) {
+        (Route::Slot(slot), _) if datagram.deliverable => Routed::Slot(slot),
+        (Route::Service(service), _) if datagram.deliverable => Routed::Service(service),
+        (Route::Slot(_) | Route::Service(_), Some(carrier)) => {
+            refuse_to(carrier, datagram);
+            Routed::Here
+        }
+        _ => Routed::Here,
+    }
+}
+
+fn refuse_to(carrier: &dyn Carrier, datagram: &Management<'_>) {
+    if let Some(answer) = refuse(datagram.bytes) {
+        // What can't be sent is lost, and asked again.
+        let _ = carrier.send_management(datagram.source, &answer);
+    }
+}
+
+/// Whom a request is for, as far as it says.
+fn destination(bytes: &[u8]) -> Option<IpAddr> {
+    let header = match cm::parse(bytes).ok()?.message {
+        Message::Request(request) => IpHeader::parse(&request.private),
+        Message::ServiceRequest(request) => IpHeader::parse(&request.private),
+        _ => None,
+    };
+    header.map(|header| header.destination)
+}
+
+/// Listens at every device that has the address, or at all of them.
+pub(super) fn listen(
+    core: &Arc<Core>,
+    address: SocketAddr,
+    service: u64,
+    backlog: i32,
+) -> Result<()> {
+    let at: Vec<Arc<Desk>> = match address.ip().is_unspecified() {
+        false => vec![Desk::at(address.ip())?],
+        // Of a device that does not open nobody can want anything.
+        true => device::devices()?.into_iter().filter_map(|device| Desk::of(device).ok()).collect(),
+    };
+    let first = at.first().ok_or(Errno(libc::ENODEV))?;
+    claim(&*first.carrier, service)?;
+    lock(&core.inner).service = Some(service);
+    at.iter().try_for_each(|desk| desk.listen(service, backlog, core))
+}
+
+fn claim(carrier: &dyn Carrier, service: u64) -> Result<()> {
+    let mut claims = lock(&CLAIMS);
+    if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
+        claim.users += 1;
+        return Ok(());
+    }
+    let held = carrier.claim_service(service).map_err(|_| Errno(libc::EADDRINUSE))?;
+    claims.push(Claim { service, users: 1, _held: held });
+    Ok(())
+}
+
+fn unclaim(service: u64) {
+    let mut claims = lock(&CLAIMS);
+    if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
+        claim.users -= 1;
+    }
+    claims.retain(|claim| claim.users > 0);
+}
+
+/// Ends what an id is in: it hears of nothing more.
+pub(super) fn forget(core: &Arc<Core>) {
+    let (desk, connection, service) = {
+        let mut inner = lock(&core.inner);
+        (inner.desk.clone(), inner.connection.take(), inner.service.take())
+    };
+    if let Some(service) = service {
+        desks().iter().for_each(|desk| desk.unlisten(service, core));
+        unclaim(service);
+    }
+    if let (Some(desk), Some(connection)) = (desk, connection) {
+        desk.act(|state, now| {
+            state.cores.remove(&connection);
+            // It may have been forgotten there already.
+            let _ = state.manager.close(now, connection);
+        });
+    }
+}

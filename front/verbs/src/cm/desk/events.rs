@@ -1,0 +1,261 @@
+//! What the state machine says, as events for programs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use fairway_softnic::engine::roce::cm::{ConnectionId, Event, ListenerId};
+use fairway_softnic::engine::wire::roce::cm::{
+    IpHeader, PortSpace, Reason, Reject, Reply, Request, ServiceReply, ServiceRequest,
+    ServiceStatus, port_of_service,
+};
+
+use super::super::abi::*;
+use super::super::address::plain;
+use super::super::channel::{Details, Note};
+use super::super::id::{Agreed, Core, Id};
+use super::{Desk, State, now};
+use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
+use crate::guard::lock;
+use fairway_softnic::verbs::Gid;
+
+/// Tells everything that happened, in order.
+pub(super) fn dispatch(desk: &Desk, state: &mut State) {
+    while let Some(event) = state.manager.poll_event() {
+        match event {
+            Event::Requested { listener, connection, from: _, request } => {
+                requested(desk, state, listener, connection, &request);
+            }
+            Event::Queried { listener, connection, from: _, request } => {
+                queried(desk, state, listener, connection, &request);
+            }
+            other => {
+                let core = state.cores.get(&other.connection()).map(Arc::clone);
+                if let Some(note) = core.and_then(|core| note(desk, &core, &other)) {
+                    super::super::channel::tell(note);
+                }
+            }
+        }
+    }
+}
+
+fn note(desk: &Desk, core: &Arc<Core>, event: &Event) -> Option<Note> {
+    let plain = |kind, status| Note::new(core, kind, status);
+    let over = |note| {
+        lock(&core.inner).is_over = true;
+        note
+    };
+    Some(match event {
+        Event::Replied { reply, .. } => {
+            agree(core, reply);
+            let mut note = plain(RDMA_CM_EVENT_CONNECT_RESPONSE, 0).saying(&reply.private);
+            note.details = Details::Connection(offered_by_reply(reply));
+            note
+        }
+        Event::Established { private, .. } => plain(RDMA_CM_EVENT_ESTABLISHED, 0).saying(private),
+        Event::Rejected { reject, .. } => {
+            over(plain(RDMA_CM_EVENT_REJECTED, i32::from(reject.reason.0)).saying(&reject.private))
+        }
+        Event::TimedOut { .. } => over(plain(RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT)),
+        Event::Disconnected { .. } => over(plain(RDMA_CM_EVENT_DISCONNECTED, 0)),
+        Event::Released { .. } => plain(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0),
+        Event::Answered { reply, .. } => over(answered(desk, core, reply)),
+        Event::Requested { .. } | Event::Queried { .. } => return None,
+    })
+}
+
+/// What the peer's REP settles.
+fn agree(core: &Core, reply: &Reply) {
+    let mut inner = lock(&core.inner);
+    let psn = inner.agreed;
+    inner.agreed = Agreed {
+        queue_pair: reply.queue_pair.value(),
+        remote_psn: reply.psn.value(),
+        // What is in flight from there has to be served here.
+        responder_resources: reply.initiator_depth,
+        initiator_depth: reply.responder_resources,
+        rnr_retries: reply.rnr_retries,
+        ..psn
+    };
+}
+
+fn offered_by_reply(reply: &Reply) -> rdma_conn_param {
+    rdma_conn_param {
+        private_data: std::ptr::null(),
+        private_data_len: 0,
+        responder_resources: reply.initiator_depth,
+        initiator_depth: reply.responder_resources,
+        flow_control: u8::from(reply.flow_control),
+        retry_count: 0,
+        rnr_retry_count: reply.rnr_retries,
+        srq: u8::from(reply.shared_receives),
+        qp_num: reply.queue_pair.value(),
+    }
+}
+
+/// Where the datagrams of a queue pair go, as `ibv_create_ah` wants to hear it.
+pub(in super::super) fn address_of(desk: &Desk, local: IpAddr, remote: IpAddr) -> ibv_ah_attr {
+    // SAFETY: numbers.
+    let mut address: ibv_ah_attr = unsafe { zeroed() };
+    address.grh.dgid = ibv_gid::new(Gid::from(remote).0);
+    address.grh.sgid_index = desk.gid_index(local);
+    address.grh.hop_limit = 64;
+    address.is_global = 1;
+    address.port_num = 1;
+    address
+}
+
+fn answered(desk: &Desk, core: &Arc<Core>, reply: &ServiceReply) -> Note {
+    if reply.status != ServiceStatus::SUCCESS {
+        let status = i32::from(reply.status.0);
+        return Note::new(core, RDMA_CM_EVENT_UNREACHABLE, status).saying(&reply.private);
+    }
+    let (local, remote) = {
+        let mut inner = lock(&core.inner);
+        inner.agreed.queue_pair = reply.queue_pair.value();
+        inner.agreed.q_key = reply.q_key;
+        (inner.local, inner.remote)
+    };
+    let mut note = Note::new(core, RDMA_CM_EVENT_ESTABLISHED, 0).saying(&reply.private);
+    if let (Some(local), Some(remote)) = (local, remote) {
+        note.details = Details::Datagram {
+            address: address_of(desk, local.ip(), remote.ip()),
+            queue_pair: reply.queue_pair.value(),
+            q_key: reply.q_key,
+        };
+    }
+    note
+}
+
+// ---- who asks ----
+
+/// The header's number for so many bytes of a packet.
+pub(in super::super) fn mtu_code(bytes: u32) -> u8 {
+    (bytes.ilog2().saturating_sub(7)).clamp(1, 5) as u8
+}
+
+fn requested(
+    desk: &Desk,
+    state: &mut State,
+    listener: ListenerId,
+    connection: ConnectionId,
+    request: &Request,
+) {
+    let fits = request.mtu <= mtu_code(desk.device.device.mtu());
+    let found = fits
+        .then(|| newcomer(desk, state, listener, connection, request.service, &request.private))
+        .flatten();
+    let Some((core, listening)) = found else {
+        // Nobody listens at this address; and nobody has to be told here.
+        let reason = if fits { Reason::INVALID_SERVICE } else { Reason::INVALID_MTU };
+        let no_private = [0; Reject::PRIVATE_LEN];
+        let _ = state.manager.reject(now(), connection, reason, &no_private);
+        let _ = state.manager.close(now(), connection);
+        return;
+    };
+    {
+        let mut inner = lock(&core.inner);
+        let psn = inner.agreed.psn;
+        inner.agreed = Agreed {
+            queue_pair: request.queue_pair.value(),
+            remote_psn: request.psn.value(),
+            psn,
+            mtu: request.mtu,
+            // What is in flight from there has to be served here.
+            responder_resources: request.initiator_depth,
+            initiator_depth: request.responder_resources,
+            retries: request.retries,
+            rnr_retries: request.rnr_retries,
+            q_key: 0,
+        };
+    }
+    let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
+        .saying(&request.private[IpHeader::LEN..]);
+    note.details = Details::Connection(rdma_conn_param {
+        private_data: std::ptr::null(),
+        private_data_len: 0,
+        responder_resources: request.initiator_depth,
+        initiator_depth: request.responder_resources,
+        flow_control: u8::from(request.flow_control),
+        retry_count: request.retries,
+        rnr_retry_count: request.rnr_retries,
+        srq: u8::from(request.shared_receives),
+        qp_num: request.queue_pair.value(),
+    });
+    note.listener = Some(listening);
+    super::super::channel::tell(note);
+}
+
+fn queried(
+    desk: &Desk,
+    state: &mut State,
+    listener: ListenerId,
+    connection: ConnectionId,
+    request: &ServiceRequest,
+) {
+    let Some((core, listening)) =
+        newcomer(desk, state, listener, connection, request.service, &request.private)
+    else {
+        // Refused thereby.
+        let _ = state.manager.close(now(), connection);
+        return;
+    };
+    let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
+        .saying(&request.private[IpHeader::LEN..]);
+    // SAFETY: numbers.
+    let address = unsafe { zeroed() };
+    note.details = Details::Datagram { address, queue_pair: 0, q_key: 0 };
+    note.listener = Some(listening);
+    super::super::channel::tell(note);
+}
+
+/// It listens at the wildcard address; that of IPv6 is also IPv4's, unless it was said otherwise.
+fn takes_all(core: &Core, asked: IpAddr) -> bool {
+    let inner = lock(&core.inner);
+    inner.local.is_some_and(|local| match local.ip() {
+        IpAddr::V4(ip) => ip.is_unspecified() && asked.is_ipv4(),
+        IpAddr::V6(ip) => ip.is_unspecified() && (asked.is_ipv6() || !inner.options.family_only),
+    })
+}
+
+/// An id for somebody who asks, and the id that was asked; `None` if nobody listens where he asks.
+fn newcomer(
+    desk: &Desk,
+    state: &mut State,
+    listener: ListenerId,
+    connection: ConnectionId,
+    service: u64,
+    private: &[u8],
+) -> Option<(Arc<Core>, Arc<Core>)> {
+    let header = IpHeader::parse(private)?;
+    let (space, port) = port_of_service(service)?;
+    let listening = state.services.get(&service).filter(|found| found.listener == listener)?;
+    let asked = plain(header.destination);
+    let local = |core: &Arc<Core>| lock(&core.inner).local.map(|local| plain(local.ip()));
+    // Who listens at this very address comes before who listens at all.
+    let exact = listening.cores.iter().find(|core| local(core) == Some(asked));
+    let any = || listening.cores.iter().find(|core| takes_all(core, asked));
+    let asked_core = Arc::clone(exact.or_else(any)?);
+    let (queue, options) = {
+        let inner = lock(&asked_core.inner);
+        (inner.queue.clone(), inner.options)
+    };
+    let core = Arc::new(Core::new(queue, false, space));
+    {
+        let mut inner = lock(&core.inner);
+        inner.local = Some(SocketAddr::new(header.destination, port));
+        inner.remote = Some(SocketAddr::new(header.source, header.source_port));
+        inner.desk = desk.me.upgrade();
+        inner.connection = Some(connection);
+        inner.options = options;
+    }
+    let parent = asked_core.id();
+    let ps = if space == PortSpace::Tcp { RDMA_PS_TCP } else { RDMA_PS_UDP };
+    // SAFETY: an id that listens is destroyed only after it was taken from the list above, under
+    // the lock that is held here; and only its program changes these two fields.
+    let (channel, context) = unsafe { ((*parent).channel, (*parent).context) };
+    let id = Id::make(Arc::clone(&core), channel, context, ps);
+    // SAFETY: just made, and nobody else's yet.
+    unsafe { (*id.cast::<Id>()).show() };
+    state.cores.insert(connection, Arc::clone(&core));
+    Some((core, asked_core))
+}

@@ -1,0 +1,304 @@
+//! `rdma_cm_id`.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
+// contract: an id was made by the calls here and is destroyed once, after its last use.
+
+use std::net::SocketAddr;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fairway_softnic::engine::roce::cm::ConnectionId;
+use fairway_softnic::engine::wire::roce::cm::PortSpace;
+use libc::{c_int, c_void};
+
+use super::abi::*;
+use super::channel::{self, Note, Queue};
+use super::desk::Desk;
+use super::port::Port;
+use crate::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_qp_cap, zeroed};
+use crate::guard::{EINVAL, Errno, Owed, Result, lock, number};
+
+/// An id as programs hold it.
+#[repr(C)]
+pub(super) struct Id {
+    pub(super) base: rdma_cm_id,
+    pub(super) core: Arc<Core>,
+    /// What `rdma_create_ep` was given for the queue pairs of those who connect.
+    pub(super) template: Option<Template>,
+}
+
+/// What queue pairs are to be like.
+#[derive(Clone, Copy)]
+pub(super) struct Template {
+    pub(super) cap: ibv_qp_cap,
+    pub(super) qp_context: usize,
+    pub(super) sq_sig_all: c_int,
+    pub(super) queues: [usize; 3],
+}
+
+/// What an id is beside what programs see of it. Events refer to it.
+pub(super) struct Core {
+    /// The address of its [`Id`].
+    pub(super) id: AtomicUsize,
+    /// Events that the program has and did not acknowledge.
+    pub(super) owed: Owed,
+    pub(super) inner: Mutex<Inner>,
+}
+
+/// What changes.
+pub(super) struct Inner {
+    /// Where its events go.
+    pub(super) queue: Queue,
+    /// Calls wait for what they begin: the queue is its own.
+    pub(super) is_synchronous: bool,
+    pub(super) space: PortSpace,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) port: Option<Port>,
+    /// Whose device it uses.
+    pub(super) desk: Option<Arc<Desk>>,
+    pub(super) connection: Option<ConnectionId>,
+    /// The service listened for.
+    pub(super) service: Option<u64>,
+    pub(super) agreed: Agreed,
+    pub(super) options: Options,
+    /// The program's private data for REQ (`rdma_create_ep`).
+    pub(super) greeting: Vec<u8>,
+    /// Its connection has ended, and the program will be told or was.
+    pub(super) is_over: bool,
+}
+
+/// What both ends have agreed on, or one has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Agreed {
+    /// The queue pair there.
+    pub(super) queue_pair: u32,
+    /// The first PSN it sends.
+    pub(super) remote_psn: u32,
+    /// The first PSN sent here.
+    pub(super) psn: u32,
+    /// The header's number for the bytes of a packet.
+    pub(super) mtu: u8,
+    /// READs and atomics served here at once.
+    pub(super) responder_resources: u8,
+    /// READs and atomics in flight from here.
+    pub(super) initiator_depth: u8,
+    pub(super) retries: u8,
+    pub(super) rnr_retries: u8,
+    pub(super) q_key: u32,
+}
+
+/// `rdma_set_option`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    pub(super) tos: u8,
+    pub(super) reuse: bool,
+    pub(super) family_only: bool,
+    pub(super) ack_timeout: Option<u8>,
+}
+
+impl Core {
+    pub(super) fn new(queue: Queue, is_synchronous: bool, space: PortSpace) -> Core {
+        let psn = super::desk::random() as u32 & 0xff_ffff;
+        Core {
+            id: AtomicUsize::new(0),
+            owed: Owed::default(),
+            inner: Mutex::new(Inner {
+                queue,
+                is_synchronous,
+                space,
+                local: None,
+                remote: None,
+                port: None,
+                desk: None,
+                connection: None,
+                service: None,
+                agreed: Agreed { psn, ..Agreed::default() },
+                options: Options::default(),
+                greeting: Vec::new(),
+                is_over: false,
+            }),
+        }
+    }
+
+    pub(super) fn id(&self) -> *mut rdma_cm_id {
+        self.id.load(Ordering::Acquire) as *mut rdma_cm_id
+    }
+
+    /// The device it uses and the connection it is.
+    pub(super) fn connection(&self) -> Result<(Arc<Desk>, ConnectionId)> {
+        let inner = lock(&self.inner);
+        let desk = inner.desk.clone().ok_or(EINVAL)?;
+        Ok((desk, inner.connection.ok_or(EINVAL)?))
+    }
+}
+
+impl Id {
+    /// # Safety
+    ///
+    /// `id` is an id of ours, not destroyed yet, and no other reference to it is in use.
+    pub(super) unsafe fn of<'a>(id: *mut rdma_cm_id) -> Result<&'a mut Id> {
+        unsafe { id.cast::<Id>().as_mut() }.ok_or(EINVAL)
+    }
+
+    /// An id for a program: it owns what is returned.
+    pub(super) fn make(
+        core: Arc<Core>,
+        channel: *mut rdma_event_channel,
+        context: *mut c_void,
+        ps: c_int,
+    ) -> *mut rdma_cm_id {
+        let base = rdma_cm_id {
+            verbs: null_mut(),
+            channel,
+            context,
+            qp: null_mut(),
+            route: unsafe { zeroed() },
+            ps,
+            port_num: 0,
+            event: null_mut(),
+            send_cq_channel: null_mut(),
+            send_cq: null_mut(),
+            recv_cq_channel: null_mut(),
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            pd: null_mut(),
+            qp_type: if ps == RDMA_PS_TCP { IBV_QPT_RC } else { IBV_QPT_UD },
+        };
+        let id = Box::new(Id { base, core: Arc::clone(&core), template: None });
+        let id = Box::into_raw(id).cast::<rdma_cm_id>();
+        core.id.store(id as usize, Ordering::Release);
+        id
+    }
+
+    pub(super) fn is_datagram(&self) -> bool {
+        self.base.qp_type == IBV_QPT_UD
+    }
+
+    /// Shows the program its addresses.
+    pub(super) fn show(&mut self) {
+        let inner = lock(&self.core.inner);
+        if let Some(local) = inner.local {
+            self.base.route.addr.src_storage = super::address::write(local);
+        }
+        if let Some(remote) = inner.remote {
+            self.base.route.addr.dst_storage = super::address::write(remote);
+        }
+        if let Some(desk) = &inner.desk {
+            self.base.verbs = desk.context();
+            self.base.port_num = 1;
+        }
+    }
+}
+
+/// The kind of port that belongs to a port space.
+fn space(ps: c_int) -> Result<PortSpace> {
+    match ps {
+        RDMA_PS_TCP => Ok(PortSpace::Tcp),
+        RDMA_PS_UDP | RDMA_PS_IPOIB => Ok(PortSpace::Udp),
+        // Those of InfiniBand's own addresses.
+        _ => Err(Errno(libc::EPROTONOSUPPORT)),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_create_id(
+    events: *mut rdma_event_channel,
+    id: *mut *mut rdma_cm_id,
+    context: *mut c_void,
+    ps: c_int,
+) -> c_int {
+    number(|| {
+        let space = space(ps)?;
+        let is_synchronous = events.is_null();
+        let events = if is_synchronous { channel::make()? } else { events };
+        let queue = unsafe { channel::queue(events) };
+        let core = Arc::new(Core::new(queue, is_synchronous, space));
+        unsafe { id.write(Id::make(core, events, context, ps)) };
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
+    number(|| {
+        unsafe { Id::of(id)? };
+        unsafe { destroy(id) };
+        Ok(0)
+    })
+}
+
+/// Ends what the id is in, drops its events, waits until those handed out are acknowledged, and
+/// frees it.
+unsafe fn destroy(id: *mut rdma_cm_id) {
+    let this = unsafe { &mut *id.cast::<Id>() };
+    channel::release_held(this);
+    let core = Arc::clone(&this.core);
+    super::desk::forget(&core);
+    let orphans = lock(&core.inner).queue.take(|note| Arc::ptr_eq(note.owner(), &core));
+    for note in orphans {
+        // Somebody asked, and the program has not heard of it.
+        if note.listener.is_some() {
+            unsafe { destroy(note.core.id()) };
+        }
+    }
+    core.owed.wait();
+    let this = unsafe { Box::from_raw(id.cast::<Id>()) };
+    core.id.store(0, Ordering::Release);
+    if lock(&core.inner).is_synchronous {
+        unsafe { channel::rdma_destroy_event_channel(this.base.channel) };
+    }
+    if !this.base.route.path_rec.is_null() {
+        drop(unsafe { Box::from_raw(this.base.route.path_rec) });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_migrate_id(
+    id: *mut rdma_cm_id,
+    events: *mut rdma_event_channel,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        channel::release_held(this);
+        unsafe { migrate(this, events) }?;
+        Ok(0)
+    })
+}
+
+/// Its events go there from now on, those that wait included; or, if that is null, nowhere but to
+/// the calls that wait for them.
+pub(super) unsafe fn migrate(this: &mut Id, events: *mut rdma_event_channel) -> Result<()> {
+    let core = Arc::clone(&this.core);
+    core.owed.wait();
+    let is_synchronous = events.is_null();
+    let events = if is_synchronous { channel::make()? } else { events };
+    let queue = unsafe { channel::queue(events) };
+    let was_synchronous = {
+        let mut inner = lock(&core.inner);
+        let waiting: Vec<Note> = inner.queue.take(|note| Arc::ptr_eq(note.owner(), &core));
+        waiting.into_iter().for_each(|note| queue.push(note));
+        inner.queue = queue;
+        std::mem::replace(&mut inner.is_synchronous, is_synchronous)
+    };
+    let before = std::mem::replace(&mut this.base.channel, events);
+    if was_synchronous {
+        unsafe { channel::rdma_destroy_event_channel(before) };
+    }
+    Ok(())
+}
+
+/// The port, in network order; 0 if there is none.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
+    let local = unsafe { Id::of(id) }.ok().and_then(|this| lock(&this.core.inner).local);
+    local.map_or(0, |address| address.port().to_be())
+}
+
+/// Likewise.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
+    let remote = unsafe { Id::of(id) }.ok().and_then(|this| lock(&this.core.inner).remote);
+    remote.map_or(0, |address| address.port().to_be())
+}

@@ -1,0 +1,341 @@
+//! Queue pairs of ids, and the states a connection takes them through.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's and
+// libibverbs' contracts: ids and objects are alive, and attributes are readable and writable.
+
+use std::ptr::null_mut;
+
+use libc::{c_int, c_void};
+
+use super::abi::*;
+use super::desk::address_of;
+use super::id::Id;
+use super::verbs;
+use crate::abi::*;
+use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
+
+/// READs and atomics of a queue pair in flight at once.
+pub(super) const READ_DEPTH: u8 = 16;
+
+/// How long queue pairs wait for acknowledgements by default: 268 ms. (Linux has 2.1 s, for what
+/// is lost on InfiniBand is rarely lost by chance.)
+pub(super) const ACK_TIMEOUT: u8 = 16;
+
+/// Bytes of payload that every queue pair of an id takes inline, asked for or not. Adapters round
+/// up, and programs have come to rely on it (rdma_xclient is one).
+const INLINE_MIN: u32 = 64;
+
+/// The time between attempts when no receive is posted: 0.64 ms.
+const RNR_TIMER: u8 = 12;
+
+fn check(result: c_int) -> Result<()> {
+    if result == 0 { Ok(()) } else { Err(Errno(result)) }
+}
+
+/// What `ibv_modify_qp` has to be told to take an id's queue pair to a state.
+pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)> {
+    let inner = lock(&this.core.inner);
+    let agreed = inner.agreed;
+    // SAFETY: numbers.
+    let mut attr: ibv_qp_attr = unsafe { zeroed() };
+    attr.qp_state = state;
+    let datagram = this.is_datagram();
+    let mask = match (state, datagram) {
+        (IBV_QPS_INIT, true) => {
+            attr.port_num = 1;
+            attr.qkey = RDMA_UDP_QKEY;
+            IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY
+        }
+        (IBV_QPS_INIT, false) => {
+            attr.port_num = 1;
+            let all = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+            attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | all;
+            IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS
+        }
+        (IBV_QPS_RTR, false) => {
+            let (Some(desk), Some(local), Some(remote)) = (&inner.desk, inner.local, inner.remote)
+            else {
+                return Err(EINVAL);
+            };
+            attr.ah_attr = address_of(desk, local.ip(), remote.ip());
+            attr.ah_attr.grh.traffic_class = inner.options.tos;
+            attr.path_mtu = c_int::from(agreed.mtu);
+            attr.dest_qp_num = agreed.queue_pair;
+            attr.rq_psn = agreed.remote_psn;
+            attr.max_dest_rd_atomic = agreed.responder_resources.min(READ_DEPTH);
+            attr.min_rnr_timer = RNR_TIMER;
+            IBV_QP_AV
+                | IBV_QP_PATH_MTU
+                | IBV_QP_DEST_QPN
+                | IBV_QP_RQ_PSN
+                | IBV_QP_MAX_DEST_RD_ATOMIC
+                | IBV_QP_MIN_RNR_TIMER
+        }
+        (IBV_QPS_RTS, false) => {
+            attr.timeout = inner.options.ack_timeout.unwrap_or(ACK_TIMEOUT);
+            attr.retry_cnt = agreed.retries;
+            attr.rnr_retry = agreed.rnr_retries;
+            attr.sq_psn = agreed.psn;
+            attr.max_rd_atomic = agreed.initiator_depth.min(READ_DEPTH);
+            IBV_QP_TIMEOUT
+                | IBV_QP_RETRY_CNT
+                | IBV_QP_RNR_RETRY
+                | IBV_QP_SQ_PSN
+                | IBV_QP_MAX_QP_RD_ATOMIC
+        }
+        (IBV_QPS_RTS, true) => {
+            attr.sq_psn = agreed.psn;
+            IBV_QP_SQ_PSN
+        }
+        (IBV_QPS_RTR | IBV_QPS_ERR | IBV_QPS_RESET | IBV_QPS_SQD, _) => 0,
+        _ => return Err(EINVAL),
+    };
+    Ok((attr, mask | IBV_QP_STATE))
+}
+
+/// Takes an id's queue pair to a state.
+pub(super) unsafe fn change(this: &Id, state: c_int) -> Result<()> {
+    let (mut attr, mask) = attributes(this, state)?;
+    check(unsafe { verbs::ibv_modify_qp(this.base.qp, &mut attr, mask) })
+}
+
+/// Both ends know each other: takes the queue pair to where it sends.
+pub(super) unsafe fn connect(this: &Id) -> Result<()> {
+    unsafe {
+        change(this, IBV_QPS_RTR)?;
+        change(this, IBV_QPS_RTS)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_init_qp_attr(
+    id: *mut rdma_cm_id,
+    attr: *mut ibv_qp_attr,
+    mask: *mut c_int,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let (found, needed) = attributes(this, unsafe { (*attr).qp_state })?;
+        unsafe {
+            attr.write(found);
+            mask.write(needed);
+        }
+        Ok(0)
+    })
+}
+
+/// The protection domain a program names, or the device's own.
+unsafe fn domain(this: &Id, pd: *mut ibv_pd) -> Result<*mut ibv_pd> {
+    if this.base.verbs.is_null() {
+        return Err(EINVAL);
+    }
+    match unsafe { pd.as_ref() } {
+        Some(given) if given.context != this.base.verbs => Err(EINVAL),
+        Some(_) => Ok(pd),
+        None => lock(&this.core.inner).desk.as_ref().ok_or(EINVAL)?.domain(),
+    }
+}
+
+/// A completion queue of the id's own, and the channel for its events.
+unsafe fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_cq)> {
+    unsafe {
+        let channel = verbs::ibv_create_comp_channel(this.base.verbs);
+        if channel.is_null() {
+            return Err(ENOMEM);
+        }
+        let context = (&raw const this.base).cast_mut().cast::<c_void>();
+        let depth = depth.max(1) as c_int;
+        let cq = verbs::ibv_create_cq(this.base.verbs, depth, context, channel, 0);
+        if cq.is_null() {
+            verbs::ibv_destroy_comp_channel(channel);
+            return Err(ENOMEM);
+        }
+        Ok((channel, cq))
+    }
+}
+
+/// Makes the completion queues the program does not name.
+unsafe fn own_queues(this: &mut Id, init: &mut ibv_qp_init_attr) -> Result<()> {
+    if init.send_cq.is_null() {
+        let (channel, cq) = unsafe { own_queue(this, init.cap.max_send_wr)? };
+        (this.base.send_cq_channel, this.base.send_cq) = (channel, cq);
+        init.send_cq = cq;
+    }
+    if init.recv_cq.is_null() {
+        if this.base.recv_cq.is_null() {
+            let (channel, cq) = unsafe { own_queue(this, init.cap.max_recv_wr)? };
+            (this.base.recv_cq_channel, this.base.recv_cq) = (channel, cq);
+        }
+        init.recv_cq = this.base.recv_cq;
+    }
+    Ok(())
+}
+
+unsafe fn destroy_queues(this: &mut Id) {
+    let base = &mut this.base;
+    for cq in [&mut base.send_cq, &mut base.recv_cq] {
+        let cq = std::mem::replace(cq, null_mut());
+        if !cq.is_null() {
+            unsafe { verbs::ibv_destroy_cq(cq) };
+        }
+    }
+    for channel in [&mut base.send_cq_channel, &mut base.recv_cq_channel] {
+        let channel = std::mem::replace(channel, null_mut());
+        if !channel.is_null() {
+            unsafe { verbs::ibv_destroy_comp_channel(channel) };
+        }
+    }
+}
+
+/// Makes the id's queue pair, by `make`, and takes it as far as it can go without a peer.
+unsafe fn create(
+    this: &mut Id,
+    pd: *mut ibv_pd,
+    init: &mut ibv_qp_init_attr,
+    make: impl FnOnce(*mut ibv_pd, &mut ibv_qp_init_attr) -> *mut ibv_qp,
+) -> Result<()> {
+    if !this.base.qp.is_null() || init.qp_type != this.base.qp_type {
+        return Err(EINVAL);
+    }
+    let pd = unsafe { domain(this, pd)? };
+    init.cap.max_inline_data = init.cap.max_inline_data.max(INLINE_MIN);
+    if init.srq.is_null() {
+        init.srq = this.base.srq;
+    }
+    let made = unsafe { own_queues(this, init) }.and_then(|()| {
+        let qp = make(pd, init);
+        if qp.is_null() { Err(Errno(last_error())) } else { Ok(qp) }
+    });
+    let qp = match made {
+        Ok(qp) => qp,
+        Err(error) => {
+            unsafe { destroy_queues(this) };
+            return Err(error);
+        }
+    };
+    (this.base.qp, this.base.pd) = (qp, pd);
+    let steps: &[c_int] = match this.is_datagram() {
+        true => &[IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS],
+        false => &[IBV_QPS_INIT],
+    };
+    let begun = steps.iter().try_for_each(|step| unsafe { change(this, *step) });
+    if begun.is_err() {
+        unsafe { destroy(this) };
+    }
+    begun
+}
+
+fn last_error() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().filter(|code| *code != 0).unwrap_or(libc::ENOMEM)
+}
+
+unsafe fn destroy(this: &mut Id) {
+    let qp = std::mem::replace(&mut this.base.qp, null_mut());
+    if !qp.is_null() {
+        unsafe { verbs::ibv_destroy_qp(qp) };
+    }
+    unsafe { destroy_queues(this) };
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_create_qp(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let init = unsafe { init.as_mut() }.ok_or(EINVAL)?;
+        let mut ours = *init;
+        unsafe { create(this, pd, &mut ours, |pd, init| verbs::ibv_create_qp(pd, init))? };
+        init.cap = ours.cap;
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_create_qp_ex(
+    id: *mut rdma_cm_id,
+    init: *mut ibv_qp_init_attr_ex,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let init = unsafe { init.as_mut() }.ok_or(EINVAL)?;
+        let given = init.comp_mask & IBV_QP_INIT_ATTR_PD != 0;
+        let pd = if given { init.pd } else { null_mut() };
+        let (mut base, mut whole) = (init.base(), *init);
+        let context = this.base.verbs;
+        unsafe {
+            create(this, pd, &mut base, |pd, base| {
+                (whole.send_cq, whole.recv_cq) = (base.send_cq, base.recv_cq);
+                (whole.srq, whole.pd, whole.cap) = (base.srq, pd, base.cap);
+                whole.comp_mask |= IBV_QP_INIT_ATTR_PD;
+                let qp = verbs::create_qp_ex(context, &mut whole);
+                base.cap = whole.cap;
+                qp
+            })?;
+        }
+        init.cap = base.cap;
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+    number(|| {
+        unsafe { destroy(Id::of(id)?) };
+        Ok(0)
+    });
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_create_srq(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    init: *mut ibv_srq_init_attr,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let pd = unsafe { domain(this, pd)? };
+        let srq = unsafe { verbs::ibv_create_srq(pd, init) };
+        if srq.is_null() {
+            return Err(Errno(last_error()));
+        }
+        (this.base.srq, this.base.pd) = (srq, pd);
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rdma_create_srq_ex(
+    id: *mut rdma_cm_id,
+    init: *mut ibv_srq_init_attr_ex,
+) -> c_int {
+    /// A protection domain is given.
+    const PD: u32 = 2;
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let init = unsafe { init.as_mut() }.ok_or(EINVAL)?;
+        let given = if init.comp_mask & PD != 0 { init.pd } else { null_mut() };
+        init.pd = unsafe { domain(this, given)? };
+        init.comp_mask |= PD;
+        let srq = unsafe { verbs::create_srq_ex(this.base.verbs, init) };
+        if srq.is_null() {
+            return Err(Errno(last_error()));
+        }
+        (this.base.srq, this.base.pd) = (srq, init.pd);
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let srq = std::mem::replace(&mut this.base.srq, null_mut());
+        if !srq.is_null() {
+            unsafe { verbs::ibv_destroy_srq(srq) };
+        }
+        Ok(0)
+    });
+}

@@ -1,0 +1,199 @@
+//! Addresses of ids: binding, finding the way, listening.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
+// contract: ids are alive, and socket addresses as long as their family says.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use fairway_softnic::engine::wire::roce::cm::service_id;
+use fairway_softnic::verbs::Gid;
+use libc::{c_int, sockaddr};
+
+use super::abi::*;
+use super::address::{self, plain};
+use super::channel::{self, Note};
+use super::desk::{self, Desk, mtu_code};
+use super::id::Id;
+use super::port::Port;
+use crate::abi::ibv_gid;
+use crate::guard::{EINVAL, Errno, Result, lock, number};
+
+const RDMA_CM_EVENT_ADDR_ERROR: c_int = 1;
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_bind_addr(
+    id: *mut rdma_cm_id,
+    address: *mut sockaddr,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        bind(this, unsafe { address::read(address)? })?;
+        Ok(0)
+    })
+}
+
+fn bind(this: &mut Id, address: SocketAddr) -> Result<()> {
+    let core = Arc::clone(&this.core);
+    let (space, options) = {
+        let inner = lock(&core.inner);
+        if inner.local.is_some() {
+            return Err(EINVAL);
+        }
+        (inner.space, inner.options)
+    };
+    let wildcard = address.ip().is_unspecified();
+    let desk = if wildcard { None } else { Some(Desk::at(plain(address.ip()))?) };
+    let port = Port::take(space, address.ip(), address.port(), options.reuse)?;
+    {
+        let mut inner = lock(&core.inner);
+        inner.local = Some(SocketAddr::new(address.ip(), port.number()));
+        inner.port = Some(port);
+        inner.desk = desk;
+    }
+    this.show();
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_resolve_addr(
+    id: *mut rdma_cm_id,
+    source: *mut sockaddr,
+    destination: *mut sockaddr,
+    _timeout_ms: c_int,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let destination = unsafe { address::read(destination)? };
+        if !source.is_null() && lock(&this.core.inner).local.is_none() {
+            let source = unsafe { address::read(source)? };
+            // A program may leave the address open, and only the family is said.
+            if !(source.ip().is_unspecified() && source.port() == 0) {
+                bind(this, source)?;
+            }
+        }
+        if lock(&this.core.inner).connection.is_some() {
+            return Err(EINVAL);
+        }
+        let (kind, status) = match find_way(this, destination) {
+            Ok(()) => (RDMA_CM_EVENT_ADDR_RESOLVED, 0),
+            Err(Errno(error)) => (RDMA_CM_EVENT_ADDR_ERROR, -error),
+        };
+        this.show();
+        channel::tell(Note::new(&this.core, kind, status));
+        unsafe { channel::complete(this)? };
+        Ok(0)
+    })
+}
+
+/// The address from which packets to there go.
+fn source_for(destination: IpAddr) -> Result<IpAddr> {
+    let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EHOSTUNREACH));
+    let socket = UdpSocket::bind((address::any(destination), 0)).map_err(failed)?;
+    // Connecting a datagram socket sends nothing: the kernel looks for the route.
+    socket.connect((destination, fairway_softnic::verbs::ROCE_PORT)).map_err(failed)?;
+    Ok(socket.local_addr().map_err(failed)?.ip())
+}
+
+fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
+    let to = plain(destination.ip());
+    let (bound, space) = {
+        let inner = lock(&this.core.inner);
+        (inner.local, inner.space)
+    };
+    let bound_ip = bound.map(|local| plain(local.ip())).filter(|ip| !ip.is_unspecified());
+    let from = bound_ip.map_or_else(|| source_for(to), Ok)?;
+    if from.is_ipv4() != to.is_ipv4() {
+        return Err(Errno(libc::EAFNOSUPPORT));
+    }
+    let desk = Desk::at(from)?;
+    desk.carrier.resolve(Gid::from(to))?;
+    let taken = match bound {
+        Some(_) => None,
+        None => Some(Port::take(space, from, 0, false)?),
+    };
+    let mut inner = lock(&this.core.inner);
+    let number = taken.as_ref().map(Port::number).or(bound.map(|local| local.port()));
+    inner.local = Some(SocketAddr::new(from, number.unwrap_or(0)));
+    inner.remote = Some(SocketAddr::new(to, destination.port()));
+    inner.port = taken.or(inner.port.take());
+    inner.agreed.mtu = mtu_code(desk.device.device.mtu());
+    inner.desk = Some(desk);
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_resolve_route(
+    id: *mut rdma_cm_id,
+    _timeout_ms: c_int,
+) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let path = path(this)?;
+        let before =
+            std::mem::replace(&mut this.base.route.path_rec, Box::into_raw(Box::new(path)));
+        if !before.is_null() {
+            drop(unsafe { Box::from_raw(before) });
+        }
+        this.base.route.num_paths = 1;
+        channel::tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
+        unsafe { channel::complete(this)? };
+        Ok(0)
+    })
+}
+
+/// The one path there is, as a subnet administrator would describe it.
+fn path(this: &Id) -> Result<ibv_sa_path_rec> {
+    const EXACTLY: u8 = 2;
+    let inner = lock(&this.core.inner);
+    let (Some(local), Some(remote), Some(_)) = (inner.local, inner.remote, &inner.desk) else {
+        return Err(EINVAL);
+    };
+    let gid = |address: SocketAddr| ibv_gid::new(Gid::from(address.ip()).0);
+    Ok(ibv_sa_path_rec {
+        dgid: gid(remote),
+        sgid: gid(local),
+        dlid: 0,
+        slid: 0,
+        raw_traffic: 0,
+        flow_label: 0,
+        hop_limit: 64,
+        traffic_class: inner.options.tos,
+        reversible: 1,
+        numb_path: 1,
+        pkey: 0xffff,
+        sl: 0,
+        mtu_selector: EXACTLY,
+        mtu: inner.agreed.mtu,
+        rate_selector: EXACTLY,
+        rate: 3,
+        packet_life_time_selector: EXACTLY,
+        packet_life_time: super::queue_pair::ACK_TIMEOUT - 1,
+        preference: 0,
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
+    number(|| {
+        let this = unsafe { Id::of(id)? };
+        let core = Arc::clone(&this.core);
+        let bound = lock(&core.inner).local;
+        if bound.is_none() {
+            bind(this, SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        }
+        let (local, space) = {
+            let inner = lock(&core.inner);
+            if inner.service.is_some() || inner.connection.is_some() {
+                return Err(EINVAL);
+            }
+            (inner.local.ok_or(EINVAL)?, inner.space)
+        };
+        let local = SocketAddr::new(plain(local.ip()), local.port());
+        let result = desk::listen(&core, local, service_id(space, local.port()), backlog);
+        if result.is_err() {
+            desk::forget(&core);
+        }
+        result.map(|()| 0)
+    })
+}
