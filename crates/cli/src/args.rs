@@ -9,6 +9,7 @@ use fairway_softnic::Spec;
 use crate::net::{self, NetOptions};
 use crate::perf::{Operation, OrderOptions};
 use crate::quantity;
+use crate::sim::SimOptions;
 
 /// Moves memory between machines over ordinary UDP: no RDMA NIC, no root, no daemon
 #[derive(Debug, Parser)]
@@ -53,6 +54,9 @@ pub(crate) enum Command {
             A Fairway server tells its port numbers to its clients, so the relay listens on the same\n\
             numbers, at another address.")]
     Emulate(EmulateOptions),
+    /// Simulate networks of thousands of NICs, each running the real engine
+    #[command(after_help = SIM_EXAMPLES)]
+    Sim(Box<SimOptions>),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  fairway completions bash > ~/.local/share/bash-completion/completions/fairway"
@@ -62,6 +66,14 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
 }
+
+const SIM_EXAMPLES: &str = "Examples:
+  fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256
+  fairway sim incast --nodes 128 --senders 100 --bytes 1M --overflow trim --json
+  fairway sim my.scenario --seeds 20 --csv flows.csv        # lines as: routing adaptive
+  fairway sim --matrix perm1024.cm --policy cc=dcqcn:line=400Gbps,path=p2c
+
+Payload is named and never copied, so a run needs no memory for it. docs/simulator.md has the model.";
 
 const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine

@@ -1,10 +1,11 @@
 //! The `fairway` tool, as a library: the program itself is one call of [`main`].
 //!
 //! **What it is.** `perf` measures the transport in the shape that perftest's users know, `serve`
-//! and `copy` move files by remote WRITE, `emulate` makes a network worse, and `info` says what
-//! there is. [`command`] describes all of it, for the manual pages and the shells' completions.
+//! and `copy` move files by remote WRITE, `emulate` makes a network worse, `sim` simulates
+//! networks of thousands of NICs, and `info` says what there is. [`command`] describes all of it, for the manual pages and the shells' completions.
 //!
-//! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary).
+//! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
+//! `fairway-fabric` for `sim`.
 //!
 //! **Invariants.** What the tool prints as measured was moved, and compared at its target unless
 //! the user said otherwise. Everything the other side sends is parsed by total parsers. A name that
@@ -27,6 +28,7 @@ mod net;
 mod perf;
 mod process;
 mod quantity;
+mod sim;
 
 use args::{Arguments, Command};
 pub use failure::Failure;
@@ -55,6 +57,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Copy(options) => copy::copy(&options),
         Command::Info(options) => info::run(&options),
         Command::Emulate(options) => emulate::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command_for_shells(), "fairway", &mut out);

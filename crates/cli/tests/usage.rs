@@ -9,7 +9,7 @@ use serde_json::Value;
 fn every_command_has_help_with_an_example() {
     let top = fairway(&["--help"]).ok().out;
     assert!(top.contains("Examples:") && top.contains("Exit status"), "{top}");
-    for command in ["perf", "serve", "copy", "info", "emulate", "completions"] {
+    for command in ["perf", "serve", "copy", "info", "emulate", "sim", "completions"] {
         assert!(top.contains(command));
         for flag in ["-h", "--help"] {
             let help = fairway(&[command, flag]).ok().out;
@@ -57,6 +57,10 @@ fn wrong_usage_says_what_and_what_to_do() {
         (&["perf", "write", "--order", "UNO", "--size", "64K"], &["65536 bytes", "packet"]),
         (&["perf", "write", "--latency", "--iters", "9000000"], &["9000000", "--duration"]),
         (&["perf", "write", "--connect", "127.0.0.1:x"], &["127.0.0.1:x", "HOST:PORT"]),
+        (&["sim", "--nodes", "1"], &["--nodes", "'1'", "hosts"]),
+        (&["sim", "permutation", "--nodes", "1001"], &["1001", "1024"]),
+        (&["sim", "nowhere.scenario"], &["nowhere.scenario", "permutation"]),
+        (&["sim", "incast", "--nodes", "16", "--senders", "16"], &["16 senders"]),
         (&["serve"], &["--dir"]),
         (&["serve", "--dir", ".", "--bind", "here"], &["here", "0.0.0.0"]),
         (&["copy", "x"], &["HOST[:PORT]/NAME"]),

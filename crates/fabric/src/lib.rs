@@ -3,7 +3,8 @@
 //! **What it is.** Nodes with real byte memories, each a [`fairway_engine::Nic`] and an
 //! application, joined by links that lose, repeat, delay and damage packets. Time is virtual, and
 //! everything is drawn from a seed. [`storm::run`] is the randomized whole-system test that carries
-//! most of the project's testing.
+//! most of the project's testing. [`simulator`] is the other world: thousands of NICs on a fabric of
+//! switches, to see how fast and fair they are, with payload only named.
 //!
 //! **May import:** `engine` (and through it `wire` and `policy`).
 //!
@@ -30,6 +31,7 @@ pub mod order;
 mod order_oracle;
 mod plan;
 mod random;
+pub mod simulator;
 pub mod storm;
 mod sweep;
 mod trace;

@@ -18,18 +18,18 @@ impl Channel {
         ack: &Ack,
         touched: [u64; 4],
     ) {
-        if self.policy.loss.looks_across_paths() {
-            for path in 0..self.paths.len() {
-                self.detect_on_path(shared, now, ack, path as u8);
-            }
-            return;
-        }
-        for (word, &bits) in touched.iter().enumerate() {
+        let across = self.policy.loss.looks_across_paths();
+        let asked = if across { self.flying_paths } else { touched };
+        for (word, bits) in asked.into_iter().enumerate() {
             let mut bits = bits;
             while bits != 0 {
                 let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
                 bits &= bits - 1;
-                self.detect_on_path(shared, now, ack, path);
+                if self.paths[usize::from(path)].flying.head == NONE {
+                    self.flying_paths[word] &= !(1 << (path % 64));
+                } else {
+                    self.detect_on_path(shared, now, ack, path);
+                }
             }
         }
     }

@@ -167,6 +167,8 @@ pub(crate) struct Channel {
     pub(crate) responses: u32,
     pub(crate) views: Vec<PathView>,
     pub(crate) paths: Vec<Path>,
+    /// Paths that may have something in flight, a bit each: with hundreds of paths few do.
+    pub(crate) flying_paths: [u64; 4],
     pub(crate) usable_paths: u32,
     pub(crate) chunk: Chunk,
     /// Bytes sent since an acknowledgement was last asked for.
@@ -244,6 +246,7 @@ impl Channel {
             responses: 0,
             views: alloc::vec![PathView { usable: true, ..PathView::default() }; paths],
             paths: alloc::vec![Path::new(now); paths],
+            flying_paths: [0; 4],
             usable_paths: config.paths,
             chunk: Chunk::default(),
             unasked: 0,

@@ -360,6 +360,7 @@ impl Channel {
 
     /// Books a packet as in flight on `path`.
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
+        self.flying_paths[usize::from(path) / 64] |= 1 << (path % 64);
         let state = &mut self.paths[usize::from(path)];
         state.sequence = state.sequence.wrapping_add(1);
         let record = self.send.record(psn, &mut shared.send_blocks);

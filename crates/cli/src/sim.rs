@@ -1,0 +1,340 @@
+//! `fairway sim`: whole networks of real engine NICs, in simulated time.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueHint};
+use fairway_fabric::simulator::{Report, SETTINGS, Settings, Simulation, WORKLOADS};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::process;
+
+/// Windows of simulated time between two looks at how far a run has come.
+const WINDOWS: u32 = 8;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimOptions {
+    /// A file of settings, `name value` a line, as the flags have them; or a workload
+    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, default_value = "permutation")]
+    pub(crate) scenario: String,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+
+    /// Take workload and number of nodes from a connection matrix as htsim reads it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) matrix: Option<PathBuf>,
+
+    /// What everything that is random is drawn from
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Run so many seeds, from --seed on, several at a time
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) seeds: u64,
+
+    /// How many at a time [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) jobs: Option<u64>,
+
+    /// Print one JSON object per seed, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write a line for every flow of every seed to a file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+/// The settings of a scenario as flags: there is one list of them, the simulator's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SettingFlags(Vec<(&'static str, String)>);
+
+impl Args for SettingFlags {
+    fn augment_args(mut command: clap::Command) -> clap::Command {
+        for (name, takes, meaning) in SETTINGS.iter().filter(|setting| setting.0 != "workload") {
+            let flag = Arg::new(*name).long(*name).value_name(*takes).help(*meaning);
+            command = command.arg(flag.help_heading("Settings"));
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = SettingFlags::default();
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for (name, ..) in SETTINGS.iter().filter(|setting| setting.0 != "workload") {
+            if let Some(value) = matches.get_one::<String>(name) {
+                self.0.push((name, value.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A run that is over.
+struct Outcome {
+    report: Report,
+    wall: Duration,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
+    let settings = settings(options)?;
+    let cores = process::cores().len().max(1) as u64;
+    let jobs = options.jobs.unwrap_or(cores).min(options.seeds);
+    let next = AtomicU64::new(0);
+    let printer = Mutex::new(Printer::new(options)?);
+    let work = || -> Result<(), Failure> {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= options.seeds {
+                return Ok(());
+            }
+            let progress = !options.json && jobs == 1;
+            let outcome = run_one(&settings, options.seed + index, progress)?;
+            let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
+            printer.take(index, outcome)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.fold(Ok(()), Result::and)
+    })?;
+    printer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
+}
+
+fn settings(options: &SimOptions) -> Result<Settings, Failure> {
+    let mut settings = Settings::default();
+    if WORKLOADS.contains(&options.scenario.as_str()) {
+        settings.set("workload", &options.scenario).map_err(Failure::usage)?;
+    } else {
+        let text = read(Path::new(&options.scenario))?;
+        let name = &options.scenario;
+        settings.read(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    }
+    for (name, value) in &options.settings.0 {
+        settings.set(name, value).map_err(|error| Failure::usage(format!("--{error}")))?;
+    }
+    if let Some(path) = &options.matrix {
+        settings.set_matrix(read(path)?);
+    }
+    Ok(settings)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let known = WORKLOADS.join(", ");
+        let path = path.display();
+        Failure::usage(format!("{path} cannot be read: {error}. Workloads are {known}"))
+    })
+}
+
+fn run_one(settings: &Settings, seed: u64, progress: bool) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let scenario = settings.build(seed).map_err(Failure::usage)?;
+    let mut simulation = Simulation::new(scenario, 1).map_err(Failure::usage)?;
+    let bar = if progress { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
+    let report = simulation.run(WINDOWS, |progress| {
+        bar.set_position(progress.placed_bytes);
+        bar.set_message(format!("{} us simulated", progress.now_ps / 1_000_000));
+    });
+    bar.finish_and_clear();
+    Ok(Outcome { report, wall: begun.elapsed() })
+}
+
+fn bar(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::new(bytes);
+    let template = "{percent:>3}% {wide_bar} {msg}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Prints outcomes in the order of their seeds.
+struct Printer {
+    json: bool,
+    early: std::collections::BTreeMap<u64, Outcome>,
+    next: u64,
+    csv: Option<(PathBuf, std::io::BufWriter<std::fs::File>)>,
+    completions: Vec<u64>,
+    incomplete: Option<u64>,
+}
+
+impl Printer {
+    fn new(options: &SimOptions) -> Result<Printer, Failure> {
+        let mut csv = None;
+        if let Some(path) = &options.csv {
+            let file = std::fs::File::create(path)
+                .map_err(|error| Failure::io(format!("create {}", path.display()), &error))?;
+            csv = Some((path.clone(), std::io::BufWriter::new(file)));
+        }
+        let mut printer = Printer {
+            json: options.json,
+            early: std::collections::BTreeMap::new(),
+            next: 0,
+            csv,
+            completions: Vec::new(),
+            incomplete: None,
+        };
+        let head = "seed,flow,source,destination,bytes,started_ps,delivered_ps,completed_ps\n";
+        printer.write_csv(head)?;
+        Ok(printer)
+    }
+
+    fn take(&mut self, index: u64, outcome: Outcome) -> Result<(), Failure> {
+        self.early.insert(index, outcome);
+        while let Some(outcome) = self.early.remove(&self.next) {
+            self.next += 1;
+            self.print(&outcome)?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        let report = &outcome.report;
+        if !report.is_complete() && self.incomplete.is_none() {
+            self.incomplete = Some(report.seed);
+        }
+        self.completions.push(report.completion_ps());
+        let value = value(outcome);
+        process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
+        let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
+        for (index, flow) in report.flows.iter().enumerate() {
+            if self.csv.is_none() {
+                break;
+            }
+            let (seed, from, to, bytes) = (report.seed, flow.source, flow.destination, flow.bytes);
+            let times = [flow.started_ps, flow.delivered_ps, flow.completed_ps].map(number);
+            let times = times.join(",");
+            self.write_csv(&format!("{seed},{index},{from},{to},{bytes},{times}\n"))?;
+        }
+        Ok(())
+    }
+
+    fn write_csv(&mut self, line: &str) -> Result<(), Failure> {
+        let Some((path, file)) = &mut self.csv else { return Ok(()) };
+        file.write_all(line.as_bytes())
+            .map_err(|error| Failure::io(format!("write {}", path.display()), &error))
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        if let Some((path, file)) = &mut self.csv {
+            file.flush()
+                .map_err(|error| Failure::io(format!("write {}", path.display()), &error))?;
+        }
+        self.completions.sort_unstable();
+        if let ([least, .., most], false) = (self.completions.as_slice(), self.json) {
+            let median = self.completions[self.completions.len() / 2];
+            let [least, median, most] = [*least, median, *most].map(us);
+            let count = self.completions.len();
+            process::print(&format!(
+                "{count} seeds: completion {median} us median, {least} to {most}\n"
+            ))?;
+        }
+        match self.incomplete {
+            None => Ok(()),
+            Some(seed) => Err(Failure::failed(format!(
+                "not every flow was complete by the end (seed {seed}): give it more --end"
+            ))),
+        }
+    }
+}
+
+/// Microseconds, of picoseconds.
+fn us(ps: u64) -> f64 {
+    ps as f64 / 1e6
+}
+
+fn value(outcome: &Outcome) -> Value {
+    let report = &outcome.report;
+    let fct = report.completion_times();
+    let wall = outcome.wall.as_secs_f64();
+    let complete = report.flows.iter().filter(|flow| flow.completed_ps.is_some()).count();
+    json!({
+        "seed": report.seed,
+        "flows": report.flows.len(),
+        "flows_completed": complete,
+        "completion_us": us(report.completion_ps()),
+        "fct_us": {
+            "p50": us(fct.p50), "p99": us(fct.p99), "p999": us(fct.p999), "max": us(fct.max),
+        },
+        "goodput_gbps": report.goodput_mbps() as f64 / 1e3,
+        "drops": report.dropped,
+        "trims": report.trims(),
+        "ecn_marks": report.marks(),
+        "data_sent": report.data_sent,
+        "resent": report.resent,
+        "spurious": report.spurious,
+        "timeouts": report.timeouts,
+        "acks": report.acks_sent,
+        "packets": report.sent,
+        "in_flight_at_end": report.in_flight,
+        "packet_hops": report.packet_hops,
+        "events": report.events,
+        "simulated_us": us(report.end_ps),
+        "wall_s": wall,
+        "hops_per_second": report.packet_hops as f64 / wall,
+        "peak_rss_bytes": peak_rss_bytes(),
+        "digest": format!("{:016x}", report.digest()),
+    })
+}
+
+fn text(value: &Value) -> String {
+    let fct = &value["fct_us"];
+    format!(
+        "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
+         flow completion, us: {} median, {} p99, {} p999, {} most\n  \
+         {} drops, {} trims, {} marks, {} resent ({} for nothing), {} time-outs\n  \
+         {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n",
+        value["seed"],
+        value["flows_completed"],
+        value["flows"],
+        value["completion_us"],
+        value["goodput_gbps"],
+        fct["p50"],
+        fct["p99"],
+        fct["p999"],
+        fct["max"],
+        value["drops"],
+        value["trims"],
+        value["ecn_marks"],
+        value["resent"],
+        value["spurious"],
+        value["timeouts"],
+        value["packets"],
+        value["packet_hops"],
+        value["events"],
+        value["wall_s"].as_f64().unwrap_or(0.0),
+        value["hops_per_second"].as_f64().unwrap_or(0.0) / 1e6,
+        value["peak_rss_bytes"].as_u64().unwrap_or(0) >> 20,
+    )
+}
+
+/// The most memory that this process ever had; 0 if the system does not tell.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kilobytes.and_then(|number| number.trim().parse::<u64>().ok()).map_or(0, |number| number << 10)
+}

@@ -1,0 +1,65 @@
+//! `fairway sim`, as a user runs it.
+
+mod common;
+
+use common::fairway;
+use serde_json::Value;
+
+#[test]
+fn a_run_says_what_came_of_it() {
+    let arguments = ["sim", "permutation", "--nodes", "16", "--bytes", "100K", "--check", "on"];
+    let text = fairway(&arguments).ok().out;
+    assert!(text.contains("16 of 16 flows") && text.contains("packet-hops"), "{text}");
+    let json = fairway(&[&arguments[..], &["--json"]].concat()).ok().out;
+    let value: Value = serde_json::from_str(&json).expect("an object");
+    for name in [
+        "completion_us",
+        "goodput_gbps",
+        "drops",
+        "trims",
+        "ecn_marks",
+        "resent",
+        "packet_hops",
+        "events",
+        "wall_s",
+        "peak_rss_bytes",
+        "seed",
+    ] {
+        assert!(value[name].is_number(), "{name}: {json}");
+    }
+    assert_eq!(value["flows"], 16);
+    assert!(value["fct_us"]["p50"].as_f64() <= value["fct_us"]["max"].as_f64());
+}
+
+#[test]
+fn seeds_run_together_and_come_in_order() {
+    let directory = std::env::temp_dir().join(format!("fairway-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let scenario = directory.join("small.scenario");
+    let csv = directory.join("flows.csv");
+    let text = "workload incast-permutation # both\nnodes 16\nsenders 8\nbytes 50K\nmessages 2\n";
+    std::fs::write(&scenario, text).expect("written");
+    let (scenario, file) = (scenario.to_string_lossy(), csv.to_string_lossy());
+    let run = |jobs: &str| {
+        let arguments =
+            ["sim", &scenario, "--seeds", "4", "--jobs", jobs, "--json", "--csv", &file];
+        let out = fairway(&arguments).ok().out;
+        let values = out.lines().map(|line| serde_json::from_str(line).expect("an object"));
+        values
+            .map(|value: Value| (value["seed"].clone(), value["digest"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let together = run("3");
+    assert_eq!(together, run("1"));
+    let seeds: Vec<_> = together.iter().filter_map(|(seed, _)| seed.as_u64()).collect();
+    assert_eq!(seeds, [1, 2, 3, 4]);
+    let lines = std::fs::read_to_string(&csv).expect("a file").lines().count();
+    assert_eq!(lines, 1 + 4 * (8 + 16) * 2);
+    std::fs::remove_dir_all(&directory).expect("removed");
+}
+
+#[test]
+fn a_run_that_is_cut_short_fails() {
+    let arguments = ["sim", "--nodes", "16", "--bytes", "10M", "--end", "20us"];
+    fairway(&arguments).fails(1, &["--end"]);
+}

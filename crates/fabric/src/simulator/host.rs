@@ -1,0 +1,221 @@
+//! A host: a real engine NIC, the flows it sends, and where what it receives belongs.
+
+use super::plan::{Plan, SLOT_BITS};
+use crate::random::Random;
+use crate::simulator::chunked::Chunked;
+use fairway_engine::policy::{PolicySet, PolicySpec};
+use fairway_engine::wire::{Cna, Instant, JettyId, Psn};
+use fairway_engine::{
+    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
+    OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError,
+    Work, WorkRequest,
+};
+use std::collections::VecDeque;
+
+/// Messages of one host that may be under way at once; more wait at the host.
+const MESSAGES: u32 = 512;
+/// The secret of every segment.
+const TOKEN: u32 = 0x5EC2_E700;
+
+/// A host and its NIC.
+pub(crate) struct Host {
+    pub(crate) nic: Nic,
+    pub(crate) queue: CompletionQueueId,
+    /// The port of its wire.
+    pub(crate) wire: u32,
+    /// When the armed wake of the engine's timers is, or `u64::MAX`.
+    pub(crate) timer_at: u64,
+    /// Flows whose turn has come and which the NIC has not taken yet.
+    pub(crate) ready: VecDeque<u32>,
+    /// How many of the plan's flows have been looked at.
+    pub(crate) next_start: usize,
+    jetty: JettyId,
+    segment: SegmentId,
+    /// Channels by peer, sorted.
+    peers: Vec<(u32, ChannelId)>,
+}
+
+/// The address of a host's NIC.
+pub(crate) fn address(host: u32) -> Cna {
+    Cna::new(host + 1)
+}
+
+/// The host whose NIC has an address.
+#[inline]
+pub(crate) fn host_of(cna: Cna) -> u32 {
+    cna.value() - 1
+}
+
+/// What a NIC of this run needs, counted: thousands of them have to fit.
+fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let window = plan.scenario.window();
+    let out = plan.outbound[host as usize].len() as u32;
+    let messages = out.min(MESSAGES);
+    let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
+    let slots = (2 * slots).clamp(2, 16);
+    let channels = peers.max(1);
+    Limits {
+        channels,
+        engines: 1,
+        jetties: 2,
+        segments: 1,
+        completion_queues: 1,
+        completions: messages + 16,
+        messages: 2 * messages + 2 * channels + 16,
+        receives: 1,
+        arrivals: channels * slots + 1,
+        window_packets: window,
+        send_blocks: channels + (2 + channels.min(8)) * (window / 64 + 1),
+        bitmap_blocks: channels.min(64) * (window / 16 + 2) + 2 * channels,
+        message_slots: slots,
+        // As many packets may go without an acknowledgement: see `Profile::acknowledge_every`.
+        read_slots: 64,
+        paths: plan.scenario.paths,
+        withheld: 8,
+        order_records: 1,
+        bypass_answers: 1,
+        groups: 1,
+        held: 1,
+        mailboxes: 1,
+        mailbox_buffers: 1,
+        put_streams: 1,
+    }
+}
+
+/// Makes every host that takes part and opens a channel for every pair that talks.
+///
+/// # Errors
+/// Says which of the engine's limits does not fit the run.
+pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> {
+    let scenario = &plan.scenario;
+    let mut peers = vec![0u32; scenario.network.hosts as usize];
+    for &(a, b) in &plan.pairs {
+        peers[a as usize] += 1;
+        peers[b as usize] += 1;
+    }
+    let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
+    let spec = scenario.policy.unwrap_or_else(|| scenario.swift());
+    let mut hosts = Vec::with_capacity(peers.len());
+    for (host, &count) in peers.iter().enumerate() {
+        let made = if count == 0 {
+            None
+        } else {
+            let host = make_host(plan, host as u32, count, &profile);
+            Some(Box::new(host.map_err(|error| format!("a NIC cannot be made: {error:?}"))?))
+        };
+        hosts.push(made);
+    }
+    for &(a, b) in &plan.pairs {
+        connect(plan, &mut hosts, [a, b], &spec)
+            .map_err(|error| format!("{a} and {b} cannot be connected: {error:?}"))?;
+    }
+    for host in hosts.iter_mut().flatten() {
+        host.peers.sort_unstable();
+    }
+    Ok(hosts)
+}
+
+fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Host, SetupError> {
+    let limits = limits(plan, host, peers);
+    let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
+    let mut nic = Nic::new(address(host), &limits, profile, seed);
+    let queue = nic.create_completion_queue(limits.completions)?;
+    let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
+    let jetty = nic.create_jetty(&config)?;
+    let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());
+    let length = (flows as u64 + 1) << SLOT_BITS;
+    let rights = Rights::READ_WRITE;
+    let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
+    let segment = nic.register(&request)?;
+    Ok(Host {
+        nic,
+        queue,
+        wire: plan.scenario.network.first_port[host as usize],
+        timer_at: u64::MAX,
+        ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
+        next_start: 0,
+        jetty,
+        segment,
+        peers: Vec::with_capacity(peers as usize),
+    })
+}
+
+fn policies(plan: &Plan, spec: &PolicySpec) -> PolicySet {
+    let mut policies = spec.build(plan.scenario.mtu);
+    if let Some(bytes) = plan.scenario.chunk {
+        policies.congestion = Box::new(Chunked::new(policies.congestion, bytes));
+    }
+    policies
+}
+
+fn connect(
+    plan: &Plan,
+    hosts: &mut [Option<Box<Host>>],
+    ends: [u32; 2],
+    spec: &PolicySpec,
+) -> Result<(), SetupError> {
+    let mut channels = [None; 2];
+    for (channel, end) in channels.iter_mut().zip(ends) {
+        let host = hosts[end as usize].as_mut().ok_or(SetupError::Missing)?;
+        *channel = Some(host.nic.reserve_channel()?);
+    }
+    let [Some(first), Some(second)] = channels else { return Err(SetupError::Missing) };
+    let channels = [first, second];
+    let mut random =
+        Random::fork(plan.scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
+    let psns = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
+    for n in 0..2 {
+        let Some(host) = hosts[ends[n] as usize].as_mut() else { continue };
+        let limits = *host.nic.limits();
+        let config = ChannelConfig {
+            leader: None,
+            engine: 0,
+            remote: address(ends[1 - n]),
+            remote_tpn: channels[1 - n].tpn(),
+            first_psn: psns[n],
+            remote_first_psn: psns[1 - n],
+            mtu: plan.scenario.mtu,
+            paths: plan.scenario.paths,
+            remote_window: limits.receive_window(),
+            remote_message_slots: limits.message_slots,
+            remote_read_slots: limits.read_slots,
+            policy: policies(plan, spec),
+        };
+        host.nic.open_channel(Instant::ZERO, channels[n], config)?;
+        host.peers.push((ends[1 - n], channels[n]));
+    }
+    Ok(())
+}
+
+impl Host {
+    /// Hands a flow to the NIC; false if it has to wait until others have completed.
+    ///
+    /// # Panics
+    /// If the NIC refuses it for another reason: then the run was set up wrongly.
+    pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> bool {
+        let flow = &plan.scenario.flows[index as usize];
+        let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
+        let channel = self.peers[peer.expect("a channel for every flow")].1;
+        let slot = u64::from(plan.slot[index as usize]);
+        // All segments are alike: the first of their NIC, from address 0.
+        let remote = RemoteRange {
+            token_id: self.segment.token_id(),
+            token_value: TOKEN,
+            address: slot << SLOT_BITS,
+        };
+        let local = LocalRange { segment: self.segment, offset: 0, length: flow.bytes };
+        let request = WorkRequest {
+            id: u64::from(index),
+            channel,
+            work: Work::Write { remote },
+            local,
+            signaled: true,
+            order: OrderRequest::default(),
+        };
+        match self.nic.post(Instant::from_ps(now), self.jetty, &request) {
+            Ok(()) => true,
+            Err(PostError::CompletionQueueFull | PostError::TooManyMessages) => false,
+            Err(error) => panic!("flow {index} cannot be posted: {error:?}"),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The fabric simulator: thousands of real engine NICs on a network of links and switches.
+//!
+//! **What it is.** Every host is a [`fairway_engine::Nic`], the very engine that runs live. Its
+//! packets are values; payload is only named, never copied. Between hosts are output-queued
+//! switches. [`Scenario`] says everything about a run; [`Simulation`] runs it; [`Report`] says what
+//! came of it. `docs/simulator.md` has the model in full.
+//!
+//! **Invariants.** Integer picoseconds. The same scenario and seed give the same results, bit
+//! for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes on.
+//! A switch decides by what it sees of its own ports now, and by nothing else.
+//!
+//! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
+//! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
+//! `plan`, `topology`, `traffic`, `scenario`, `report`, `placement` (checks).
+
+mod calendar;
+mod chunked;
+mod domain;
+mod host;
+mod packets;
+mod placement;
+mod plan;
+mod port;
+mod report;
+mod run;
+mod scenario;
+mod settings;
+pub mod topology;
+pub mod traffic;
+
+pub use report::{FlowResult, PortResult, Quantiles, Report};
+pub use run::{Progress, Simulation};
+pub use scenario::{FRAME_BYTES, Marking, Overflow, QueueSpec, Routing, Scenario};
+pub use settings::{SETTINGS, Settings, WORKLOADS};
+pub use topology::{Clos, Network};
+pub use traffic::Flow;

@@ -1,0 +1,68 @@
+//! What of a run never changes: who belongs to which part, and what each flow's end sets off.
+
+use super::calendar::WINDOW_MAX;
+use super::scenario::Scenario;
+use super::traffic::Flow;
+
+/// A flow's own piece of its destination's memory (and of its source's): as many bytes, so that the
+/// upper bits of an offset name the flow.
+pub(crate) const SLOT_BITS: u32 = 36;
+
+/// A run, prepared.
+pub(crate) struct Plan {
+    pub(crate) scenario: Scenario,
+    /// In how many parts the network is cut.
+    pub(crate) parts: u32,
+    /// Which part a node belongs to.
+    pub(crate) part: Vec<u8>,
+    /// The flows of each source, in the order in which they begin.
+    pub(crate) outbound: Vec<Vec<u32>>,
+    /// The flows of each destination; a flow's place here names its memory.
+    pub(crate) inbound: Vec<Vec<u32>>,
+    /// A flow's place in `inbound`.
+    pub(crate) slot: Vec<u32>,
+    /// Flows that wait for this one, and for what of it.
+    pub(crate) dependents: Vec<Vec<(u32, bool)>>,
+    /// How far parts may run ahead of each other, in picoseconds.
+    pub(crate) window_ps: u64,
+    /// Both ways of a flow's pair of hosts, each pair once: lower host first.
+    pub(crate) pairs: Vec<(u32, u32)>,
+}
+
+impl Plan {
+    pub(crate) fn new(scenario: Scenario, parts: u32) -> Plan {
+        let network = &scenario.network;
+        let parts = parts.clamp(1, 255);
+        let part = (0..network.nodes()).map(|node| network.part_of(node, parts) as u8).collect();
+        let hosts = network.hosts as usize;
+        let (mut outbound, mut inbound) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
+        let mut slot = Vec::with_capacity(scenario.flows.len());
+        let mut dependents = vec![Vec::new(); scenario.flows.len()];
+        let mut pairs = Vec::with_capacity(scenario.flows.len());
+        for (index, flow) in scenario.flows.iter().enumerate() {
+            let Flow { source, destination, .. } = *flow;
+            outbound[source as usize].push(index as u32);
+            let into: &mut Vec<u32> = &mut inbound[destination as usize];
+            slot.push(into.len() as u32);
+            into.push(index as u32);
+            for after in &flow.after {
+                dependents[after.flow as usize].push((index as u32, after.delivered));
+            }
+            pairs.push((source.min(destination), source.max(destination)));
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        for flows in &mut outbound {
+            flows.sort_by_key(|&flow| scenario.flows[flow as usize].start_ps);
+        }
+        let window_ps = network.lookahead_ps().min(WINDOW_MAX);
+        Plan { parts, part, outbound, inbound, slot, dependents, window_ps, pairs, scenario }
+    }
+
+    /// Is the news of a flow's end known at once at the source of the one that waits for it?
+    pub(crate) fn is_local(&self, ended: u32, delivered: bool, waiting: u32) -> bool {
+        let flow = &self.scenario.flows[ended as usize];
+        let place = if delivered { flow.destination } else { flow.source };
+        self.scenario.flows[waiting as usize].source == place
+    }
+}

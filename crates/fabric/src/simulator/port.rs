@@ -1,0 +1,237 @@
+//! An output port and its link: two queues, strict priority, marking, dropping and trimming.
+
+use super::packets::{Hot, NONE};
+use crate::simulator::scenario::{Marking, Overflow, QueueSpec};
+
+/// Picoseconds per byte are kept in units of 2^-16.
+const FRACTION: u32 = 16;
+
+/// A first-in-first-out queue through the packets themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
+    pub(crate) bytes: u32,
+}
+
+impl Queue {
+    const EMPTY: Queue = Queue { head: NONE, tail: NONE, bytes: 0 };
+
+    #[inline]
+    fn push(&mut self, packets: &mut [Hot], index: u32) {
+        let hot = &mut packets[index as usize];
+        hot.next = NONE;
+        self.bytes += hot.bytes;
+        if self.head == NONE {
+            self.head = index;
+        } else {
+            packets[self.tail as usize].next = index;
+        }
+        self.tail = index;
+    }
+
+    #[inline]
+    fn pop(&mut self, packets: &[Hot]) -> Option<u32> {
+        let index = self.head;
+        if index == NONE {
+            return None;
+        }
+        let hot = &packets[index as usize];
+        self.bytes -= hot.bytes;
+        self.head = hot.next;
+        Some(index)
+    }
+}
+
+/// A port that sends onto one link: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Port {
+    /// When the packet on the wire has left.
+    pub(crate) busy_until: u64,
+    /// Control, which goes first, and data.
+    pub(crate) queues: [Queue; 2],
+    /// The node at the other end, and which of its ports leads back.
+    pub(crate) to: u32,
+    pub(crate) entry: u16,
+    /// Picoseconds per byte, times 2^16.
+    pace: u32,
+    /// Of the wire, in picoseconds.
+    pub(crate) latency: u32,
+    /// Bytes and packets that were sent.
+    pub(crate) bytes: u64,
+    pub(crate) packets: u32,
+    /// The link is gone: what is sent is lost.
+    pub(crate) down: bool,
+    /// The peer has said that data has to wait.
+    pub(crate) paused: bool,
+    /// A [`super::calendar::Kind::Serve`] is due at `busy_until`.
+    pub(crate) armed: bool,
+}
+
+const _: () = assert!(size_of::<Port>() == 64);
+
+/// What became of a packet that was to be queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Queued,
+    /// Its header goes on, at the head of the other queue.
+    Trimmed,
+    Dropped,
+}
+
+/// What a port has counted that is seldom needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PortTally {
+    pub(crate) drops: u64,
+    pub(crate) trims: u64,
+    pub(crate) marks: u64,
+    /// The longest that both queues together have been, in bytes.
+    pub(crate) longest: u32,
+    /// How often, and for how many picoseconds, it had to wait for the peer.
+    pub(crate) pauses: u64,
+    pub(crate) paused_ps: u64,
+    pub(crate) paused_since: u64,
+}
+
+/// The rate of a link as ports keep it: picoseconds per byte times 2^16, rounded to the nearest.
+pub(crate) fn pace_of(megabits: u64) -> u32 {
+    let numerator = 8_000_000u64 << FRACTION;
+    u32::try_from((numerator + megabits / 2) / megabits).expect("at least 123 Mb/s")
+}
+
+/// How long `bytes` take at a pace, rounded up to picoseconds.
+#[inline]
+pub(crate) fn time_of(pace: u32, bytes: u32) -> u64 {
+    (u64::from(pace) * u64::from(bytes) + (1 << FRACTION) - 1) >> FRACTION
+}
+
+impl Port {
+    pub(crate) fn new(to: u32, entry: u16, megabits: u64, latency: u32) -> Port {
+        Port {
+            busy_until: 0,
+            queues: [Queue::EMPTY; 2],
+            to,
+            entry,
+            pace: pace_of(megabits),
+            latency,
+            bytes: 0,
+            packets: 0,
+            down: false,
+            paused: false,
+            armed: false,
+        }
+    }
+
+    /// How long `bytes` take to leave.
+    #[inline]
+    pub(crate) fn time(&self, bytes: u32) -> u64 {
+        time_of(self.pace, bytes)
+    }
+
+    /// From now on it sends so much slower or faster.
+    pub(crate) fn set_rate(&mut self, megabits: u64) {
+        self.pace = pace_of(megabits);
+    }
+
+    /// Bytes that wait.
+    #[inline]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.queues[0].bytes + self.queues[1].bytes
+    }
+
+    /// What an adaptive choice looks at: bytes that wait, and those of a closed form, at `now`.
+    #[inline]
+    pub(crate) fn backlog_ps(&self, now: u64) -> u64 {
+        self.busy_until.saturating_sub(now) + self.time(self.waiting())
+    }
+
+    /// Does anything wait that may go?
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.queues[0].head != NONE || (self.queues[1].head != NONE && !self.paused)
+    }
+
+    /// Queues a packet, or finds no room. Of a trimmed one the caller has to shorten the packet
+    /// and to queue it again, as control.
+    #[inline]
+    pub(crate) fn admit(
+        &mut self,
+        packets: &mut [Hot],
+        index: u32,
+        spec: &QueueSpec,
+        tally: &mut PortTally,
+    ) -> Admission {
+        let hot = packets[index as usize];
+        let queue = &mut self.queues[usize::from(hot.class)];
+        let room = if hot.class == 0 { spec.control_bytes } else { spec.bytes };
+        if queue.bytes + hot.bytes > room {
+            if hot.class == 1 && spec.overflow == Overflow::Trim {
+                tally.trims += 1;
+                return Admission::Trimmed;
+            }
+            tally.drops += 1;
+            return Admission::Dropped;
+        }
+        queue.push(packets, index);
+        tally.longest = tally.longest.max(self.waiting());
+        Admission::Queued
+    }
+
+    /// The packet that may leave now, marked if what it leaves behind is too much.
+    #[inline]
+    pub(crate) fn next(
+        &mut self,
+        packets: &mut [Hot],
+        spec: &QueueSpec,
+        salt: u32,
+        tally: &mut PortTally,
+    ) -> Option<u32> {
+        if let Some(index) = self.queues[0].pop(packets) {
+            return Some(index);
+        }
+        if self.paused {
+            return None;
+        }
+        let length = self.queues[1].bytes;
+        let index = self.queues[1].pop(packets)?;
+        if is_marked(&spec.marking, length, salt ^ self.packets) {
+            packets[index as usize].marked = true;
+            tally.marks += 1;
+        }
+        Some(index)
+    }
+}
+
+/// Is a packet to be marked when the queue, itself included, holds `length` bytes?
+#[inline]
+pub(crate) fn is_marked(marking: &Marking, length: u32, random: u32) -> bool {
+    match *marking {
+        Marking::Off => false,
+        Marking::Threshold { bytes } => length > bytes,
+        Marking::Random { low, high, permille } => {
+            if length <= low {
+                return false;
+            }
+            if length >= high {
+                return true;
+            }
+            let share = u64::from(length - low) * u64::from(permille) << 32;
+            let share = share / (u64::from(high - low) * 1000);
+            u64::from(mix(random)) < share
+        }
+    }
+}
+
+/// Spreads every bit of a number over all of them (Wellons' `lowbias32`).
+#[inline]
+pub(crate) fn mix(mut x: u32) -> u32 {
+    x ^= x >> 16;
+    x = x.wrapping_mul(0x7FEB_352D);
+    x ^= x >> 15;
+    x = x.wrapping_mul(0x846C_A68B);
+    x ^ (x >> 16)
+}
+
+#[cfg(test)]
+mod tests;

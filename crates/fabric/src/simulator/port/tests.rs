@@ -1,0 +1,20 @@
+use super::*;
+
+#[test]
+fn bytes_take_their_time_to_the_picosecond() {
+    for (megabits, bytes, ps) in
+        [(400_000, 4096, 81_920), (100_000, 1, 80), (25_000, 64, 20_480), (300_000, 3, 81)]
+    {
+        assert_eq!(time_of(pace_of(megabits), bytes), ps, "{bytes} at {megabits}");
+    }
+}
+
+#[test]
+fn marks_follow_the_ramp() {
+    let red = Marking::Random { low: 1000, high: 3000, permille: 1000 };
+    let share = |length| (0..10_000u32).filter(|&n| is_marked(&red, length, n)).count();
+    assert_eq!((share(1000), share(3000)), (0, 10_000));
+    assert!((4_800..5_200).contains(&share(2000)), "{}", share(2000));
+    let step = Marking::Threshold { bytes: 1000 };
+    assert!(!is_marked(&step, 1000, 0) && is_marked(&step, 1001, 0));
+}

@@ -1,0 +1,224 @@
+//! What came of a run, in numbers.
+
+use super::domain::NEVER;
+use super::run::Simulation;
+
+/// How one flow went. Times are in picoseconds; `None` if it did not come to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowResult {
+    /// Who sent.
+    pub source: u32,
+    /// Who received.
+    pub destination: u32,
+    /// How much.
+    pub bytes: u32,
+    /// When the NIC took it.
+    pub started_ps: Option<u64>,
+    /// When its last byte was in place.
+    pub delivered_ps: Option<u64>,
+    /// When its sender knew that.
+    pub completed_ps: Option<u64>,
+}
+
+impl FlowResult {
+    /// From beginning to completion.
+    pub fn completion_time_ps(&self) -> Option<u64> {
+        Some(self.completed_ps? - self.started_ps?)
+    }
+}
+
+/// How one port went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortResult {
+    /// Packets that left by it.
+    pub packets: u64,
+    /// Bytes that left by it.
+    pub bytes: u64,
+    /// Packets that found no room.
+    pub drops: u64,
+    /// Packets that were trimmed.
+    pub trims: u64,
+    /// Packets that were marked.
+    pub marks: u64,
+    /// Most bytes that have waited at once.
+    pub longest_bytes: u32,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// By flow.
+    pub flows: Vec<FlowResult>,
+    /// By port: the network's link of the same number.
+    pub ports: Vec<PortResult>,
+    /// The simulated time that was looked at.
+    pub end_ps: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// Packets that hosts have sent.
+    pub sent: u64,
+    /// Packets that came to their hosts.
+    pub delivered: u64,
+    /// Headers of trimmed packets that came to their hosts.
+    pub delivered_trimmed: u64,
+    /// Packets that found no room.
+    pub dropped: u64,
+    /// Packets that were on a link that failed.
+    pub lost_on_links: u64,
+    /// Packets that are still on their way.
+    pub in_flight: u64,
+    /// Packets that left a port: each packet once for every link it took.
+    pub packet_hops: u64,
+    /// Data packets that NICs sent for the first time, and again.
+    pub data_sent: u64,
+    /// Data packets that were sent again.
+    pub resent: u64,
+    /// Of those, for nothing.
+    pub spurious: u64,
+    /// Acknowledgements that NICs sent.
+    pub acks_sent: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+}
+
+/// A few numbers of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantiles {
+    /// The median.
+    pub p50: u64,
+    /// Of 100, 1 is larger.
+    pub p99: u64,
+    /// Of 1,000, 1 is larger.
+    pub p999: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Quantiles {
+    /// Of `values`, by the nearest rank.
+    pub fn of(mut values: Vec<u64>) -> Quantiles {
+        values.sort_unstable();
+        let rank = |permille: usize| {
+            let rank = (values.len() * permille).div_ceil(1000).max(1);
+            values.get(rank - 1).copied().unwrap_or(0)
+        };
+        Quantiles { p50: rank(500), p99: rank(990), p999: rank(999), max: rank(1000) }
+    }
+}
+
+impl Report {
+    pub(crate) fn of(run: &Simulation) -> Report {
+        let plan = &run.plan;
+        let totals = run.totals();
+        let happened = |time: u64| (time != NEVER).then_some(time);
+        let flows = plan.scenario.flows.iter().enumerate().map(|(index, flow)| {
+            let (started, delivered, completed) = run.times(index);
+            FlowResult {
+                source: flow.source,
+                destination: flow.destination,
+                bytes: flow.bytes,
+                started_ps: happened(started),
+                delivered_ps: happened(delivered),
+                completed_ps: happened(completed),
+            }
+        });
+        let links = plan.scenario.network.links.iter().enumerate();
+        let ports = links.map(|(port, link)| {
+            let domain = &run.domains[usize::from(plan.part[link.from as usize])];
+            let (here, tally) = (&domain.ports[port], &domain.tallies[port]);
+            PortResult {
+                packets: u64::from(here.packets),
+                bytes: here.bytes,
+                drops: tally.drops,
+                trims: tally.trims,
+                marks: tally.marks,
+                longest_bytes: tally.longest,
+            }
+        });
+        let ports: Vec<PortResult> = ports.collect();
+        let mut report = Report {
+            seed: plan.scenario.seed,
+            flows: flows.collect(),
+            packet_hops: ports.iter().map(|port| port.packets).sum(),
+            ports,
+            end_ps: run.now,
+            events: totals.events,
+            sent: totals.sent,
+            delivered: totals.delivered,
+            delivered_trimmed: totals.delivered_trimmed,
+            dropped: totals.dropped,
+            lost_on_links: totals.lost_on_links,
+            in_flight: run.in_flight(),
+            data_sent: 0,
+            resent: 0,
+            spurious: 0,
+            acks_sent: 0,
+            timeouts: 0,
+        };
+        for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
+            let counters = host.nic.counters();
+            report.data_sent += counters.data_sent;
+            report.resent += counters.data_resent;
+            report.spurious += counters.spurious;
+            report.acks_sent += counters.acks_sent;
+            report.timeouts += counters.timeouts;
+        }
+        report
+    }
+
+    /// Did every flow complete?
+    pub fn is_complete(&self) -> bool {
+        self.flows.iter().all(|flow| flow.completed_ps.is_some() && flow.delivered_ps.is_some())
+    }
+
+    /// When the last flow was completed; 0 if none was.
+    pub fn completion_ps(&self) -> u64 {
+        self.flows.iter().filter_map(|flow| flow.completed_ps).max().unwrap_or(0)
+    }
+
+    /// The times that flows took, in picoseconds.
+    pub fn completion_times(&self) -> Quantiles {
+        let times = self.flows.iter().filter_map(FlowResult::completion_time_ps);
+        Quantiles::of(times.collect())
+    }
+
+    /// What was delivered, per second of the time until the last flow was completed, in megabits.
+    pub fn goodput_mbps(&self) -> u64 {
+        let done = self.flows.iter().filter(|flow| flow.delivered_ps.is_some());
+        let bytes: u128 = done.map(|flow| u128::from(flow.bytes)).sum();
+        (bytes * 8_000_000 / u128::from(self.completion_ps().max(1))) as u64
+    }
+
+    /// Packets that were trimmed.
+    pub fn trims(&self) -> u64 {
+        self.ports.iter().map(|port| port.trims).sum()
+    }
+
+    /// Packets that were marked.
+    pub fn marks(&self) -> u64 {
+        self.ports.iter().map(|port| port.marks).sum()
+    }
+
+    /// One number that stands for all of it: two runs that differ in anything differ in it.
+    pub fn digest(&self) -> u64 {
+        let mut hash = 0xCBF2_9CE4_8422_2325u64;
+        let mut stir = |numbers: &[u64]| {
+            for number in numbers {
+                hash = (hash ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+            }
+        };
+        for flow in &self.flows {
+            let times = [flow.started_ps, flow.delivered_ps, flow.completed_ps];
+            stir(&times.map(|time| time.unwrap_or(NEVER)));
+        }
+        for port in &self.ports {
+            stir(&[port.packets, port.bytes, port.drops, port.trims, port.marks]);
+            stir(&[u64::from(port.longest_bytes)]);
+        }
+        stir(&[self.events, self.sent, self.delivered, self.in_flight, self.end_ps]);
+        stir(&[self.data_sent, self.resent, self.acks_sent, self.timeouts]);
+        hash
+    }
+}

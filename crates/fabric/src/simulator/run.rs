@@ -1,0 +1,190 @@
+//! Runs a scenario, window by window.
+//!
+//! A window is as long as the shortest link: what a part of the network does within one cannot
+//! touch another part before it is over, so parts may run on different cores and meet in between. A
+//! run on one core keeps the same windows, and ends with the same one, so that its results are the
+//! same to the last count.
+
+use super::domain::{Domain, NEVER, Totals};
+use super::host::make_hosts;
+use super::plan::Plan;
+use super::report::Report;
+use super::scenario::Scenario;
+use std::sync::Arc;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated time, in picoseconds.
+    pub now_ps: u64,
+    /// Bytes that are in place, and all that are to be.
+    pub placed_bytes: u64,
+    /// All there are.
+    pub bytes: u64,
+    /// Flows that have completed.
+    pub completed: u64,
+    /// Events so far.
+    pub events: u64,
+}
+
+/// A run under way.
+pub struct Simulation {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) domains: Vec<Domain>,
+    /// Everything before this has happened.
+    pub(crate) now: u64,
+}
+
+impl Simulation {
+    /// Makes the network and its NICs, cut into `parts` that may run on as many cores.
+    ///
+    /// # Errors
+    /// Says what of the scenario cannot be.
+    pub fn new(scenario: Scenario, parts: u32) -> Result<Simulation, String> {
+        check(&scenario)?;
+        let plan = Arc::new(Plan::new(scenario, parts));
+        let mut hosts = make_hosts(&plan)?;
+        let domains = (0..plan.parts as u8).map(|part| {
+            let mine = hosts
+                .iter_mut()
+                .zip(&plan.part)
+                .map(|(host, of)| if *of == part { host.take() } else { None });
+            Domain::new(&plan, part, mine.collect())
+        });
+        let domains = domains.collect();
+        Ok(Simulation { plan, domains, now: 0 })
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        let totals = self.totals();
+        Progress {
+            now_ps: self.now,
+            placed_bytes: totals.placed_bytes,
+            bytes: self.plan.scenario.flows.iter().map(|flow| u64::from(flow.bytes)).sum(),
+            completed: totals.completed,
+            events: totals.events,
+        }
+    }
+
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over.
+    pub fn step(&mut self) -> bool {
+        let Some(window) = self.next_window() else { return false };
+        for domain in &mut self.domains {
+            domain.run(window);
+        }
+        self.exchange((window + 1) * self.plan.window_ps);
+        true
+    }
+
+    /// Runs to the end on one core, and says every `windows` windows how far it has come.
+    pub fn run(&mut self, windows: u32, mut each: impl FnMut(&Progress)) -> Report {
+        let mut left = windows;
+        while self.step() {
+            left -= 1;
+            if left == 0 {
+                left = windows;
+                each(&self.progress());
+            }
+        }
+        self.report()
+    }
+
+    /// What has come of it so far.
+    pub fn report(&self) -> Report {
+        Report::of(self)
+    }
+
+    /// The next window in which anything happens; `None` if the run is over.
+    fn next_window(&self) -> Option<u64> {
+        let completed: u64 = self.domains.iter().map(|domain| domain.totals.completed).sum();
+        if completed == self.plan.scenario.flows.len() as u64 {
+            return None;
+        }
+        let next = self.domains.iter().filter_map(|domain| domain.calendar.next_window()).min()?;
+        (next * self.plan.window_ps < self.plan.scenario.end_ps).then_some(next)
+    }
+
+    /// Hands over what goes from part to part.
+    fn exchange(&mut self, until: u64) {
+        self.now = until;
+        for from in 0..self.domains.len() {
+            for to in 0..self.domains.len() {
+                let mut parcels = std::mem::take(&mut self.domains[from].outbox[to]);
+                parcels.drain(..).for_each(|parcel| self.domains[to].accept(&parcel));
+                self.domains[from].outbox[to] = parcels;
+            }
+        }
+        if self.domains.iter().all(|domain| domain.news.is_empty()) {
+            return;
+        }
+        let mut news: Vec<u32> = self.domains.iter_mut().flat_map(|d| d.news.drain(..)).collect();
+        news.sort_unstable();
+        for domain in &mut self.domains {
+            news.iter().for_each(|&flow| domain.hear(until, flow));
+        }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut sum = Totals::default();
+        for domain in &self.domains {
+            let totals = &domain.totals;
+            sum.events += totals.events;
+            sum.sent += totals.sent;
+            sum.delivered += totals.delivered;
+            sum.delivered_trimmed += totals.delivered_trimmed;
+            sum.dropped += totals.dropped;
+            sum.lost_on_links += totals.lost_on_links;
+            sum.completed += totals.completed;
+            sum.placed_bytes += totals.placed_bytes;
+        }
+        sum
+    }
+
+    /// Packets on their way.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let waiting = |domain: &Domain| domain.outbox.iter().map(Vec::len).sum::<usize>() as u64;
+        self.domains.iter().map(|domain| u64::from(domain.packets.live()) + waiting(domain)).sum()
+    }
+
+    /// When a flow began, was delivered and was completed; [`NEVER`] if it did not.
+    pub(crate) fn times(&self, flow: usize) -> (u64, u64, u64) {
+        let mut times = (NEVER, NEVER, NEVER);
+        for domain in &self.domains {
+            let state = &domain.flows[flow];
+            times.0 = times.0.min(state.started);
+            times.1 = times.1.min(state.delivered);
+            times.2 = times.2.min(state.completed);
+        }
+        times
+    }
+}
+
+fn check(scenario: &Scenario) -> Result<(), String> {
+    let network = &scenario.network;
+    let most = super::calendar::PORTS;
+    let ports = (0..network.nodes()).map(|node| network.ports_of(node).len()).max();
+    if ports.is_none_or(|ports| ports > most) {
+        return Err(format!("a switch of {} ports: at most {most}", ports.unwrap_or(0)));
+    }
+    if scenario.flows.is_empty() {
+        return Err(String::from("nothing is to be sent"));
+    }
+    if !(1..=256).contains(&scenario.paths) {
+        return Err(format!("{} paths: a channel has 1 to 256", scenario.paths));
+    }
+    if !(64..=32_768).contains(&scenario.mtu) {
+        return Err(format!("packets of {} bytes: 64 to 32768", scenario.mtu));
+    }
+    let hosts = network.hosts;
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        let (from, to) = (flow.source, flow.destination);
+        if from >= hosts || to >= hosts || from == to || flow.bytes == 0 {
+            return Err(format!("flow {index}: {} bytes from {from} to {to}", flow.bytes));
+        }
+        if flow.after.iter().any(|after| after.flow as usize >= scenario.flows.len()) {
+            return Err(format!("flow {index} waits for one that is not there"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Everything that a run is made from, as plain values.
+
+use super::topology::Network;
+use super::traffic::Flow;
+use fairway_engine::Profile;
+use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
+use fairway_engine::wire::Duration;
+
+/// How a switch chooses among ports that lead on equally well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routing {
+    /// By a hash of the flow, its path and the switch. The engine's path is the entropy.
+    #[default]
+    Ecmp,
+    /// The path is a source route: its digits choose the port at each switch on the way up.
+    Source,
+    /// Every packet at random, drawn by the switch.
+    Spray,
+    /// Every packet to the port with the shortest queue, as this switch sees its own ports now.
+    Adaptive,
+}
+
+impl Routing {
+    /// All of them, with the names by which they are chosen.
+    pub const NAMES: [(&'static str, Routing); 4] = [
+        ("ecmp", Routing::Ecmp),
+        ("source", Routing::Source),
+        ("spray", Routing::Spray),
+        ("adaptive", Routing::Adaptive),
+    ];
+}
+
+/// When a switch marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marking {
+    /// Never.
+    #[default]
+    Off,
+    /// When the queue a packet leaves holds more than this, the packet included.
+    Threshold {
+        /// In bytes.
+        bytes: u32,
+    },
+    /// With a probability that rises from nothing at `low` to `permille` at `high`, and always from
+    /// there on.
+    Random {
+        /// In bytes.
+        low: u32,
+        /// In bytes; above `low`.
+        high: u32,
+        /// In thousandths.
+        permille: u32,
+    },
+}
+
+/// What becomes of data for which a queue has no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// It is lost.
+    #[default]
+    Drop,
+    /// Its payload is cut off, and the header goes first.
+    Trim,
+}
+
+/// What all switch ports are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSpec {
+    /// Room for data at a port, in bytes.
+    pub bytes: u32,
+    /// Room for control at a port, in bytes.
+    pub control_bytes: u32,
+    /// What becomes of what does not fit.
+    pub overflow: Overflow,
+    /// When data is marked.
+    pub marking: Marking,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The network.
+    pub network: Network,
+    /// What is sent.
+    pub flows: Vec<Flow>,
+    /// How switches choose.
+    pub routing: Routing,
+    /// What switches are like.
+    pub queue: QueueSpec,
+    /// Payload bytes of a packet.
+    pub mtu: u32,
+    /// Bytes on the wire around our headers: Ethernet with preamble and gap, IP and UDP.
+    pub frame_bytes: u32,
+    /// Bytes of a chunk, if not the policy's own choice.
+    pub chunk: Option<u32>,
+    /// Paths of every channel.
+    pub paths: u32,
+    /// The policies of every channel; without, Swift for this network: see [`Self::swift`].
+    pub policy: Option<PolicySpec>,
+    /// Timing of every NIC; without, one for this network: see [`Self::timing`].
+    pub profile: Option<Profile>,
+    /// Packets that a NIC takes from its engine at once when its wire is free: 1 decides for each
+    /// packet when it leaves; more is faster to simulate, and is what a NIC does that is handed a
+    /// chunk at a time.
+    pub burst: u32,
+    /// Packets in flight per channel; without, four bandwidth-delay products.
+    pub window_packets: Option<u32>,
+    /// Everything that is drawn at random is drawn from it.
+    pub seed: u64,
+    /// Check that every byte of every message is placed exactly once, and where it belongs.
+    pub check: bool,
+    /// Give up at this simulated time, in picoseconds.
+    pub end_ps: u64,
+}
+
+/// Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
+pub const FRAME_BYTES: u32 = 66;
+
+impl Scenario {
+    /// `flows` over `network`, everything else as usual: ECMP, packets of 4 KiB in chunks of
+    /// 32 KiB on 256 paths, drop-tail queues of one bandwidth-delay product, random marking from a
+    /// fifth to four fifths of them, no checks.
+    pub fn new(network: Network, flows: Vec<Flow>) -> Scenario {
+        let queue = QueueSpec {
+            bytes: 0,
+            control_bytes: 0,
+            overflow: Overflow::Drop,
+            marking: Marking::Off,
+        };
+        let mut scenario = Scenario {
+            network,
+            flows,
+            routing: Routing::Ecmp,
+            queue,
+            mtu: 4096,
+            frame_bytes: FRAME_BYTES,
+            chunk: Some(32 * 1024),
+            paths: 256,
+            policy: None,
+            profile: None,
+            burst: 1,
+            window_packets: None,
+            seed: 1,
+            check: false,
+            end_ps: 1_000_000_000_000,
+        };
+        scenario.size_queues();
+        scenario
+    }
+
+    /// Sets the queues to one bandwidth-delay product, with the marking that goes with it.
+    pub fn size_queues(&mut self) {
+        let bytes = self.bdp_bytes().clamp(8 * u64::from(self.mtu), 1 << 30) as u32;
+        let marking = Marking::Random { low: bytes / 5, high: bytes / 5 * 4, permille: 1000 };
+        let overflow = self.queue.overflow;
+        self.queue = QueueSpec { bytes, control_bytes: bytes, overflow, marking };
+    }
+
+    /// The round trip of a full packet and a small one over the longest way, without queues.
+    pub fn base_rtt_ps(&self) -> u64 {
+        let link = &self.network.links[0];
+        let hops = u64::from(self.network.diameter());
+        let bytes = u64::from(self.mtu + 2 * self.frame_bytes + 100);
+        hops * (2 * u64::from(link.latency_ps) + bytes * 8_000_000 / link.megabits)
+    }
+
+    /// What a link carries in [`Self::base_rtt_ps`].
+    pub fn bdp_bytes(&self) -> u64 {
+        let megabits = self.network.links[0].megabits;
+        (u128::from(self.base_rtt_ps()) * u128::from(megabits) / 8_000_000) as u64
+    }
+
+    /// Swift, for this network: it aims at a queue of three quarters of the round trip, from a
+    /// window of one and a half bandwidth-delay products, which it never passes.
+    pub fn swift(&self) -> PolicySpec {
+        let (rtt, bdp) = (self.base_rtt_ps(), self.bdp_bytes());
+        let packet = u64::from(self.mtu + 80);
+        let congestion = CongestionSpec::Swift(SwiftParameters {
+            target: Duration::from_ps(rtt / 4 * 7),
+            range: Duration::from_ps(rtt / 2),
+            increase_bytes: 4 * packet,
+            min_bytes: 2 * packet,
+            max_bytes: (bdp * 3 / 2).max(4 * packet),
+            initial_bytes: (bdp * 3 / 2).max(4 * packet),
+            tolerated_loss_permille: 5,
+        });
+        PolicySpec { congestion, ..PolicySpec::default() }
+    }
+
+    /// The timing of NICs on this network: hosts are hardware and answer at once, so time-outs are
+    /// some round trips, and not the milliseconds that processes need.
+    pub fn timing(&self) -> Profile {
+        let rtt = Duration::from_ps(self.base_rtt_ps());
+        let us = Duration::from_us;
+        Profile {
+            timeout_min: rtt.times(8).max(us(50)),
+            timeout_max: rtt.times(800).max(us(5000)),
+            timeout_initial: rtt.times(16).max(us(100)),
+            acknowledge_delay: rtt.divided_by(2).max(us(1)),
+            acknowledge_every: 16,
+            reorder_tolerance: (self.bdp_bytes() / u64::from(self.mtu)).max(64) as u32,
+            not_ready_delay: us(10),
+            path_probe: us(500),
+            ..Profile::default()
+        }
+    }
+
+    /// Packets in flight that a channel can track.
+    pub(crate) fn window(&self) -> u32 {
+        let packets = 4 * self.bdp_bytes() / u64::from(self.mtu.max(1));
+        let window = self.window_packets.map_or(packets, u64::from);
+        (window.clamp(128, 32_768) as u32).next_power_of_two().min(32_768)
+    }
+}

@@ -1,0 +1,304 @@
+//! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
+
+use super::scenario::{Marking, Overflow, QueueSpec, Routing, Scenario};
+use super::topology::{Clos, Network};
+use super::traffic::{self, Flow};
+use fairway_engine::policy::PolicySpec;
+use fairway_engine::wire::Duration;
+
+mod quantity;
+
+use quantity::{bytes, count, rate, time};
+
+/// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    workload: String,
+    topology: String,
+    nodes: u32,
+    hosts_per_leaf: Option<u32>,
+    oversubscription: u32,
+    rails: u32,
+    link_megabits: u64,
+    latency_ps: u32,
+    bytes: u32,
+    messages: u32,
+    senders: Option<u32>,
+    mtu: u32,
+    chunk: Option<u32>,
+    paths: u32,
+    policy: Option<PolicySpec>,
+    routing: Routing,
+    queue_bytes: Option<u32>,
+    overflow: Overflow,
+    marking: Option<Marking>,
+    window_packets: Option<u32>,
+    burst: u32,
+    timeout_min: Option<Duration>,
+    acknowledge_every: Option<u32>,
+    end_ps: u64,
+    check: bool,
+    /// The text of a connection matrix.
+    matrix: Option<String>,
+}
+
+/// Every setting, what it takes, and what it means.
+pub const SETTINGS: &[(&str, &str, &str)] = &[
+    ("workload", "NAME", "permutation, incast, outcast, all-to-all, incast-permutation or matrix"),
+    ("topology", "NAME", "fat-tree (three tiers), leaf-spine (two) or rail"),
+    ("nodes", "N", "hosts"),
+    ("hosts-per-leaf", "N", "of leaf-spine and rail"),
+    ("oversubscription", "N", "ports of a leaf down for each one up"),
+    ("rails", "N", "NICs of a server, of topology rail"),
+    ("link", "RATE", "rate of every link, as 400G"),
+    ("latency", "TIME", "latency of every link, as 1us"),
+    ("bytes", "SIZE", "of a message, as 64M"),
+    ("messages", "N", "messages of each flow of incast-permutation"),
+    ("senders", "N", "of incast and incast-permutation; receivers of outcast"),
+    ("mtu", "SIZE", "payload of a packet, as 4K"),
+    ("chunk", "SIZE", "of a chunk, as 32K, or policy: what the policy chooses"),
+    ("paths", "N", "of every channel, 1 to 256"),
+    ("policy", "SPEC", "as cc=swift,path=spray; default: Swift, for this network"),
+    ("routing", "NAME", "ecmp, source, spray or adaptive"),
+    ("queue", "SIZE", "room of a switch port for data; default: a bandwidth-delay product"),
+    ("overflow", "HOW", "drop or trim"),
+    ("ecn", "HOW", "off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 %"),
+    ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
+    ("burst", "N", "packets that a NIC takes from its engine at once"),
+    ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
+    ("acknowledge-every", "N", "data packets, at the latest"),
+    ("end", "TIME", "of simulated time, at the latest"),
+    ("check", "on|off", "check that every byte is placed once and where it belongs"),
+];
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            workload: String::from("permutation"),
+            topology: String::from("fat-tree"),
+            nodes: 1024,
+            hosts_per_leaf: None,
+            oversubscription: 1,
+            rails: 8,
+            link_megabits: 400_000,
+            latency_ps: 1_000_000,
+            bytes: 2_000_000,
+            messages: 4,
+            senders: None,
+            mtu: 4096,
+            chunk: Some(32 * 1024),
+            paths: 256,
+            policy: None,
+            routing: Routing::Ecmp,
+            queue_bytes: None,
+            overflow: Overflow::Drop,
+            marking: None,
+            window_packets: None,
+            burst: 1,
+            timeout_min: None,
+            acknowledge_every: None,
+            end_ps: 1_000_000_000_000,
+            check: false,
+            matrix: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads a scenario file. A `#` begins a comment.
+    ///
+    /// # Errors
+    /// Names the line, and what is wrong with it.
+    pub fn read(&mut self, text: &str) -> Result<(), String> {
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or("").trim();
+            if line.is_empty() {
+                continue;
+            }
+            let (name, value) = line.split_once([' ', '\t', '=']).unwrap_or((line, ""));
+            let value = value.trim().trim_start_matches('=').trim();
+            self.set(name.trim(), value).map_err(|error| format!("line {}: {error}", at + 1))?;
+        }
+        Ok(())
+    }
+
+    /// Sets one of [`SETTINGS`].
+    ///
+    /// # Errors
+    /// Says what it takes.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let known = SETTINGS.iter().find(|setting| setting.0 == name);
+        let Some((_, takes, meaning)) = known else {
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
+            return Err(format!("'{name}' is no setting; known are {}", names.join(", ")));
+        };
+        let outcome = self.set_network(name, value).or_else(|| self.set_transport(name, value));
+        match outcome {
+            Some(Some(())) => Ok(()),
+            _ => Err(format!("{name} cannot be '{value}': it takes {takes}, {meaning}")),
+        }
+    }
+
+    /// Takes the text of a connection matrix as workload and number of nodes.
+    pub fn set_matrix(&mut self, text: String) {
+        self.workload = String::from("matrix");
+        self.matrix = Some(text);
+    }
+
+    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    fn set_network(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        let done = match name {
+            "workload" => set(&mut self.workload, one_of(value, &WORKLOADS)),
+            "topology" => set(&mut self.topology, one_of(value, &TOPOLOGIES)),
+            "nodes" => set(&mut self.nodes, count(value, 2, 1 << 18)),
+            "hosts-per-leaf" => set(&mut self.hosts_per_leaf, count(value, 1, 1024).map(Some)),
+            "oversubscription" => set(&mut self.oversubscription, count(value, 1, 64)),
+            "rails" => set(&mut self.rails, count(value, 1, 64)),
+            "link" => set(&mut self.link_megabits, rate(value)),
+            "latency" => {
+                let fits = time(value).and_then(|ps| u32::try_from(ps).ok()).filter(|ps| *ps > 0);
+                set(&mut self.latency_ps, fits)
+            }
+            "bytes" => set(&mut self.bytes, bytes(value).filter(|bytes| *bytes > 0)),
+            "messages" => set(&mut self.messages, count(value, 1, 1 << 16)),
+            "senders" => set(&mut self.senders, count(value, 1, 1 << 18).map(Some)),
+            "routing" => {
+                let named = Routing::NAMES.iter().find(|(name, _)| *name == value);
+                set(&mut self.routing, named.map(|(_, routing)| *routing))
+            }
+            "queue" => set(&mut self.queue_bytes, bytes(value).map(Some)),
+            "overflow" => {
+                let named = [("drop", Overflow::Drop), ("trim", Overflow::Trim)];
+                let named = named.iter().find(|(name, _)| *name == value);
+                set(&mut self.overflow, named.map(|(_, overflow)| *overflow))
+            }
+            "ecn" => set(&mut self.marking, marking(value).map(Some)),
+            _ => return None,
+        };
+        Some(done)
+    }
+
+    fn set_transport(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        let done = match name {
+            "mtu" => set(&mut self.mtu, bytes(value).filter(|mtu| (64..=32_768).contains(mtu))),
+            "chunk" if value == "policy" => set(&mut self.chunk, Some(None)),
+            "chunk" => set(&mut self.chunk, bytes(value).filter(|bytes| *bytes > 0).map(Some)),
+            "paths" => set(&mut self.paths, count(value, 1, 256)),
+            "policy" => set(&mut self.policy, value.parse().ok().map(Some)),
+            "window" => set(&mut self.window_packets, count(value, 128, 32_768).map(Some)),
+            "burst" => set(&mut self.burst, count(value, 1, 1024)),
+            "timeout-min" => {
+                set(&mut self.timeout_min, time(value).map(|ps| Some(Duration::from_ps(ps))))
+            }
+            "acknowledge-every" => {
+                set(&mut self.acknowledge_every, count(value, 1, 1024).map(Some))
+            }
+            "end" => set(&mut self.end_ps, time(value)),
+            "check" => {
+                let named = [("on", true), ("off", false)];
+                set(&mut self.check, named.iter().find(|(name, _)| *name == value).map(|on| on.1))
+            }
+            _ => return None,
+        };
+        Some(done)
+    }
+
+    /// The scenario, with everything that is drawn at random drawn from `seed`.
+    ///
+    /// # Errors
+    /// Says which settings do not go together.
+    pub fn build(&self, seed: u64) -> Result<Scenario, String> {
+        let matrix = match (&self.matrix, self.workload.as_str()) {
+            (Some(text), "matrix") => Some(traffic::parse_matrix(text)?),
+            (None, "matrix") => return Err(String::from("workload matrix needs a file of one")),
+            _ => None,
+        };
+        let nodes = matrix.as_ref().map_or(self.nodes, |(nodes, _)| *nodes);
+        let network = self.network(nodes)?;
+        let flows = match matrix {
+            Some((_, flows)) => flows,
+            None => self.flows(seed)?,
+        };
+        let mut scenario = Scenario::new(network, flows);
+        scenario.mtu = self.mtu;
+        scenario.queue.overflow = self.overflow;
+        scenario.size_queues();
+        if let Some(bytes) = self.queue_bytes {
+            let marking = Marking::Random { low: bytes / 5, high: bytes / 5 * 4, permille: 1000 };
+            scenario.queue = QueueSpec { bytes, marking, ..scenario.queue };
+        }
+        scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
+        (scenario.routing, scenario.chunk, scenario.paths) = (self.routing, self.chunk, self.paths);
+        (scenario.policy, scenario.window_packets) = (self.policy, self.window_packets);
+        (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
+        scenario.seed = seed;
+        let mut profile = scenario.timing();
+        profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
+        profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
+        scenario.profile = Some(profile);
+        Ok(scenario)
+    }
+
+    fn network(&self, nodes: u32) -> Result<Network, String> {
+        let clos = match self.topology.as_str() {
+            "leaf-spine" => Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?,
+            "rail" => {
+                let clos = Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?;
+                if !clos.leaves.is_multiple_of(self.rails) {
+                    return Err(format!("{} leaves are not whole rails", clos.leaves));
+                }
+                Clos { rails: self.rails, ..clos }
+            }
+            _ => Clos::three_tiers(nodes, self.oversubscription)?,
+        };
+        Ok(clos.build(self.link_megabits, self.latency_ps))
+    }
+
+    fn flows(&self, seed: u64) -> Result<Vec<Flow>, String> {
+        let (nodes, bytes) = (self.nodes, self.bytes);
+        let senders = self.senders.unwrap_or(nodes - 1);
+        if senders >= nodes {
+            return Err(format!("{senders} senders, and a receiver, are more than {nodes} nodes"));
+        }
+        Ok(match self.workload.as_str() {
+            "incast" => traffic::incast(nodes, senders, bytes, seed),
+            "outcast" => traffic::outcast(nodes, senders, bytes, seed),
+            "all-to-all" => traffic::all_to_all(nodes, bytes),
+            "incast-permutation" => {
+                traffic::incast_and_permutation(nodes, senders, bytes, self.messages, seed)
+            }
+            _ => traffic::permutation(nodes, bytes, seed),
+        })
+    }
+}
+
+/// The workloads by name.
+pub const WORKLOADS: [&str; 6] =
+    ["permutation", "incast", "outcast", "all-to-all", "incast-permutation", "matrix"];
+const TOPOLOGIES: [&str; 3] = ["fat-tree", "leaf-spine", "rail"];
+
+fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
+}
+
+fn one_of(value: &str, names: &[&str]) -> Option<String> {
+    names.contains(&value).then(|| String::from(value))
+}
+
+fn marking(text: &str) -> Option<Marking> {
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts.as_slice() {
+        ["off"] => Some(Marking::Off),
+        ["threshold", size] => Some(Marking::Threshold { bytes: bytes(size)? }),
+        ["red", low, high, rest @ ..] if rest.len() < 2 => {
+            let (low, high) = (bytes(low)?, bytes(high)?);
+            let permille = rest.first().map_or(Some(1000), |share| count(share, 0, 1000))?;
+            (low < high).then_some(Marking::Random { low, high, permille })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

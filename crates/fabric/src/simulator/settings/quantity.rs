@@ -1,0 +1,42 @@
+//! Numbers as people write them.
+
+/// Bytes, with `K`, `M` or `G` (powers of 1024).
+pub(super) fn bytes(text: &str) -> Option<u32> {
+    let (digits, shift) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 10),
+        None => match text.strip_suffix('M') {
+            Some(digits) => (digits, 20),
+            None => text.strip_suffix('G').map_or((text, 0), |digits| (digits, 30)),
+        },
+    };
+    u32::try_from(digits.parse::<u64>().ok()?.checked_mul(1 << shift)?).ok()
+}
+
+/// A number within bounds.
+pub(super) fn count(text: &str, least: u32, most: u32) -> Option<u32> {
+    text.parse().ok().filter(|number| (least..=most).contains(number))
+}
+
+/// Megabits per second, from `400G`, `2T` or `100M` (powers of 1000), with `bps` or without.
+pub(super) fn rate(text: &str) -> Option<u64> {
+    let text = text.strip_suffix("bps").unwrap_or(text);
+    let units = [('M', 1), ('G', 1000), ('T', 1_000_000)];
+    let (unit, factor) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
+    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    number.checked_mul(factor).filter(|megabits| (200..=100_000_000).contains(megabits))
+}
+
+/// Picoseconds, from `1us`, `500ns`, `10ms`, `1s` or `250ps`.
+pub(super) fn time(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, unit) = text.split_at(split);
+    let factor = match unit {
+        "ps" => 1,
+        "ns" => 1000,
+        "us" => 1_000_000,
+        "ms" => 1_000_000_000,
+        "s" => 1_000_000_000_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}

@@ -1,0 +1,151 @@
+//! Who is wired to whom, and which ports lead closer to whom.
+//!
+//! Nodes are hosts, from 0 on, and behind them switches. The ports of a node are numbered in a row,
+//! so that the ports that lead to a place equally well are a range, found by arithmetic: there are
+//! no forwarding tables, and routing 8,192 hosts takes no more memory than routing 16.
+
+mod clos;
+
+pub use clos::Clos;
+
+/// A link in one direction, and the port that sends onto it. It has the port's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The node that sends.
+    pub from: u32,
+    /// The node that receives.
+    pub to: u32,
+    /// The port of the other direction.
+    pub reverse: u32,
+    /// In megabits per second.
+    pub megabits: u64,
+    /// Of the wire, in picoseconds.
+    pub latency_ps: u32,
+}
+
+/// Ports that lead to a place equally well: a range of the node's own ports, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidates {
+    /// The first.
+    pub first: u32,
+    /// How many; at least 1.
+    pub count: u32,
+}
+
+impl Candidates {
+    /// Only this one.
+    pub const fn one(port: u32) -> Candidates {
+        Candidates { first: port, count: 1 }
+    }
+}
+
+/// The shape of a network, by which packets find their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A fat tree of two or three tiers.
+    Clos(Clos),
+}
+
+/// A network: nodes, links, and the shape.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Hosts: the nodes below this number.
+    pub hosts: u32,
+    /// The shape.
+    pub shape: Shape,
+    /// The first port of each node, and behind the last node the number of ports.
+    pub first_port: Vec<u32>,
+    /// By port.
+    pub links: Vec<Link>,
+}
+
+/// Links as they are laid, in the order of each node's ports.
+pub(crate) struct Builder {
+    ports: Vec<Vec<(u32, u64, u32)>>,
+}
+
+impl Builder {
+    pub(crate) fn new(nodes: u32) -> Builder {
+        Builder { ports: vec![Vec::new(); nodes as usize] }
+    }
+
+    /// The next port of `from` leads to `to`. The link back is laid separately.
+    pub(crate) fn link(&mut self, from: u32, to: u32, megabits: u64, latency_ps: u32) {
+        self.ports[from as usize].push((to, megabits, latency_ps));
+    }
+
+    /// The network. The k-th link from one node to another has the k-th one back as its reverse.
+    pub(crate) fn finish(self, hosts: u32, shape: Shape) -> Network {
+        let mut first_port = Vec::with_capacity(self.ports.len() + 1);
+        let mut links = Vec::new();
+        for (from, ports) in self.ports.iter().enumerate() {
+            first_port.push(links.len() as u32);
+            for &(to, megabits, latency_ps) in ports {
+                let from = from as u32;
+                links.push(Link { from, to, reverse: u32::MAX, megabits, latency_ps });
+            }
+        }
+        first_port.push(links.len() as u32);
+        for port in 0..links.len() {
+            let (from, to) = (links[port].from, links[port].to);
+            let own = &links[first_port[from as usize] as usize..port];
+            let rank = own.iter().filter(|link| link.to == to).count();
+            let range = first_port[to as usize]..first_port[to as usize + 1];
+            let reverse = range.into_iter().filter(|&back| links[back as usize].to == from);
+            links[port].reverse = reverse.into_iter().nth(rank).expect("every link has one back");
+        }
+        Network { hosts, shape, first_port, links }
+    }
+}
+
+impl Network {
+    /// Nodes: hosts and switches.
+    pub fn nodes(&self) -> u32 {
+        self.first_port.len() as u32 - 1
+    }
+
+    /// The ports of a node.
+    pub fn ports_of(&self, node: u32) -> std::ops::Range<u32> {
+        self.first_port[node as usize]..self.first_port[node as usize + 1]
+    }
+
+    /// The ports of a switch that lead to a host on a shortest way.
+    #[inline]
+    pub fn toward(&self, switch: u32, host: u32) -> Candidates {
+        match &self.shape {
+            Shape::Clos(clos) => clos.toward(switch, host),
+        }
+    }
+
+    /// By how much to divide the path for the choice made at this switch, when paths are source
+    /// routes: see [`super::Routing::Source`].
+    #[inline]
+    pub(crate) fn stride(&self, switch: u32) -> u32 {
+        match &self.shape {
+            Shape::Clos(clos) => clos.stride(switch),
+        }
+    }
+
+    /// Links of the longest shortest way between two hosts.
+    pub fn diameter(&self) -> u32 {
+        match &self.shape {
+            Shape::Clos(clos) => clos.diameter(),
+        }
+    }
+
+    /// The shortest latency of any link: what happens at one node cannot touch another one sooner.
+    pub fn lookahead_ps(&self) -> u64 {
+        self.links.iter().map(|link| u64::from(link.latency_ps)).min().unwrap_or(1).max(1)
+    }
+
+    /// The part of the network, of `parts`, that a node belongs to: what is near stays together.
+    pub fn part_of(&self, node: u32, parts: u32) -> u32 {
+        let (group, groups) = match &self.shape {
+            Shape::Clos(clos) => clos.group(node),
+        };
+        (u64::from(group) * u64::from(parts) / u64::from(groups)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

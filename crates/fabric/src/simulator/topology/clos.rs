@@ -1,0 +1,205 @@
+//! Fat trees: leaf and spine, or leaf, aggregation and core.
+//!
+//! Ports of a leaf: its hosts, then up. Of an aggregation switch: the leaves of its pod, then its
+//! cores. Of a spine: all leaves. Of a core: one port for each pod. Core `j·c + i` is wired to
+//! aggregation switch `j` of every pod, where `c` is the number of cores each of those has.
+
+use super::{Builder, Candidates, Network, Shape};
+
+/// A fat tree. Any of the numbers may be smaller than in a full one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clos {
+    /// Hosts of a leaf.
+    pub hosts_per_leaf: u32,
+    /// Leaves of a pod; with two tiers, all leaves.
+    pub leaves: u32,
+    /// Aggregation switches of a pod; with two tiers, spines.
+    pub uplinks: u32,
+    /// Pods; with two tiers, 1.
+    pub pods: u32,
+    /// Cores of each aggregation switch; with two tiers, 0.
+    pub cores: u32,
+    /// Rails: hosts of a server go to so many leaves, one each. 1: all hosts of a leaf are
+    /// neighbours.
+    pub rails: u32,
+}
+
+impl Clos {
+    /// A three-tier fat tree for exactly `hosts`, of switches of as few ports as possible (`k`, an
+    /// even number), with `oversubscription` times as many ports down as up at the leaves. It has
+    /// as many pods as it needs.
+    ///
+    /// # Errors
+    /// Names two numbers of hosts for which there is one.
+    pub fn three_tiers(hosts: u32, oversubscription: u32) -> Result<Clos, String> {
+        let shape = |half: u32| {
+            let down = half * oversubscription;
+            let pods = hosts / (half * down);
+            let fits = pods >= 2 && pods <= 2 * half && pods * half * down == hosts;
+            fits.then_some(Clos {
+                hosts_per_leaf: down,
+                leaves: half,
+                uplinks: half,
+                pods,
+                cores: half,
+                rails: 1,
+            })
+        };
+        (1..=128).find_map(shape).ok_or_else(|| {
+            let sizes = (1..=64u64).map(|half| 2 * half * half * half);
+            let sizes = sizes.map(|size| size * u64::from(oversubscription));
+            let (below, above) = around(sizes, u64::from(hosts));
+            format!("no three-tier fat tree has {hosts} hosts: one has {below}, another {above}")
+        })
+    }
+
+    /// Leaves and spines for exactly `hosts`: as many spines as a leaf has hosts, divided by
+    /// `oversubscription`. Without `hosts_per_leaf` it takes the fewest ports.
+    ///
+    /// # Errors
+    /// If the leaves would not be full.
+    pub fn two_tiers(
+        hosts: u32,
+        hosts_per_leaf: Option<u32>,
+        oversubscription: u32,
+    ) -> Result<Clos, String> {
+        let fits =
+            |down: &u32| hosts.is_multiple_of(*down) && down.is_multiple_of(oversubscription);
+        let down = match hosts_per_leaf {
+            Some(down) => Some(down).filter(|down| *down > 0 && fits(down)),
+            None => (1..=hosts).filter(fits).find(|down| hosts / down <= 2 * down),
+        };
+        let down = down.ok_or_else(|| {
+            format!("{hosts} hosts do not fill leaves: choose the hosts of a leaf so that they do")
+        })?;
+        Ok(Clos {
+            hosts_per_leaf: down,
+            leaves: hosts / down,
+            uplinks: down / oversubscription,
+            pods: 1,
+            cores: 0,
+            rails: 1,
+        })
+    }
+
+    fn hosts(&self) -> u32 {
+        self.pods * self.leaves * self.hosts_per_leaf
+    }
+
+    fn all_leaves(&self) -> u32 {
+        self.pods * self.leaves
+    }
+
+    /// The leaf of a host, and its port there.
+    #[inline]
+    fn place(&self, host: u32) -> (u32, u32) {
+        if self.rails <= 1 {
+            return (host / self.hosts_per_leaf, host % self.hosts_per_leaf);
+        }
+        // A block of servers shares `rails` leaves, one rail each.
+        let (server, rail) = (host / self.rails, host % self.rails);
+        let block = server / self.hosts_per_leaf;
+        (block * self.rails + rail, server % self.hosts_per_leaf)
+    }
+
+    pub(super) fn diameter(&self) -> u32 {
+        match (self.cores, self.all_leaves()) {
+            (_, 1) => 2,
+            (0, _) => 4,
+            _ => 6,
+        }
+    }
+
+    #[inline]
+    pub(super) fn toward(&self, switch: u32, host: u32) -> Candidates {
+        let (leaf, port) = self.place(host);
+        let index = switch - self.hosts();
+        let leaves = self.all_leaves();
+        if index < leaves {
+            if index == leaf {
+                return Candidates::one(port);
+            }
+            return Candidates { first: self.hosts_per_leaf, count: self.uplinks };
+        }
+        if self.cores == 0 {
+            return Candidates::one(leaf);
+        }
+        let pod = leaf / self.leaves;
+        let index = index - leaves;
+        if index >= self.pods * self.uplinks {
+            return Candidates::one(pod);
+        }
+        if index / self.uplinks == pod {
+            return Candidates::one(leaf % self.leaves);
+        }
+        Candidates { first: self.leaves, count: self.cores }
+    }
+
+    pub(super) fn stride(&self, switch: u32) -> u32 {
+        if switch - self.hosts() < self.all_leaves() { 1 } else { self.uplinks }
+    }
+
+    /// Pods stay together (leaves, if there is one pod), and cores follow their number.
+    pub(super) fn group(&self, node: u32) -> (u32, u32) {
+        let (hosts, leaves) = (self.hosts(), self.all_leaves());
+        let leaf = if node < hosts { self.place(node).0 } else { node - hosts };
+        if self.cores == 0 {
+            return if leaf < leaves || node < hosts {
+                (leaf, leaves)
+            } else {
+                (leaf - leaves, self.uplinks)
+            };
+        }
+        if node < hosts || leaf < leaves {
+            return (leaf / self.leaves, self.pods);
+        }
+        let index = leaf - leaves;
+        if index < self.pods * self.uplinks {
+            return (index / self.uplinks, self.pods);
+        }
+        (index - self.pods * self.uplinks, self.uplinks * self.cores)
+    }
+
+    /// Lays the links.
+    pub fn build(self, megabits: u64, latency_ps: u32) -> Network {
+        let (hosts, leaves) = (self.hosts(), self.all_leaves());
+        let aggregation = hosts + leaves;
+        let top = if self.cores == 0 { 0 } else { self.uplinks * self.cores };
+        let mut builder = Builder::new(aggregation + self.pods * self.uplinks + top);
+        let mut link = |from, to| builder.link(from, to, megabits, latency_ps);
+        let mut below = vec![Vec::new(); leaves as usize];
+        for host in 0..hosts {
+            let (leaf, port) = self.place(host);
+            below[leaf as usize].push((port, host));
+            link(host, hosts + leaf);
+        }
+        for (leaf, ports) in below.iter_mut().enumerate() {
+            ports.sort_unstable();
+            let node = hosts + leaf as u32;
+            ports.iter().for_each(|&(_, host)| link(node, host));
+            let pod = leaf as u32 / self.leaves;
+            (0..self.uplinks).for_each(|up| link(node, aggregation + pod * self.uplinks + up));
+        }
+        let cores = aggregation + self.pods * self.uplinks;
+        for pod in 0..self.pods {
+            for up in 0..self.uplinks {
+                let node = aggregation + pod * self.uplinks + up;
+                let first = hosts + pod * self.leaves;
+                (first..first + self.leaves).for_each(|leaf| link(node, leaf));
+                (0..self.cores).for_each(|core| link(node, cores + up * self.cores + core));
+            }
+        }
+        for core in 0..top {
+            let up = core / self.cores;
+            let pods = 0..self.pods;
+            pods.for_each(|pod| link(cores + core, aggregation + pod * self.uplinks + up));
+        }
+        builder.finish(hosts, Shape::Clos(self))
+    }
+}
+
+fn around(sizes: impl Iterator<Item = u64> + Clone, wanted: u64) -> (u64, u64) {
+    let below = sizes.clone().take_while(|size| *size <= wanted).last().unwrap_or(2);
+    let above = sizes.into_iter().find(|size| *size > wanted).unwrap_or(below);
+    (below, above)
+}

@@ -1,0 +1,110 @@
+//! The connection-matrix text files that htsim reads.
+//!
+//! ```text
+//! Nodes 16
+//! Connections 2
+//! Triggers 1
+//! 0->1 id 1 start 0 size 2000000 send_done_trigger 1
+//! 1->2 id 2 trigger 1 size 2000000
+//! trigger id 1 oneshot
+//! ```
+//!
+//! `start` is in picoseconds. A trigger is `oneshot` or `barrier count N`; of `multishot` ones only the
+//! first shot counts, since a flow here begins once. `prio` is read and ignored. A `#` begins a
+//! comment.
+
+use super::{After, Flow};
+use std::collections::BTreeMap;
+
+/// A line that is a connection.
+#[derive(Default)]
+struct Line {
+    flow: Flow,
+    waits_for: Option<u64>,
+    on_sent: Option<u64>,
+    on_received: Option<u64>,
+}
+
+/// The number of nodes, and the flows.
+///
+/// # Errors
+/// Names the line, and what is wrong with it.
+pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), String> {
+    let mut nodes = 0;
+    let mut lines = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let outcome = match words.as_slice() {
+            [] | ["Connections" | "Triggers" | "Failures", _] => Ok(()),
+            ["Nodes", count] => number(count).map(|count| nodes = count as u32),
+            ["trigger", "id", _, "oneshot" | "multishot"]
+            | ["trigger", "id", _, "barrier", "count", _] => Ok(()),
+            [ends, rest @ ..] if ends.contains("->") => {
+                connection(ends, rest).map(|connection| lines.push(connection))
+            }
+            [first, ..] => Err(format!("'{first}' begins nothing that a connection matrix has")),
+        };
+        outcome.map_err(|error| format!("line {}: {error}", at + 1))?;
+    }
+    let wrong = |line: &Line| {
+        let flow = &line.flow;
+        flow.source >= nodes || flow.destination >= nodes || flow.source == flow.destination
+    };
+    if let Some(at) = lines.iter().position(wrong) {
+        let flow = &lines[at].flow;
+        let (from, to) = (flow.source, flow.destination);
+        return Err(format!("{from}->{to} does not join two of {nodes} nodes"));
+    }
+    Ok((nodes, resolve(lines)?))
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number"))
+}
+
+fn connection(ends: &str, words: &[&str]) -> Result<Line, String> {
+    let (source, destination) = ends.split_once("->").unwrap_or((ends, ""));
+    let mut line = Line::default();
+    line.flow.source = number(source)? as u32;
+    line.flow.destination = number(destination)? as u32;
+    for pair in words.chunks(2) {
+        let [name, value] = pair else { return Err(format!("'{}' has no value", pair[0])) };
+        let value = number(value)?;
+        match *name {
+            "id" | "prio" => {}
+            "start" => line.flow.start_ps = value,
+            "size" => {
+                let fits = u32::try_from(value).ok().filter(|bytes| *bytes > 0);
+                line.flow.bytes = fits.ok_or("a flow has 1 to 4294967295 bytes")?;
+            }
+            "trigger" => line.waits_for = Some(value),
+            "send_done_trigger" => line.on_sent = Some(value),
+            "recv_done_trigger" => line.on_received = Some(value),
+            other => return Err(format!("'{other}' is nothing that a connection has")),
+        }
+    }
+    if line.flow.bytes == 0 {
+        return Err(String::from("a flow without a size would never end"));
+    }
+    Ok(line)
+}
+
+fn resolve(lines: Vec<Line>) -> Result<Vec<Flow>, String> {
+    let mut fires: BTreeMap<u64, Vec<After>> = BTreeMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        for (trigger, delivered) in [(line.on_sent, false), (line.on_received, true)] {
+            if let Some(trigger) = trigger {
+                fires.entry(trigger).or_default().push(After { flow: at as u32, delivered });
+            }
+        }
+    }
+    let flow = |line: Line| match line.waits_for {
+        None => Ok(line.flow),
+        Some(trigger) => match fires.get(&trigger) {
+            Some(after) => Ok(Flow { after: after.clone(), ..line.flow }),
+            None => Err(format!("nothing fires trigger {trigger}")),
+        },
+    };
+    lines.into_iter().map(flow).collect()
+}

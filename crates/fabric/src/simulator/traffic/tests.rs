@@ -1,0 +1,41 @@
+use super::*;
+
+#[test]
+fn a_permutation_has_one_flow_in_and_out_of_every_host() {
+    let flows = permutation(100, 5, 3);
+    let (mut from, mut to) = (vec![0; 100], vec![0; 100]);
+    for flow in &flows {
+        assert_ne!(flow.source, flow.destination);
+        from[flow.source as usize] += 1;
+        to[flow.destination as usize] += 1;
+    }
+    assert!(from.iter().chain(&to).all(|count| *count == 1));
+    assert_ne!(flows, permutation(100, 5, 4));
+}
+
+#[test]
+fn a_matrix_is_read() {
+    let text = "Nodes 4\nConnections 3\nTriggers 1\n0->1 id 1 start 500 size 10 \
+                recv_done_trigger 7\n2->3 id 2 start 0 size 20 send_done_trigger 7\n\
+                1->0 id 3 trigger 7 size 30 # last\ntrigger id 7 barrier count 2\n";
+    let (nodes, flows) = parse_matrix(text).expect("a good file");
+    assert_eq!((nodes, flows.len()), (4, 3));
+    assert_eq!(flows[0], Flow { start_ps: 500, ..Flow::new(0, 1, 10) });
+    let after = vec![After { flow: 0, delivered: true }, After { flow: 1, delivered: false }];
+    assert_eq!(flows[2], Flow { after, ..Flow::new(1, 0, 30) });
+}
+
+#[test]
+fn a_wrong_matrix_is_refused_with_its_line() {
+    for (text, word) in [
+        ("Nodes 2\n0->1 start 0 size x", "line 2"),
+        ("Nodes 2\n0->2 start 0 size 5", "0->2"),
+        ("Nodes 2\n0->1 start 0", "without a size"),
+        ("Nodes 2\n0->1 trigger 4 size 5", "trigger 4"),
+        ("Nodes 2\nbanana", "banana"),
+        ("Nodes 2\n0->1 size", "no value"),
+    ] {
+        let error = parse_matrix(text).expect_err(text);
+        assert!(error.contains(word), "{error}");
+    }
+}
