@@ -96,6 +96,7 @@ impl Nic {
             groups: Pool::new(limits.groups),
             failing: Vec::with_capacity(limits.jetties as usize),
             taken: alloc::vec![0; limits.jetties as usize],
+            sources: (0..limits.jetties).collect(),
             patience: alloc::vec![None; limits.jetties as usize],
             segments: Segments::new(limits.segments),
             jetties: alloc::vec![Jetty::FREE; limits.jetties as usize],
@@ -314,6 +315,9 @@ impl Nic {
             Some(true) => {}
         }
         let queue = shared.receiving_jetty(jetty)?.receive_queue;
+        if shared.shares_receives(jetty) {
+            return Err(PostError::NotReady);
+        }
         if shared.receives.is_exhausted() {
             return Err(PostError::TooManyReceives);
         }

@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) jetties: Vec<Jetty>,
     /// By Jetty: receives that were taken by messages and have not been replaced.
     pub(crate) taken: Vec<u32>,
+    /// By Jetty: the one whose receives it takes; itself, unless they are shared.
+    pub(crate) sources: Vec<u32>,
     /// By Jetty: how often an operation that finds no receive is tried again, if it has a say.
     pub(crate) patience: Vec<Option<u8>>,
     pub(crate) groups: Pool<Group>,
@@ -157,6 +159,9 @@ impl Shared {
 
     /// Completes the posted receives of a Jetty as flushed.
     pub(crate) fn flush_receives(&mut self, id: JettyId) {
+        if self.shares_receives(id) {
+            return;
+        }
         while let Some(index) = self.take_receive(id) {
             let receive = self.receives[index];
             self.receives.give_back(index);
@@ -176,28 +181,43 @@ impl Shared {
         }
     }
 
+    /// Does it take receives that are another's?
+    pub(crate) fn shares_receives(&self, id: JettyId) -> bool {
+        self.sources[id.value() as usize] != id.value()
+    }
+
+    /// The ring of receives that a Jetty takes: the one posted last.
+    fn receive_ring(&mut self, id: JettyId) -> &mut u32 {
+        let source = self.sources[id.value() as usize];
+        &mut self.jetties[source as usize].last_receive
+    }
+
     /// The next posted receive of a Jetty.
     pub(crate) fn next_receive(&self, id: JettyId) -> Option<u32> {
-        match self.jetties[id.value() as usize].last_receive {
+        match self.last_receive(id) {
             NONE => None,
             last => Some(self.receives[last].next),
         }
     }
 
+    fn last_receive(&self, id: JettyId) -> u32 {
+        self.jetties[self.sources[id.value() as usize] as usize].last_receive
+    }
+
     /// Appends a receive to those of a Jetty.
     pub(crate) fn add_receive(&mut self, id: JettyId, receive: u32) {
         self.return_receive(id, receive);
-        self.jetties[id.value() as usize].last_receive = receive;
+        *self.receive_ring(id) = receive;
     }
 
     /// Takes the next posted receive of a Jetty.
     pub(crate) fn take_receive(&mut self, id: JettyId) -> Option<u32> {
         let receive = self.next_receive(id)?;
-        let jetty = &mut self.jetties[id.value() as usize];
-        if receive == jetty.last_receive {
-            jetty.last_receive = NONE;
+        let last = self.last_receive(id);
+        if receive == last {
+            *self.receive_ring(id) = NONE;
         } else {
-            self.receives[jetty.last_receive].next = self.receives[receive].next;
+            self.receives[last].next = self.receives[receive].next;
         }
         self.taken[id.value() as usize] += 1;
         Some(receive)
@@ -207,13 +227,13 @@ impl Shared {
     pub(crate) fn return_receive(&mut self, id: JettyId, receive: u32) {
         let taken = &mut self.taken[id.value() as usize];
         *taken = taken.saturating_sub(1);
-        let jetty = &mut self.jetties[id.value() as usize];
-        if jetty.last_receive == NONE {
-            jetty.last_receive = receive;
+        let last = self.last_receive(id);
+        if last == NONE {
+            *self.receive_ring(id) = receive;
             self.receives[receive].next = receive;
         } else {
-            self.receives[receive].next = self.receives[jetty.last_receive].next;
-            self.receives[jetty.last_receive].next = receive;
+            self.receives[receive].next = self.receives[last].next;
+            self.receives[last].next = receive;
         }
     }
 
@@ -391,7 +411,7 @@ impl Shared {
 
     fn receive_for(&self, jetty: JettyId, early: bool) -> Option<u32> {
         let receive = self.next_receive(jetty)?;
-        let last = self.jetties[jetty.value() as usize].last_receive;
+        let last = self.last_receive(jetty);
         (!early || receive != last).then_some(receive)
     }
 

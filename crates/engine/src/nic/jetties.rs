@@ -35,6 +35,7 @@ impl Nic {
         };
         self.shared.taken[index] = 0;
         self.shared.patience[index] = None;
+        self.shared.sources[index] = index as u32;
         Ok(JettyId::new(index as u32))
     }
 
@@ -73,10 +74,15 @@ impl Nic {
             let arrival = &arrivals[index];
             arrival.channel != NONE && arrival.receive != NONE && arrival.jetty == id
         });
-        if jetty.outstanding > 0 || arriving || waiting {
+        let number = id.value();
+        let mut sources = self.shared.sources.iter().zip(0..);
+        let lent = sources.any(|(&source, other)| source == number && other != number);
+        if jetty.outstanding > 0 || arriving || waiting || lent {
             return Err(SetupError::Busy);
         }
-        while let Some(receive) = self.shared.take_receive(id) {
+        while !self.shared.shares_receives(id)
+            && let Some(receive) = self.shared.take_receive(id)
+        {
             let segment = self.shared.receives[receive].segment;
             self.shared.receives.give_back(receive);
             self.shared.queue(jetty.receive_queue).unreserve();
@@ -88,7 +94,28 @@ impl Nic {
         self.shared.initiator.forget_jetty(id);
         // The next Jetty of this number has not failed.
         self.shared.failing.retain(|&other| other != id);
-        self.shared.jetties[id.value() as usize] = Jetty::FREE;
+        self.shared.jetties[number as usize] = Jetty::FREE;
+        self.shared.sources[number as usize] = number;
+        Ok(())
+    }
+
+    /// From now on a Jetty takes the receives that are posted to `source`, as others may: a shared
+    /// receive queue. They complete in its own queue, which has to be that of `source`, because
+    /// that is where room was set aside. `source` can't be removed before those that share it.
+    ///
+    /// # Errors
+    /// `Missing`; `Parameter` if the queues differ, or `source` itself takes another's; `Busy` if
+    /// receives were posted to the Jetty.
+    pub fn share_receives(&mut self, id: JettyId, source: JettyId) -> Result<(), SetupError> {
+        let jetty = *self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        let queue = self.shared.jetty(source).ok_or(SetupError::Missing)?.receive_queue;
+        if queue != jetty.receive_queue || self.shared.shares_receives(source) || id == source {
+            return Err(SetupError::Parameter("source"));
+        }
+        if jetty.last_receive != NONE {
+            return Err(SetupError::Busy);
+        }
+        self.shared.sources[id.value() as usize] = source.value();
         Ok(())
     }
 

@@ -6,3 +6,4 @@ mod node;
 mod order;
 mod progress;
 mod reliable;
+mod shared;

@@ -12,9 +12,7 @@ impl Verbs {
         while let Some(ended) = core.nic.poll_completion(self.engine_queue) {
             match ended.kind {
                 CompletionKind::Receive | CompletionKind::ReceiveWrite => {
-                    if ended.status == fairway_engine::Status::Success {
-                        self.received(core, &ended);
-                    }
+                    self.received(core, &ended);
                 }
                 _ => self.sent(core, ended.jetty, &ended),
             }

@@ -8,6 +8,7 @@ mod queue;
 mod queue_pair;
 mod receive;
 mod send;
+mod shared;
 mod tables;
 
 use std::net::IpAddr;
@@ -37,7 +38,7 @@ use crate::shared::Handle;
 const LIMITS: Limits = Limits {
     channels: 1024,
     engines: 1,
-    jetties: tables::PAIRS_MAX,
+    jetties: tables::PAIRS_MAX + shared::SHARED_MAX,
     segments: 1 << 18,
     completion_queues: 1,
     completions: MESSAGES + RECEIVES,
@@ -232,18 +233,18 @@ impl Carrier for Fairway {
 
     fn create_receive_queue(
         &self,
-        _domain: u32,
-        _depth: u32,
+        domain: u32,
+        depth: u32,
     ) -> Result<ReceiveQueueId, CarrierError> {
-        Err(CarrierError::Unsupported("shared receive queues"))
+        self.with(|verbs, core| verbs.create_shared(core, domain, depth))
     }
 
-    fn limit_receive_queue(&self, _queue: ReceiveQueueId, _limit: u32) -> Result<(), CarrierError> {
-        Err(CarrierError::Missing)
+    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), CarrierError> {
+        self.with(|verbs, _| verbs.limit_shared(queue, limit))
     }
 
-    fn destroy_receive_queue(&self, _queue: ReceiveQueueId) -> Result<(), CarrierError> {
-        Err(CarrierError::Missing)
+    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), CarrierError> {
+        self.with(|verbs, core| verbs.destroy_shared(core, queue))
     }
 
     fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
@@ -285,10 +286,10 @@ impl Carrier for Fairway {
 
     fn post_shared_receive(
         &self,
-        _queue: ReceiveQueueId,
-        _requests: &[ReceiveRequest],
+        queue: ReceiveQueueId,
+        requests: &[ReceiveRequest],
     ) -> (usize, Option<PostError>) {
-        (0, Some(PostError::Missing))
+        self.with(|verbs, core| verbs.post_shared(core, queue, requests))
     }
 
     fn channels(&self) -> Option<usize> {

@@ -180,6 +180,7 @@ impl Verbs {
         }
         self.flush_sends(core, local);
         self.flush_receives(core, local);
+        self.note_last_receive(local);
     }
 
     /// The reset state: everything is forgotten.

@@ -26,16 +26,21 @@ pub(super) struct Receive {
     piece: Option<LocalRange>,
     /// The segment that the engine keeps for it.
     held: Option<fairway_engine::SegmentId>,
+    /// The shared queue that it was posted to, or `ALONE`.
+    shared: u32,
     /// The life of the queue pair (or shared queue) that it was posted to.
     life: u32,
 }
 
-/// A shared receive queue.
-pub(super) struct Shared {
-    pub(super) domain: u32,
-    pub(super) users: u32,
-    pub(super) receives: VecDeque<u32>,
+impl Receive {
+    /// It is of a shared queue.
+    pub(super) fn share(&mut self, queue: u32) {
+        self.shared = queue;
+    }
 }
+
+/// No shared receive queue.
+pub(super) const ALONE: u32 = u32::MAX;
 
 impl Verbs {
     pub(super) fn post_receive(
@@ -116,7 +121,8 @@ impl Verbs {
             }
         };
         let held = Some(range.segment);
-        let receive = Receive { id: request.id, local: request.local, piece, held, life };
+        let receive =
+            Receive { id: request.id, local: request.local, piece, held, shared: ALONE, life };
         let index = match self.spare_receives.pop() {
             Some(index) => {
                 self.receives[index as usize] = receive;
@@ -147,18 +153,24 @@ impl Verbs {
         let Some(record) = self.receives.get(index as usize).filter(|it| it.life == life) else {
             return;
         };
+        let record = *record;
         let local = ended.jetty.value();
+        if record.shared != ALONE {
+            self.take_from_shared(record.shared, index);
+        }
         let Some(pair) = self.pairs.get_mut(local as usize).and_then(Option::as_deref_mut) else {
+            // It was taken for a queue pair that is no more.
+            self.free_receive(core, index);
             return;
         };
-        let (record, config, number) = (*record, pair.config, pair.number);
-        match config.shared_receives {
-            None => remove(&mut pair.receives, index),
-            Some(shared) => {
-                if let Ok(shared) = self.shared_queue(shared) {
-                    remove(&mut shared.receives, index);
-                }
-            }
+        let (config, number) = (pair.config, pair.number);
+        if record.shared == ALONE {
+            remove(&mut pair.receives, index);
+        }
+        if ended.status != fairway_engine::Status::Success {
+            self.free_receive(core, index);
+            let flushed = empty(number, record.id, Status::Flushed);
+            return self.report(core, config.receive_queue, flushed);
         }
         if !self.regions.holds(config.domain, &record.local) {
             // Deregistered since it was posted: its bytes went nowhere.
@@ -172,6 +184,8 @@ impl Verbs {
         if let Some(piece) = &record.piece {
             let body = record.local.slice(before, record.local.length());
             copy(core, &body, piece, ended.bytes, true);
+        } else if datagrams && record.shared != ALONE {
+            make_room(core, &record.local, ended.bytes);
         }
         let from = if datagrams {
             let from = self.sender(core, ended);
@@ -244,7 +258,7 @@ impl Verbs {
     /// Receives that the engine holds this segment for.
     pub(super) fn receives_into(&self, segment: fairway_engine::SegmentId) -> u32 {
         let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
-        let shared = self.shared.iter().flatten().flat_map(|shared| &shared.receives);
+        let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());
         let all = pairs.chain(shared).map(|&index| &self.receives[index as usize]);
         all.filter(|receive| {
             let held = receive.held.is_some_and(|held| held == segment);
@@ -262,8 +276,31 @@ impl Verbs {
     }
 }
 
+/// Moves a datagram that was put where its header belongs behind that: of a receive in a shared
+/// queue it is not known before what it will take.
+fn make_room(core: &Core, list: &ScatterList, length: u32) {
+    let mut bytes = vec![0; length as usize];
+    let (from, to) = (list.slice(0, length), list.slice(HEADER_BYTES, length));
+    let mut rest = &mut bytes[..];
+    for range in from.ranges() {
+        let (now, later) = rest.split_at_mut(range.length as usize);
+        if let Some(source) = core.memories.source(range) {
+            source.read(now);
+        }
+        rest = later;
+    }
+    let mut rest = &bytes[..];
+    for range in to.ranges() {
+        let (now, later) = rest.split_at(range.length as usize);
+        if let Some(target) = core.memories.target(range) {
+            target.write(now);
+        }
+        rest = later;
+    }
+}
+
 /// Takes a receive out of a queue in which it is most likely the first.
-fn remove(receives: &mut VecDeque<u32>, index: u32) {
+pub(super) fn remove(receives: &mut VecDeque<u32>, index: u32) {
     if let Some(at) = receives.iter().position(|&other| other == index) {
         receives.remove(at);
     }

@@ -14,7 +14,8 @@ use super::link::Link;
 use super::memory::Regions;
 use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
-use super::receive::{Receive, Shared};
+use super::receive::Receive;
+use super::shared::{Shared, jetty_of};
 use crate::core::Core;
 use crate::verbs::{CarrierError, LOCAL_BITS, Listener};
 
@@ -195,6 +196,11 @@ impl Verbs {
             JettyConfig { number, ..JettyConfig::new(self.engine_queue, self.engine_queue) };
         let refused = |_| CarrierError::Limit("queue pairs");
         core.nic.create_jetty(&jetty).map_err(refused)?;
+        if let Some(shared) = config.shared_receives {
+            // Both are there, and all take completions from one queue.
+            let source = jetty_of(shared.index() as u32);
+            let _ = core.nic.share_receives(JettyId::new(local), source);
+        }
         let number = Qpn::new(u32::from(self.slot) << LOCAL_BITS | local);
         let pair = QueuePair::new(number, local, self.lives, *config);
         super::queue_pair::suspend(core, pair.jetty());
@@ -270,6 +276,15 @@ impl Verbs {
             self.flush_sends(core, local);
         }
         self.event(Event::Fault { queue_pair: number, status });
+    }
+
+    /// A queue pair takes no more receives from its shared queue.
+    pub(super) fn note_last_receive(&mut self, local: u32) {
+        let pair = self.pairs[local as usize].as_deref();
+        if let Some(pair) = pair.filter(|pair| pair.config.shared_receives.is_some()) {
+            let queue_pair = pair.number;
+            self.event(Event::LastReceive { queue_pair });
+        }
     }
 
     pub(super) fn jetty_of(local: u32) -> JettyId {

@@ -1,0 +1,104 @@
+//! Jetties that end abruptly, and those that share receives.
+
+use super::*;
+
+impl Pair {
+    /// Another Jetty at the second node.
+    fn another(&mut self, number: u32) -> JettyId {
+        let queue = self.queues[1];
+        let config = JettyConfig { number: Some(number), ..JettyConfig::new(queue, queue) };
+        self.nics[1].create_jetty(&config).unwrap()
+    }
+
+    fn receive_at(&mut self, jetty: JettyId, id: u64) {
+        let local = LocalRange { segment: self.segments[1], offset: 0, length: 100 };
+        self.nics[1].post_receive(jetty, &ReceiveRequest { id, local }).unwrap();
+    }
+}
+
+#[test]
+fn what_is_aborted_is_flushed_at_once_and_touches_no_memory_afterwards() {
+    let mut pair = Pair::new(0, 1);
+    let near = pair.jetties[0];
+    let remote = pair.remote();
+    for id in 0..3 {
+        pair.post(3 * id, Work::Write { remote }, 5000);
+        pair.post(3 * id + 1, Work::Read { remote }, 5000);
+        pair.post(3 * id + 2, Work::Send { target: named(1) }, 5000);
+    }
+    let sent = pair.outgoing();
+    assert!(sent.len() > 3);
+    pair.nics[0].abort_jetty(near).unwrap();
+    let mut ended = pair.completions(0);
+    ended.sort_by_key(|completion| completion.id);
+    assert_eq!(ended.iter().map(|ended| ended.id).collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
+    assert!(ended.iter().all(|ended| ended.status == Status::Flushed));
+    assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 0, "its memory is free");
+    assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
+    // What was sent arrives or not; answers come, and go nowhere.
+    for packet in sent.iter().step_by(2) {
+        pair.deliver(1, packet);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0), []);
+    assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
+}
+
+#[test]
+fn a_receive_that_a_message_has_taken_is_flushed_and_the_rest_goes_nowhere() {
+    let mut pair = Pair::new(0, 1);
+    let far = pair.jetties[1];
+    pair.receive(1, 5000);
+    pair.receive(2, 5000);
+    pair.post(0, Work::Send { target: named(1) }, 5000);
+    let sent = pair.outgoing();
+    pair.deliver(1, &sent[0]);
+    pair.nics[1].abort_jetty(far).unwrap();
+    let ended = pair.completions(1);
+    let ids: Vec<u64> = ended.iter().map(|ended| ended.id).collect();
+    assert_eq!(ids, [1, 2]);
+    assert!(ended.iter().all(|ended| ended.status == Status::Flushed));
+    assert_eq!(pair.nics[1].segment_references(pair.segments[1]), 0);
+    assert_eq!(pair.nics[1].destroy_jetty(far), Ok(()));
+    for packet in &sent[1..] {
+        pair.deliver(1, packet);
+    }
+    pair.settle(|_, _| false);
+    // What is known of it goes when its slot has a new message.
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 5000);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.nics[1].usage().arrivals, 0);
+}
+
+#[test]
+fn jetties_draw_from_one_queue_of_receives() {
+    let mut pair = Pair::new(0, 1);
+    let [queue, one, two] = [5, 6, 7].map(|number| pair.another(number));
+    assert_eq!(pair.nics[1].share_receives(one, one), Err(SetupError::Parameter("source")));
+    for jetty in [one, two] {
+        pair.nics[1].share_receives(jetty, queue).unwrap();
+    }
+    for id in 0..4 {
+        pair.receive_at(queue, id);
+    }
+    let local = LocalRange { segment: pair.segments[1], offset: 0, length: 100 };
+    let own = pair.nics[1].post_receive(one, &ReceiveRequest { id: 9, local });
+    assert_eq!(own, Err(PostError::NotReady));
+    for (id, to) in [(0, 6), (1, 7), (2, 6)] {
+        pair.post(id, Work::Send { target: named(to) }, 10);
+        pair.settle(|_, _| false);
+    }
+    let got: Vec<_> = pair.completions(1).iter().map(|it| (it.id, it.jetty.value())).collect();
+    assert_eq!(got, [(0, 6), (1, 7), (2, 6)]);
+    // The end of one leaves the receives to the others.
+    assert_eq!(pair.nics[1].destroy_jetty(queue), Err(SetupError::Busy));
+    pair.nics[1].abort_jetty(one).unwrap();
+    pair.nics[1].destroy_jetty(one).unwrap();
+    assert_eq!(pair.completions(1), []);
+    pair.post(3, Work::Send { target: named(7) }, 10);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(1)[0].id, 3);
+    pair.nics[1].destroy_jetty(two).unwrap();
+    pair.nics[1].destroy_jetty(queue).unwrap();
+}
