@@ -1,6 +1,7 @@
 //! Verbs over shared TP channels, between carriers of this process.
 
 mod errors;
+mod figures;
 mod many;
 mod node;
 mod order;
