@@ -74,9 +74,9 @@ pub(super) struct Inner {
 pub(super) struct Agreed {
     /// The queue pair there.
     pub(super) queue_pair: u32,
-    /// The first PSN it sends.
+    /// The first PSN to be sent: what the peer asked for.
     pub(super) remote_psn: u32,
-    /// The first PSN sent here.
+    /// The first PSN the peer is to send: what it is asked for.
     pub(super) psn: u32,
     /// The header's number for the bytes of a packet.
     pub(super) mtu: u8,

@@ -61,7 +61,7 @@ pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)
             attr.ah_attr.grh.traffic_class = inner.options.tos;
             attr.path_mtu = c_int::from(agreed.mtu);
             attr.dest_qp_num = agreed.queue_pair;
-            attr.rq_psn = agreed.remote_psn;
+            attr.rq_psn = agreed.psn;
             attr.max_dest_rd_atomic = agreed.responder_resources.min(READ_DEPTH);
             attr.min_rnr_timer = RNR_TIMER;
             IBV_QP_AV
@@ -75,7 +75,7 @@ pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)
             attr.timeout = inner.options.ack_timeout.unwrap_or(ACK_TIMEOUT);
             attr.retry_cnt = agreed.retries;
             attr.rnr_retry = agreed.rnr_retries;
-            attr.sq_psn = agreed.psn;
+            attr.sq_psn = agreed.remote_psn;
             attr.max_rd_atomic = agreed.initiator_depth.min(READ_DEPTH);
             IBV_QP_TIMEOUT
                 | IBV_QP_RETRY_CNT

@@ -100,7 +100,7 @@ pub struct Request {
     pub transport: Service,
     /// It has end-to-end credits.
     pub flow_control: bool,
-    /// The first PSN it sends.
+    /// The first PSN that the receiver of this message is to send.
     pub psn: Psn,
     /// How soon it answers, 4.096 µs × 2^n: 5 bits.
     pub local_response_timeout: u8,
@@ -239,7 +239,7 @@ pub struct Reply {
     pub q_key: u32,
     /// Its queue pair.
     pub queue_pair: Qpn,
-    /// The first PSN it sends.
+    /// The first PSN that the receiver of this message is to send.
     pub psn: Psn,
     /// READs and atomics it serves at once.
     pub responder_resources: u8,
