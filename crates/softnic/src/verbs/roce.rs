@@ -296,12 +296,14 @@ impl Carrier for Roce {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
-        self.shared.with(|device| {
+        let posted = self.shared.with(|device| {
             let now = clock::now();
             let posted = all(requests, |request| device.host.post_send(now, number, request));
             device.transmit(now);
             posted
-        })
+        });
+        self.shared.note_activity();
+        posted
     }
 
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {

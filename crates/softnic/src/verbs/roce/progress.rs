@@ -3,9 +3,10 @@
 //! As with a [`Context`](crate::Context), whoever polls drives the NIC, and the background thread
 //! takes over when nobody has polled for a while. Nobody but it sleeps on the sockets: programs
 //! sleep on what the front makes of the listener's calls. Who arms a completion queue is about to
-//! do so, so the background thread drives at once, and as long as a queue is armed.
+//! do so, so the background thread drives at once, and as long as a queue is armed. Who polls now
+//! and then, and in between watches memory that a peer writes, is not left alone either.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use fairway_engine::roce::Completion;
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell, Role};
 
-use super::device::{Device, Notice};
+use super::device::{Device, Notice, ns};
+use crate::clock;
 use crate::progress::span_until;
 use crate::verbs::letter::{LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Addressee, Handed, Slot};
@@ -23,6 +25,10 @@ use std::net::IpAddr;
 
 /// How long the background thread leaves those alone who poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
+
+/// Who has neither polled nor posted for so long is not one who polls all the time: perhaps he watches
+/// memory that a peer is to write. In nanoseconds.
+const QUIET_NS: u64 = 5_000;
 
 /// The device behind its lock, and who drives it.
 pub(super) struct Shared {
@@ -35,6 +41,8 @@ pub(super) struct Shared {
     /// It sleeps here while it drives.
     pub(super) background: Waiter,
     stopping: AtomicBool,
+    /// When somebody last polled or posted, in nanoseconds.
+    active_at: AtomicU64,
     slot: Arc<Slot>,
     listener: Arc<dyn Listener>,
 }
@@ -45,6 +53,9 @@ pub(super) fn run_background(shared: &Shared) {
     let mut ready = Vec::with_capacity(64);
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
+        if shared.is_quiet() {
+            shared.baton.demand();
+        }
         match shared.baton.decide(&mut polls_seen) {
             Role::Driving => shared.drive(&mut ready),
             Role::Watching | Role::Parked => {
@@ -64,6 +75,7 @@ impl Shared {
             bell: Doorbell::new(),
             background,
             stopping: AtomicBool::new(false),
+            active_at: AtomicU64::new(0),
             listener,
         }
     }
@@ -108,8 +120,21 @@ impl Shared {
             count = device.take(queue, out);
         }
         self.unlock(device);
+        self.note_activity();
         self.make_way();
         count
+    }
+
+    /// Somebody polled or posted.
+    pub(super) fn note_activity(&self) {
+        self.active_at.store(ns(clock::now()), Ordering::Relaxed);
+    }
+
+    /// Nobody did, just now.
+    fn is_quiet(&self) -> bool {
+        let since = ns(clock::now()).wrapping_sub(self.active_at.load(Ordering::Relaxed));
+        // A difference that is negative is one of threads that were quick.
+        since as i64 > QUIET_NS as i64
     }
 
     /// Asks the background thread to drive.
