@@ -19,8 +19,9 @@ use crate::core::{Core, Notice};
 use crate::peer::PeerState;
 use crate::verbs::fairway_port;
 
-/// How long one is tried to be made.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long one is tried to be made, on behalf of a connection and of datagrams.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
 /// How long nobody tries again on behalf of datagrams, which are lost meanwhile.
 const RESTS: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
 
@@ -65,13 +66,13 @@ impl Verbs {
     }
 
     /// Begins to connect, unless it is connected or has begun.
-    pub(super) fn connect(&mut self, core: &mut Core, link: u32) {
+    pub(super) fn connect(&mut self, core: &mut Core, link: u32, patience: Duration) {
         let record = &mut self.links[link as usize];
         if record.channel().is_some() || record.attempt.is_some() {
             return;
         }
         let server = SocketAddr::new(record.ip, fairway_port(record.slot));
-        match core.start_attempt(server, PATIENCE) {
+        match core.start_attempt(server, patience) {
             Ok(attempt) => {
                 record.attempt = Some(attempt);
                 self.connecting.push(link);

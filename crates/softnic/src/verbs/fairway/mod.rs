@@ -1,4 +1,49 @@
 //! Verbs over Jetties and shared TP channels.
+//!
+//! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A queue
+//! pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows address and
+//! number of a queue pair knows where to connect and whom to send to. All queue pairs to one process
+//! share one channel ([`link`]), with its paths, windows and losses. A shared receive queue is a
+//! Jetty that nobody sends to and others draw from. A key is the segment's number and 12 bits that
+//! change with every registration, which peers send as the segment's secret. Everything lives behind
+//! the lock of the context ([`tables`]); [`digest`] turns what the engine has done into completions
+//! whenever that lock is about to be released, and the listener is called when it has been.
+//!
+//! **The order** that a reliable connection promises, and who keeps it:
+//!
+//! | promise | kept by |
+//! |---|---|
+//! | completions of sends in posting order, the unsignaled silent, what follows an error flushed | [`send`]: the engine ends operations in any order, and only the oldest is ever reported |
+//! | a SEND goes into the receive whose turn it is; what was written before is in place when that completes | WRITEs are *relaxed*, SENDs and WRITEs with immediate data *strict*, in mode ROL |
+//! | a READ or atomic sees what was written before, and atomics follow one another | they are *strict* in mode ROT: the target holds them until their turn |
+//! | the fence | the engine's |
+//!
+//! Relaxed operations are numbered, and neither wait nor cost a packet more; the target keeps track
+//! of 128 beyond the first that is missing, so no more than 96 of a queue pair are under way.
+//!
+//! **What differs** from RoCE, and can be seen:
+//!
+//! * WRITEs are placed in any order among themselves, and one may be in place before a SEND posted
+//!   earlier is. (As with the adaptive routing of RDMA NICs: memory is to be looked at when a
+//!   completion says so, not when its last byte changes.)
+//! * Operations posted behind one that fails may have been executed; they complete as flushed.
+//! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
+//!   with a length error: only the requester hears of it.
+//! * The protection domain, rights and state of the *target's queue pair* are not looked at by
+//!   WRITEs, READs and atomics: whoever has the key of a region and a channel may use it. (Domains
+//!   count for local memory; SENDs reach only the peer's queue pair, by a secret made of both
+//!   numbers.)
+//! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds, and a
+//!   queue pair that does not exist at once. Both are `RetryExceeded`. The RNR timer is 100 µs; a
+//!   queue pair that is not yet ready to receive answers like one without a receive.
+//! * A region whose address differs from the IOVA modulo 8 grants no atomics.
+//! * A receive that names memory which is not registered ends its queue pair when it is posted; one
+//!   whose memory is deregistered later, when a message comes.
+//! * A WRITE or READ of no bytes completes in its turn without asking the peer; unreliable
+//!   connections lose nothing but what is refused.
+//! * Datagrams to a process that can't be reached hold back those behind them for up to a second.
+//! * Peers are reached at addresses of the family of the device's first address only.
+
 mod digest;
 mod header;
 mod link;

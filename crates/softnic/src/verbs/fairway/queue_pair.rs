@@ -9,6 +9,7 @@ use fairway_engine::roce::{
 use fairway_engine::wire::{JettyId, Qpn};
 use fairway_engine::{JettyState, Rights, SegmentId};
 
+use super::link::PATIENCE;
 use super::send::Send;
 use super::tables::Verbs;
 use crate::core::Core;
@@ -143,7 +144,7 @@ impl Verbs {
                 if !unconnected {
                     let ip = self.addresses[peer.address as usize];
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
-                    self.connect(core, link);
+                    self.connect(core, link, PATIENCE);
                     self.set(local, |pair| pair.link = Some(link));
                 }
             }

@@ -13,6 +13,7 @@ use fairway_engine::{
     WorkRequest as EngineRequest,
 };
 
+use super::link::{DATAGRAM_PATIENCE, PATIENCE};
 use super::memory::{copy, remote};
 use super::note::Note;
 use super::queue_pair::QueuePair;
@@ -195,7 +196,8 @@ impl Verbs {
             return None;
         }
         self.links[link as usize].waiting.push(local);
-        self.connect(core, link);
+        let patience = if datagram { DATAGRAM_PATIENCE } else { PATIENCE };
+        self.connect(core, link, patience);
         None
     }
 
