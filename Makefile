@@ -8,6 +8,8 @@ RXE_PEER ?= ../shared/tools/rxe-peer.sh
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+INSTALL ?= install
+BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
 .PHONY: run test lint bench soak order-check canaries fuzz interop install-rvma clean
 
@@ -49,7 +51,20 @@ interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make
 install-rvma: ## The C library librvma, its header, pkg-config file and man pages: make install-rvma PREFIX=/usr
 	$(CARGO) build --release --package fairway-rvma
 	$(MAKE) --directory front/rvma install PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" \
-		BUILT="$(abspath $(or $(CARGO_TARGET_DIR),target))/release"
+		BUILT="$(BUILT)"
+
+verbs:     ## libibverbs.so.1 and librdmacm.so.1 for `fairway run`, in target/release/fairway-verbs.
+	$(XTASK) verbs
+
+install-verbs: ## The fairway tool and the verbs library behind it: make install-verbs PREFIX=/usr
+	$(CARGO) build --release --package fairway-cli
+	$(XTASK) verbs
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/fairway \
+		$(DESTDIR)$(PREFIX)/share/man/man1
+	$(INSTALL) -m 755 $(BUILT)/fairway $(DESTDIR)$(PREFIX)/bin/fairway
+	$(INSTALL) -m 755 $(BUILT)/fairway-verbs/libibverbs.so.1 $(DESTDIR)$(PREFIX)/lib/fairway/
+	ln -sf libibverbs.so.1 $(DESTDIR)$(PREFIX)/lib/fairway/librdmacm.so.1
+	$(INSTALL) -m 644 man/fairway*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 
 clean:
 	$(CARGO) clean

@@ -10,6 +10,7 @@ use crate::net::{self, NetOptions};
 use crate::perf::{Operation, OrderOptions};
 use crate::quantity;
 use crate::sim::SimOptions;
+pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
 
 /// Moves memory between machines over ordinary UDP: no RDMA NIC, no root, no daemon
 #[derive(Debug, Parser)]
@@ -57,6 +58,12 @@ pub(crate) enum Command {
     /// Simulate networks of thousands of NICs, each running the real engine
     #[command(after_help = SIM_EXAMPLES)]
     Sim(Box<SimOptions>),
+    /// Run an RDMA program over Ethernet: its libibverbs and librdmacm are Fairway's
+    #[command(after_help = crate::verbs::RUN_EXAMPLES)]
+    Run(RunOptions),
+    /// Show the devices that RDMA programs find under `fairway run`
+    #[command(after_help = "Example:\n  fairway devices --device '^docker'")]
+    Devices(DevicesOptions),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  fairway completions bash > ~/.local/share/bash-completion/completions/fairway"

@@ -29,6 +29,7 @@ mod perf;
 mod process;
 mod quantity;
 mod sim;
+mod verbs;
 
 use args::{Arguments, Command};
 pub use failure::Failure;
@@ -58,6 +59,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Info(options) => info::run(&options),
         Command::Emulate(options) => emulate::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Run(options) => verbs::run(&options),
+        Command::Devices(options) => verbs::devices(&options),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command_for_shells(), "fairway", &mut out);

@@ -9,7 +9,9 @@ use serde_json::Value;
 fn every_command_has_help_with_an_example() {
     let top = fairway(&["--help"]).ok().out;
     assert!(top.contains("Examples:") && top.contains("Exit status"), "{top}");
-    for command in ["perf", "serve", "copy", "info", "emulate", "sim", "completions"] {
+    let commands =
+        ["perf", "serve", "copy", "info", "emulate", "sim", "run", "devices", "completions"];
+    for command in commands {
         assert!(top.contains(command));
         for flag in ["-h", "--help"] {
             let help = fairway(&[command, flag]).ok().out;

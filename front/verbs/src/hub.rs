@@ -215,10 +215,10 @@ impl Hub {
 impl Listener for Hub {
     fn completion(&self, queue: CompletionQueueId) {
         // Under the lock: who removes a queue knows afterwards that no event of it is to come.
-        if let Some(events) = read(&self.queues).get(&queue) {
-            if let Some(channel) = &events.channel {
-                channel.push(Arc::clone(events));
-            }
+        let queues = read(&self.queues);
+        let events = queues.get(&queue);
+        if let Some((events, channel)) = events.and_then(|at| Some((at, at.channel.as_ref()?))) {
+            channel.push(Arc::clone(events));
         }
     }
 

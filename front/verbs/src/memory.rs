@@ -5,7 +5,7 @@
 // memory it registers stays mapped until it deregisters it.
 
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fairway_softnic::Rights;
 use fairway_softnic::engine::SegmentId;
@@ -34,7 +34,7 @@ impl Domain {
         unsafe { &*pd.cast::<Domain>() }
     }
 
-    fn new(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
+    fn boxed(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
         let base = ibv_pd { context, handle: number };
         Box::into_raw(Box::new(Domain { base, number })).cast()
     }
@@ -44,7 +44,7 @@ impl Domain {
 unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     object(|| {
         let number = unsafe { Context::of(context) }.hub.number();
-        Ok(Domain::new(context, number))
+        Ok(Domain::boxed(context, number))
     })
 }
 
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         if attr.pd.is_null() || attr.comp_mask & !3 != 0 {
             return Err(EINVAL);
         }
-        Ok(Domain::new(context, unsafe { Domain::of(attr.pd) }.number))
+        Ok(Domain::boxed(context, unsafe { Domain::of(attr.pd) }.number))
     })
 }
 
@@ -135,11 +135,26 @@ fn page() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
+/// True if a page can be written, or the kernel is too old to tell (before 5.14).
+fn can_write(at: usize, page: usize) -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    /// Makes a page present as writing would, and changes nothing in it.
+    fn populate(at: usize, page: usize) -> bool {
+        const POPULATE_WRITE: c_int = 23;
+        // SAFETY: no byte is changed, and what is mapped stays mapped.
+        unsafe { libc::madvise(at as *mut c_void, page, POPULATE_WRITE) == 0 }
+    }
+    populate(at, page) || {
+        let probe = 0_u8;
+        let own = (&raw const probe) as usize / page * page;
+        !KNOWN.get_or_init(|| populate(own, page))
+    }
+}
+
 /// Refuses memory that is not mapped, as pinning would; and if the NIC is to write it, memory whose
 /// first or last page can't be written.
 fn check_mapped(start: usize, length: usize, writable: bool) -> Result<()> {
     const PAGES_AT_ONCE: usize = 16_384;
-    const POPULATE_WRITE: c_int = 23;
     let page = page();
     let end = start.checked_add(length).ok_or(EINVAL)?;
     let (first, end) = (start / page * page, end.checked_next_multiple_of(page).ok_or(EINVAL)?);
@@ -153,13 +168,8 @@ fn check_mapped(start: usize, length: usize, writable: bool) -> Result<()> {
             return Err(Errno(libc::EFAULT));
         }
     }
-    for from in [first, end - page] {
-        // SAFETY: makes the page present, if it may be written, and changes nothing in it.
-        let refused =
-            writable && unsafe { libc::madvise(from as *mut c_void, page, POPULATE_WRITE) } != 0;
-        if refused && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) {
-            return Err(Errno(libc::EFAULT));
-        }
+    if writable && (!can_write(first, page) || !can_write(end - page, page)) {
+        return Err(Errno(libc::EFAULT));
     }
     Ok(())
 }

@@ -78,7 +78,6 @@ macro_rules! in_front_of {
     ($($name:ident [$($before:ident: $before_type:ty),*] path ($($after:ident: $after_type:ty),*)
         -> $result:ty;)*) => {
         $(#[cfg_attr(not(test), unsafe(no_mangle))]
-        #[cfg_attr(test, expect(dead_code, reason = "tests use the C library's own"))]
         unsafe extern "C" fn $name(
             $($before: $before_type,)*
             path: *const c_char

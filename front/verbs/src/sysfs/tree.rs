@@ -75,11 +75,10 @@ fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
 }
 
 extern "C" fn remove() {
-    if let Some((owner, root)) = OWNER.get() {
-        if *owner == std::process::id() {
-            // There is nobody to tell.
-            let _ = fs::remove_dir_all(root);
-        }
+    let process = std::process::id();
+    if let Some((_, root)) = OWNER.get().filter(|(owner, _)| *owner == process) {
+        // There is nobody to tell.
+        let _ = fs::remove_dir_all(root);
     }
 }
 

@@ -1,0 +1,286 @@
+//! `fairway run` and `fairway devices`: RDMA programs that were written for hardware.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args, ValueEnum, ValueHint};
+use fairway_softnic::Spec;
+use fairway_softnic::policy::PolicySpec;
+use fairway_softnic::verbs::Gid;
+use fairway_softnic::verbs::devices::{self, Device, Filter};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::{net, process, quantity};
+
+pub(crate) const RUN_EXAMPLES: &str = "Examples:
+  fairway run ibv_devinfo
+  fairway run -- ib_write_bw -F                        # on one machine, and on the other:
+  fairway run -- ib_write_bw -F host1
+  fairway run --carrier fairway --paths 16 -- ib_write_bw -F host1
+  fairway run --emulate loss=1%,delay=50us -- ibv_rc_pingpong -g 0 host1
+  fairway run --device lo -- PROGRAM ARGUMENTS
+
+The exit status is the program's. Programs find the devices that `fairway devices` prints. Options
+become FAIRWAY_* variables, which may be set instead; docs/verbs.md lists them, and which programs
+run. Static programs, and those with more rights than their caller, can't be helped this way.";
+
+/// Which protocol carries the verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Carrier {
+    /// RoCEv2: peers may be RDMA hardware, or Linux' soft-RoCE
+    Roce,
+    /// Fairway's own transport: many paths, selective repair, one channel per pair of hosts
+    Fairway,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunOptions {
+    /// Which protocol carries the traffic [default: roce]
+    #[arg(long, value_enum)]
+    carrier: Option<Carrier>,
+
+    /// Interfaces or addresses that become devices, as eth0,192.0.2.7 or ^docker
+    #[arg(long, value_name = "LIST", value_parser = checked::<Filter>)]
+    device: Option<String>,
+
+    /// Do this to what this side sends, as delay=50us,loss=1%,reorder=64
+    #[arg(long, value_name = "SPEC", value_parser = net::spec)]
+    emulate: Option<Spec>,
+
+    /// Seed of the emulation
+    #[arg(long, value_name = "N", requires = "emulate")]
+    seed: Option<u64>,
+
+    /// Send packet by packet: captures on virtual interfaces show them as they would be on a wire
+    #[arg(long)]
+    no_segmentation: bool,
+
+    /// RoCE: take packets of WRITEs in any order, and resend only what is missing
+    #[arg(long)]
+    out_of_order: bool,
+
+    /// RoCE: pace every queue pair by DCQCN
+    #[arg(long)]
+    dcqcn: bool,
+
+    /// Fairway: congestion control, path choice and loss detection, as cc=swift,path=spray
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    policy: Option<String>,
+
+    /// Fairway: paths to spread over, 1 to 256
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    paths: Option<u32>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
+          value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DevicesOptions {
+    /// Interfaces or addresses that become devices, as eth0,192.0.2.7 or ^docker
+    #[arg(long, value_name = "LIST")]
+    device: Option<Filter>,
+
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// The text itself, if it parses.
+fn checked<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<String, String> {
+    text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn policy(text: &str) -> Result<String, String> {
+    checked::<PolicySpec>(text)
+}
+
+impl RunOptions {
+    /// Refuses options of the other carrier.
+    fn check(&self) -> Result<(), Failure> {
+        let chosen = self.carrier.or_else(|| match std::env::var("FAIRWAY_CARRIER").as_deref() {
+            Ok("fairway") => Some(Carrier::Fairway),
+            _ => None,
+        });
+        let fairway = chosen == Some(Carrier::Fairway);
+        let misplaced = [
+            (self.policy.is_some(), "--policy", !fairway, "fairway"),
+            (self.paths.is_some(), "--paths", !fairway, "fairway"),
+            (self.out_of_order, "--out-of-order", fairway, "roce"),
+            (self.dcqcn, "--dcqcn", fairway, "roce"),
+        ];
+        match misplaced.iter().find(|(given, _, other, _)| *given && *other) {
+            None => Ok(()),
+            Some((_, option, _, carrier)) => Err(Failure::usage(format!(
+                "{option} is a matter of the other carrier: add --carrier {carrier}, or leave it out"
+            ))),
+        }
+    }
+
+    /// What the options mean to the library.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let carrier = self.carrier.map(|carrier| match carrier {
+            Carrier::Roce => "roce".to_owned(),
+            Carrier::Fairway => "fairway".to_owned(),
+        });
+        let on = |given: bool| given.then(|| "1".to_owned());
+        [
+            ("FAIRWAY_CARRIER", carrier),
+            ("FAIRWAY_DEVICES", self.device.clone()),
+            ("FAIRWAY_EMULATE", self.emulate.as_ref().map(ToString::to_string)),
+            ("FAIRWAY_EMULATE_SEED", self.seed.map(|seed| seed.to_string())),
+            ("FAIRWAY_SEGMENTATION", self.no_segmentation.then(|| "0".to_owned())),
+            ("FAIRWAY_OUT_OF_ORDER", on(self.out_of_order)),
+            ("FAIRWAY_DCQCN", on(self.dcqcn)),
+            ("FAIRWAY_POLICY", self.policy.clone()),
+            ("FAIRWAY_PATHS", self.paths.map(|paths| paths.to_string())),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+}
+
+const LIBRARY: &str = "libibverbs.so.1";
+
+/// The folder of the library: said by `FAIRWAY_VERBS_LIB`, installed beside this program, or built
+/// beside it.
+fn library() -> Result<PathBuf, Failure> {
+    if let Some(said) = std::env::var_os("FAIRWAY_VERBS_LIB") {
+        let said = PathBuf::from(said);
+        let folder =
+            if said.is_dir() { said } else { said.parent().map_or(said.clone(), Path::to_owned) };
+        if folder.join(LIBRARY).is_file() {
+            return absolute(&folder);
+        }
+        return Err(Failure::failed(format!(
+            "FAIRWAY_VERBS_LIB={}: there is no {LIBRARY}: name the folder that has it, or unset it",
+            folder.display()
+        )));
+    }
+    let this = std::env::current_exe()
+        .and_then(std::fs::canonicalize)
+        .map_err(|error| Failure::io("find this program's own path", &error))?;
+    let beside = this.parent().unwrap_or(Path::new("/"));
+    ["../lib/fairway", "fairway-verbs", "../release/fairway-verbs"]
+        .into_iter()
+        .map(|place| beside.join(place))
+        .find(|folder| folder.join(LIBRARY).is_file())
+        .map_or_else(
+            || {
+                Err(Failure::failed(format!(
+                    "there is no {LIBRARY} near {}: build it with `make verbs`, install it with \
+                     `make install-verbs`, or name its folder in FAIRWAY_VERBS_LIB",
+                    this.display()
+                )))
+            },
+            |folder| absolute(&folder),
+        )
+}
+
+fn absolute(folder: &Path) -> Result<PathBuf, Failure> {
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| Failure::io(format_args!("find {}", folder.display()), &error))?;
+    // The loader's lists are cut there, and can't be quoted.
+    if folder.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';')) {
+        return Err(Failure::failed(format!(
+            "{}: the loader takes no path with a space, colon or semicolon: install it elsewhere",
+            folder.display()
+        )));
+    }
+    Ok(folder)
+}
+
+/// A list of the loader's with one more entry in front.
+fn in_front(entry: &OsStr, variable: &str) -> OsString {
+    let mut list = entry.to_owned();
+    if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {
+        list.push(":");
+        list.push(rest);
+    }
+    list
+}
+
+/// Becomes the program. Returns only if that fails.
+pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
+    options.check()?;
+    let folder = library()?;
+    let (program, arguments) = options.program.split_first().ok_or_else(|| {
+        Failure::usage("name the program to run, as in `fairway run -- ib_write_bw`")
+    })?;
+    let error = Command::new(program)
+        .args(arguments)
+        .envs(options.environment())
+        .env("LD_LIBRARY_PATH", in_front(folder.as_os_str(), "LD_LIBRARY_PATH"))
+        .env("LD_PRELOAD", in_front(folder.join(LIBRARY).as_os_str(), "LD_PRELOAD"))
+        .exec();
+    Err(Failure::io(format_args!("run {}", program.to_string_lossy()), &error))
+}
+
+/// Runs the command.
+pub(crate) fn devices(options: &DevicesOptions) -> Result<(), Failure> {
+    let filter = match (&options.device, std::env::var("FAIRWAY_DEVICES")) {
+        (Some(filter), _) => filter.clone(),
+        (None, Ok(text)) => text
+            .parse()
+            .map_err(|error| Failure::usage(format!("FAIRWAY_DEVICES={text}: {error}")))?,
+        (None, Err(_)) => Filter::default(),
+    };
+    let found = devices::list(&filter)
+        .map_err(|error| Failure::io("list the network interfaces", &error))?;
+    if options.json {
+        let list: Vec<Value> = found.iter().map(described).collect();
+        return process::print(&format!("{}\n", Value::from(list)));
+    }
+    if found.is_empty() {
+        return Err(Failure::failed(
+            "no interface that is up and has an address is left: widen --device or FAIRWAY_DEVICES",
+        ));
+    }
+    process::print(&found.iter().map(text).collect::<String>())
+}
+
+fn guid(device: &Device) -> String {
+    let digits = format!("{:016x}", device.guid());
+    [&digits[..4], &digits[4..8], &digits[8..12], &digits[12..]].join(":")
+}
+
+fn described(device: &Device) -> Value {
+    let gids: Vec<String> =
+        device.addresses.iter().map(|address| Gid::from(*address).ip().to_string()).collect();
+    json!({
+        "name": device.name,
+        "interface": device.interface,
+        "node_guid": guid(device),
+        "state": if device.running { "active" } else { "down" },
+        "interface_mtu": device.interface_mtu,
+        "active_mtu": device.mtu(),
+        "speed_mbps": device.speed_mbps,
+        "gids": gids,
+    })
+}
+
+fn text(device: &Device) -> String {
+    let state = if device.running { "active" } else { "down" };
+    let speed = device
+        .speed_mbps
+        .map_or(String::new(), |speed| format!(", {} Gbit/s", f64::from(speed) / 1000.0));
+    let mut text = format!(
+        "{}  interface {}, {state}{speed}, MTU {} ({} on the interface), node GUID {}\n",
+        device.name,
+        device.interface,
+        quantity::show_size(u64::from(device.mtu())),
+        device.interface_mtu,
+        guid(device),
+    );
+    for (index, address) in device.addresses.iter().enumerate() {
+        text += &format!("  GID {index}  {address} (RoCE v2)\n");
+    }
+    text
+}

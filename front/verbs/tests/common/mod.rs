@@ -1,0 +1,189 @@
+//! The library as programs get it, and programs that run over it.
+#![allow(dead_code)] // Every test file uses some of it.
+
+use std::io::{Read, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+#[path = "../../link.rs"]
+mod link;
+
+/// Far longer than any program takes.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Says what is skipped, also when the output of tests that pass is not shown.
+pub fn skip(what: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
+}
+
+/// Is this program installed? If not, says what is skipped.
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !there {
+        skip(&format!("{program}: it is not installed"));
+    }
+    there
+}
+
+/// The folder with `libibverbs.so.1` and `librdmacm.so.1`, built and linked now.
+pub fn library() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| link::library().unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// One pair of programs at a time: most of them poll, and there may be only two cores.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A program over the library, on the loopback device, which is there everywhere.
+pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let library = library();
+    let mut command = Command::new(program);
+    command
+        .env("LD_LIBRARY_PATH", library)
+        .env("LD_PRELOAD", library.join("libibverbs.so.1"))
+        .env("FAIRWAY_DEVICES", "=lo")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A TCP port that nobody uses.
+pub fn free_port() -> u16 {
+    let socket = TcpListener::bind(("0.0.0.0", 0)).expect("a socket");
+    socket.local_addr().expect("an address").port()
+}
+
+/// What a program did.
+pub struct Outcome {
+    pub what: String,
+    pub status: ExitStatus,
+    pub output: String,
+}
+
+impl Outcome {
+    /// It has to have succeeded; what it printed.
+    pub fn succeeded(self) -> String {
+        assert!(self.status.success(), "{}: {}\n{}", self.what, self.status, self.output);
+        self.output
+    }
+}
+
+/// A program that runs.
+pub struct Running {
+    what: String,
+    child: Child,
+    readers: Vec<JoinHandle<String>>,
+    since: Instant,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        let what = format!("{command:?}");
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        fn reader(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                if let Some(mut stream) = stream {
+                    let _ = stream.read_to_end(&mut bytes);
+                }
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        }
+        let readers = vec![reader(child.stdout.take()), reader(child.stderr.take())];
+        Running { what, child, readers, since: Instant::now() }
+    }
+
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child of ours")
+    }
+
+    /// Waits until it listens on a TCP port, or has ended.
+    pub fn listens(&mut self, port: u16) {
+        let listening = |table: &str| {
+            std::fs::read_to_string(table).unwrap_or_default().lines().any(|line| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                let here = fields.get(1).is_some_and(|at| at.ends_with(&format!(":{port:04X}")));
+                here && fields.get(3) == Some(&"0A")
+            })
+        };
+        while self.ended().is_none()
+            && !listening("/proc/net/tcp")
+            && !listening("/proc/net/tcp6")
+            && self.since.elapsed() < PATIENCE
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits for its end; kills it if that takes too long.
+    pub fn outcome(mut self) -> Outcome {
+        let status = loop {
+            if let Some(status) = self.ended() {
+                break status;
+            }
+            if self.since.elapsed() > PATIENCE {
+                self.child.kill().expect("a child of ours");
+                break self.child.wait().expect("a child of ours");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let output = self.readers.into_iter().map(|it| it.join().expect("it ends")).collect();
+        Outcome { what: self.what, status, output }
+    }
+}
+
+/// Runs a program to its end.
+pub fn run(command: Command) -> Outcome {
+    Running::start(command).outcome()
+}
+
+/// Runs the two halves of a program: one that waits, and one that goes to it. Both have to succeed.
+/// What the second printed.
+pub fn pair(half: impl Fn(u16) -> Command) -> String {
+    let port = free_port();
+    let mut server = Running::start(half(port));
+    server.listens(port);
+    let mut client = half(port);
+    client.arg("127.0.0.1");
+    let client = run(client);
+    let server = server.outcome();
+    let both = client.status.success() && server.status.success();
+    assert!(
+        both,
+        "{}: {}\n{}\n---- the other: {}\n{}",
+        client.what, client.status, client.output, server.status, server.output
+    );
+    client.output
+}
+
+/// Compiles a C program against the installed header and the library. `None`, with a line that says
+/// so, where that is impossible.
+pub fn compile(name: &str) -> Option<PathBuf> {
+    let header = Command::new("cc")
+        .args(["-xc", "-fsyntax-only", "-include", "infiniband/verbs.h", "/dev/null"])
+        .output();
+    if !header.is_ok_and(|result| result.status.success()) {
+        skip(&format!("{name}.c: no C compiler, or libibverbs-dev is not installed"));
+        return None;
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verbs-{name}"));
+    let result = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(here.join(format!("tests/c/{name}.c")))
+        .arg(library().join("libibverbs.so.1"))
+        .output()
+        .expect("cc runs");
+    assert!(result.status.success(), "{name}.c: {}", String::from_utf8_lossy(&result.stderr));
+    Some(program)
+}

@@ -1,0 +1,217 @@
+//! Programs that were written for RDMA hardware: those of rdma-core and perftest.
+
+mod common;
+
+use common::{alone, command, compile, has, pair, run};
+use std::process::Command;
+
+/// A program with arguments and a TCP port.
+fn half(program: &str, arguments: &[&str], port: u16) -> Command {
+    let mut half = command(program);
+    half.args(arguments).args(["-p", &port.to_string()]);
+    half
+}
+
+#[test]
+fn the_devices_are_listed() {
+    if !has("ibv_devices") || !has("ibv_devinfo") {
+        return;
+    }
+    let list = run(command("ibv_devices")).succeeded();
+    assert!(list.contains("fairway0"), "{list}");
+    let mut verbose = command("ibv_devinfo");
+    verbose.arg("-v");
+    let text = run(verbose).succeeded();
+    for part in ["PORT_ACTIVE", "active_mtu:\t\t4096", "Ethernet", "::ffff:127.0.0.1, RoCE v2"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_wrong_setting_is_named_with_its_remedy() {
+    if !has("ibv_devices") || !has("ibv_rc_pingpong") {
+        return;
+    }
+    let mut list = command("ibv_devices");
+    list.env("FAIRWAY_DEVICES", "eth0,,lo");
+    let text = run(list).output;
+    assert!(text.contains("FAIRWAY_DEVICES=eth0,,lo: ") && text.contains("^docker"), "{text}");
+    let mut program = command("ibv_rc_pingpong");
+    program.env("FAIRWAY_CARRIER", "tcp");
+    let outcome = run(program);
+    assert!(!outcome.status.success());
+    let text = outcome.output;
+    assert!(text.contains("FAIRWAY_CARRIER=tcp: set it to roce or fairway"), "{text}");
+}
+
+/// The pingpong programs, with the buffers compared where they can.
+fn pingpong(program: &str, variants: &[&[&str]]) {
+    if !has(program) {
+        return;
+    }
+    let _alone = alone();
+    for variant in variants {
+        let arguments = [&["-g", "0", "-n", "200"], *variant].concat();
+        let text = pair(|port| half(program, &arguments, port));
+        assert!(text.contains("200 iters in"), "{program} {variant:?}: {text}");
+        assert!(!text.contains("invalid data"), "{program} {variant:?}: {text}");
+    }
+}
+
+#[test]
+fn rc_pingpong() {
+    pingpong("ibv_rc_pingpong", &[&[], &["-e"], &["-c"], &["-t"], &["-N"], &["-s", "100000"]]);
+}
+
+#[test]
+fn uc_pingpong() {
+    pingpong("ibv_uc_pingpong", &[&[], &["-e"], &["-c"]]);
+}
+
+#[test]
+fn ud_pingpong() {
+    pingpong("ibv_ud_pingpong", &[&[], &["-e"], &["-c"]]);
+}
+
+#[test]
+fn srq_pingpong() {
+    pingpong("ibv_srq_pingpong", &[&[], &["-e"], &["-c"], &["-q", "4"]]);
+}
+
+/// A perftest program; `columns` are the first words of the rows it prints.
+fn perftest(program: &str, variants: &[&[&str]]) {
+    if !has(program) {
+        return;
+    }
+    let _alone = alone();
+    for variant in variants {
+        let arguments = [&["-F"], *variant].concat();
+        let text = pair(|port| half(program, &arguments, port));
+        let rows = text.lines().filter(|line| {
+            line.split_whitespace().next().is_some_and(|word| word.parse::<u64>().is_ok())
+        });
+        let expected = if variant.contains(&"-a") { 2 } else { 1 };
+        assert!(rows.count() >= expected, "{program} {variant:?}: {text}");
+    }
+}
+
+#[test]
+fn write_bw() {
+    let few: &[&str] = &["-n", "200"];
+    let unreliable: &[&str] = &["-n", "200", "-c", "UC"];
+    let both: &[&str] = &["-n", "200", "-b"];
+    perftest(
+        "ib_write_bw",
+        &[few, unreliable, both, &["-q", "4", "-n", "100"], &["-a", "-n", "5"]],
+    );
+}
+
+#[test]
+fn read_bw() {
+    perftest("ib_read_bw", &[&["-n", "200"], &["-n", "100", "-b"], &["-q", "4", "-n", "50"]]);
+}
+
+#[test]
+fn send_bw() {
+    perftest(
+        "ib_send_bw",
+        &[
+            &["-n", "200"],
+            &["-n", "200", "-c", "UC"],
+            &["-n", "200", "-c", "UD"],
+            &["-n", "100", "-b"],
+            &["-n", "100", "-e"],
+            &["-n", "100", "-q", "4"],
+            &["-n", "100", "-r", "64", "--use-srq"],
+            &["-a", "-n", "5"],
+        ],
+    );
+}
+
+#[test]
+fn atomic_bw() {
+    perftest(
+        "ib_atomic_bw",
+        &[&["-n", "200"], &["-n", "200", "-A", "CMP_AND_SWAP"], &["-n", "100", "-q", "2", "-b"]],
+    );
+}
+
+#[test]
+fn write_lat() {
+    perftest(
+        "ib_write_lat",
+        &[&["-n", "200"], &["-n", "100", "-I", "64", "-s", "64"], &["-a", "-n", "5"]],
+    );
+}
+
+#[test]
+fn read_lat() {
+    perftest("ib_read_lat", &[&["-n", "200"], &["-n", "100", "-s", "4096"]]);
+}
+
+#[test]
+fn send_lat() {
+    perftest(
+        "ib_send_lat",
+        &[
+            &["-n", "200"],
+            &["-n", "200", "-c", "UC"],
+            &["-n", "200", "-c", "UD"],
+            &["-n", "100", "-e"],
+        ],
+    );
+}
+
+#[test]
+fn atomic_lat() {
+    perftest("ib_atomic_lat", &[&["-n", "200"]]);
+}
+
+/// Every operation of a reliable connection, every byte compared; under loss, too.
+#[test]
+fn every_byte_arrives() {
+    let Some(program) = compile("exchange") else { return };
+    let program = program.to_string_lossy().into_owned();
+    let _alone = alone();
+    for (arguments, emulate) in [
+        (&["-m", "1024"][..], ""),
+        (&["-m", "4096", "-e"], ""),
+        (&["-m", "1024", "-n", "50"], "loss=1%"),
+    ] {
+        pair(|port| {
+            let mut half = half(&program, arguments, port);
+            half.env("FAIRWAY_EMULATE", emulate);
+            half
+        });
+    }
+}
+
+/// Programs of ours against the library alone: wrong calls, and two queue pairs of one process.
+#[test]
+fn calls_right_and_wrong() {
+    for name in ["errors", "loop"] {
+        let Some(program) = compile(name) else { return };
+        let _alone = alone();
+        let text = run(command(program)).succeeded();
+        assert!(text.contains("all fine"), "{name}: {text}");
+    }
+}
+
+/// The library in a program that does not use verbs: it is not disturbed, and nothing is left.
+#[test]
+fn other_programs_are_not_disturbed() {
+    let mut shell = command("sh");
+    shell.args(["-c", "cat /proc/self/status >/dev/null && ls / && test -d /tmp"]);
+    let text = run(shell).succeeded();
+    assert!(text.contains("tmp"), "{text}");
+    let mut files = command("sh");
+    files.args([
+        "-c",
+        "cat /sys/class/infiniband/fairway0/ports/1/gid_attrs/types/0; \
+        ls /sys/class/infiniband_verbs; test -c /dev/infiniband/uverbs0 && echo character device",
+    ]);
+    let text = run(files).succeeded();
+    for part in ["RoCE v2", "uverbs0", "abi_version", "character device"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
