@@ -53,6 +53,9 @@ fn free_socket(address: &Address) -> io::Result<OwnedFd> {
     };
     if address.is_ipv6() {
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        // RoCE adapters and soft-RoCE send zero for UDP's checksum, as RFC 6935 allows a protocol
+        // that has its own; without this the kernel drops what they send over IPv6.
+        set(&socket, libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_RX, 1)?;
     }
     Ok(socket)
 }
