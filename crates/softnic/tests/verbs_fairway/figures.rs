@@ -9,12 +9,21 @@ use fairway_softnic::verbs::{CarrierKind, CarrierOptions};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
+/// What both sides together have had of the CPU, in microseconds: on a busy machine this means more
+/// than the time it took.
+fn cpu_us() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().unwrap()).sum();
+    ticks * 10_000.0
+}
+
 /// Polls the receiver, in a thread of its own, as a program would.
 fn stream(pair: &Pair, what: &str, work: Work, length: u32, count: u64) {
     let [here, there] = &pair.nodes;
     let depth = 64;
     let receives = matches!(work, Work::Send { .. });
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_us());
     std::thread::scope(|scope| {
         if receives {
             (0..depth).for_each(|id| there.receive(pair.pairs[1], id, 0, length));
@@ -47,7 +56,8 @@ fn stream(pair: &Pair, what: &str, work: Work, length: u32, count: u64) {
     });
     let seconds = start.elapsed().as_secs_f64();
     let bytes = f64::from(length) * count as f64;
-    println!("{what:>24}: {:9.0}/s {:6.2} GB/s", count as f64 / seconds, bytes / seconds / 1e9);
+    let (rate, cpu) = (count as f64 / seconds, (cpu_us() - cpu) / count as f64);
+    println!("{what:>24}: {rate:9.0}/s {:6.2} GB/s {cpu:7.2} us of CPU", bytes / seconds / 1e9);
 }
 
 fn ping(pair: &Pair, length: u32, count: u64) {
