@@ -64,6 +64,11 @@ fn wrong_usage_says_what_and_what_to_do() {
         (&["sim", "nowhere.scenario"], &["nowhere.scenario", "permutation"]),
         (&["sim", "incast", "--nodes", "16", "--senders", "16"], &["16 senders"]),
         (&["serve"], &["--dir"]),
+        (&["run"], &["<PROGRAM>"]),
+        (&["run", "--paths", "4", "--", "true"], &["--paths", "--carrier fairway"]),
+        (&["run", "--carrier", "fairway", "--dcqcn", "true"], &["--dcqcn", "--carrier roce"]),
+        (&["run", "--device", "a,,b", "true"], &["a,,b", "^docker"]),
+        (&["devices", "--device", "="], &["^docker"]),
         (&["serve", "--dir", ".", "--bind", "here"], &["here", "0.0.0.0"]),
         (&["copy", "x"], &["HOST[:PORT]/NAME"]),
         (&["emulate", "--listen", "127.0.0.2", "--to", "127.0.0.1"], &["no port"]),
@@ -150,4 +155,15 @@ fn state_is_counted_from_the_live_types() {
     );
     let text = fairway(&["info", "--state"]).ok().out;
     assert!(text.contains("a model and no measurement") && text.contains("TP channel"), "{text}");
+}
+
+#[test]
+fn devices_are_listed() {
+    let text = fairway(&["devices"]).ok().out;
+    assert!(text.contains("fairway0") && text.contains("GID 0  "), "{text}");
+    let json: Value =
+        serde_json::from_str(&fairway(&["devices", "--json"]).ok().out).expect("JSON");
+    let last = json.as_array().and_then(|list| list.last()).expect("a device");
+    assert_eq!(last["active_mtu"], 4096);
+    assert_eq!(last["gids"][0], "127.0.0.1");
 }

@@ -12,8 +12,9 @@ use crate::abi::ibv_sge;
 use crate::guard::{ENOMEM, Result};
 use crate::post::BATCH;
 
-/// A ring of slots, one for each send that may be posted, and [`BATCH`] more. A request that is
-/// being posted fills the slot of one that is at least `depth` requests older than any of its
+/// A ring of slots: one for each send that may be posted, and one for each that may be made ready
+/// before any of them is (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request that is
+/// made ready fills the slot of one that is at least `depth` requests older than the first of its
 /// batch: the carrier, which never holds more than `depth`, has done with that one.
 pub(crate) struct InlineRing {
     memory: *mut u8,
@@ -36,7 +37,7 @@ impl InlineRing {
         depth: u32,
         slot_bytes: u32,
     ) -> Result<InlineRing> {
-        let slots = depth as usize + BATCH;
+        let slots = 2 * depth as usize + BATCH;
         let bytes = slots * slot_bytes as usize;
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
