@@ -79,6 +79,8 @@ const SIM_EXAMPLES: &str = "Examples:
   fairway sim incast --nodes 128 --senders 100 --bytes 1M --overflow trim --json
   fairway sim my.scenario --seeds 20 --csv flows.csv        # lines as: routing adaptive
   fairway sim --matrix perm1024.cm --policy cc=dcqcn:line=400Gbps,path=p2c
+  fairway sim --topology dragonfly --dragonfly 8:4:33 --hosts-per-switch 4 --routing ugal --cores 2
+  fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us
 
 Payload is named and never copied, so a run needs no memory for it. docs/simulator.md has the model.";
 

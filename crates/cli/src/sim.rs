@@ -7,7 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueHint};
-use fairway_fabric::simulator::{Report, SETTINGS, Settings, Simulation, WORKLOADS};
+use fairway_fabric::simulator::{
+    Report, SETTINGS, Scenario, Settings, Simulation, WORKLOADS, pcap,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -16,6 +18,8 @@ use crate::process;
 
 /// Windows of simulated time between two looks at how far a run has come.
 const WINDOWS: u32 = 8;
+/// Packets of a capture.
+const CAPTURED: usize = 1_000_000;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimOptions {
@@ -30,6 +34,10 @@ pub(crate) struct SimOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) matrix: Option<PathBuf>,
 
+    /// Sizes of the workload `sizes`: a line of bytes and cumulative percentage for each point
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) distribution: Option<PathBuf>,
+
     /// What everything that is random is drawn from
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -39,7 +47,12 @@ pub(crate) struct SimOptions {
           value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) seeds: u64,
 
-    /// How many at a time [default: as many as there are cores]
+    /// Cores for each run; its results do not depend on them
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) cores: u32,
+
+    /// How many seeds at a time [default: as many as there are cores for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) jobs: Option<u64>,
 
@@ -50,6 +63,35 @@ pub(crate) struct SimOptions {
     /// Write a line for every flow of every seed to a file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) csv: Option<PathBuf>,
+
+    /// Write to a file, line by line, what is in place, on its way and in queues as time goes on
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) series: Option<PathBuf>,
+
+    /// Simulated time between two lines of it
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::duration,
+          default_value = "10us")]
+    pub(crate) series_every: Duration,
+
+    /// Write the headers of the first packets from node A to node B, neighbours, as a capture file
+    #[arg(long, value_name = "A-B:FILE", value_parser = tap)]
+    pub(crate) pcap: Option<Tap>,
+}
+
+/// What to capture, and where to put it.
+#[derive(Clone, Debug)]
+pub(crate) struct Tap {
+    from: u32,
+    to: u32,
+    file: PathBuf,
+}
+
+fn tap(text: &str) -> Result<Tap, String> {
+    let wrong = || format!("'{text}' names no link and file: write them as 0-16:out.pcap");
+    let (ends, file) = text.split_once(':').ok_or_else(wrong)?;
+    let (from, to) = ends.split_once('-').ok_or_else(wrong)?;
+    let node = |text: &str| text.parse().map_err(|_| wrong());
+    Ok(Tap { from: node(from)?, to: node(to)?, file: PathBuf::from(file) })
 }
 
 /// The settings of a scenario as flags: there is one list of them, the simulator's.
@@ -91,13 +133,16 @@ impl FromArgMatches for SettingFlags {
 struct Outcome {
     report: Report,
     wall: Duration,
+    /// Lines of the time series.
+    series: String,
 }
 
 /// Runs the command.
 pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
     let settings = settings(options)?;
     let cores = process::cores().len().max(1) as u64;
-    let jobs = options.jobs.unwrap_or(cores).min(options.seeds);
+    let jobs = options.jobs.unwrap_or((cores / u64::from(options.cores)).max(1));
+    let jobs = jobs.min(options.seeds);
     let next = AtomicU64::new(0);
     let printer = Mutex::new(Printer::new(options)?);
     let work = || -> Result<(), Failure> {
@@ -106,8 +151,7 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
             if index >= options.seeds {
                 return Ok(());
             }
-            let progress = !options.json && jobs == 1;
-            let outcome = run_one(&settings, options.seed + index, progress)?;
+            let outcome = run_one(options, &settings, options.seed + index)?;
             let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
             printer.take(index, outcome)?;
         }
@@ -138,6 +182,10 @@ fn settings(options: &SimOptions) -> Result<Settings, Failure> {
     if let Some(path) = &options.matrix {
         settings.set_matrix(read(path)?);
     }
+    if let Some(path) = &options.distribution {
+        let outcome = settings.set_sizes(&read(path)?);
+        outcome.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    }
     Ok(settings)
 }
 
@@ -149,17 +197,78 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-fn run_one(settings: &Settings, seed: u64, progress: bool) -> Result<Outcome, Failure> {
+fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outcome, Failure> {
     let begun = Instant::now();
-    let scenario = settings.build(seed).map_err(Failure::usage)?;
-    let mut simulation = Simulation::new(scenario, 1).map_err(Failure::usage)?;
-    let bar = if progress { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
-    let report = simulation.run(WINDOWS, |progress| {
-        bar.set_position(progress.placed_bytes);
-        bar.set_message(format!("{} us simulated", progress.now_ps / 1_000_000));
-    });
+    let mut scenario = settings.build(seed).map_err(Failure::usage)?;
+    if let Some(tap) = &options.pcap {
+        scenario.tap = Some((port(&scenario, tap)?, CAPTURED));
+    }
+    let mut simulation = Simulation::new(scenario, options.cores).map_err(Failure::usage)?;
+    let shown = !options.json && options.seeds == 1;
+    let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
+    let every = options.series_every.as_nanos() as u64 * 1000;
+    let (mut series, mut sampled, mut windows) = (String::new(), (0, 0), 0);
+    while simulation.step() {
+        windows += 1;
+        if windows % WINDOWS == 0 {
+            let progress = simulation.progress();
+            bar.set_position(progress.placed_bytes);
+            bar.set_message(format!("{} us simulated", progress.now_ps / 1_000_000));
+        }
+        if options.series.is_some() {
+            sample(&simulation, seed, every, &mut sampled, &mut series);
+        }
+    }
     bar.finish_and_clear();
-    Ok(Outcome { report, wall: begun.elapsed() })
+    if let Some(tap) = &options.pcap {
+        let doing = || format!("write {}", tap.file.display());
+        let file = pcap(simulation.captured());
+        std::fs::write(&tap.file, file).map_err(|error| Failure::io(doing(), &error))?;
+    }
+    Ok(Outcome { report: simulation.report(), wall: begun.elapsed(), series })
+}
+
+/// The port of a link between neighbours.
+fn port(scenario: &Scenario, tap: &Tap) -> Result<u32, Failure> {
+    let mut links = scenario.network.links.iter();
+    let link = links.position(|link| (link.from, link.to) == (tap.from, tap.to));
+    link.map(|port| port as u32).ok_or_else(|| {
+        let (from, to, hosts) = (tap.from, tap.to, scenario.network.hosts);
+        let first = scenario.network.links[0].to;
+        Failure::usage(format!(
+            "--pcap {from}-{to}: no link leads there; hosts are 0 to {}, and 0's switch is {first}",
+            hosts - 1
+        ))
+    })
+}
+
+/// Adds a line to the series, if it is time; `sampled`: when and at how many bytes the last was.
+fn sample(
+    simulation: &Simulation,
+    seed: u64,
+    every: u64,
+    sampled: &mut (u64, u64),
+    series: &mut String,
+) {
+    if simulation.progress().now_ps < sampled.0 + every {
+        return;
+    }
+    let sample = simulation.sample();
+    let (span, bytes) = (sample.now_ps - sampled.0, sample.placed_bytes - sampled.1);
+    let rate = bytes as f64 * 8e3 / span as f64;
+    *sampled = (sample.now_ps, sample.placed_bytes);
+    series.push_str(&format!(
+        "{seed},{},{},{rate:.3},{},{},{},{},{},{},{}\n",
+        us(sample.now_ps),
+        sample.placed_bytes,
+        sample.in_flight,
+        sample.waiting_bytes,
+        sample.longest_bytes,
+        sample.longest_port,
+        sample.paused_ports,
+        sample.dropped,
+        sample.completed,
+    ));
 }
 
 fn bar(bytes: u64) -> ProgressBar {
@@ -176,29 +285,28 @@ struct Printer {
     json: bool,
     early: std::collections::BTreeMap<u64, Outcome>,
     next: u64,
-    csv: Option<(PathBuf, std::io::BufWriter<std::fs::File>)>,
+    csv: Lines,
+    series: Lines,
     completions: Vec<u64>,
     incomplete: Option<u64>,
 }
 
 impl Printer {
     fn new(options: &SimOptions) -> Result<Printer, Failure> {
-        let mut csv = None;
-        if let Some(path) = &options.csv {
-            let file = std::fs::File::create(path)
-                .map_err(|error| Failure::io(format!("create {}", path.display()), &error))?;
-            csv = Some((path.clone(), std::io::BufWriter::new(file)));
-        }
         let mut printer = Printer {
             json: options.json,
             early: std::collections::BTreeMap::new(),
             next: 0,
-            csv,
+            csv: Lines::create(options.csv.as_deref())?,
+            series: Lines::create(options.series.as_deref())?,
             completions: Vec::new(),
             incomplete: None,
         };
         let head = "seed,flow,source,destination,bytes,started_ps,delivered_ps,completed_ps\n";
-        printer.write_csv(head)?;
+        printer.csv.write(head)?;
+        let head = "seed,now_us,placed_bytes,rate_gbps,in_flight,waiting_bytes,longest_bytes,\
+                    longest_port,paused_ports,dropped,completed\n";
+        printer.series.write(head)?;
         Ok(printer)
     }
 
@@ -219,30 +327,23 @@ impl Printer {
         self.completions.push(report.completion_ps());
         let value = value(outcome);
         process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
+        self.series.write(&outcome.series)?;
         let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
         for (index, flow) in report.flows.iter().enumerate() {
-            if self.csv.is_none() {
+            if self.csv.0.is_none() {
                 break;
             }
             let (seed, from, to, bytes) = (report.seed, flow.source, flow.destination, flow.bytes);
             let times = [flow.started_ps, flow.delivered_ps, flow.completed_ps].map(number);
             let times = times.join(",");
-            self.write_csv(&format!("{seed},{index},{from},{to},{bytes},{times}\n"))?;
+            self.csv.write(&format!("{seed},{index},{from},{to},{bytes},{times}\n"))?;
         }
         Ok(())
     }
 
-    fn write_csv(&mut self, line: &str) -> Result<(), Failure> {
-        let Some((path, file)) = &mut self.csv else { return Ok(()) };
-        file.write_all(line.as_bytes())
-            .map_err(|error| Failure::io(format!("write {}", path.display()), &error))
-    }
-
     fn finish(mut self) -> Result<(), Failure> {
-        if let Some((path, file)) = &mut self.csv {
-            file.flush()
-                .map_err(|error| Failure::io(format!("write {}", path.display()), &error))?;
-        }
+        self.csv.finish()?;
+        self.series.finish()?;
         self.completions.sort_unstable();
         if let ([least, .., most], false) = (self.completions.as_slice(), self.json) {
             let median = self.completions[self.completions.len() / 2];
@@ -258,6 +359,29 @@ impl Printer {
                 "not every flow was complete by the end (seed {seed}): give it more --end"
             ))),
         }
+    }
+}
+
+/// A file of lines, if one is wanted.
+struct Lines(Option<(PathBuf, std::io::BufWriter<std::fs::File>)>);
+
+impl Lines {
+    fn create(path: Option<&Path>) -> Result<Lines, Failure> {
+        let Some(path) = path else { return Ok(Lines(None)) };
+        let file = std::fs::File::create(path)
+            .map_err(|error| Failure::io(format!("create {}", path.display()), &error))?;
+        Ok(Lines(Some((path.to_owned(), std::io::BufWriter::new(file)))))
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), Failure> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        file.write_all(lines.as_bytes())
+            .map_err(|error| Failure::io(format!("write {}", path.display()), &error))
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        file.flush().map_err(|error| Failure::io(format!("write {}", path.display()), &error))
     }
 }
 
@@ -281,6 +405,8 @@ fn value(outcome: &Outcome) -> Value {
         },
         "goodput_gbps": report.goodput_mbps() as f64 / 1e3,
         "drops": report.dropped,
+        "lost_on_links": report.lost_on_links,
+        "pauses": report.pauses(),
         "trims": report.trims(),
         "ecn_marks": report.marks(),
         "data_sent": report.data_sent,
@@ -305,7 +431,7 @@ fn text(value: &Value) -> String {
     format!(
         "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
          flow completion, us: {} median, {} p99, {} p999, {} most\n  \
-         {} drops, {} trims, {} marks, {} resent ({} for nothing), {} time-outs\n  \
+         {} drops, {} trims, {} marks, {} pauses, {} resent ({} for nothing), {} time-outs\n  \
          {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n",
         value["seed"],
         value["flows_completed"],
@@ -319,6 +445,7 @@ fn text(value: &Value) -> String {
         value["drops"],
         value["trims"],
         value["ecn_marks"],
+        value["pauses"],
         value["resent"],
         value["spurious"],
         value["timeouts"],

@@ -63,3 +63,51 @@ fn a_run_that_is_cut_short_fails() {
     let arguments = ["sim", "--nodes", "16", "--bytes", "10M", "--end", "20us"];
     fairway(&arguments).fails(1, &["--end"]);
 }
+
+#[test]
+fn what_went_on_is_written_to_files() {
+    let directory = std::env::temp_dir().join(format!("fairway-sim-files-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    let (series, capture, sizes) = (path("series.csv"), path("0.pcap"), path("sizes"));
+    std::fs::write(&sizes, "1000 40\n5000 100\n").expect("written");
+    let run = |cores: &str| {
+        let tap = format!("0-16:{capture}");
+        let arguments = [
+            "sim",
+            "sizes",
+            "--nodes",
+            "16",
+            "--topology",
+            "leaf-spine",
+            "--hosts-per-leaf",
+            "4",
+            "--distribution",
+            &sizes,
+            "--flows",
+            "500",
+            "--load",
+            "60",
+            "--cores",
+            cores,
+            "--series",
+            &series,
+            "--series-every",
+            "1us",
+            "--pcap",
+            &tap,
+            "--json",
+        ];
+        let out = fairway(&arguments).ok().out;
+        let value: Value = serde_json::from_str(&out).expect("an object");
+        (value["digest"].clone(), std::fs::read(&capture).expect("a capture"))
+    };
+    let alone = run("1");
+    assert!(alone.1.len() > 1000);
+    assert_eq!(run("3"), alone, "the same on three cores");
+    let lines = std::fs::read_to_string(&series).expect("a series");
+    assert!(lines.starts_with("seed,now_us,") && lines.lines().count() > 5, "{lines}");
+    let wrong = format!("0-1:{capture}");
+    fairway(&["sim", "--nodes", "16", "--pcap", &wrong]).fails(2, &["0-1", "switch is 16"]);
+    std::fs::remove_dir_all(&directory).expect("removed");
+}

@@ -11,9 +11,10 @@
 //!
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
 //! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
-//! `plan`, `topology`, `traffic`, `scenario`, `report`, `placement` (checks).
+//! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `scenario`, `report`, `placement` (checks).
 
 mod calendar;
+mod capture;
 mod chunked;
 mod domain;
 mod host;
@@ -25,12 +26,16 @@ mod report;
 mod run;
 mod scenario;
 mod settings;
+mod switch;
 pub mod topology;
 pub mod traffic;
 
+pub use capture::pcap;
 pub use report::{FlowResult, PortResult, Quantiles, Report};
-pub use run::{Progress, Simulation};
-pub use scenario::{FRAME_BYTES, Marking, Overflow, QueueSpec, Routing, Scenario};
+pub use run::{Progress, Sample, Simulation};
+pub use scenario::{
+    Change, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
+};
 pub use settings::{SETTINGS, Settings, WORKLOADS};
-pub use topology::{Clos, Network};
+pub use topology::{Clos, Direct, Network, Wiring};
 pub use traffic::Flow;

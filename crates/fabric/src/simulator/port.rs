@@ -39,6 +39,8 @@ impl Queue {
         let hot = &packets[index as usize];
         self.bytes -= hot.bytes;
         self.head = hot.next;
+        // Its turn comes soon: by then it is here.
+        std::hint::black_box(packets.get(hot.next as usize).map_or(0, |next| next.bytes));
         Some(index)
     }
 }
@@ -91,6 +93,7 @@ pub(crate) struct PortTally {
     /// How often, and for how many picoseconds, it had to wait for the peer.
     pub(crate) pauses: u64,
     pub(crate) paused_ps: u64,
+    /// Since when it does.
     pub(crate) paused_since: u64,
 }
 
@@ -129,9 +132,17 @@ impl Port {
         time_of(self.pace, bytes)
     }
 
-    /// From now on it sends so much slower or faster.
+    /// From now on it sends so much slower or faster, or what it sends is lost.
     pub(crate) fn set_rate(&mut self, megabits: u64) {
-        self.pace = pace_of(megabits);
+        self.down = megabits == 0;
+        if megabits > 0 {
+            self.pace = pace_of(megabits);
+        }
+    }
+
+    /// Keeps a data packet until the peer lets it go on.
+    pub(crate) fn hold(&mut self, packets: &mut [Hot], index: u32) {
+        self.queues[1].push(packets, index);
     }
 
     /// Bytes that wait.
@@ -159,14 +170,14 @@ impl Port {
         &mut self,
         packets: &mut [Hot],
         index: u32,
-        spec: &QueueSpec,
+        room: u32,
+        overflow: Overflow,
         tally: &mut PortTally,
     ) -> Admission {
         let hot = packets[index as usize];
         let queue = &mut self.queues[usize::from(hot.class)];
-        let room = if hot.class == 0 { spec.control_bytes } else { spec.bytes };
         if queue.bytes + hot.bytes > room {
-            if hot.class == 1 && spec.overflow == Overflow::Trim {
+            if hot.class == 1 && overflow == Overflow::Trim {
                 tally.trims += 1;
                 return Admission::Trimmed;
             }

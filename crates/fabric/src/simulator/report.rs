@@ -42,6 +42,10 @@ pub struct PortResult {
     pub marks: u64,
     /// Most bytes that have waited at once.
     pub longest_bytes: u32,
+    /// How often its data had to wait for the peer.
+    pub pauses: u64,
+    /// How long, in picoseconds.
+    pub paused_ps: u64,
 }
 
 /// A run.
@@ -135,6 +139,8 @@ impl Report {
                 trims: tally.trims,
                 marks: tally.marks,
                 longest_bytes: tally.longest,
+                pauses: tally.pauses,
+                paused_ps: tally.paused_ps,
             }
         });
         let ports: Vec<PortResult> = ports.collect();
@@ -196,6 +202,11 @@ impl Report {
         self.ports.iter().map(|port| port.trims).sum()
     }
 
+    /// How often data had to wait for a peer's queue.
+    pub fn pauses(&self) -> u64 {
+        self.ports.iter().map(|port| port.pauses).sum()
+    }
+
     /// Packets that were marked.
     pub fn marks(&self) -> u64 {
         self.ports.iter().map(|port| port.marks).sum()
@@ -215,7 +226,7 @@ impl Report {
         }
         for port in &self.ports {
             stir(&[port.packets, port.bytes, port.drops, port.trims, port.marks]);
-            stir(&[u64::from(port.longest_bytes)]);
+            stir(&[u64::from(port.longest_bytes), port.pauses, port.paused_ps]);
         }
         stir(&[self.events, self.sent, self.delivered, self.in_flight, self.end_ps]);
         stir(&[self.data_sent, self.resent, self.acks_sent, self.timeouts]);

@@ -27,6 +27,29 @@ pub struct Progress {
     pub events: u64,
 }
 
+/// What waits in the network at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Simulated time, in picoseconds.
+    pub now_ps: u64,
+    /// Bytes that are in place.
+    pub placed_bytes: u64,
+    /// Packets on links and in queues.
+    pub in_flight: u64,
+    /// Bytes in all queues.
+    pub waiting_bytes: u64,
+    /// Bytes in the longest queue, and whose it is.
+    pub longest_bytes: u64,
+    /// The port of the longest queue.
+    pub longest_port: u32,
+    /// Ports whose data has to wait for the peer.
+    pub paused_ports: u32,
+    /// Packets that found no room so far.
+    pub dropped: u64,
+    /// Flows that have completed.
+    pub completed: u64,
+}
+
 /// A run under way.
 pub struct Simulation {
     pub(crate) plan: Arc<Plan>,
@@ -67,17 +90,24 @@ impl Simulation {
         }
     }
 
-    /// Lets one window pass, or more if nothing happens in them; false if the run is over.
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over. The parts
+    /// of the network run on as many cores.
     pub fn step(&mut self) -> bool {
         let Some(window) = self.next_window() else { return false };
-        for domain in &mut self.domains {
+        if let [domain] = self.domains.as_mut_slice() {
             domain.run(window);
+        } else {
+            std::thread::scope(|scope| {
+                for domain in &mut self.domains {
+                    scope.spawn(|| domain.run(window));
+                }
+            });
         }
         self.exchange((window + 1) * self.plan.window_ps);
         true
     }
 
-    /// Runs to the end on one core, and says every `windows` windows how far it has come.
+    /// Runs to the end, and says every `windows` windows how far it has come.
     pub fn run(&mut self, windows: u32, mut each: impl FnMut(&Progress)) -> Report {
         let mut left = windows;
         while self.step() {
@@ -88,6 +118,34 @@ impl Simulation {
             }
         }
         self.report()
+    }
+
+    /// What waits in the network now.
+    pub fn sample(&self) -> Sample {
+        let mut sample = Sample { now_ps: self.now, ..Sample::default() };
+        for (port, link) in self.plan.scenario.network.links.iter().enumerate() {
+            let part = usize::from(self.plan.part[link.from as usize]);
+            let waiting = u64::from(self.domains[part].ports[port].waiting());
+            sample.waiting_bytes += waiting;
+            if waiting > sample.longest_bytes {
+                (sample.longest_bytes, sample.longest_port) = (waiting, port as u32);
+            }
+            sample.paused_ports += u32::from(self.domains[part].ports[port].paused);
+        }
+        let totals = self.totals();
+        (sample.placed_bytes, sample.dropped) = (totals.placed_bytes, totals.dropped);
+        (sample.completed, sample.in_flight) = (totals.completed, self.in_flight());
+        sample
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.plan.scenario
+    }
+
+    /// What left by the port that is tapped: when, and what.
+    pub fn captured(&self) -> impl Iterator<Item = &(u64, fairway_engine::Received)> {
+        self.domains.iter().flat_map(|domain| &domain.captured)
     }
 
     /// What has come of it so far.
@@ -101,7 +159,13 @@ impl Simulation {
         if completed == self.plan.scenario.flows.len() as u64 {
             return None;
         }
-        let next = self.domains.iter().filter_map(|domain| domain.calendar.next_window()).min()?;
+        let window = self.plan.window_ps;
+        let next = self.domains.iter().filter_map(|domain| {
+            let parcel =
+                (domain.earliest_parcel != NEVER).then_some(domain.earliest_parcel / window);
+            domain.calendar.next_window().into_iter().chain(parcel).min()
+        });
+        let next = next.min()?;
         (next * self.plan.window_ps < self.plan.scenario.end_ps).then_some(next)
     }
 
@@ -110,9 +174,18 @@ impl Simulation {
         self.now = until;
         for from in 0..self.domains.len() {
             for to in 0..self.domains.len() {
-                let mut parcels = std::mem::take(&mut self.domains[from].outbox[to]);
-                parcels.drain(..).for_each(|parcel| self.domains[to].accept(&parcel));
-                self.domains[from].outbox[to] = parcels;
+                if from == to || self.domains[from].outbox[to].is_empty() {
+                    continue;
+                }
+                let parcels = std::mem::take(&mut self.domains[from].outbox[to]);
+                let first = parcels.iter().map(|parcel| parcel.at).min();
+                let there = &mut self.domains[to];
+                there.earliest_parcel = there.earliest_parcel.min(first.unwrap_or(NEVER));
+                let empty = std::mem::replace(&mut there.inbox[from], parcels);
+                self.domains[from].outbox[to] = empty;
+            }
+            for (at, port, wait) in std::mem::take(&mut self.domains[from].signals) {
+                self.domains.iter_mut().for_each(|domain| domain.hear_signal(at, port, wait));
             }
         }
         if self.domains.iter().all(|domain| domain.news.is_empty()) {
@@ -143,7 +216,7 @@ impl Simulation {
 
     /// Packets on their way.
     pub(crate) fn in_flight(&self) -> u64 {
-        let waiting = |domain: &Domain| domain.outbox.iter().map(Vec::len).sum::<usize>() as u64;
+        let waiting = |domain: &Domain| domain.inbox.iter().map(Vec::len).sum::<usize>() as u64;
         self.domains.iter().map(|domain| u64::from(domain.packets.live()) + waiting(domain)).sum()
     }
 

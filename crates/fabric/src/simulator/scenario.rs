@@ -18,15 +18,25 @@ pub enum Routing {
     Spray,
     /// Every packet to the port with the shortest queue, as this switch sees its own ports now.
     Adaptive,
+    /// Dimension by dimension; between groups of a dragonfly by the link that the path names.
+    Dimension,
+    /// As `Dimension`, but first to a switch that is drawn for every packet (Valiant).
+    Valiant,
+    /// The packet's first switch compares its own queues toward a drawn switch and toward the
+    /// destination, each times the links of that way, and takes the better way (UGAL-L).
+    Ugal,
 }
 
 impl Routing {
     /// All of them, with the names by which they are chosen.
-    pub const NAMES: [(&'static str, Routing); 4] = [
+    pub const NAMES: [(&'static str, Routing); 7] = [
         ("ecmp", Routing::Ecmp),
         ("source", Routing::Source),
         ("spray", Routing::Spray),
         ("adaptive", Routing::Adaptive),
+        ("dimension", Routing::Dimension),
+        ("valiant", Routing::Valiant),
+        ("ugal", Routing::Ugal),
     ];
 }
 
@@ -63,6 +73,35 @@ pub enum Overflow {
     Trim,
 }
 
+/// Priority flow control: data waits at the sender when too much of what came by a link waits here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pfc {
+    /// The sender is told to wait when more bytes than this wait,
+    pub pause_bytes: u32,
+    /// and to go on when fewer than this do.
+    pub resume_bytes: u32,
+}
+
+/// A buffer that all ports of a switch share: a queue may take a share of what is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedBuffer {
+    /// Of the whole switch, for data.
+    pub bytes: u32,
+    /// What a queue may hold, in thousandths of what is free (alpha).
+    pub permille: u32,
+}
+
+/// A link changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When, in picoseconds.
+    pub at_ps: u64,
+    /// Which: the port that sends onto it. The other direction is another link.
+    pub link: u32,
+    /// Its new rate in megabits per second; 0: what is sent is lost.
+    pub megabits: u64,
+}
+
 /// What all switch ports are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSpec {
@@ -74,6 +113,10 @@ pub struct QueueSpec {
     pub overflow: Overflow,
     /// When data is marked.
     pub marking: Marking,
+    /// Room for data that ports share, instead of `bytes` each.
+    pub shared: Option<SharedBuffer>,
+    /// Pauses.
+    pub pfc: Option<Pfc>,
 }
 
 /// A run.
@@ -105,6 +148,10 @@ pub struct Scenario {
     pub burst: u32,
     /// Packets in flight per channel; without, four bandwidth-delay products.
     pub window_packets: Option<u32>,
+    /// Links that fail, come back, or get slower.
+    pub changes: Vec<Change>,
+    /// A port whose packets are kept, as many as the number says: for a capture.
+    pub tap: Option<(u32, usize)>,
     /// Everything that is drawn at random is drawn from it.
     pub seed: u64,
     /// Check that every byte of every message is placed exactly once, and where it belongs.
@@ -126,6 +173,8 @@ impl Scenario {
             control_bytes: 0,
             overflow: Overflow::Drop,
             marking: Marking::Off,
+            shared: None,
+            pfc: None,
         };
         let mut scenario = Scenario {
             network,
@@ -140,6 +189,8 @@ impl Scenario {
             profile: None,
             burst: 1,
             window_packets: None,
+            changes: Vec::new(),
+            tap: None,
             seed: 1,
             check: false,
             end_ps: 1_000_000_000_000,
@@ -152,8 +203,7 @@ impl Scenario {
     pub fn size_queues(&mut self) {
         let bytes = self.bdp_bytes().clamp(8 * u64::from(self.mtu), 1 << 30) as u32;
         let marking = Marking::Random { low: bytes / 5, high: bytes / 5 * 4, permille: 1000 };
-        let overflow = self.queue.overflow;
-        self.queue = QueueSpec { bytes, control_bytes: bytes, overflow, marking };
+        self.queue = QueueSpec { bytes, control_bytes: bytes, marking, ..self.queue };
     }
 
     /// The round trip of a full packet and a small one over the longest way, without queues.

@@ -1,8 +1,8 @@
 //! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
 
-use super::scenario::{Marking, Overflow, QueueSpec, Routing, Scenario};
-use super::topology::{Clos, Network};
-use super::traffic::{self, Flow};
+use super::scenario::{Change, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer};
+use super::topology::{Clos, Direct, Network, Shape, Wiring};
+use super::traffic::{self, Collective, Flow, Sizes};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::Duration;
 
@@ -19,6 +19,14 @@ pub struct Settings {
     hosts_per_leaf: Option<u32>,
     oversubscription: u32,
     rails: u32,
+    sizes: [u32; 3],
+    dragonfly: [u32; 3],
+    hosts_per_switch: u32,
+    load_percent: u32,
+    flows: u32,
+    shared: Option<SharedBuffer>,
+    pfc: Option<Pfc>,
+    changes: Vec<LinkChange>,
     link_megabits: u64,
     latency_ps: u32,
     bytes: u32,
@@ -40,12 +48,29 @@ pub struct Settings {
     check: bool,
     /// The text of a connection matrix.
     matrix: Option<String>,
+    /// The distribution of sizes of Poisson flows.
+    distribution: Option<Sizes>,
 }
+
+/// Two nodes whose links change, when, and to which rate.
+type LinkChange = (u32, u32, u64, u64);
 
 /// Every setting, what it takes, and what it means.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
-    ("workload", "NAME", "permutation, incast, outcast, all-to-all, incast-permutation or matrix"),
-    ("topology", "NAME", "fat-tree (three tiers), leaf-spine (two) or rail"),
+    (
+        "workload",
+        "NAME",
+        "permutation, incast, outcast, all-to-all, incast-permutation, ring-allreduce, \
+         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes or matrix",
+    ),
+    (
+        "topology",
+        "NAME",
+        "fat-tree (three tiers), leaf-spine (two), rail, torus, hyperx or dragonfly",
+    ),
+    ("sizes", "AxB[xC]", "switches in each dimension of a torus or HyperX"),
+    ("dragonfly", "A:H:G", "switches of a group, global links of a switch, groups"),
+    ("hosts-per-switch", "N", "of torus, hyperx and dragonfly"),
     ("nodes", "N", "hosts"),
     ("hosts-per-leaf", "N", "of leaf-spine and rail"),
     ("oversubscription", "N", "ports of a leaf down for each one up"),
@@ -59,10 +84,20 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("chunk", "SIZE", "of a chunk, as 32K, or policy: what the policy chooses"),
     ("paths", "N", "of every channel, 1 to 256"),
     ("policy", "SPEC", "as cc=swift,path=spray; default: Swift, for this network"),
-    ("routing", "NAME", "ecmp, source, spray or adaptive"),
+    ("load", "PERCENT", "of all hosts' links, by websearch, hadoop and sizes"),
+    ("flows", "N", "of websearch, hadoop and sizes"),
+    ("routing", "NAME", "ecmp, source, spray, adaptive, dimension, valiant or ugal"),
     ("queue", "SIZE", "room of a switch port for data; default: a bandwidth-delay product"),
     ("overflow", "HOW", "drop or trim"),
     ("ecn", "HOW", "off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 %"),
+    ("shared-buffer", "SIZE[:PERMILLE]", "of a switch, and what a queue may hold of what is free"),
+    (
+        "pfc",
+        "PAUSE:RESUME",
+        "bytes that came by a link: above, data waits at its sender; below, not",
+    ),
+    ("fail", "A-B@TIME[..TIME]", "the links between two nodes are gone, until; may be repeated"),
+    ("degrade", "A-B@TIME:RATE", "the links between two nodes get another rate; may be repeated"),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its engine at once"),
     ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
@@ -80,6 +115,14 @@ impl Default for Settings {
             hosts_per_leaf: None,
             oversubscription: 1,
             rails: 8,
+            sizes: [8, 8, 1],
+            dragonfly: [4, 2, 9],
+            hosts_per_switch: 1,
+            load_percent: 50,
+            flows: 10_000,
+            shared: None,
+            pfc: None,
+            changes: Vec::new(),
             link_megabits: 400_000,
             latency_ps: 1_000_000,
             bytes: 2_000_000,
@@ -100,6 +143,7 @@ impl Default for Settings {
             end_ps: 1_000_000_000_000,
             check: false,
             matrix: None,
+            distribution: None,
         }
     }
 }
@@ -132,7 +176,10 @@ impl Settings {
             let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
             return Err(format!("'{name}' is no setting; known are {}", names.join(", ")));
         };
-        let outcome = self.set_network(name, value).or_else(|| self.set_transport(name, value));
+        let outcome = self
+            .set_network(name, value)
+            .or_else(|| self.set_switches(name, value))
+            .or_else(|| self.set_transport(name, value));
         match outcome {
             Some(Some(())) => Ok(()),
             _ => Err(format!("{name} cannot be '{value}': it takes {takes}, {meaning}")),
@@ -143,6 +190,15 @@ impl Settings {
     pub fn set_matrix(&mut self, text: String) {
         self.workload = String::from("matrix");
         self.matrix = Some(text);
+    }
+
+    /// Takes the text of a distribution of sizes, for the workload `sizes`.
+    ///
+    /// # Errors
+    /// Names the line, and what is wrong with it.
+    pub fn set_sizes(&mut self, text: &str) -> Result<(), String> {
+        self.distribution = Some(Sizes::parse(text)?);
+        Ok(())
     }
 
     /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
@@ -162,6 +218,47 @@ impl Settings {
             "bytes" => set(&mut self.bytes, bytes(value).filter(|bytes| *bytes > 0)),
             "messages" => set(&mut self.messages, count(value, 1, 1 << 16)),
             "senders" => set(&mut self.senders, count(value, 1, 1 << 18).map(Some)),
+            "sizes" => set(&mut self.sizes, three(value, 'x')),
+            "dragonfly" => {
+                let fits = |[switches, global, groups]: &[u32; 3]| {
+                    *groups > 1 && (switches * global).is_multiple_of(groups - 1)
+                };
+                let numbers = three(value, ':').filter(|_| value.split(':').count() == 3);
+                set(&mut self.dragonfly, numbers.filter(fits))
+            }
+            "hosts-per-switch" => set(&mut self.hosts_per_switch, count(value, 1, 512)),
+            "load" => set(&mut self.load_percent, count(value, 1, 1000)),
+            "flows" => set(&mut self.flows, count(value, 1, 1 << 24)),
+            "fail" | "degrade" => match link_changes(value, name == "fail") {
+                None => None,
+                Some(changes) => {
+                    self.changes.extend(changes);
+                    Some(())
+                }
+            },
+            _ => return None,
+        };
+        Some(done)
+    }
+
+    fn set_switches(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        let done = match name {
+            "shared-buffer" => {
+                let (size, permille) = value.split_once(':').unwrap_or((value, "1000"));
+                let shared = bytes(size).zip(count(permille, 1, 1_000_000));
+                set(
+                    &mut self.shared,
+                    shared.map(|(bytes, permille)| Some(SharedBuffer { bytes, permille })),
+                )
+            }
+            "pfc" => {
+                let pair = value.split_once(':').and_then(|(a, b)| bytes(a).zip(bytes(b)));
+                let pair = pair.filter(|(pause, resume)| pause >= resume);
+                set(
+                    &mut self.pfc,
+                    pair.map(|(pause_bytes, resume_bytes)| Some(Pfc { pause_bytes, resume_bytes })),
+                )
+            }
             "routing" => {
                 let named = Routing::NAMES.iter().find(|(name, _)| *name == value);
                 set(&mut self.routing, named.map(|(_, routing)| *routing))
@@ -215,10 +312,18 @@ impl Settings {
         };
         let nodes = matrix.as_ref().map_or(self.nodes, |(nodes, _)| *nodes);
         let network = self.network(nodes)?;
+        if matrix.is_some() && network.hosts < nodes {
+            return Err(format!("{} hosts are too few for {nodes} nodes", network.hosts));
+        }
         let flows = match matrix {
             Some((_, flows)) => flows,
-            None => self.flows(seed)?,
+            None => self.flows(network.hosts, seed)?,
         };
+        let tree = matches!(network.shape, Shape::Clos(_));
+        if tree && matches!(self.routing, Routing::Valiant | Routing::Ugal) {
+            return Err(String::from("routing valiant and ugal need a torus, hyperx or dragonfly"));
+        }
+        let changes = self.changes(&network)?;
         let mut scenario = Scenario::new(network, flows);
         scenario.mtu = self.mtu;
         scenario.queue.overflow = self.overflow;
@@ -228,6 +333,12 @@ impl Settings {
             scenario.queue = QueueSpec { bytes, marking, ..scenario.queue };
         }
         scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
+        (scenario.queue.shared, scenario.queue.pfc) = (self.shared, self.pfc);
+        if self.pfc.is_some() && self.queue_bytes.is_none() {
+            // Pauses are to keep queues short, and not their ends.
+            scenario.queue.bytes = 1 << 30;
+        }
+        scenario.changes = changes;
         (scenario.routing, scenario.chunk, scenario.paths) = (self.routing, self.chunk, self.paths);
         (scenario.policy, scenario.window_packets) = (self.policy, self.window_packets);
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
@@ -239,7 +350,36 @@ impl Settings {
         Ok(scenario)
     }
 
+    /// Both directions of every link that changes.
+    fn changes(&self, network: &Network) -> Result<Vec<Change>, String> {
+        let mut changes = Vec::new();
+        for &(a, b, at_ps, megabits) in &self.changes {
+            let before = changes.len();
+            for (link, ends) in network.links.iter().enumerate() {
+                if (ends.from, ends.to) == (a, b) || (ends.from, ends.to) == (b, a) {
+                    let own = if megabits == u64::MAX { ends.megabits } else { megabits };
+                    changes.push(Change { at_ps, link: link as u32, megabits: own });
+                }
+            }
+            if changes.len() == before {
+                return Err(format!("no link joins {a} and {b}"));
+            }
+        }
+        Ok(changes)
+    }
+
     fn network(&self, nodes: u32) -> Result<Network, String> {
+        let [switches, global, groups] = self.dragonfly;
+        let wiring = match self.topology.as_str() {
+            "torus" => Some(Wiring::Torus(self.sizes)),
+            "hyperx" => Some(Wiring::HyperX(self.sizes)),
+            "dragonfly" => Some(Wiring::Dragonfly { switches, global, groups }),
+            _ => None,
+        };
+        if let Some(wiring) = wiring {
+            let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
+            return Ok(direct.build(self.link_megabits, self.latency_ps));
+        }
         let clos = match self.topology.as_str() {
             "leaf-spine" => Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?,
             "rail" => {
@@ -254,8 +394,8 @@ impl Settings {
         Ok(clos.build(self.link_megabits, self.latency_ps))
     }
 
-    fn flows(&self, seed: u64) -> Result<Vec<Flow>, String> {
-        let (nodes, bytes) = (self.nodes, self.bytes);
+    fn flows(&self, nodes: u32, seed: u64) -> Result<Vec<Flow>, String> {
+        let bytes = self.bytes;
         let senders = self.senders.unwrap_or(nodes - 1);
         if senders >= nodes {
             return Err(format!("{senders} senders, and a receiver, are more than {nodes} nodes"));
@@ -267,19 +407,73 @@ impl Settings {
             "incast-permutation" => {
                 traffic::incast_and_permutation(nodes, senders, bytes, self.messages, seed)
             }
+            "ring-allreduce" => traffic::collective(Collective::RingAllReduce, nodes, bytes),
+            "tree-allreduce" => traffic::collective(Collective::TreeAllReduce, nodes, bytes),
+            "all-gather" => traffic::collective(Collective::AllGather, nodes, bytes),
+            "reduce-scatter" => traffic::collective(Collective::ReduceScatter, nodes, bytes),
+            name @ ("websearch" | "hadoop" | "sizes") => {
+                let sizes = Sizes::named(name).or_else(|| self.distribution.clone());
+                let sizes = sizes.ok_or("workload sizes needs a file of them")?;
+                let (load, rate) = (self.load_percent, self.link_megabits);
+                traffic::poisson(nodes, self.flows, &sizes, load, rate, seed)
+            }
             _ => traffic::permutation(nodes, bytes, seed),
         })
     }
 }
 
 /// The workloads by name.
-pub const WORKLOADS: [&str; 6] =
-    ["permutation", "incast", "outcast", "all-to-all", "incast-permutation", "matrix"];
-const TOPOLOGIES: [&str; 3] = ["fat-tree", "leaf-spine", "rail"];
+pub const WORKLOADS: [&str; 13] = [
+    "permutation",
+    "incast",
+    "outcast",
+    "all-to-all",
+    "incast-permutation",
+    "ring-allreduce",
+    "tree-allreduce",
+    "all-gather",
+    "reduce-scatter",
+    "websearch",
+    "hadoop",
+    "sizes",
+    "matrix",
+];
+const TOPOLOGIES: [&str; 6] = ["fat-tree", "leaf-spine", "rail", "torus", "hyperx", "dragonfly"];
 
 fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;
     Some(())
+}
+
+/// Up to three numbers; 1 for those that are not there.
+fn three(text: &str, between: char) -> Option<[u32; 3]> {
+    let mut numbers = [1; 3];
+    let parts: Vec<&str> = text.split(between).collect();
+    if parts.len() > 3 {
+        return None;
+    }
+    for (number, part) in numbers.iter_mut().zip(&parts) {
+        *number = count(part, 1, 1000)?;
+    }
+    Some(numbers)
+}
+
+/// `A-B@TIME..TIME` of a failure, `A-B@TIME:RATE` of another rate. A rate that is `u64::MAX` is the
+/// link's own.
+fn link_changes(text: &str, fails: bool) -> Option<Vec<LinkChange>> {
+    let (ends, when) = text.split_once('@')?;
+    let (a, b) = ends.split_once('-')?;
+    let (a, b) = (a.parse().ok()?, b.parse().ok()?);
+    if !fails {
+        let (at, new) = when.split_once(':')?;
+        return Some(vec![(a, b, time(at)?, rate(new)?)]);
+    }
+    let (from, until) = when.split_once("..").unwrap_or((when, ""));
+    let mut changes = vec![(a, b, time(from)?, 0)];
+    if !until.is_empty() {
+        changes.push((a, b, time(until)?, u64::MAX));
+    }
+    Some(changes)
 }
 
 fn one_of(value: &str, names: &[&str]) -> Option<String> {

@@ -5,8 +5,12 @@
 //! no forwarding tables, and routing 8,192 hosts takes no more memory than routing 16.
 
 mod clos;
+mod direct;
 
 pub use clos::Clos;
+pub use direct::{Direct, Wiring};
+
+use super::packets::NONE;
 
 /// A link in one direction, and the port that sends onto it. It has the port's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,19 +27,54 @@ pub struct Link {
     pub latency_ps: u32,
 }
 
-/// Ports that lead to a place equally well: a range of the node's own ports, from 0.
+/// Ports that lead to a place equally well, by their number among the node's own, from 0: a range,
+/// or up to three anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates {
-    /// The first.
-    pub first: u32,
-    /// How many; at least 1.
-    pub count: u32,
+    count: u32,
+    first: u32,
+    /// The others, if they are not a range.
+    others: Option<[u32; 2]>,
 }
 
 impl Candidates {
     /// Only this one.
     pub const fn one(port: u32) -> Candidates {
-        Candidates { first: port, count: 1 }
+        Candidates { first: port, count: 1, others: None }
+    }
+
+    pub(crate) const fn range(first: u32, count: u32) -> Candidates {
+        Candidates { first, count, others: None }
+    }
+
+    pub(crate) const fn none() -> Candidates {
+        Candidates { first: 0, count: 0, others: Some([0; 2]) }
+    }
+
+    /// Adds one to fewer than three.
+    pub(crate) fn add(&mut self, port: u32) {
+        match (self.count, &mut self.others) {
+            (0, _) => self.first = port,
+            (count, Some(others)) => others[count as usize - 1] = port,
+            (_, None) => unreachable!("ranges are complete"),
+        }
+        self.count += 1;
+    }
+
+    /// How many; at least 1.
+    #[inline]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The one of this number, from 0.
+    #[inline]
+    pub fn get(&self, index: u32) -> u32 {
+        match self.others {
+            None => self.first + index,
+            Some(_) if index == 0 => self.first,
+            Some(others) => others[index as usize - 1],
+        }
     }
 }
 
@@ -44,6 +83,8 @@ impl Candidates {
 pub enum Shape {
     /// A fat tree of two or three tiers.
     Clos(Clos),
+    /// A torus, HyperX or dragonfly.
+    Direct(Direct),
 }
 
 /// A network: nodes, links, and the shape.
@@ -109,12 +150,51 @@ impl Network {
         self.first_port[node as usize]..self.first_port[node as usize + 1]
     }
 
-    /// The ports of a switch that lead to a host on a shortest way.
+    /// The ports of a switch that lead to a host on a shortest way: all of them, or with `any` false
+    /// those of the first dimension only. `entropy` names one of the ways through a dragonfly.
     #[inline]
-    pub fn toward(&self, switch: u32, host: u32) -> Candidates {
-        match &self.shape {
-            Shape::Clos(clos) => clos.toward(switch, host),
+    pub fn toward(&self, switch: u32, host: u32, entropy: u32, any: bool) -> Candidates {
+        self.by_way_of(NONE, switch, host, entropy, any)
+    }
+
+    /// As [`Self::toward`], but first to the switch `via`, unless this is it or there is none.
+    #[inline]
+    pub(crate) fn by_way_of(
+        &self,
+        via: u32,
+        switch: u32,
+        host: u32,
+        entropy: u32,
+        any: bool,
+    ) -> Candidates {
+        let direct = match &self.shape {
+            Shape::Clos(clos) => return clos.toward(switch, host),
+            Shape::Direct(direct) => direct,
+        };
+        let (home, port) = direct.place(host);
+        let target = if via == NONE || via == switch { home } else { via };
+        if target == switch {
+            return Candidates::one(port);
         }
+        direct.toward(switch, target, entropy, any)
+    }
+
+    /// A switch that is drawn, to go by way of, and how many links from switch to switch the short
+    /// way and the long one have. `None` if there is no other way worth the name.
+    pub(crate) fn detour(
+        &self,
+        switch: u32,
+        host: u32,
+        entropy: u32,
+        drawn: u32,
+    ) -> Option<(u32, u32, u32)> {
+        let Shape::Direct(direct) = &self.shape else { return None };
+        let (home, via) = (direct.place(host).0, direct.any_switch(drawn));
+        if home == switch || via == switch || via == home {
+            return None;
+        }
+        let distance = |from, to| direct.distance(from, to, entropy);
+        Some((via, distance(switch, home), distance(switch, via) + distance(via, home)))
     }
 
     /// By how much to divide the path for the choice made at this switch, when paths are source
@@ -123,6 +203,7 @@ impl Network {
     pub(crate) fn stride(&self, switch: u32) -> u32 {
         match &self.shape {
             Shape::Clos(clos) => clos.stride(switch),
+            Shape::Direct(_) => 1,
         }
     }
 
@@ -130,6 +211,7 @@ impl Network {
     pub fn diameter(&self) -> u32 {
         match &self.shape {
             Shape::Clos(clos) => clos.diameter(),
+            Shape::Direct(direct) => direct.diameter(),
         }
     }
 
@@ -142,6 +224,7 @@ impl Network {
     pub fn part_of(&self, node: u32, parts: u32) -> u32 {
         let (group, groups) = match &self.shape {
             Shape::Clos(clos) => clos.group(node),
+            Shape::Direct(direct) => direct.group(node),
         };
         (u64::from(group) * u64::from(parts) / u64::from(groups)) as u32
     }

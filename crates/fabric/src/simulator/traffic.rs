@@ -1,8 +1,12 @@
 //! What is sent: flows, when each begins, and what it waits for.
 
+mod collectives;
 mod matrix;
+mod poisson;
 
+pub use collectives::{Collective, collective};
 pub use matrix::parse_matrix;
+pub use poisson::{Sizes, poisson};
 
 use crate::random::Random;
 

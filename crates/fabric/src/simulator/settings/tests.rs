@@ -17,6 +17,27 @@ fn a_scenario_file_is_read() {
 }
 
 #[test]
+fn other_networks_and_what_happens_to_them() {
+    let mut settings = Settings::default();
+    let text = "topology torus\nsizes 4x3\nhosts-per-switch 2\nnodes 24\nworkload ring-allreduce\n\
+                routing dimension\npfc 100K:80K\nshared-buffer 1M:2000\nfail 24-25@5us..9us\n\
+                degrade 24-0@1ms:100G\n";
+    settings.read(text).expect("a good file");
+    let scenario = settings.build(1).expect("a scenario");
+    assert_eq!((scenario.network.hosts, scenario.network.nodes()), (24, 36));
+    assert_eq!(scenario.flows.len(), 24 * 46);
+    let rates: Vec<u64> = scenario.changes.iter().map(|change| change.megabits).collect();
+    assert_eq!(rates, [0, 0, 400_000, 400_000, 100_000, 100_000]);
+    settings.set("fail", "0-1@5us").expect("fine by itself");
+    assert!(settings.build(1).expect_err("no link").contains("no link joins 0 and 1"));
+    let mut settings = Settings::default();
+    settings.read("topology dragonfly\ndragonfly 4:2:9\nnodes 36\nrouting ugal").expect("fine");
+    assert_eq!(settings.build(1).expect("a scenario").network.hosts, 36);
+    settings.read("topology fat-tree\nnodes 16").expect("fine");
+    assert!(settings.build(1).expect_err("no such routing").contains("ugal"));
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     for (text, word) in [
         ("nodes 1", "hosts"),

@@ -119,7 +119,7 @@ impl Clos {
             if index == leaf {
                 return Candidates::one(port);
             }
-            return Candidates { first: self.hosts_per_leaf, count: self.uplinks };
+            return Candidates::range(self.hosts_per_leaf, self.uplinks);
         }
         if self.cores == 0 {
             return Candidates::one(leaf);
@@ -132,7 +132,7 @@ impl Clos {
         if index / self.uplinks == pod {
             return Candidates::one(leaf % self.leaves);
         }
-        Candidates { first: self.leaves, count: self.cores }
+        Candidates::range(self.leaves, self.cores)
     }
 
     pub(super) fn stride(&self, switch: u32) -> u32 {

@@ -132,8 +132,7 @@ impl Direct {
     /// Rows (of the last dimension there is) and groups stay together.
     pub(super) fn group(&self, node: u32) -> (u32, u32) {
         let hosts = self.hosts();
-        let switch =
-            if node < hosts { node / self.hosts_per_switch } else { node - hosts };
+        let switch = if node < hosts { node / self.hosts_per_switch } else { node - hosts };
         match self.wiring {
             Wiring::Dragonfly { switches, groups, .. } => (switch / switches, groups),
             _ => (switch, self.switches()),
@@ -174,7 +173,8 @@ impl Direct {
                         (true, 1) => {}
                         (true, 2) => neighbours.push(at(1 - here)),
                         (true, _) => {
-                            neighbours.extend([at((here + 1) % size), at((here + size - 1) % size)]);
+                            neighbours
+                                .extend([at((here + 1) % size), at((here + size - 1) % size)]);
                         }
                         (false, _) => {
                             neighbours.extend((0..size).filter(|place| *place != here).map(at));

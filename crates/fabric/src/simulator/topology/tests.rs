@@ -23,11 +23,12 @@ fn walk(network: &Network, node: u32, to: u32, links: u32) -> u32 {
         return links;
     }
     assert!(node >= network.hosts && links <= network.diameter(), "{node} on the way to {to}");
-    let candidates = network.toward(node, to);
-    let mut ends = vec![candidates.first];
-    if candidates.count > 1 {
-        ends.push(candidates.first + candidates.count - 1);
-    }
+    // Any of the ways through a dragonfly: one for each pair, and one for all choices on it.
+    let entropy = to.wrapping_mul(0x9E37_79B9);
+    let candidates = network.toward(node, to, entropy, true);
+    let mut ends = vec![candidates.get(0), candidates.get(candidates.count() - 1)];
+    ends.push(network.toward(node, to, entropy, false).get(0));
+    ends.dedup();
     let ways = ends.into_iter().map(|port| {
         let port = network.first_port[node as usize] + port;
         assert!(network.ports_of(node).contains(&port), "{node} has no port {port}");
@@ -81,4 +82,85 @@ fn leaves_and_spines() {
     let leaf = |host: u32| network.links[network.first_port[host as usize] as usize].to;
     assert!(leaf(0) == leaf(4) && leaf(0) != leaf(1));
     assert!(Clos::two_tiers(10, Some(4), 1).is_err());
+}
+
+fn direct(hosts_per_switch: u32, wiring: Wiring) -> Network {
+    Direct { hosts_per_switch, wiring }.build(400_000, 1_000_000)
+}
+
+/// Links from one half of the switches to the other.
+fn bisection(network: &Network) -> usize {
+    let switches = network.nodes() - network.hosts;
+    let half = network.hosts + switches / 2;
+    let across = |link: &&Link| link.from >= network.hosts && link.from < half && link.to >= half;
+    network.links.iter().filter(across).count()
+}
+
+#[test]
+fn a_torus_has_two_neighbours_in_each_dimension() {
+    let torus = direct(1, Wiring::Torus([4, 4, 4]));
+    check(&torus);
+    assert!(degrees(&torus)[64..].iter().all(|degree| *degree == 7));
+    // Two rings of every column cross the middle.
+    assert_eq!((torus.diameter(), bisection(&torus)), (2 + 6, 2 * 16));
+    let odd = direct(2, Wiring::Torus([5, 2, 1]));
+    check(&odd);
+    assert!(degrees(&odd)[20..].iter().all(|degree| *degree == 2 + 2 + 1));
+}
+
+#[test]
+fn a_hyperx_is_one_link_from_all_of_its_row() {
+    let network = direct(4, Wiring::HyperX([4, 4, 1]));
+    check(&network);
+    assert!(degrees(&network)[64..].iter().all(|degree| *degree == 4 + 3 + 3));
+    assert_eq!((network.diameter(), bisection(&network)), (4, 4 * 2 * 2));
+    let cube = direct(2, Wiring::HyperX([2, 3, 4]));
+    check(&cube);
+    assert_eq!(cube.diameter(), 5);
+}
+
+#[test]
+fn groups_of_a_dragonfly_are_all_linked() {
+    for (switches, global, groups) in [(4, 2, 9), (4, 2, 5), (8, 1, 3)] {
+        let network = direct(2, Wiring::Dragonfly { switches, global, groups });
+        check(&network);
+        let hosts = network.hosts as usize;
+        let degree = (2 + switches - 1 + global) as usize;
+        assert!(degrees(&network)[hosts..].iter().all(|found| *found == degree));
+        let group = |node: u32| (node - network.hosts) / switches;
+        for (a, b) in (0..groups).flat_map(|a| (0..groups).map(move |b| (a, b))) {
+            let between = |link: &&Link| {
+                let inside = link.from >= network.hosts && link.to >= network.hosts;
+                inside && group(link.from) == a && group(link.to) == b
+            };
+            let links = network.links.iter().filter(between).count() as u32;
+            let expected = switches * global / (groups - 1);
+            assert!(a == b || links == expected, "{links} from {a} to {b}");
+        }
+    }
+}
+
+/// What is said of a distance is how far it is.
+#[test]
+fn distances_are_those_of_the_ways() {
+    for wiring in [
+        Wiring::Torus([5, 3, 2]),
+        Wiring::HyperX([3, 4, 2]),
+        Wiring::Dragonfly { switches: 4, global: 2, groups: 9 },
+    ] {
+        let shape = Direct { hosts_per_switch: 1, wiring };
+        let network = shape.build(400_000, 1);
+        for (from, to) in (0..network.hosts).flat_map(|a| (0..network.hosts).map(move |b| (a, b))) {
+            let (mut node, home) = (network.hosts + from, network.hosts + to);
+            let entropy = from.wrapping_mul(0x9E37_79B9) ^ to;
+            let mut links = 0;
+            let said = shape.distance(node, home, entropy);
+            while node != home {
+                let port = network.toward(node, to, entropy, false).get(0);
+                node = network.links[(network.first_port[node as usize] + port) as usize].to;
+                links += 1;
+            }
+            assert_eq!(said, links, "{wiring:?}: {from} to {to}");
+        }
+    }
 }

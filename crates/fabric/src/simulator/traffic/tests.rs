@@ -39,3 +39,28 @@ fn a_wrong_matrix_is_refused_with_its_line() {
         assert!(error.contains(word), "{error}");
     }
 }
+
+/// Runs a collective on paper: who holds what is followed flow by flow.
+#[test]
+fn collectives_bring_everything_to_everybody() {
+    for hosts in [2u32, 3, 7, 16] {
+        for kind in [Collective::RingAllReduce, Collective::AllGather, Collective::TreeAllReduce] {
+            let flows = collective(kind, hosts, 1 << 20);
+            let mut knows: Vec<Vec<bool>> =
+                (0..hosts).map(|host| (0..hosts).map(|other| other == host).collect()).collect();
+            for (index, flow) in flows.iter().enumerate() {
+                // What a flow waits for comes before it, and ends where it begins.
+                for after in &flow.after {
+                    assert!((after.flow as usize) < index && after.delivered);
+                    assert_eq!(flows[after.flow as usize].destination, flow.source);
+                }
+                let told = knows[flow.source as usize].clone();
+                let hears = &mut knows[flow.destination as usize];
+                hears.iter_mut().zip(told).for_each(|(known, told)| *known |= told);
+            }
+            assert!(knows.iter().flatten().all(|known| *known), "{kind:?} of {hosts}");
+        }
+        let ring = collective(Collective::ReduceScatter, hosts, 1 << 20);
+        assert_eq!(ring.len() as u32, hosts * (hosts - 1));
+    }
+}

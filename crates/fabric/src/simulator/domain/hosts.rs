@@ -1,0 +1,247 @@
+//! Hosts: what comes to their NICs, what those send, and when they have to be asked.
+
+use super::{Domain, NEVER};
+use crate::simulator::calendar::Kind;
+use crate::simulator::host::host_of;
+use crate::simulator::packets::{Hot, NONE};
+use crate::simulator::plan::SLOT_BITS;
+use crate::simulator::port::mix;
+use fairway_engine::wire::{Ecn, Instant, header_len};
+use fairway_engine::{Completion, Received, Status, Transmit, Verdict};
+use std::sync::Arc;
+
+impl Domain {
+    /// A packet has come to its host.
+    pub(super) fn receive(&mut self, now: u64, node: u32, index: u32) {
+        let hot = self.packets.hot[index as usize];
+        if hot.trimmed {
+            self.totals.delivered_trimmed += 1;
+            self.packets.give_back(index);
+            return;
+        }
+        self.totals.delivered += 1;
+        let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
+        let received = &mut self.packets.cold[index as usize];
+        received.ecn = if hot.marked { Ecn::Congested } else { Ecn::Capable };
+        let at = Instant::from_ps(now);
+        let verdict = host.nic.handle_packet(at, received);
+        self.packets.give_back(index);
+        match verdict {
+            Verdict::Place(placement) => {
+                let (offset, length) = (placement.target.offset, placement.target.length);
+                host.nic.handle_placed(at, placement.token, 0);
+                self.place(now, node, offset, length);
+            }
+            Verdict::Atomic(_) => unreachable!("nobody posts atomics"),
+            Verdict::Done | Verdict::Drop(_) => {}
+        }
+        if hot.class == 0 {
+            self.complete(now, node);
+        }
+        self.turn(now, node);
+    }
+
+    /// Payload is in place.
+    fn place(&mut self, now: u64, node: u32, offset: u64, length: u32) {
+        let flow = self.plan.inbound[node as usize][(offset >> SLOT_BITS) as usize];
+        self.totals.placed_bytes += u64::from(length);
+        if let Some(placements) = &mut self.placements {
+            placements.place(&self.plan, flow, offset, length);
+        }
+        let state = &mut self.flows[flow as usize];
+        state.remaining = state.remaining.checked_sub(length).expect("no byte comes twice");
+        if state.remaining == 0 {
+            state.delivered = now;
+            if let Some(placements) = &self.placements {
+                assert!(placements.is_whole(&self.plan, flow), "flow {flow} has holes");
+            }
+            self.tell(now, flow, true);
+        }
+    }
+
+    /// Takes the completions of a host.
+    fn complete(&mut self, now: u64, node: u32) {
+        let mut any = false;
+        loop {
+            let Some(host) = self.hosts[node as usize].as_mut() else { return };
+            let Some(completion) = host.nic.poll_completion(host.queue) else { break };
+            any = true;
+            self.completed(now, &completion);
+        }
+        if any {
+            self.post_ready(now, node);
+        }
+    }
+
+    fn completed(&mut self, now: u64, completion: &Completion) {
+        let flow = completion.id as u32;
+        let state = &mut self.flows[flow as usize];
+        assert!(state.completed == NEVER, "flow {flow} completes twice");
+        state.completed = now;
+        state.failed = completion.status != Status::Success;
+        self.totals.completed += 1;
+        self.tell(now, flow, false);
+    }
+
+    /// A flow is over at one of its ends: who waits for that?
+    fn tell(&mut self, now: u64, flow: u32, delivered: bool) {
+        let plan = Arc::clone(&self.plan);
+        for &(waiting, for_delivery) in &plan.dependents[flow as usize] {
+            if for_delivery != delivered {
+                continue;
+            }
+            if !plan.is_local(flow, delivered, waiting) {
+                self.news.push(waiting);
+            } else if self.waits_less(waiting) {
+                let source = plan.scenario.flows[waiting as usize].source;
+                self.calendar.push(now, source, Kind::Post, 0, 0);
+            }
+        }
+    }
+
+    /// A flow waits for one less; true if it may begin.
+    pub(super) fn waits_less(&mut self, flow: u32) -> bool {
+        let state = &mut self.flows[flow as usize];
+        state.waits -= 1;
+        if state.waits > 0 {
+            return false;
+        }
+        let source = self.plan.scenario.flows[flow as usize].source;
+        if let Some(host) = self.hosts[source as usize].as_mut() {
+            host.ready.push_back(flow);
+        }
+        true
+    }
+
+    /// Arms the next time at which a flow of a host begins.
+    pub(super) fn schedule_post(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let scenario = &self.plan.scenario;
+        let outbound = &self.plan.outbound[node as usize];
+        let waits = |flow: &u32| !scenario.flows[*flow as usize].after.is_empty();
+        while outbound.get(host.next_start).is_some_and(waits) {
+            host.next_start += 1;
+        }
+        if let Some(&flow) = outbound.get(host.next_start) {
+            let at = scenario.flows[flow as usize].start_ps.max(now);
+            self.calendar.push(at, node, Kind::Post, 0, 0);
+        }
+    }
+
+    /// Flows of a host may begin.
+    pub(super) fn post(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let scenario = &self.plan.scenario;
+        let before = host.next_start;
+        while let Some(&flow) = self.plan.outbound[node as usize].get(host.next_start) {
+            let start = scenario.flows[flow as usize].start_ps;
+            let waits = !scenario.flows[flow as usize].after.is_empty();
+            if start > now && !waits {
+                break;
+            }
+            if !waits {
+                host.ready.push_back(flow);
+            }
+            host.next_start += 1;
+        }
+        if host.next_start != before {
+            self.schedule_post(now, node);
+        }
+        self.post_ready(now, node);
+        self.turn(now, node);
+    }
+
+    /// Hands over to the NIC what may begin.
+    fn post_ready(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        while let Some(&flow) = host.ready.front() {
+            if !host.post(now, &self.plan, flow) {
+                return;
+            }
+            host.ready.pop_front();
+            self.flows[flow as usize].started = now;
+        }
+    }
+
+    /// The engine asked to be woken.
+    pub(super) fn timer(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        if host.timer_at != now {
+            return;
+        }
+        host.timer_at = NEVER;
+        let at = Instant::from_ps(now);
+        if host.nic.poll_timeout().is_some_and(|due| at.is_at_or_after(due)) {
+            host.nic.handle_timeout(at);
+            while host.nic.poll_event().is_some() {}
+            self.complete(now, node);
+        }
+        self.turn(now, node);
+    }
+
+    /// A host may have something to send: if its wire is free, a packet leaves, or as many as the
+    /// NIC takes at once.
+    #[inline]
+    pub(super) fn turn(&mut self, now: u64, node: u32) {
+        let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+        let wire = host.wire;
+        let port = &self.ports[wire as usize];
+        if port.busy_until <= now && port.queues[1].head == NONE {
+            let mut sent = 0;
+            while sent < self.plan.scenario.burst && !self.is_holding(wire) {
+                let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+                let Some(transmit) = host.nic.poll_transmit(Instant::from_ps(now)) else { break };
+                self.inject(now, node, wire, &transmit);
+                sent += 1;
+            }
+            if sent > 0 && self.ports[wire as usize].busy_until > now {
+                let free = self.ports[wire as usize].busy_until;
+                self.calendar.push(free, node, Kind::Pull, 0, 0);
+            }
+        }
+        let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+        if let Some(due) = host.nic.poll_timeout() {
+            // What is due already is done a picosecond later: the clock has to move.
+            let due = due.as_ps().max(now + 1);
+            if due < host.timer_at {
+                host.timer_at = due;
+                self.calendar.push(due, node, Kind::Timer, 0, 0);
+            }
+        }
+    }
+
+    /// Does data wait on a host's wire because the switch has said so?
+    #[inline]
+    fn is_holding(&self, wire: u32) -> bool {
+        self.ports[wire as usize].queues[1].head != NONE
+    }
+
+    fn inject(&mut self, now: u64, node: u32, wire: u32, transmit: &Transmit) {
+        let (route, payload) = (transmit.route, transmit.gather.length);
+        let header = header_len(&transmit.packet) as u32;
+        let destination = host_of(route.destination);
+        let flow = mix(node ^ mix(destination).rotate_left(7));
+        let hot = Hot {
+            next: NONE,
+            bytes: header + payload + self.plan.scenario.frame_bytes,
+            destination,
+            entropy: mix(flow ^ u32::from(route.path).wrapping_mul(0x9E37_79B1)),
+            via: NONE,
+            arrived: NONE,
+            path: route.path,
+            class: u8::from(payload > 0),
+            marked: false,
+            trimmed: false,
+            hops: 0,
+        };
+        let cold = Received { route, packet: transmit.packet, payload, ecn: Ecn::Capable };
+        let index = self.packets.take(hot, &cold);
+        self.totals.sent += 1;
+        let port = &mut self.ports[wire as usize];
+        if port.paused && hot.class == 1 {
+            port.hold(&mut self.packets.hot, index);
+        } else {
+            self.transmit(now, wire, index);
+        }
+    }
+}

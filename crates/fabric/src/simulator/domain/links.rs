@@ -1,0 +1,63 @@
+//! Links that change, and ports that have to wait for their peers.
+
+use super::Domain;
+use crate::simulator::calendar::Kind;
+
+impl Domain {
+    /// Links of this part change when they are to.
+    pub(super) fn schedule_changes(&mut self) {
+        for (index, change) in self.plan.scenario.changes.iter().enumerate() {
+            let node = self.plan.scenario.network.links[change.link as usize].from;
+            if self.plan.part[node as usize] == self.part {
+                self.calendar.push(change.at_ps, node, Kind::Change, 0, index as u32);
+            }
+        }
+    }
+
+    pub(super) fn change(&mut self, index: u32) {
+        let change = self.plan.scenario.changes[index as usize];
+        self.ports[change.link as usize].set_rate(change.megabits);
+    }
+
+    /// Tells the sender of a link that its data has to wait, or need not any more.
+    pub(super) fn signal(&mut self, now: u64, link: u32, wait: bool) {
+        let network = &self.plan.scenario.network;
+        let (from, reverse) =
+            (network.links[link as usize].from, network.links[link as usize].reverse);
+        let at = now + u64::from(self.ports[reverse as usize].latency);
+        if self.plan.part[from as usize] == self.part {
+            self.hear_signal(at, link, wait);
+        } else {
+            self.signals.push((at, link, wait));
+        }
+    }
+
+    /// A port of this part has to wait, or need not any more, from `at` on.
+    pub(crate) fn hear_signal(&mut self, at: u64, port: u32, wait: bool) {
+        let network = &self.plan.scenario.network;
+        let node = network.links[port as usize].from;
+        if self.plan.part[node as usize] == self.part {
+            let own = port - network.first_port[node as usize];
+            self.calendar.push(at, node, Kind::Pause, own, u32::from(wait));
+        }
+    }
+
+    pub(super) fn pause(&mut self, now: u64, node: u32, port: u32, wait: u32) {
+        let here = &mut self.ports[port as usize];
+        let tally = &mut self.tallies[port as usize];
+        let waited = std::mem::replace(&mut here.paused, wait == 1);
+        match (waited, wait == 1) {
+            (false, true) => {
+                tally.pauses += 1;
+                tally.paused_since = now;
+            }
+            (true, false) => tally.paused_ps += now - tally.paused_since,
+            _ => {}
+        }
+        if here.has_work() && !here.armed {
+            here.armed = true;
+            let at = here.busy_until.max(now);
+            self.arm(at, node, port);
+        }
+    }
+}
