@@ -145,7 +145,7 @@ impl Domain {
                     Kind::Arrive => self.arrive(now, node, entry.packet()),
                     Kind::Serve => {
                         self.serve(now, node, first + entry.port());
-                        self.resume_host(node, first);
+                        self.resume_host(now, node, first);
                     }
                     Kind::Pull => self.turn(now, node),
                     Kind::Timer => self.timer(now, node),
@@ -342,9 +342,10 @@ impl Domain {
 
     /// A host whose wire has sent what had waited goes on when that has left.
     #[inline]
-    fn resume_host(&mut self, node: u32, wire: u32) {
+    fn resume_host(&mut self, now: u64, node: u32, wire: u32) {
         if node < self.plan.scenario.network.hosts {
-            let free = self.ports[wire as usize].busy_until;
+            // It may have been told to wait again, and have sent nothing.
+            let free = self.ports[wire as usize].busy_until.max(now);
             self.calendar.push(free, node, Kind::Pull, 0, 0);
         }
     }

@@ -227,7 +227,7 @@ pub(crate) fn is_marked(marking: &Marking, length: u32, random: u32) -> bool {
             if length >= high {
                 return true;
             }
-            let share = u64::from(length - low) * u64::from(permille) << 32;
+            let share = (u64::from(length - low) * u64::from(permille)) << 32;
             let share = share / (u64::from(high - low) * 1000);
             u64::from(mix(random)) < share
         }

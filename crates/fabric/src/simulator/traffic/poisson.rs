@@ -123,10 +123,10 @@ pub fn poisson(
     let mut random = Random::fork(seed, 0x706F_6973);
     let rate = u128::from(megabits) * u128::from(hosts) * u128::from(load_percent.max(1));
     // Picoseconds between two flows of the whole network, on average, times 2^16.
-    let mean = (u128::from(sizes.mean()) * 800_000_000 << 16) / rate.max(1);
+    let mean = ((u128::from(sizes.mean()) * 800_000_000) << 16) / rate.max(1);
     let mut now = 0u128;
     let flow = |_| {
-        now += mean * u128::from(negative_log(&mut random)) >> 32;
+        now += (mean * u128::from(negative_log(&mut random))) >> 32;
         let source = random.below(u64::from(hosts)) as u32;
         let other = random.below(u64::from(hosts) - 1) as u32;
         let destination = other + u32::from(other >= source);
