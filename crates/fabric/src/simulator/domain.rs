@@ -157,7 +157,8 @@ impl Domain {
         }
     }
 
-    /// Reads one word of every packet that comes to the node whose turn it is, and of the first that
+    /// Reads one word of every packet that comes to the node whose turn it is, and of the first
+    /// that
     /// waits at each of its ports: none of these reads waits for another, while those of the events
     /// themselves would wait in turn.
     #[inline]

@@ -11,7 +11,8 @@
 //!
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
 //! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
-//! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `scenario`, `report`, `placement` (checks).
+//! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `scenario`, `report`,
+//! `placement` (checks).
 
 mod calendar;
 mod capture;

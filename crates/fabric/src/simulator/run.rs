@@ -90,7 +90,8 @@ impl Simulation {
         }
     }
 
-    /// Lets one window pass, or more if nothing happens in them; false if the run is over. The parts
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over. The
+    /// parts
     /// of the network run on as many cores.
     pub fn step(&mut self) -> bool {
         let Some(window) = self.next_window() else { return false };

@@ -46,7 +46,8 @@ impl Buffers {
         tell
     }
 
-    /// A packet waits no more; true if the sender of its link need not either, and has been told to.
+    /// A packet waits no more; true if the sender of its link need not either, and has been told
+    /// to.
     pub(crate) fn remove(&mut self, spec: &QueueSpec, node: u32, hot: &Hot) -> bool {
         self.used[node as usize] -= hot.bytes;
         let link = hot.arrived as usize;

@@ -150,7 +150,8 @@ impl Network {
         self.first_port[node as usize]..self.first_port[node as usize + 1]
     }
 
-    /// The ports of a switch that lead to a host on a shortest way: all of them, or with `any` false
+    /// The ports of a switch that lead to a host on a shortest way: all of them, or with `any`
+    /// false
     /// those of the first dimension only. `entropy` names one of the ways through a dragonfly.
     #[inline]
     pub fn toward(&self, switch: u32, host: u32, entropy: u32, any: bool) -> Candidates {

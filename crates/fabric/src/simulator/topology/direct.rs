@@ -67,7 +67,8 @@ impl Direct {
         }
     }
 
-    /// Ports of `switch` that lead to switch `target`, another one, on a shortest way; of a dragonfly
+    /// Ports of `switch` that lead to switch `target`, another one, on a shortest way; of a
+    /// dragonfly
     /// on the one that `entropy` names. In order of dimensions only the first dimension counts.
     #[inline]
     pub(super) fn toward(&self, switch: u32, target: u32, entropy: u32, any: bool) -> Candidates {
@@ -213,7 +214,8 @@ fn row_ports(size: u32) -> u32 {
     size - 1
 }
 
-/// A dragonfly. The global links of group `g` are numbered, switch by switch; number `s` leads to group
+/// A dragonfly. The global links of group `g` are numbered, switch by switch; number `s` leads to
+/// group
 /// `g + 1 + s mod (groups − 1)`, and is the `s / (groups − 1)`-th one there.
 #[derive(Clone, Copy)]
 struct Fly {

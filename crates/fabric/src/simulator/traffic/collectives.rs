@@ -1,4 +1,5 @@
-//! Collective operations, as flows that wait for each other: host `i` sends a piece on when it has it.
+//! Collective operations, as flows that wait for each other: host `i` sends a piece on when it has
+//! it.
 
 use super::{After, Flow};
 
@@ -38,7 +39,8 @@ fn ring(hosts: u32, piece: u32, steps: u32) -> Vec<Flow> {
     (0..steps).flat_map(|step| (0..hosts).map(move |host| flow(step, host))).collect()
 }
 
-/// Host `i`'s parent is `(i − 1) / 2`. Flows up come first, the last host's first; those down follow.
+/// Host `i`'s parent is `(i − 1) / 2`. Flows up come first, the last host's first; those down
+/// follow.
 fn tree(hosts: u32, bytes: u32) -> Vec<Flow> {
     let children = |host: u32| (2 * host + 1..=2 * host + 2).filter(move |child| *child < hosts);
     let wait = |flow| After { flow, delivered: true };

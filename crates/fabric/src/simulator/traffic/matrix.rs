@@ -9,7 +9,8 @@
 //! trigger id 1 oneshot
 //! ```
 //!
-//! `start` is in picoseconds. A trigger is `oneshot` or `barrier count N`; of `multishot` ones only the
+//! `start` is in picoseconds. A trigger is `oneshot` or `barrier count N`; of `multishot` ones
+//! only the
 //! first shot counts, since a flow here begins once. `prio` is read and ignored. A `#` begins a
 //! comment.
 
