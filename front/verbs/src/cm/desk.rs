@@ -1,16 +1,16 @@
 //! A device's connection manager at work: its datagrams, its clock, and who hears of what happens.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, Once, PoisonError, Weak};
 use std::time;
 
 use fairway_softnic::engine::roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Route, Transmit, refuse, route,
 };
-use fairway_softnic::engine::wire::roce::cm::{self, IpHeader, Message};
+use fairway_softnic::engine::wire::roce::cm::{self, CommunicationId, Datagram, IpHeader, Message};
 use fairway_softnic::engine::wire::{Duration, Instant};
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
 
@@ -120,6 +120,10 @@ impl Desk {
         });
         hub.set_management(Some(Arc::clone(&desk) as Arc<dyn ManagementListener>));
         all.push((process, Arc::clone(&desk)));
+        static LEAVING: Once = Once::new();
+        // SAFETY: a function without arguments that does not unwind. If there is no room for it,
+        // peers find out by themselves.
+        LEAVING.call_once(|| _ = unsafe { libc::atexit(leave) });
         Ok(desk)
     }
 
@@ -173,6 +177,21 @@ impl Desk {
             let _ = self.carrier.send_management(to, &bytes);
         }
         result
+    }
+
+    /// Tells every peer that this process ends. What another thread is at is not waited for.
+    fn leave(&self) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        let open: Vec<ConnectionId> =
+            state.cores.drain().map(|(connection, _)| connection).collect();
+        for connection in open {
+            // It may be over already.
+            let _ = state.manager.close(now(), connection);
+        }
+        while let Some(Transmit { to, bytes }) = state.manager.poll_transmit() {
+            // Nobody is there to send it again.
+            let _ = self.carrier.send_management(to, &bytes);
+        }
     }
 
     // ---- time ----
@@ -275,6 +294,16 @@ impl Desk {
     }
 }
 
+/// A process that ends without a word to its peers: a kernel would say it for it.
+extern "C" fn leave() {
+    // Of what the library does, nothing may unwind into C.
+    let _ = std::panic::catch_unwind(|| {
+        let process = std::process::id();
+        let Ok(all) = DESKS.try_lock() else { return };
+        all.iter().filter(|(owner, _)| *owner == process).for_each(|(_, desk)| desk.leave());
+    });
+}
+
 impl ManagementListener for Desk {
     fn management(&self, datagram: &Management<'_>) -> Routed {
         match route(datagram.bytes) {
@@ -304,7 +333,36 @@ pub(crate) fn unattended(carrier: Option<&dyn Carrier>, datagram: &Management<'_
     }
 }
 
+/// Requests of this host that found nobody once: who asked, and by which name.
+static UNHEARD: Mutex<VecDeque<(IpAddr, CommunicationId)>> = Mutex::new(VecDeque::new());
+
+/// As many are remembered.
+const UNHEARD_MAX: usize = 64;
+
+/// True for a request of this host that is seen for the first time. It is left unanswered, and
+/// comes again soon: a program that listens anew, as perftest's does between its two connections,
+/// would lose to a peer on the same host for whom the way is no distance.
+fn comes_again(carrier: &dyn Carrier, datagram: &Management<'_>) -> bool {
+    let Ok(Datagram { message: Message::Request(request), .. }) = cm::parse(datagram.bytes) else {
+        return false;
+    };
+    if !carrier.gids().contains(&Gid::from(datagram.from)) {
+        return false;
+    }
+    let asked = (datagram.from, request.local);
+    let mut unheard = lock(&UNHEARD);
+    if unheard.contains(&asked) {
+        return false;
+    }
+    unheard.truncate(UNHEARD_MAX - 1);
+    unheard.push_front(asked);
+    true
+}
+
 fn refuse_to(carrier: &dyn Carrier, datagram: &Management<'_>) {
+    if comes_again(carrier, datagram) {
+        return;
+    }
     if let Some(answer) = refuse(datagram.bytes) {
         // What can't be sent is lost, and asked again.
         let _ = carrier.send_management(datagram.source, &answer);
