@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-softnic", &["fairway-engine", "fairway-port", "fairway-ring"]),
     ("fairway-fabric", &["fairway-engine"]),
     ("fairway-nicmodel", &["fairway-engine", "fairway-fabric"]),
-    ("fairway-cli", &["fairway-softnic", "fairway-fabric"]),
+    ("fairway-cli", &["fairway-softnic", "fairway-fabric", "fairway-nicmodel"]),
     ("fairway-collectives", &["fairway-softnic", "fairway-fabric"]),
     ("fairway-verbs", &["fairway-softnic"]),
     ("fairway-rvma", &["fairway-softnic"]),

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_softnic::Spec;
 
 use crate::net::{self, NetOptions};
+use crate::nic::NicOptions;
 use crate::perf::{Operation, OrderOptions};
 use crate::quantity;
 use crate::sim::SimOptions;
@@ -64,6 +65,9 @@ pub(crate) enum Command {
     /// Show the devices that RDMA programs find under `fairway run`
     #[command(after_help = "Example:\n  fairway devices --device '^docker'")]
     Devices(DevicesOptions),
+    /// Run the NIC model: what state, order, placement and attachment cost, step by step
+    #[command(after_help = NIC_EXAMPLES)]
+    Nic(Box<NicOptions>),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  fairway completions bash > ~/.local/share/bash-completion/completions/fairway"
@@ -83,6 +87,17 @@ const SIM_EXAMPLES: &str = "Examples:
   fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us
 
 Payload is named and never copied, so a run needs no memory for it. docs/simulator.md has the model.";
+
+const NIC_EXAMPLES: &str = "Examples:
+  fairway nic --stack ub-ldst --verb load --explain    # where a round trip goes
+  fairway nic --stack roce-dma --verb write --concurrency 64
+  fairway nic --stack roce-bf --verb write --rate 5 --ops 20000
+  fairway nic --stack roce-dma --jetties 32 --connections 32 --popularity 0.99
+  fairway nic --oracle --stack roce-dma --set roce_psn_ns=0
+  fairway nic --sweep payload.sweep --json             # its lines: stack=ub-urma,roce-dma payload=8,64
+
+The protocol is run by the engines that run live; the model only charges time for each step. All
+constants have a name, a source and an option: --constants shows them, --set changes them.";
 
 const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine

@@ -6,6 +6,11 @@
 //!
 //! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
 //! `fairway-fabric` for `sim`.
+//! and `copy` move files by remote WRITE, `emulate` makes a network worse, and `info` says what
+//! there is. `nic` runs the NIC model. [`command`] describes all of it, for the manual pages and the shells' completions.
+//!
+//! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
+//! the worlds that are no network: `fairway-nicmodel`.
 //!
 //! **Invariants.** What the tool prints as measured was moved, and compared at its target unless
 //! the user said otherwise. Everything the other side sends is parsed by total parsers. A name that
@@ -25,6 +30,7 @@ mod failure;
 mod info;
 mod mailbox;
 mod net;
+mod nic;
 mod perf;
 mod process;
 mod quantity;
@@ -61,6 +67,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sim(options) => sim::run(&options),
         Command::Run(options) => verbs::run(&options),
         Command::Devices(options) => verbs::devices(&options),
+        Command::Nic(options) => nic::run(&options),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command_for_shells(), "fairway", &mut out);

@@ -1,0 +1,101 @@
+//! `fairway nic`: runs the NIC model and says what it measured.
+
+mod options;
+mod sweep;
+mod table;
+
+pub(crate) use options::NicOptions;
+
+use crate::failure::Failure;
+use crate::process;
+use fairway_nicmodel::{Config, Report, constants, run as run_model};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// Runs the command.
+pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
+    if options.constants {
+        return process::print(&constants_text(options)?);
+    }
+    if let Some(path) = &options.sweep {
+        return sweep::run(options, path);
+    }
+    let config = options.model.config().map_err(Failure::usage)?;
+    config.check().map_err(Failure::usage)?;
+    let report = run_model(&config).map_err(Failure::failed)?;
+    let text = match (options.json, options.explain) {
+        (true, _) => format!("{}\n", value(&config, &report)),
+        (false, true) => table::explain(&config, &report),
+        (false, false) => table::summary(&config, &report),
+    };
+    process::print(&text)
+}
+
+fn constants_text(options: &NicOptions) -> Result<String, Failure> {
+    let config = options.model.config().map_err(Failure::usage)?;
+    let mut text = String::new();
+    for constant in constants::ALL {
+        let value = config.constants.get(constant.name).unwrap_or(constant.default);
+        let changed = if value == constant.default { " " } else { "*" };
+        let _ = writeln!(
+            text,
+            "{changed}{:<20} {value:>10} {:<16} {}",
+            constant.name, constant.unit, constant.source
+        );
+    }
+    Ok(text)
+}
+
+/// A run as one JSON object: what was asked, and what came of it.
+fn value(config: &Config, report: &Report) -> Value {
+    let mut object = options::asked(config);
+    let measured = json!({
+        "ops": report.ops,
+        "bytes": report.bytes,
+        "mean_ns": report.mean_ns,
+        "p50_ns": report.p50_ns,
+        "p99_ns": report.p99_ns,
+        "p999_ns": report.p999_ns,
+        "max_ns": report.max_ns,
+        "deterministic": report.is_deterministic,
+        "mops": report.mops,
+        "gbps": report.bytes as f64 * 8.0 / report.elapsed_ns.max(1e-3),
+        "elapsed_ns": report.elapsed_ns,
+        "in_flight": report.concurrency,
+        "packets": report.packets,
+        "wire_bytes": report.wire_bytes,
+        "lost": report.lost,
+        "resent": report.counted.resent,
+        "timeouts": report.counted.timeouts,
+        "duplicates": report.counted.duplicates,
+        "gated": report.counted.gated,
+        "context_hits": report.context[0],
+        "context_misses": report.context[1],
+        "compared_bytes": report.compared,
+        "placed_bytes": report.placed,
+    });
+    if let Value::Object(measured) = measured {
+        object.extend(measured);
+    }
+    let busiest = report.servers.first();
+    object.insert("busiest".into(), json!(busiest.map(|server| &server.name)));
+    object.insert("busiest_utilisation".into(), json!(busiest.map(|server| server.utilisation)));
+    let figures: Map<String, Value> =
+        report.figures.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    object.insert("figures".into(), Value::Object(figures));
+    let phases: Vec<Value> = report
+        .phases
+        .iter()
+        .map(|(phase, sum)| {
+            let per_op = |ps: u64| ps as f64 / 1000.0 / report.ops.max(1) as f64;
+            json!({
+                "phase": phase.name(),
+                "latency_ns": per_op(sum.latency_ps),
+                "waiting_ns": per_op(sum.waiting_ps),
+                "steps": sum.steps,
+            })
+        })
+        .collect();
+    object.insert("phases".into(), Value::Array(phases));
+    Value::Object(object)
+}

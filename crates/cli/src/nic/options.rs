@@ -1,0 +1,316 @@
+//! The options of `fairway nic`, and the configuration they make.
+
+use clap::Args;
+use fairway_nicmodel::{
+    Ablations, CachePolicy, Config, Constants, Notice, Ordering, Stack, Verb, WorkloadKind,
+};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// `fairway nic`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NicOptions {
+    #[command(flatten)]
+    pub(crate) model: ModelOptions,
+
+    /// Show the round trip phase by phase: what it took, and what it waited
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) explain: bool,
+
+    /// Print one JSON object (with --sweep: one per run)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show all constants, with their sources, and end
+    #[arg(long)]
+    pub(crate) constants: bool,
+
+    /// Run what a text file says: each line options without their dashes, with lists
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) sweep: Option<PathBuf>,
+}
+
+/// What one run is asked to do.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelOptions {
+    /// ub-ldst, ub-urma, roce-bf, roce-dma, roce-irn, infiniswap or fastswap
+    #[arg(long, default_value = "ub-urma", value_parser = stack)]
+    stack: Stack,
+
+    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan or scan-dirty
+    #[arg(long, default_value = "bulk", value_parser = workload)]
+    workload: WorkloadKind,
+
+    /// read, write, send, load, store, fadd or cas: for bulk; ptr-chase takes read or load
+    #[arg(long, default_value = "read", value_parser = verb)]
+    verb: Verb,
+
+    /// Bytes per operation
+    #[arg(long, default_value_t = 64, value_name = "BYTES")]
+    payload: u32,
+
+    /// One way over the wire
+    #[arg(long, default_value_t = 100.0, value_name = "NS")]
+    link_ns: f64,
+
+    /// Operations in flight per initiating host: actors that do one thing after the other
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    concurrency: u32,
+
+    /// Hosts: with two, the first initiates; with more, all do, to all others
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    hosts: u32,
+
+    /// Endpoints per host, each with a core of its own
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jetties: u32,
+
+    /// Remote nodes that each host is connected to
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    connections: u32,
+
+    /// Endpoints at the target among which SENDs are spread
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    remote_jetties: u32,
+
+    /// Choose pairs of endpoints with Zipf popularity of this exponent, instead of in turn
+    #[arg(long, value_name = "EXPONENT")]
+    popularity: Option<f64>,
+
+    /// none, roi, rot, rol, fence or uno (UB only)
+    #[arg(long, default_value = "none", value_parser = order)]
+    order: Ordering,
+
+    /// Of 100 operations, how many ask for it
+    #[arg(long, default_value_t = 100, value_name = "PERCENT")]
+    order_percent: u32,
+
+    /// Chance of a packet to be lost
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    loss: f64,
+
+    /// Exponential excess of wire and DMA times, as a factor of each
+    #[arg(long, default_value_t = 0.0, value_name = "FACTOR")]
+    jitter: f64,
+
+    /// What the CPU caches of remote memory: wb, wt or uc (ub-ldst only)
+    #[arg(long, default_value = "uc", value_parser = cache)]
+    cache: CachePolicy,
+
+    /// Of 100 hops of ptr-chase, how many stay among 32 lines
+    #[arg(long, default_value_t = 0, value_name = "PERCENT")]
+    locality: u32,
+
+    /// Records or lines of the working set
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    keys: u64,
+
+    /// Zipf's exponent, of YCSB and zipf
+    #[arg(long, default_value_t = 0.99, value_name = "EXPONENT")]
+    skew: f64,
+
+    /// poll or interrupt
+    #[arg(long, default_value = "poll", value_parser = notice)]
+    completion: Notice,
+
+    /// Open loop: so many operations per microsecond arrive, at random (bulk, zipf)
+    #[arg(long, value_name = "MOPS")]
+    rate: Option<f64>,
+
+    /// Operations in all
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    ops: u64,
+
+    /// Payload bytes of a packet
+    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+    mtu: u32,
+
+    /// Policies of UB channels, as of `fairway perf`
+    #[arg(long, default_value = "cc=fixed:16M")]
+    policy: String,
+
+    /// Take a feature away: split (Jetty and channel), bus (the NIC's place on it), unordered
+    #[arg(long, value_delimiter = ',', value_name = "FEATURE")]
+    without: Vec<String>,
+
+    /// Give a constant another value (see --constants)
+    #[arg(long = "set", value_delimiter = ',', value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
+    /// The published model: nothing is ever occupied, messages are stored and forwarded whole
+    #[arg(long)]
+    oracle: bool,
+
+    /// Of everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl ModelOptions {
+    /// The configuration.
+    pub(crate) fn config(&self) -> Result<Config, String> {
+        let mut constants = Constants::default();
+        for setting in &self.set {
+            let (name, value) =
+                setting.split_once('=').ok_or(format!("{setting}: NAME=VALUE is wanted"))?;
+            let value = value.parse().map_err(|_| format!("{setting}: no number"))?;
+            constants.set(name, value)?;
+        }
+        let mut without = Ablations::default();
+        for feature in &self.without {
+            match feature.as_str() {
+                "split" => without.split = true,
+                "bus" => without.bus = true,
+                "unordered" => without.unordered = true,
+                other => return Err(format!("--without {other}: split, bus or unordered")),
+            }
+        }
+        Ok(Config {
+            stack: self.stack,
+            workload: self.workload,
+            verb: self.verb,
+            payload: self.payload,
+            link_ns: self.link_ns,
+            concurrency: self.concurrency,
+            hosts: self.hosts,
+            jetties: self.jetties,
+            connections: self.connections,
+            remote_jetties: self.remote_jetties,
+            popularity: self.popularity,
+            order: self.order,
+            order_percent: self.order_percent,
+            loss: self.loss,
+            jitter: self.jitter,
+            cache: self.cache,
+            locality: self.locality,
+            keys: self.keys,
+            skew: self.skew,
+            notice: self.completion,
+            rate_mops: self.rate,
+            ops: self.ops,
+            mtu: self.mtu,
+            policy: self.policy.clone(),
+            without,
+            oracle: self.oracle,
+            seed: self.seed,
+            constants,
+        })
+    }
+}
+
+/// What was asked, for a JSON object.
+pub(super) fn asked(config: &Config) -> Map<String, Value> {
+    let without = config.without;
+    let features =
+        [("split", without.split), ("bus", without.bus), ("unordered", without.unordered)];
+    let gone: Vec<&str> =
+        features.iter().filter(|(_, gone)| *gone).map(|(name, _)| *name).collect();
+    let changed: Map<String, Value> = fairway_nicmodel::constants::ALL
+        .iter()
+        .filter_map(|constant| {
+            let value = config.constants.get(constant.name)?;
+            (value != constant.default).then(|| (constant.name.to_owned(), json!(value)))
+        })
+        .collect();
+    let value = json!({
+        "stack": config.stack.name(),
+        "workload": workload_name(config.workload),
+        "verb": config.verb.name(),
+        "payload": config.payload,
+        "link_ns": config.link_ns,
+        "concurrency": config.concurrency,
+        "hosts": config.hosts,
+        "jetties": config.jetties,
+        "connections": config.connections,
+        "remote_jetties": config.remote_jetties,
+        "popularity": config.popularity,
+        "order": format!("{:?}", config.order).to_lowercase(),
+        "order_percent": config.order_percent,
+        "loss": config.loss,
+        "jitter": config.jitter,
+        "cache": cache_name(config.cache),
+        "locality": config.locality,
+        "keys": config.keys,
+        "skew": config.skew,
+        "completion": format!("{:?}", config.notice).to_lowercase(),
+        "rate": config.rate_mops,
+        "without": gone,
+        "set": changed,
+        "oracle": config.oracle,
+        "seed": config.seed,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn named<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, String> {
+    let found = all.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        format!("one of {} is wanted", names.join(", "))
+    })
+}
+
+fn stack(text: &str) -> Result<Stack, String> {
+    named(text, &Stack::ALL.map(|stack| (stack.name(), stack)))
+}
+
+fn verb(text: &str) -> Result<Verb, String> {
+    named(text, &Verb::ALL.map(|verb| (verb.name(), verb)))
+}
+
+const WORKLOADS: [(&str, WorkloadKind); 13] = [
+    ("bulk", WorkloadKind::Bulk),
+    ("ptr-chase", WorkloadKind::PointerChase),
+    ("cas-lock", WorkloadKind::CasLock),
+    ("barrier", WorkloadKind::Barrier),
+    ("ycsb-a", WorkloadKind::Ycsb('A')),
+    ("ycsb-b", WorkloadKind::Ycsb('B')),
+    ("ycsb-c", WorkloadKind::Ycsb('C')),
+    ("ycsb-d", WorkloadKind::Ycsb('D')),
+    ("ycsb-e", WorkloadKind::Ycsb('E')),
+    ("ycsb-f", WorkloadKind::Ycsb('F')),
+    ("zipf", WorkloadKind::Zipf),
+    ("scan", WorkloadKind::Scan { dirty: false }),
+    ("scan-dirty", WorkloadKind::Scan { dirty: true }),
+];
+
+fn workload(text: &str) -> Result<WorkloadKind, String> {
+    named(text, &WORKLOADS)
+}
+
+fn workload_name(kind: WorkloadKind) -> &'static str {
+    WORKLOADS.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name)
+}
+
+const CACHES: [(&str, CachePolicy); 3] = [
+    ("wb", CachePolicy::WriteBack),
+    ("wt", CachePolicy::WriteThrough),
+    ("uc", CachePolicy::Uncached),
+];
+
+fn cache(text: &str) -> Result<CachePolicy, String> {
+    named(text, &CACHES)
+}
+
+fn cache_name(policy: CachePolicy) -> &'static str {
+    CACHES.iter().find(|(_, other)| *other == policy).map_or("", |(name, _)| name)
+}
+
+fn notice(text: &str) -> Result<Notice, String> {
+    named(text, &[("poll", Notice::Poll), ("interrupt", Notice::Interrupt)])
+}
+
+fn order(text: &str) -> Result<Ordering, String> {
+    let all = [
+        ("none", Ordering::None),
+        ("roi", Ordering::Roi),
+        ("rot", Ordering::Rot),
+        ("rol", Ordering::Rol),
+        ("fence", Ordering::Fence),
+        ("uno", Ordering::Uno),
+    ];
+    named(text, &all)
+}
