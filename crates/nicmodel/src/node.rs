@@ -23,6 +23,8 @@ pub(crate) struct Node {
     pub(crate) pull_planned: bool,
     /// When it is to look at its timers.
     pub(crate) alarm: Option<u64>,
+    /// By stream: how many packets have begun, and how many are past their gather.
+    pub(crate) turns: BTreeMap<u32, (u64, u64)>,
     servers: Servers,
     /// Contexts on their way into the NIC.
     fetching: BTreeMap<u64, u64>,
@@ -69,6 +71,7 @@ impl Node {
             next_pull: 0,
             pull_planned: false,
             alarm: None,
+            turns: BTreeMap::new(),
             servers: Servers {
                 cores: servers(cores as usize),
                 bus: Server::new(1),
@@ -91,7 +94,7 @@ impl Node {
     pub(crate) fn enter(&mut self, now: u64, step: &Step, prices: &Prices) -> (u64, u64) {
         let servers = &mut self.servers;
         let server = match step.resource {
-            Resource::Nothing => return (0, step.latency),
+            Resource::Nothing | Resource::Turn { .. } => return (0, step.latency),
             Resource::Context { transport, jetty } => {
                 return (0, self.context(now, transport, jetty, prices));
             }

@@ -85,6 +85,11 @@ pub(crate) enum Resource {
     },
     /// PSNs of a transport context.
     Psn(u32),
+    /// A NIC's place in a stream of packets: none overtakes another while payload is gathered.
+    Turn {
+        stream: u32,
+        number: u64,
+    },
 }
 
 /// One step.

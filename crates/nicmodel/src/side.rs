@@ -50,6 +50,8 @@ pub(crate) struct Outgoing {
     pub(crate) gather: Vec<LocalRange>,
     /// Everything on the wire but payload, without preamble, FCS and gap.
     pub(crate) header_bytes: u32,
+    /// What it has to stay in order with until it is on the wire: packets of one stream of PSNs.
+    pub(crate) stream: Option<u32>,
 }
 
 /// Names a placement to the engine that asked for it.
@@ -94,10 +96,11 @@ pub(crate) struct Post {
 }
 
 /// An operation has ended, or a receive was used.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) id: u64,
-    pub(crate) failed: bool,
+    /// How it failed, if it did.
+    pub(crate) failure: Option<String>,
     pub(crate) value: u64,
     pub(crate) receive: bool,
 }

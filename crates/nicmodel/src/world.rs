@@ -90,6 +90,8 @@ pub(crate) struct World {
     random: Random,
     /// By sender and receiver: when the last packet arrives. A wire does not reorder.
     arrivals: BTreeMap<(usize, usize), u64>,
+    /// By host, stream and number: packets whose turn has not come, and since when.
+    waiting: BTreeMap<(usize, u32, u64), (u64, Box<Journey>)>,
     touched: BTreeSet<usize>,
     next: u64,
 }
@@ -115,6 +117,7 @@ impl World {
             ledger: Ledger::default(),
             random: Random::new(config.seed ^ 0x1055),
             arrivals: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             touched: BTreeSet::new(),
             next: 0,
         })
@@ -185,6 +188,10 @@ impl World {
         let Some(mut step) = journey.steps.next() else {
             return self.arrive(journey.then);
         };
+        if let Resource::Turn { stream, number } = step.resource {
+            self.take_turn(step, stream, number, journey);
+            return Ok(());
+        }
         if step.jitters && self.prices.config.jitter > 0.0 {
             let factor = self.prices.config.jitter * self.random.exponential();
             step.latency += (step.latency as f64 * factor) as u64;
@@ -205,6 +212,23 @@ impl World {
         }
         self.events.at(until, Happening::Go(journey));
         Ok(())
+    }
+
+    /// Goes on if all packets before it in its stream have; and then those that waited for it.
+    fn take_turn(&mut self, step: Step, stream: u32, number: u64, journey: Box<Journey>) {
+        let now = self.events.now;
+        let host = step.host;
+        self.waiting.insert((host, stream, number), (now, journey));
+        let (_, passed) = self.nodes[host].turns.entry(stream).or_default();
+        while let Some((since, journey)) = self.waiting.remove(&(host, stream, *passed)) {
+            *passed += 1;
+            if journey.counts {
+                let sum = &mut self.phases[step.phase as usize];
+                sum.steps += 1;
+                sum.waiting_ps += now - since;
+            }
+            self.events.at(now, Happening::Go(journey));
+        }
     }
 
     fn arrive(&mut self, then: Then) -> Result<(), String> {
@@ -292,8 +316,11 @@ impl World {
             let Some(operation) = self.operations.get_mut(&done.id) else {
                 return Err(format!("operation {} completed twice", done.id));
             };
-            if done.failed || std::mem::replace(&mut operation.done, true) {
-                return Err(format!("operation failed, or completed twice: {operation:?}"));
+            if let Some(why) = done.failure {
+                return Err(format!("{:?} failed: {why}", operation.post));
+            }
+            if std::mem::replace(&mut operation.done, true) {
+                return Err(format!("{:?} completed twice", operation.post));
             }
             operation.value = done.value;
             let (core, post) = (operation.core, operation.post);
@@ -362,6 +389,14 @@ impl World {
         let whole: u32 = sizes.iter().map(|size| size.payload).sum();
         let first = burst[0].gather.first().map_or(0, |range| range.offset);
         let mut steps = self.prices.gather(host, Size { payload: whole, ..sizes[0] }, first);
+        if let Some(stream) = burst[0].stream {
+            let (begun, _) = self.nodes[host].turns.entry(stream).or_default();
+            let resource = Resource::Turn { stream, number: *begun };
+            *begun += 1;
+            let request = role == Role::Request;
+            let phase = if request { Phase::InitiatorTx } else { Phase::TargetTx };
+            steps.push(self.prices.step(phase, host, resource, 0, 0));
+        }
         let outward = match role {
             Role::Request => true,
             Role::Response => false,

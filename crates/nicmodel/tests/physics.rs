@@ -87,6 +87,10 @@ fn bandwidth_is_that_of_the_slowest_link() {
 #[test]
 fn nothing_is_lost_or_doubled() {
     for (stack, verb) in WORK {
+        for (jetties, concurrency) in [(1, 16), (16, 512)] {
+            let report = measure(&Config { jetties, concurrency, ..config(stack, verb) });
+            assert_eq!(report.counted.resent, 0, "{stack:?} {verb:?}: nothing overtakes");
+        }
         let report = measure(&Config { concurrency: 16, ..config(stack, verb) });
         assert_eq!(report.lost, 0);
         assert_eq!(report.counted.resent, 0, "{stack:?} {verb:?}");

@@ -224,7 +224,10 @@ impl Side for RoceSide {
             _ => Role::Request,
         };
         let length = roce::datagram_len(&packet, payload as usize) as u32;
+        // A queue pair's requests are one stream, its answers and acknowledgements another.
+        let answers = u32::from(role != Role::Request);
         Some(Outgoing {
+            stream: Some((transmit.queue_pair.value() & 0x7FFF) << 1 | answers),
             to: transmit.to as usize,
             role,
             header_bytes: length - payload + OUTER_BYTES,
@@ -286,8 +289,9 @@ impl Side for RoceSide {
         let completion = self.host.poll_completion(self.queue)?;
         let receive =
             matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
-        let failed = completion.status != Status::Success;
-        Some(Done { id: completion.id, failed, value: completion.value, receive })
+        let status = completion.status;
+        let failure = (status != Status::Success).then(|| format!("{status:?}"));
+        Some(Done { id: completion.id, failure, value: completion.value, receive })
     }
 
     fn repost(&mut self, receive: u64) {

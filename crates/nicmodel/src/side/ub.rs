@@ -251,8 +251,11 @@ impl Side for UbSide {
 
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
         let transmit = self.nic.poll_transmit(Instant::from_ps(now))?;
-        let Transmit { route, packet, gather, .. } = transmit;
+        let Transmit { channel, route, packet, gather } = transmit;
+        // Requests and answers of a channel share one stream; the rest has no PSN.
+        let stream = matches!(packet, wire::Packet::Data(_)).then(|| channel.index() as u32);
         Some(Outgoing {
+            stream,
             to: route.destination.value() as usize - 1,
             role: role(&packet),
             header_bytes: wire::header_len(&packet) as u32 + OUTER_BYTES,
@@ -303,8 +306,9 @@ impl Side for UbSide {
         let completion = self.nic.poll_completion(self.queue)?;
         let receive =
             matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
-        let failed = completion.status != Status::Success;
-        Some(Done { id: completion.id, failed, value: completion.value, receive })
+        let status = completion.status;
+        let failure = (status != Status::Success).then(|| format!("{status:?}"));
+        Some(Done { id: completion.id, failure, value: completion.value, receive })
     }
 
     fn repost(&mut self, receive: u64) {
