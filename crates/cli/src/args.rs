@@ -59,15 +59,15 @@ pub(crate) enum Command {
     /// Simulate networks of thousands of NICs, each running the real engine
     #[command(after_help = SIM_EXAMPLES)]
     Sim(Box<SimOptions>),
+    /// Run the NIC model: what state, order, placement and attachment cost, step by step
+    #[command(after_help = NIC_EXAMPLES)]
+    Nic(Box<NicOptions>),
     /// Run an RDMA program over Ethernet: its libibverbs and librdmacm are Fairway's
     #[command(after_help = crate::verbs::RUN_EXAMPLES)]
     Run(RunOptions),
     /// Show the devices that RDMA programs find under `fairway run`
     #[command(after_help = "Example:\n  fairway devices --device '^docker'")]
     Devices(DevicesOptions),
-    /// Run the NIC model: what state, order, placement and attachment cost, step by step
-    #[command(after_help = NIC_EXAMPLES)]
-    Nic(Box<NicOptions>),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  fairway completions bash > ~/.local/share/bash-completion/completions/fairway"

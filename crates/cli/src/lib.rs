@@ -2,15 +2,11 @@
 //!
 //! **What it is.** `perf` measures the transport in the shape that perftest's users know, `serve`
 //! and `copy` move files by remote WRITE, `emulate` makes a network worse, `sim` simulates
-//! networks of thousands of NICs, and `info` says what there is. [`command`] describes all of it, for the manual pages and the shells' completions.
+//! networks of thousands of NICs, `nic` runs the NIC model, and `info` says what there is.
+//! [`command`] describes all of it, for the manual pages and the shells' completions.
 //!
 //! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
-//! `fairway-fabric` for `sim`.
-//! and `copy` move files by remote WRITE, `emulate` makes a network worse, and `info` says what
-//! there is. `nic` runs the NIC model. [`command`] describes all of it, for the manual pages and the shells' completions.
-//!
-//! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
-//! the worlds that are no network: `fairway-nicmodel`.
+//! the simulated worlds: `fairway-fabric` for `sim`, `fairway-nicmodel` for `nic`.
 //!
 //! **Invariants.** What the tool prints as measured was moved, and compared at its target unless
 //! the user said otherwise. Everything the other side sends is parsed by total parsers. A name that

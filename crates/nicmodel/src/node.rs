@@ -134,7 +134,7 @@ impl Node {
         if config.oracle {
             self.others(config, &records);
         }
-        let refetch = if ub { constants.ub_refetch_ns } else { constants.roce_refetch_ns };
+        let refetch = if prices.pcie { constants.roce_refetch_ns } else { constants.ub_refetch_ns };
         let mut ready = now;
         for (key, bytes) in records {
             if !self.contexts.touch(key, bytes as u64) {

@@ -112,7 +112,7 @@ pub(crate) type Steps = Vec<Step>;
 pub(crate) struct Prices {
     pub(crate) config: Config,
     /// Is the NIC behind PCIe?
-    pcie: bool,
+    pub(crate) pcie: bool,
 }
 
 /// A packet as the pipelines see it.
