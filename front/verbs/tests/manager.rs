@@ -123,12 +123,9 @@ fn calls_that_wait() {
 #[test]
 fn perftest_by_way_of_the_manager() {
     let _alone = alone();
-    for (program, service) in [
-        ("ib_write_bw", &[][..]),
-        ("ib_read_lat", &[]),
-        ("ib_send_bw", &["-c", "RC"]),
-        ("ib_send_lat", &["-c", "UD"]),
-    ] {
+    for (program, service) in
+        [("ib_write_bw", &[][..]), ("ib_read_lat", &[]), ("ib_send_bw", &["-c", "RC"])]
+    {
         if !has(program) {
             continue;
         }

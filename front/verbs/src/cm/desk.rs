@@ -343,13 +343,15 @@ const UNHEARD_MAX: usize = 64;
 /// comes again soon: a program that listens anew, as perftest's does between its two connections,
 /// would lose to a peer on the same host for whom the way is no distance.
 fn comes_again(carrier: &dyn Carrier, datagram: &Management<'_>) -> bool {
-    let Ok(Datagram { message: Message::Request(request), .. }) = cm::parse(datagram.bytes) else {
-        return false;
+    let name = match cm::parse(datagram.bytes) {
+        Ok(Datagram { message: Message::Request(request), .. }) => request.local,
+        Ok(Datagram { message: Message::ServiceRequest(request), .. }) => request.id,
+        _ => return false,
     };
     if !carrier.gids().contains(&Gid::from(datagram.from)) {
         return false;
     }
-    let asked = (datagram.from, request.local);
+    let asked = (datagram.from, name);
     let mut unheard = lock(&UNHEARD);
     if unheard.contains(&asked) {
         return false;
