@@ -1,0 +1,67 @@
+//! `fairway nic`, run as a program.
+
+use std::process::Command;
+
+fn nic(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_fairway"))
+        .arg("nic")
+        .args(arguments)
+        .output()
+        .expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn one_json_object_per_run() {
+    let arguments = ["--oracle", "--stack", "roce-dma", "--json", "--ops", "10"];
+    let (status, out, _) = nic(&arguments);
+    assert_eq!(status, Some(0));
+    let object: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(object["mean_ns"], 2236.0);
+    assert_eq!(object["deterministic"], true);
+    for name in ["p50_ns", "p99_ns", "p999_ns", "max_ns", "mops", "ops", "bytes"] {
+        assert!(object[name].is_number(), "{name}");
+    }
+    let (_, first, _) = nic(&["--oracle", "--stack", "roce-dma", "--set", "roce_psn_ns=0"]);
+    assert!(first.contains("2186.0 ns") && first.contains("no tail"), "{first}");
+}
+
+#[test]
+fn a_round_trip_is_explained() {
+    let (status, out, _) = nic(&["--stack", "ub-ldst", "--verb", "load", "--explain"]);
+    assert_eq!(status, Some(0));
+    for phrase in ["CPU cache lookup", "target DRAM", "waiting", "measured"] {
+        assert!(out.contains(phrase), "{phrase}: {out}");
+    }
+}
+
+#[test]
+fn a_sweep_gives_its_runs_in_order() {
+    let path = std::env::temp_dir().join(format!("fairway-nic-{}.sweep", std::process::id()));
+    std::fs::write(&path, "stack=ub-urma,roce-bf payload=64,256 ops=20\n").expect("a file");
+    let (status, out, _) = nic(&["--json", "--sweep", &path.to_string_lossy()]);
+    let _ = std::fs::remove_file(&path);
+    assert_eq!(status, Some(0));
+    let seen: Vec<(String, u64)> = out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|run| (run["stack"].to_string(), run["payload"].as_u64().expect("a number")))
+        .collect();
+    let run = |stack: &str, payload| (format!("\"{stack}\""), payload);
+    let all = [("ub-urma", 64), ("ub-urma", 256), ("roce-bf", 64), ("roce-bf", 256)];
+    assert_eq!(seen, all.map(|(stack, payload)| run(stack, payload)));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    for (arguments, word) in [
+        (&["--stack", "roce-dma", "--order", "roi"][..], "order"),
+        (&["--set", "nothing=1"], "nothing"),
+        (&["--stack", "ub-ldst", "--verb", "load", "--payload", "65"], "64 bytes"),
+    ] {
+        let (status, _, error) = nic(arguments);
+        assert_eq!(status, Some(2), "{arguments:?}");
+        assert!(error.contains(word), "{error}");
+    }
+}
