@@ -89,6 +89,12 @@ impl Shared {
         Verdict::Drop(reason)
     }
 
+    /// May a record be taken for a packet that waits for others? Half of them are for packets whose
+    /// turn it is: what one peer leaves unfinished stops no other.
+    pub(crate) fn has_room_for_early(&self) -> bool {
+        self.pending.in_use() < self.pending.capacity() / 2
+    }
+
     /// Puts a completion into a queue. Queue pairs hold their queues: none is destroyed before them.
     fn push(&mut self, index: u32, completion: Completion) {
         let queue = self.queues[index as usize].as_mut();

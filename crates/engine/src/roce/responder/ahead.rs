@@ -55,7 +55,7 @@ impl QueuePair {
     ) -> Verdict {
         let Some(option) = shared.profile.out_of_order else { return self.handle_gap(shared) };
         let psn = packet.bth.psn;
-        let early = (gap < option.window && !shared.pending.is_exhausted())
+        let early = (gap < option.window && shared.has_room_for_early())
             .then(|| self.early_target(shared, packet, payload, gap))
             .flatten();
         let verdict = match early {

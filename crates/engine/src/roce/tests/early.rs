@@ -109,3 +109,35 @@ fn early_packets_are_acknowledged_only_in_place() {
     pair.hosts[1].handle_placed(pair.now, tokens[1], 0);
     assert_eq!(psns(&pair.pull(1)), [2]);
 }
+
+#[test]
+fn packets_that_wait_for_others_leave_room_for_those_whose_turn_it_is() {
+    let mut pair = pair(8);
+    let profile = Profile { out_of_order: Some(OutOfOrder::default()), ..Profile::default() };
+    let limits = Limits { pending: 8, queue_pairs: 4, read_depth: 4, ..Limits::default() };
+    // A host with few records, in the place of one side.
+    let mut host = Host::new(&limits, &profile, 7);
+    let queues = [(); 2].map(|()| host.create_completion_queue(64).unwrap());
+    let request = MemoryRequest { domain: 3, address: BASE, length: LENGTH, rights: Rights::ALL };
+    let region = host.register(&request).unwrap();
+    assert_eq!(region.segment, pair.regions[1].segment);
+    let number = host.create_queue_pair(&config(Transport::Rc, queues)).unwrap();
+    assert_eq!(number, pair.pairs[1]);
+    let peer = Peer { address: 0, queue_pair: pair.pairs[0] };
+    let reliability = Reliability { read_depth: 4, ..Reliability::default() };
+    connect(&mut host, number, peer, reliability);
+    pair.regions[1] = region;
+    pair.queues[1] = queues;
+    pair.hosts[1] = host;
+    pair.write(0, 1, 16 * MTU);
+    let sent = pair.pull(0);
+    pair.wires[1].clear();
+    pair.deliver(1, &sent[0]);
+    // All but the second: more than there are records.
+    for transmit in &sent[2..] {
+        pair.deliver(1, transmit);
+    }
+    assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)), "its turn has come");
+    pair.settle();
+    assert_eq!(pair.sent(0), [(1, Status::Success)]);
+}
