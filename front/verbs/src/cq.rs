@@ -233,7 +233,7 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             return Err(EBUSY);
         }
         queue.carrier.destroy_completion_queue(queue.id)?;
-        queue.hub.remove_queue(queue.id);
+        queue.hub.remove_queue(queue.id, &queue.events);
         if let Some(channel) = &queue.events.channel {
             channel.forget(|event| event.subject.object == cq as usize);
             queue.events.owed.wait();

@@ -2,6 +2,7 @@
 //! to hear of what happens on it.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -95,6 +96,14 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Removes what is known by a number of the carrier's, which is free already: another thread may have
+/// got it for something new.
+fn remove_own<K: Eq + Hash, V>(all: &mut HashMap<K, Arc<V>>, number: &K, own: &Arc<V>) {
+    if all.get(number).is_some_and(|known| Arc::ptr_eq(known, own)) {
+        all.remove(number);
+    }
+}
+
 impl Hub {
     fn new(device: Device) -> Hub {
         Hub {
@@ -180,8 +189,8 @@ impl Hub {
         write(&self.queues).insert(id, events);
     }
 
-    pub(crate) fn remove_queue(&self, id: CompletionQueueId) {
-        write(&self.queues).remove(&id);
+    pub(crate) fn remove_queue(&self, id: CompletionQueueId, events: &Arc<QueueEvents>) {
+        remove_own(&mut write(&self.queues), &id, events);
     }
 
     pub(crate) fn add_pair(&self, number: u32, events: Arc<PairEvents>) {
@@ -196,8 +205,8 @@ impl Hub {
         write(&self.shared).insert(id, events);
     }
 
-    pub(crate) fn remove_shared(&self, id: ReceiveQueueId) {
-        write(&self.shared).remove(&id);
+    pub(crate) fn remove_shared(&self, id: ReceiveQueueId, events: &Arc<SharedEvents>) {
+        remove_own(&mut write(&self.shared), &id, events);
     }
 
     fn pair_event(&self, number: Qpn, raise: impl FnOnce(&PairEvents)) {
@@ -264,5 +273,23 @@ impl Listener for Hub {
             Some(listener) => listener.management(datagram),
             None => crate::cm::unattended(self.carrier.get().map(|carrier| &**carrier), datagram),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_got_a_number_anew_is_not_removed_with_what_had_it() {
+        let mut all = HashMap::new();
+        let (old, new) = (Arc::new('a'), Arc::new('b'));
+        all.insert(5, Arc::clone(&old));
+        // The carrier's is destroyed, and another thread makes one before the first goes on.
+        all.insert(5, Arc::clone(&new));
+        remove_own(&mut all, &5, &old);
+        assert_eq!(all.get(&5), Some(&new));
+        remove_own(&mut all, &5, &new);
+        assert!(all.is_empty());
     }
 }

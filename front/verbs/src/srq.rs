@@ -154,7 +154,7 @@ unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
             return Err(EBUSY);
         }
         queue.carrier.destroy_receive_queue(queue.id)?;
-        queue.hub.remove_shared(queue.id);
+        queue.hub.remove_shared(queue.id, &queue.events);
         queue.events.subject.settle();
         drop(unsafe { Box::from_raw(srq.cast::<SharedQueue>()) });
         Ok(())
