@@ -13,6 +13,7 @@
 //! [`fairway_port`]. Slots are claimed by an abstract Unix socket, so they belong to the network
 //! namespace and are free again when a process dies.
 
+mod addresses;
 pub(crate) mod fairway;
 mod letter;
 mod management;
@@ -36,6 +37,9 @@ pub const ROCE_PORT: u16 = 4791;
 
 /// Processes of a host that can have queue pairs at once.
 pub const SLOTS: u32 = 256;
+
+/// Addresses of a device at most: each takes two sockets.
+pub const DEVICE_ADDRESSES: usize = 32;
 
 /// Bits of a queue pair's number below those of the slot.
 pub const LOCAL_BITS: u32 = 16;

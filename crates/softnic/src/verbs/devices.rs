@@ -251,6 +251,7 @@ fn interfaces() -> io::Result<Vec<Device>> {
     for device in &mut devices {
         // Stable: within a family the order is the kernel's, the primary address first.
         device.addresses.sort_by_key(IpAddr::is_ipv6);
+        device.addresses.truncate(super::DEVICE_ADDRESSES);
         device.interface_mtu = interface_mtu(&device.interface).unwrap_or(1500);
     }
     Ok(devices)

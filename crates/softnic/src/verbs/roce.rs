@@ -36,8 +36,8 @@ use self::progress::Shared;
 use super::letter::MANAGEMENT_BYTES;
 use super::slot::{Claimed, Service, Slot};
 use super::{
-    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, LOCAL_BITS, Listener,
-    NetworkCounters, ServiceClaim,
+    Carrier, CarrierError, CarrierOptions, DEVICE_ADDRESSES, ForeignMemory, Gid, LOCAL_BITS,
+    Listener, NetworkCounters, ServiceClaim,
 };
 use crate::clock;
 
@@ -79,7 +79,7 @@ fn check(options: &CarrierOptions) -> Result<(), CarrierError> {
     if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(CarrierError::Parameter("mtu"));
     }
-    if options.addresses.is_empty() {
+    if !(1..=DEVICE_ADDRESSES).contains(&options.addresses.len()) {
         return Err(CarrierError::Parameter("addresses"));
     }
     Ok(())
@@ -259,19 +259,12 @@ impl Carrier for Roce {
     }
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
-        self.shared.with(|device| {
-            device.host.destroy_queue_pair(number).map_err(refused)?;
-            device.forget_queue_pair(number);
-            Ok(())
-        })
+        self.shared.with(|device| device.host.destroy_queue_pair(number).map_err(refused))
     }
 
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
         self.shared.with(|device| {
             device.host.modify(number, change)?;
-            if matches!(change, Change::Reset | Change::Error) {
-                device.forget_queue_pair(number);
-            }
             device.transmit(clock::now());
             Ok(())
         })
@@ -330,7 +323,7 @@ impl Carrier for Roce {
             }
             // Whoever gets one says whose it is: so why not this process.
             let from = way.from.ip();
-            let source = device.number_of(from).ok_or(CarrierError::Limit("addresses"))?;
+            let source = device.routes.number(from).ok_or(CarrierError::Limit("addresses"))?;
             let (bytes, handed) = (Box::new(*bytes), false);
             device.notices.push(Notice::Management { source, from, bytes, handed });
             Ok(())

@@ -8,3 +8,4 @@ mod order;
 mod progress;
 mod reliable;
 mod shared;
+mod troubles;

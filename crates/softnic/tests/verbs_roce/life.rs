@@ -1,10 +1,10 @@
 //! Memory and queue pairs that go while packets come.
 
-use crate::node::{DOMAIN, Memory, Pair, content, own_options, patient};
+use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
 use fairway_softnic::engine::Rights;
 use fairway_softnic::engine::roce::{MemoryRequest, Status, Transport, Work};
 use fairway_softnic::engine::wire::roce::Tail;
-use fairway_softnic::verbs::{CarrierError, Gid, ROCE_PORT};
+use fairway_softnic::verbs::{CarrierError, CarrierKind, DEVICE_ADDRESSES, Gid, ROCE_PORT, open};
 
 /// A region of its own is taken from the carrier while a peer writes to it. From then on nothing of
 /// it changes, and it may be freed.
@@ -130,4 +130,28 @@ fn without_the_port_of_roce_there_is_still_this_host() {
     let error = here.carrier.resolve(elsewhere).unwrap_err().to_string();
     assert!(error.contains("UDP port 4791 is another's"), "{error}");
     drop(taken);
+}
+
+#[test]
+fn a_device_has_only_so_many_addresses() {
+    let own = own_options();
+    let std::net::IpAddr::V4(first) = own.addresses[0] else { unreachable!() };
+    // Far from those that other tests have.
+    let other = |number: u32| std::net::Ipv4Addr::from(u32::from(first) ^ (number << 16)).into();
+    let mut options = own;
+    options.addresses = (0..=DEVICE_ADDRESSES as u32).map(other).collect();
+    let refused = open(CarrierKind::Roce, &options, Ear::new());
+    assert!(matches!(refused.err(), Some(CarrierError::Parameter("addresses"))));
+    options.addresses.pop();
+    let last = *options.addresses.last().unwrap();
+    let carrier = open(CarrierKind::Roce, &options, Ear::new()).unwrap();
+    assert_eq!(carrier.gids().len(), DEVICE_ADDRESSES);
+    // The last of its sockets hears, too.
+    let socket = std::net::UdpSocket::bind((last, 0)).unwrap();
+    socket.send_to(&[0; 64], (last, ROCE_PORT)).unwrap();
+    let start = std::time::Instant::now();
+    while carrier.network_counters().malformed == 0 {
+        assert!(start.elapsed() < std::time::Duration::from_secs(100), "stuck");
+        std::thread::yield_now();
+    }
 }

@@ -31,8 +31,8 @@ pub(super) struct Link {
     /// The channel, once there was one.
     channel: Option<Arc<PeerState>>,
     attempt: Option<usize>,
-    /// Queue pairs that wait for it.
-    pub(super) waiting: Vec<u32>,
+    /// Queue pairs that wait for it, or have waited.
+    waiting: Vec<u32>,
     /// The last attempt has failed.
     failed_at: Option<Instant>,
 }
@@ -137,7 +137,7 @@ impl Verbs {
         let record = &mut self.links[link as usize];
         record.channel = Some(peer);
         record.failed_at = None;
-        for local in std::mem::take(&mut record.waiting) {
+        for local in self.take_waiting(link) {
             self.go_on(core, local);
         }
     }
@@ -145,9 +145,29 @@ impl Verbs {
     fn link_failed(&mut self, core: &mut Core, link: u32) {
         let record = &mut self.links[link as usize];
         record.failed_at = Some(clock::now());
-        for local in std::mem::take(&mut record.waiting) {
+        for local in self.take_waiting(link) {
             self.unreachable(core, local);
         }
+    }
+
+    /// The next operation of a queue pair waits for a link.
+    pub(super) fn wait_for_link(&mut self, local: u32, link: u32) {
+        if let Some(pair) = self.pairs[local as usize].as_deref_mut()
+            && pair.waits_for.replace(link) != Some(link)
+        {
+            self.links[link as usize].waiting.push(local);
+        }
+    }
+
+    /// Those that wait for a link, and do no more. Not those that have waited for it, and were reset
+    /// or removed since.
+    fn take_waiting(&mut self, link: u32) -> Vec<u32> {
+        let mut all = std::mem::take(&mut self.links[link as usize].waiting);
+        all.retain(|&local| {
+            let pair = self.pairs[local as usize].as_deref_mut();
+            pair.is_some_and(|pair| pair.waits_for.take_if(|it| *it == link).is_some())
+        });
+        all
     }
 
     /// The peer of what a queue pair is to begin next can't be reached.
@@ -164,14 +184,5 @@ impl Verbs {
             self.settle(core, local);
         }
         self.go_on(core, local);
-    }
-
-    /// The number of a network address.
-    pub(super) fn number_of(&mut self, ip: IpAddr) -> u64 {
-        let known = self.addresses.iter().position(|&other| other == ip);
-        known.unwrap_or_else(|| {
-            self.addresses.push(ip);
-            self.addresses.len() - 1
-        }) as u64
     }
 }

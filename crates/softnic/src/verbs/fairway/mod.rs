@@ -69,6 +69,7 @@ use fairway_engine::{CompletionQueueId, Limits, Profile, SegmentId};
 
 pub(crate) use tables::Verbs;
 
+use super::addresses::NOWHERE;
 use super::management::Office;
 use super::slot::Slot;
 use super::{
@@ -150,8 +151,10 @@ pub(super) fn open(
     let gids = addresses.iter().map(|&address| address.into()).collect();
     let numbers = handle.clone();
     let office = Office::open(options, slot, hears, move |ip| {
-        let number = |core: &mut Core| core.with_verbs(|verbs, _| verbs.number_of(ip));
-        numbers.shared.with(number).unwrap_or_default()
+        let number = |core: &mut Core| {
+            core.with_verbs(|verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
+        };
+        numbers.shared.with(number).unwrap_or(NOWHERE)
     })?;
     Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, office }))
 }
@@ -220,16 +223,19 @@ impl Carrier for Fairway {
     }
 
     fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
-        let wait = self.with(|verbs, core| verbs.deregister(core, segment))?;
-        if !wait {
+        let Some(generation) = self.with(|verbs, core| verbs.deregister(core, segment))? else {
             return Ok(());
-        }
+        };
         let released = self.handle.shared.wait_for("memory", Some(RELEASE), None, |core| {
-            core.with_verbs(|verbs, core| verbs.is_released(core, segment))
+            core.with_verbs(|verbs, core| verbs.is_released(core, segment, generation))
                 .unwrap_or(true)
                 .then_some(())
         });
-        released.map_err(|_| CarrierError::Busy)
+        if released.is_err() {
+            // A peer that reads has stopped doing so. What it gets now are bytes of nobody.
+            self.with(|verbs, core| verbs.take_away(core, segment, generation));
+        }
+        Ok(())
     }
 
     fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
@@ -311,14 +317,13 @@ impl Carrier for Fairway {
     fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
         let ip = gid.ip();
         self.with(|verbs, _| match ip.is_ipv4() == verbs.own.is_ipv4() {
-            true => Ok(verbs.number_of(ip)),
+            true => verbs.addresses.number(ip).ok_or(CarrierError::Limit("addresses")),
             false => Err(CarrierError::Unreachable(ip)),
         })
     }
 
     fn gid_of(&self, address: u64) -> Option<Gid> {
-        let address = usize::try_from(address).ok()?;
-        self.with(|verbs, _| verbs.addresses.get(address).map(|&ip| ip.into()))
+        self.with(|verbs, _| verbs.addresses.address(address).map(Gid::from))
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {

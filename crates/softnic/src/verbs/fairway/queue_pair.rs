@@ -30,6 +30,8 @@ pub(super) struct QueuePair {
     /// The secret of the peer's Jetty.
     pub(super) token: u32,
     pub(super) link: Option<u32>,
+    /// The link that its next operation waits for.
+    pub(super) waits_for: Option<u32>,
     /// The channel its sends go by, from the first one on.
     pub(super) channel: Option<Arc<PeerState>>,
     pub(super) established: bool,
@@ -61,6 +63,7 @@ impl QueuePair {
             peer: Peer::default(),
             token: 0,
             link: None,
+            waits_for: None,
             channel: None,
             established: false,
             draining: false,
@@ -117,11 +120,10 @@ impl Verbs {
         number: Qpn,
         change: &Change,
     ) -> Result<(), ChangeError> {
-        let addresses = self.addresses.len() as u64;
         let pair = self.pair(number).ok_or(ChangeError::Missing)?;
         let transport = pair.config.transport;
         let state = pair.state.after(transport, change)?;
-        check(transport, change, addresses)?;
+        check(change)?;
         let (local, jetty) = (pair.local, pair.jetty());
         match *change {
             Change::Reset => {
@@ -135,14 +137,19 @@ impl Verbs {
                 (pair.rights, pair.q_key) = (rights, q_key);
             }
             Change::ReadyToReceive { peer, .. } => {
-                pair.peer = peer;
                 let unconnected = transport == Transport::Ud;
+                let ip = self.addresses.address(peer.address);
+                let ip = ip.filter(|ip| ip.is_ipv4() == self.own.is_ipv4());
+                if ip.is_none() && !unconnected {
+                    return Err(ChangeError::Parameter("address"));
+                }
+                let pair = self.pair(number).ok_or(ChangeError::Missing)?;
+                pair.peer = peer;
                 pair.token = token(number, peer.queue_pair);
                 let secret = if unconnected { pair.q_key } else { token(peer.queue_pair, number) };
                 let _ = core.nic.set_jetty_token(jetty, secret);
                 ready(core, jetty);
-                if !unconnected {
-                    let ip = self.addresses[peer.address as usize];
+                if let Some(ip) = ip.filter(|_| !unconnected) {
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
                     self.connect(core, link, PATIENCE);
                     self.set(local, |pair| pair.link = Some(link));
@@ -191,7 +198,7 @@ impl Verbs {
         self.forget_receives(core, local);
         self.set(local, |pair| {
             pair.state = QueuePairState::Reset;
-            (pair.link, pair.channel) = (None, None);
+            (pair.link, pair.waits_for, pair.channel) = (None, None, None);
             pair.established = false;
         });
     }
@@ -219,15 +226,10 @@ impl Verbs {
 }
 
 /// Are the parameters of a step within their ranges?
-fn check(transport: Transport, change: &Change, addresses: u64) -> Result<(), ChangeError> {
+fn check(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::ReadyToReceive { mtu, .. } if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) => {
             Err(ChangeError::Parameter("mtu"))
-        }
-        Change::ReadyToReceive { peer, .. }
-            if transport != Transport::Ud && peer.address >= addresses =>
-        {
-            Err(ChangeError::Parameter("address"))
         }
         Change::ReadyToSend { reliability, .. }
             if reliability.retries > 7 || reliability.rnr_retries > 7 =>

@@ -13,8 +13,10 @@ use fairway_engine::{LocalRange, PostError as Refused, ReceiveRequest as EngineR
 use super::header::{HEADER_BYTES, header};
 use super::memory::copy;
 use super::note::Note;
+use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::core::Core;
+use crate::verbs::addresses::NOWHERE;
 use crate::verbs::{LOCAL_BITS, fairway_port};
 
 /// A posted receive.
@@ -24,8 +26,8 @@ pub(super) struct Receive {
     local: ScatterList,
     /// Memory of ours that takes the message first, if its own lies in several ranges.
     piece: Option<LocalRange>,
-    /// The segment that the engine keeps for it.
-    held: Option<fairway_engine::SegmentId>,
+    /// Where the engine is to put the message: it keeps this segment.
+    range: LocalRange,
     /// The shared queue that it was posted to, or `ALONE`.
     shared: u32,
     /// The life of the queue pair (or shared queue) that it was posted to.
@@ -120,9 +122,8 @@ impl Verbs {
                 (piece, Some(piece))
             }
         };
-        let held = Some(range.segment);
-        let receive =
-            Receive { id: request.id, local: request.local, piece, held, shared: ALONE, life };
+        let (id, local) = (request.id, request.local);
+        let receive = Receive { id, local, piece, range, shared: ALONE, life };
         let index = match self.spare_receives.pop() {
             Some(index) => {
                 self.receives[index as usize] = receive;
@@ -155,6 +156,9 @@ impl Verbs {
         };
         let record = *record;
         let local = ended.jetty.value();
+        if !self.fits(local, &record, ended) && self.post_again(core, local, index) {
+            return;
+        }
         if record.shared != ALONE {
             self.take_from_shared(record.shared, index);
         }
@@ -171,6 +175,11 @@ impl Verbs {
             self.free_receive(core, index);
             let flushed = empty(number, record.id, Status::Flushed);
             return self.report(core, config.receive_queue, flushed);
+        }
+        if !self.fits(local, &record, ended) {
+            self.free_receive(core, index);
+            let status = Status::LocalLength;
+            return self.report(core, config.receive_queue, empty(number, record.id, status));
         }
         if !self.regions.holds(config.domain, &record.local) {
             // Deregistered since it was posted: its bytes went nowhere.
@@ -211,6 +220,25 @@ impl Verbs {
         self.report(core, config.receive_queue, completion);
     }
 
+    /// Is there room for a message? Of a shared receive it is not known before that a datagram will
+    /// come, with a header in front.
+    fn fits(&self, local: u32, record: &Receive, ended: &fairway_engine::Completion) -> bool {
+        let pair = self.pairs.get(local as usize).and_then(Option::as_deref);
+        let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
+        let success = ended.status == fairway_engine::Status::Success;
+        let length = u64::from(ended.bytes) + u64::from(HEADER_BYTES);
+        !(datagrams && success) || length <= u64::from(record.local.length())
+    }
+
+    /// A datagram was too long for a receive, and is lost: the receive is for another. False if it
+    /// could not be posted again.
+    fn post_again(&mut self, core: &mut Core, local: u32, index: u32) -> bool {
+        let Receive { life, range, shared, .. } = self.receives[index as usize];
+        let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
+        let jetty = if shared == ALONE { JettyId::new(local) } else { jetty_of(shared) };
+        core.nic.post_receive(jetty, &posting).is_ok()
+    }
+
     /// The first message has come before the queue pair sends.
     fn note_established(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
@@ -227,12 +255,13 @@ impl Verbs {
         let address = channel.peer.address;
         let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);
         let number = slot << LOCAL_BITS | ended.remote_jetty.value() & (PAIRS_MAX - 1);
-        Peer { address: self.number_of(address.ip()), queue_pair: Qpn::new(number) }
+        let known = self.addresses.number_of_sender(address.ip());
+        Peer { address: known.unwrap_or(NOWHERE), queue_pair: Qpn::new(number) }
     }
 
     /// Fills the 40 bytes in front of a datagram.
     fn fill_header(&self, core: &Core, list: &ScatterList, from: Peer, length: u32) {
-        let Some(&source) = self.addresses.get(from.address as usize) else { return };
+        let Some(source) = self.addresses.address(from.address) else { return };
         let bytes = header(source, self.own, length);
         let mut at = 0;
         for range in list.slice(0, HEADER_BYTES).ranges() {
@@ -260,11 +289,8 @@ impl Verbs {
         let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
         let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());
         let all = pairs.chain(shared).map(|&index| &self.receives[index as usize]);
-        all.filter(|receive| {
-            let held = receive.held.is_some_and(|held| held == segment);
-            held && receive.piece.is_none()
-        })
-        .count() as u32
+        all.filter(|receive| receive.range.segment == segment && receive.piece.is_none()).count()
+            as u32
     }
 
     /// They are forgotten.

@@ -59,6 +59,13 @@ impl Send {
         self.local.ranges().iter().any(|range| range.segment == segment)
     }
 
+    /// It has not begun, and memory that it uses is gone: it fails in its turn.
+    pub(super) fn lose(&mut self, segment: SegmentId) {
+        if self.uses(segment) && self.status == Status::Success {
+            self.status = Status::LocalProtection;
+        }
+    }
+
     /// It ends so, without ever having begun.
     pub(super) fn finish(&mut self, status: Status) {
         (self.status, self.is_begun) = (status, true);
@@ -151,7 +158,10 @@ impl Verbs {
             send.finish(Status::Success);
             return Begun::Yes;
         }
-        let Some(channel) = self.channel_for(core, local, index) else { return Begun::Later };
+        let channel = match self.channel_for(core, local, index) {
+            Ok(channel) => channel,
+            Err(begun) => return begun,
+        };
         if !self.gather(core, local, index) {
             return self.wait(local);
         }
@@ -165,40 +175,47 @@ impl Verbs {
         core: &mut Core,
         local: u32,
         index: usize,
-    ) -> Option<fairway_engine::ChannelId> {
-        let pair = self.pairs[local as usize].as_deref()?;
+    ) -> Result<fairway_engine::ChannelId, Begun> {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else {
+            return Err(Begun::Later);
+        };
         let link = match pair.sends[index].request.work {
-            Work::Datagram { to, .. } => {
-                let ip = *self.addresses.get(to.address as usize)?;
-                self.link_to(ip, slot_of(to.queue_pair))
-            }
+            Work::Datagram { to, .. } => match self.addresses.address(to.address) {
+                Some(ip) => self.link_to(ip, slot_of(to.queue_pair)),
+                None => {
+                    pair.sends[index].finish(Status::Success);
+                    return Err(Begun::Yes);
+                }
+            },
             _ => {
                 if let Some(channel) = &pair.channel
                     && (pair.begun() > 0
                         || channel.alive.load(std::sync::atomic::Ordering::Acquire))
                 {
                     // If it has ended, so will what was begun.
-                    return Some(channel.channel);
+                    return Ok(channel.channel);
                 }
-                pair.link?
+                let Some(link) = pair.link else { return Err(Begun::Later) };
+                link
             }
+        };
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else {
+            return Err(Begun::Later);
         };
         if let Some(channel) = self.links[link as usize].channel().cloned() {
             let id = channel.channel;
-            self.set(local, |pair| pair.channel = Some(channel));
-            return Some(id);
+            (pair.channel, pair.waits_for) = (Some(channel), None);
+            return Ok(id);
         }
-        let datagram = self.pairs[local as usize].as_deref()?.config.transport == Transport::Ud;
+        let datagram = pair.config.transport == Transport::Ud;
         if datagram && self.links[link as usize].rests(clock::now()) {
-            let send = self.pairs[local as usize].as_deref_mut()?.sends.get_mut(index)?;
-            send.finish(Status::Success);
-            self.wait(local);
-            return None;
+            pair.sends[index].finish(Status::Success);
+            return Err(Begun::Yes);
         }
-        self.links[link as usize].waiting.push(local);
+        self.wait_for_link(local, link);
         let patience = if datagram { DATAGRAM_PATIENCE } else { PATIENCE };
         self.connect(core, link, patience);
-        None
+        Err(Begun::Later)
     }
 
     /// Something has to happen before a queue pair can go on.

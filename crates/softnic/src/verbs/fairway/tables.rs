@@ -17,6 +17,7 @@ use super::queue_pair::QueuePair;
 use super::receive::Receive;
 use super::shared::{Shared, jetty_of};
 use crate::core::Core;
+use crate::verbs::addresses::Addresses;
 use crate::verbs::{CarrierError, LOCAL_BITS, Listener};
 
 /// Queue pairs a carrier can have: as many as their numbers tell apart.
@@ -54,8 +55,7 @@ pub(crate) struct Verbs {
     pub(super) links_by_peer: HashMap<(IpAddr, u8), u32>,
     /// Links that are being made.
     pub(super) connecting: Vec<u32>,
-    /// Network addresses, by the number they have here.
-    pub(super) addresses: Vec<IpAddr>,
+    pub(super) addresses: Addresses,
     pub(super) own: IpAddr,
     /// Queue pairs that may be able to go on.
     pub(super) waiting: Vec<u32>,
@@ -109,7 +109,7 @@ impl Verbs {
             links: Vec::new(),
             links_by_peer: HashMap::new(),
             connecting: Vec::new(),
-            addresses: Vec::new(),
+            addresses: Addresses::default(),
             own,
             waiting: Vec::new(),
         })

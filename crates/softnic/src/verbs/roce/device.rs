@@ -1,7 +1,7 @@
 //! What the lock of a carrier guards: the protocol, the memory, the sockets; and one turn of it all.
 
-use fairway_engine::roce::{Completion, Event, Host, ScatterList};
-use fairway_engine::wire::{Duration, Instant, Qpn};
+use fairway_engine::roce::{Completion, Event, Host};
+use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{CompletionQueueId, SegmentId};
 use fairway_port::{Address, Datapath, ReceiveBuffer, Waiter};
 use std::net::{IpAddr, SocketAddr};
@@ -237,13 +237,6 @@ impl Device {
     /// Nothing of this segment is touched any more.
     pub(super) fn forget_segment(&mut self, segment: SegmentId) {
         self.memories.remove(segment.index());
-        let names = |list: &ScatterList| list.ranges().iter().any(|r| r.segment == segment);
-        self.outbox.drop_pending(|pending| names(&pending.gather));
-    }
-
-    /// Nothing of what was posted to this queue pair is touched any more.
-    pub(super) fn forget_queue_pair(&mut self, number: Qpn) {
-        self.outbox.drop_pending(|pending| pending.queue_pair == number);
     }
 
     /// Lets an emulated network let go of what it has held long enough.
@@ -260,7 +253,7 @@ impl Device {
 
     /// The number of an address that something came from.
     pub(super) fn number_of(&mut self, ip: IpAddr) -> Option<u64> {
-        self.routes.number(ip)
+        self.routes.number_of_sender(ip)
     }
 }
 

@@ -9,7 +9,6 @@ use super::device;
 use super::device::{Device, Notice};
 use super::transmit::{crc32, outer};
 use crate::verbs::letter::{self, Letter};
-use crate::verbs::slot::Service;
 use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, SLOTS, roce_port, slot_of};
 
 /// Most packets a turn takes in from one socket: then others have theirs, and answers go out.
@@ -74,9 +73,10 @@ impl Device {
         }
         for index in 0..self.services.len() {
             let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
-            while let Some(length) =
-                service.as_deref().and_then(|one: &Service| one.take(&mut letter))
-            {
+            let Some(service) = service else { continue };
+            // What is left is reported again: who writes without end takes no more than his share.
+            for _ in 0..LETTERS {
+                let Some(length) = service.take(&mut letter) else { break };
                 self.open_letter(now, &letter[..length]);
             }
         }

@@ -3,20 +3,14 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
+use crate::verbs::addresses::{ADDRESSES_MAX, Addresses};
 use crate::verbs::{CarrierError, ROCE_PORT};
-
-/// IPv6 addresses that are remembered. What comes from others is dropped.
-const ADDRESSES_MAX: usize = 1 << 16;
-
-/// Numbers of IPv6 addresses begin here; an IPv4 address is its own number.
-const FIRST_V6: u64 = 1 << 32;
 
 /// The numbers of addresses, and the ways to them.
 #[derive(Debug)]
 pub(super) struct Routes {
     locals: Vec<Local>,
-    v6: Vec<Ipv6Addr>,
-    v6_numbers: HashMap<Ipv6Addr, u64>,
+    addresses: Addresses,
     ways: HashMap<u64, Way>,
     last: Option<(u64, Way)>,
 }
@@ -64,13 +58,8 @@ impl Way {
 
 impl Routes {
     pub(super) fn new(locals: Vec<Local>) -> Routes {
-        Routes {
-            locals,
-            v6: Vec::new(),
-            v6_numbers: HashMap::new(),
-            ways: HashMap::new(),
-            last: None,
-        }
+        let addresses = Addresses::default();
+        Routes { locals, addresses, ways: HashMap::new(), last: None }
     }
 
     /// The slot's own socket of an address of the device.
@@ -85,28 +74,17 @@ impl Routes {
 
     /// The number of an address; `None` if too many are known.
     pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
-        let address = match ip.to_canonical() {
-            IpAddr::V4(address) => return Some(u64::from(u32::from(address))),
-            IpAddr::V6(address) => address,
-        };
-        if let Some(number) = self.v6_numbers.get(&address) {
-            return Some(*number);
-        }
-        if self.v6.len() == ADDRESSES_MAX {
-            return None;
-        }
-        let number = FIRST_V6 + self.v6.len() as u64;
-        self.v6.push(address);
-        self.v6_numbers.insert(address, number);
-        Some(number)
+        self.addresses.number(ip)
+    }
+
+    /// The number of an address that something came from; likewise.
+    pub(super) fn number_of_sender(&mut self, ip: IpAddr) -> Option<u64> {
+        self.addresses.number_of_sender(ip)
     }
 
     /// The address of a number.
     pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
-        match u32::try_from(number) {
-            Ok(bits) => Some(Ipv4Addr::from(bits).into()),
-            Err(_) => self.v6.get((number - FIRST_V6) as usize).map(|v6| (*v6).into()),
-        }
+        self.addresses.address(number)
     }
 
     /// The way to an address. It is found once.

@@ -26,6 +26,9 @@ pub(super) struct Outbox {
     bound_for: Option<Bound>,
     /// The packet that begins the next run.
     pending: Option<Transmit>,
+    /// What it carries. The operation may be over before there is room, and its bytes be the
+    /// application's again: so they are copied at once.
+    carried: Vec<u8>,
     /// An acknowledgement, which is short: it ends the run, and can't be in front of anything.
     held: Option<Transmit>,
     /// The socket was full: the train waits.
@@ -82,18 +85,12 @@ impl Outbox {
     pub(super) fn new(train: Train, segmentation: bool) -> Outbox {
         let room = Room::new();
         let (bound_for, pending, held, retry_at) = (None, None, None, None);
-        Outbox { train, room, bound_for, pending, held, retry_at, segmentation }
+        let carried = Vec::new();
+        Outbox { train, room, bound_for, pending, carried, held, retry_at, segmentation }
     }
 
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
-    }
-
-    /// Drops the packet that waits, if it is one of those.
-    pub(super) fn drop_pending(&mut self, is_one: impl FnOnce(&Transmit) -> bool) {
-        if self.pending.as_ref().is_some_and(is_one) {
-            self.pending = None;
-        }
     }
 
     fn takes(&self, bound: &Bound, length: usize) -> bool {
@@ -167,15 +164,16 @@ impl Device {
             return;
         }
         for _ in 0..BUDGET {
-            let next = self.outbox.pending.take().or_else(|| self.host.poll_transmit(now));
-            let Some(transmit) = next else {
+            let waited = self.outbox.pending.take();
+            let carried = waited.map(|_| std::mem::take(&mut self.outbox.carried));
+            let Some(transmit) = waited.or_else(|| self.host.poll_transmit(now)) else {
                 self.flush(now);
                 return;
             };
             if is_acknowledgement(&transmit.packet) && self.outbox.held.is_none() {
                 self.outbox.held = Some(transmit);
-            } else if !self.send(now, &transmit) {
-                self.outbox.pending = Some(transmit);
+            } else if !self.send(now, &transmit, carried.as_deref()) {
+                self.put_off(transmit, carried);
                 return;
             }
         }
@@ -185,7 +183,7 @@ impl Device {
 
     /// Adds a packet to the run, after sending the run so far if it does not belong to it. False if
     /// the socket is full.
-    fn send(&mut self, now: Instant, transmit: &Transmit) -> bool {
+    fn send(&mut self, now: Instant, transmit: &Transmit, carried: Option<&[u8]>) -> bool {
         let Transmit { to, packet, gather, .. } = transmit;
         let payload = gather.length() as usize;
         let Ok((way, bound)) = self.bound(*to, packet.bth.destination) else {
@@ -195,15 +193,36 @@ impl Device {
         if !self.outbox.takes(&bound, roce::datagram_len(packet, payload)) && !self.flush(now) {
             return false;
         }
-        self.push(way, bound, transmit);
+        self.push(way, bound, transmit, carried);
         true
     }
 
-    fn push(&mut self, way: Way, bound: Bound, transmit: &Transmit) {
+    /// A packet waits for room, with what it carries.
+    fn put_off(&mut self, transmit: Transmit, carried: Option<Vec<u8>>) {
+        let carried = carried.or_else(|| {
+            let mut bytes = vec![0; transmit.gather.length() as usize];
+            self.memories.gather(&transmit.gather, &mut bytes).then_some(bytes)
+        });
+        match carried {
+            Some(carried) => {
+                (self.outbox.pending, self.outbox.carried) = (Some(transmit), carried);
+            }
+            None => self.counters.send_errors += 1,
+        }
+    }
+
+    /// `carried`: its payload, if that is not where it says any more.
+    fn push(&mut self, way: Way, bound: Bound, transmit: &Transmit, carried: Option<&[u8]>) {
         let Transmit { packet, gather, .. } = transmit;
         let payload = gather.length() as usize;
         let Device { outbox, memories, counters, .. } = self;
-        let fill = |bytes: &mut [u8]| memories.gather(gather, bytes);
+        let fill = |bytes: &mut [u8]| match carried {
+            Some(carried) => {
+                bytes.copy_from_slice(carried);
+                true
+            }
+            None => memories.gather(gather, bytes),
+        };
         if !outbox.push(bound, way.from, packet, payload, fill) {
             counters.send_errors += 1;
         }
@@ -216,7 +235,7 @@ impl Device {
             Ok((way, bound)) => {
                 if self.outbox.takes(&bound, roce::datagram_len(&transmit.packet, 0)) {
                     self.outbox.held = None;
-                    self.push(way, bound, &transmit);
+                    self.push(way, bound, &transmit, None);
                 }
             }
             Err(_) => {

@@ -1,0 +1,98 @@
+//! Numbers of network addresses, as carriers tell them to who is above.
+//!
+//! An IPv4 address is its own number, so nothing has to be kept of it. IPv6 addresses are counted;
+//! packets can come from more of them than anybody can keep, so those that only ever sent something
+//! get no more than half of the numbers.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// IPv6 addresses that are kept.
+pub(super) const ADDRESSES_MAX: usize = 1 << 16;
+
+/// With so many, no more are kept of those that something came from.
+const STRANGERS_MAX: usize = ADDRESSES_MAX / 2;
+
+/// Numbers of IPv6 addresses begin here.
+const FIRST_V6: u64 = 1 << 32;
+
+/// The number of no address.
+pub(super) const NOWHERE: u64 = u64::MAX;
+
+/// The table.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    v6: Vec<Ipv6Addr>,
+    numbers: HashMap<Ipv6Addr, u64>,
+}
+
+impl Addresses {
+    /// The number of an address that the program names; `None` if too many are known.
+    pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
+        self.find(ip, ADDRESSES_MAX)
+    }
+
+    /// The number of an address that something came from; likewise.
+    pub(super) fn number_of_sender(&mut self, ip: IpAddr) -> Option<u64> {
+        self.find(ip, STRANGERS_MAX)
+    }
+
+    fn find(&mut self, ip: IpAddr, most: usize) -> Option<u64> {
+        let address = match ip.to_canonical() {
+            IpAddr::V4(address) => return Some(u64::from(u32::from(address))),
+            IpAddr::V6(address) => address,
+        };
+        if let Some(number) = self.numbers.get(&address) {
+            return Some(*number);
+        }
+        if self.v6.len() >= most {
+            return None;
+        }
+        let number = FIRST_V6 + self.v6.len() as u64;
+        self.v6.push(address);
+        self.numbers.insert(address, number);
+        Some(number)
+    }
+
+    /// The address of a number.
+    pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
+        match u32::try_from(number) {
+            Ok(bits) => Some(Ipv4Addr::from(bits).into()),
+            Err(_) => {
+                let index = usize::try_from(number - FIRST_V6).ok()?;
+                self.v6.get(index).map(|v6| (*v6).into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_means_its_address() {
+        let mut addresses = Addresses::default();
+        for ip in ["0.0.0.0", "255.255.255.255", "::1", "fe80::1", "::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            let number = addresses.number(ip).unwrap();
+            assert_eq!(addresses.address(number), Some(ip));
+        }
+        assert_eq!(addresses.number("::ffff:10.0.0.1".parse().unwrap()), Some(0x0a00_0001));
+        assert_eq!(addresses.address(FIRST_V6 + 2), None);
+        assert_eq!(addresses.address(NOWHERE), None);
+    }
+
+    #[test]
+    fn strangers_leave_room_for_peers() {
+        let mut addresses = Addresses::default();
+        let invented = |bits: u128| IpAddr::from(Ipv6Addr::from(0xfd00 << 112 | bits));
+        let peer = addresses.number(invented(1 << 64)).unwrap();
+        let known = (0..ADDRESSES_MAX as u128)
+            .filter_map(|bits| addresses.number_of_sender(invented(bits)));
+        assert_eq!(known.count(), STRANGERS_MAX - 1);
+        // Who is known stays so, and the program may name others.
+        assert_eq!(addresses.number_of_sender(invented(1 << 64)), Some(peer));
+        assert!(addresses.number(invented(1 << 65)).is_some());
+    }
+}
