@@ -139,5 +139,8 @@ fn packets_that_wait_for_others_leave_room_for_those_whose_turn_it_is() {
     }
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)), "its turn has come");
     pair.settle();
+    // What was dropped comes again when its time is up.
+    pair.pass(Duration::from_ms(20));
+    pair.settle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
 }
