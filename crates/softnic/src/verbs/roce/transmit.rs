@@ -13,6 +13,9 @@ use super::routes::Way;
 use crate::verbs::letter::MANAGEMENT_BYTES;
 use crate::verbs::{CarrierError, MANAGEMENT_Q_KEY, ROCE_PORT, roce_port, slot_of};
 
+#[cfg(test)]
+mod tests;
+
 /// A full socket is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_us(50);
 
