@@ -6,6 +6,8 @@ use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
 use fairway_softnic::verbs::{ROCE_PORT, roce_port, slot_of};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixDatagram;
 
 fn ip(node: &Node) -> IpAddr {
     node.carrier.gids()[0].ip()
@@ -126,9 +128,13 @@ fn nobody_but_carriers_of_this_host_hands_over() {
     let ends = [end("10.9.8.7", 1), end(&to.ip().to_string(), ROCE_PORT)].concat();
     let letter = [&[0xf7, 0][..], &ends, &inner].concat();
     liar.send_to(&letter, (ip(&node), roce_port(slot_of(pair)))).unwrap();
+    // Nor by the way that management datagrams take, which is open to every user.
+    let name = format!("fairway-verbs-{}", node.carrier.slot());
+    let slot = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+    UnixDatagram::unbound().unwrap().send_to_addr(&letter, &slot).unwrap();
     let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
     node.until_counted(|counters| {
-        counters.malformed + counters.damaged + counters.not_handed_on > 0
+        counters.malformed + counters.damaged + counters.not_handed_on + counters.handed_over > 1
     });
     liar.send_to(&real, to).unwrap();
     node.received(1);

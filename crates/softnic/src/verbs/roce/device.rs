@@ -144,7 +144,7 @@ impl Device {
         self.look();
         if self.letters_wait {
             self.letters_wait = false;
-            self.read_letters(now);
+            self.read_letters();
         }
         let mut sockets = std::mem::take(&mut self.waiting);
         while sockets != 0 {

@@ -64,12 +64,12 @@ impl Device {
     }
 
     /// Takes in what other processes have handed over.
-    pub(super) fn read_letters(&mut self, now: Instant) {
+    pub(super) fn read_letters(&mut self) {
         let slot = self.slot.clone();
         let mut letter = std::mem::replace(&mut self.letter, Box::new([0; _]));
         for _ in 0..LETTERS {
             let Some(length) = slot.take(&mut letter) else { break };
-            self.open_letter(now, &letter[..length]);
+            self.open_letter(&letter[..length]);
         }
         for index in 0..self.services.len() {
             let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
@@ -77,7 +77,7 @@ impl Device {
             // What is left is reported again: who writes without end takes no more than his share.
             for _ in 0..LETTERS {
                 let Some(length) = service.take(&mut letter) else { break };
-                self.open_letter(now, &letter[..length]);
+                self.open_letter(&letter[..length]);
             }
         }
         self.letter = letter;
@@ -91,7 +91,8 @@ impl Device {
         private && ports.contains(&arrived.source.port()) && self.routes.is_own(arrived.source.ip())
     }
 
-    fn open_letter(&mut self, now: Instant, bytes: &[u8]) {
+    /// A packet that a neighbour has handed over.
+    fn unwrap(&mut self, now: Instant, bytes: &[u8]) {
         match Letter::read(bytes) {
             Some(Letter::Packet { source, destination, ecn, datagram }) => {
                 self.counters.handed_over += 1;
@@ -99,6 +100,14 @@ impl Device {
                 let arrived = Arrived { source, destination, ecn, datagram, identification };
                 self.take_in(now, &arrived, true);
             }
+            Some(Letter::Management { .. }) | None => self.counters.malformed += 1,
+        }
+    }
+
+    /// A management datagram of whoever is on this host. Packets come by the carriers' own ports
+    /// only: any user may write here.
+    fn open_letter(&mut self, bytes: &[u8]) {
+        match Letter::read(bytes) {
             Some(Letter::Management { from, bytes }) => {
                 self.counters.handed_over += 1;
                 if let Some(source) = self.number_of(from) {
@@ -106,7 +115,7 @@ impl Device {
                     self.notices.push(Notice::Management { source, from, bytes, handed });
                 }
             }
-            None => self.counters.malformed += 1,
+            Some(Letter::Packet { .. }) | None => self.counters.malformed += 1,
         }
     }
 
@@ -114,7 +123,7 @@ impl Device {
     fn take_in(&mut self, now: Instant, arrived: &Arrived<'_>, handed: bool) {
         let Arrived { source, destination, datagram, .. } = *arrived;
         if datagram.first() == Some(&letter::PACKET) && !handed && self.is_neighbour(arrived) {
-            return self.open_letter(now, datagram);
+            return self.unwrap(now, datagram);
         }
         let Some(queue_pair) = destination_of(datagram) else {
             self.counters.malformed += 1;
