@@ -1,8 +1,13 @@
 //! Management datagrams, and whose they are.
 
 use crate::node::{Ear, Node, own_options};
-use fairway_softnic::verbs::{CarrierError, CarrierKind, Routed, open};
+use fairway_softnic::engine::CompletionQueueId;
+use fairway_softnic::engine::roce::Event;
+use fairway_softnic::verbs::{
+    Carrier, CarrierError, CarrierKind, Listener, Management, Routed, open,
+};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, mpsc};
 
 /// Two carriers of one host.
 fn two() -> [Node; 2] {
@@ -91,4 +96,41 @@ fn carriers_of_both_kinds_exchange_them() {
     let number = there.resolve(here.carrier.gids()[0]).unwrap();
     there.send_management(number, &[2; 256]).unwrap();
     here.ear.until(|heard| (heard.management == [(from, 2, true)]).then_some(()));
+}
+
+/// Whoever hears something may be the last to hold the carrier, and let go of it.
+#[test]
+fn a_carrier_may_go_while_it_tells_something() {
+    struct Quitter {
+        carrier: Mutex<Option<Arc<dyn Carrier>>>,
+        gone: mpsc::Sender<()>,
+    }
+
+    impl Listener for Quitter {
+        fn completion(&self, _queue: CompletionQueueId) {}
+
+        fn event(&self, _event: Event) {}
+
+        fn management(&self, _datagram: &Management<'_>) -> Routed {
+            let carrier = self.carrier.lock().unwrap().take();
+            drop(carrier);
+            let _ = self.gone.send(());
+            Routed::Here
+        }
+    }
+
+    for kind in [CarrierKind::Roce, CarrierKind::Fairway] {
+        let own = own_options();
+        let here = Node::new(&own);
+        let (gone, heard) = mpsc::channel();
+        let quitter = Arc::new(Quitter { carrier: Mutex::new(None), gone });
+        let carrier = open(kind, &own, quitter.clone()).unwrap();
+        *here.ear.route.lock().unwrap() = Routed::Slot(carrier.slot());
+        let weak = Arc::downgrade(&carrier);
+        let number = here.carrier.resolve(carrier.gids()[0]).unwrap();
+        *quitter.carrier.lock().unwrap() = Some(carrier);
+        here.carrier.send_management(number, &[1; 256]).unwrap();
+        heard.recv_timeout(std::time::Duration::from_secs(100)).expect("it has gone");
+        assert!(weak.upgrade().is_none());
+    }
 }
