@@ -1,7 +1,7 @@
 //! The receiving side of the unreliable services. Nobody is told of anything: a UC message that is
 //! not whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
 
-use super::{Incoming, Taken, ends};
+use super::{Incoming, Refusal, Taken, ends};
 use crate::roce::api::{DropReason, Peer, Received, Status, Verdict};
 use crate::roce::queue_pair::QueuePair;
 use crate::roce::shared::Shared;
@@ -34,6 +34,7 @@ impl QueuePair {
         }
         match self.judge(shared, packet, received.payload) {
             Ok(taken) => self.take(shared, &packet.bth, &taken),
+            Err(Refusal::Receive(Status::LocalProtection, _)) => self.end_unusable(shared),
             Err(_) => {
                 self.break_off(shared);
                 shared.drop(DropReason::Broken)
@@ -50,6 +51,17 @@ impl QueuePair {
         if let Incoming::Send { receive, .. } = incoming {
             self.responder.spare = Some(receive);
         }
+    }
+
+    /// The bytes of the receive may not be used, now or later: it would stop every message.
+    fn end_unusable(&mut self, shared: &mut Shared) -> Verdict {
+        let incoming = core::mem::replace(&mut self.responder.incoming, Incoming::Nothing);
+        if let Incoming::Send { receive, .. } = incoming {
+            let failed = Shared::empty_receive(self.number, Status::LocalProtection);
+            shared.complete_receive(self.receive_queue, receive, failed);
+        }
+        self.fault(shared, Status::LocalProtection);
+        shared.drop(DropReason::Refused)
     }
 
     /// A datagram.

@@ -134,3 +134,20 @@ fn datagrams_that_cannot_be_delivered_are_dropped() {
     let refused = pair.hosts[0].post_send(pair.now, pair.pairs[0], &request);
     assert_eq!(refused, Err(PostError::Length));
 }
+
+#[test]
+fn a_receive_whose_memory_is_gone_ends_the_queue_pair_and_does_not_swallow_every_message() {
+    let mut pair = Pair::new(Transport::Uc);
+    let request = MemoryRequest { domain: 3, address: 0, length: 4096, rights: Rights::ALL };
+    let region = pair.hosts[1].register(&request).unwrap();
+    let local = LocalRange { segment: region.segment, offset: 0, length: 4096 }.into();
+    let receive = ReceiveRequest { id: 1, local };
+    pair.hosts[1].post_receive(pair.pairs[1], &receive).unwrap();
+    pair.receive(1, 2, 4096);
+    pair.hosts[1].deregister(region.segment).unwrap();
+    pair.send(0, 1, 8);
+    pair.settle();
+    let ends = [(1, Status::LocalProtection, 0), (2, Status::Flushed, 0)];
+    assert_eq!(pair.received(1), ends);
+    assert_eq!(pair.states()[1], QueuePairState::Error);
+}
