@@ -213,7 +213,7 @@ fn run_pair(server: &mut Command, client: &mut Command, port: &str) -> io::Resul
 }
 
 /// Waits until somebody listens at this TCP port.
-fn wait_for_listener(port: &str) -> io::Result<()> {
+fn wait_for_listener(server: &mut Child, port: &str) -> io::Result<()> {
     let number: u16 = port.parse().map_err(io::Error::other)?;
     let wanted = format!(":{number:04X} ");
     let begun = Instant::now();
@@ -223,6 +223,9 @@ fn wait_for_listener(port: &str) -> io::Result<()> {
             if text.lines().any(|line| line.contains(&wanted) && line.contains(" 0A ")) {
                 return Ok(());
             }
+        }
+        if let Some(status) = server.try_wait()? {
+            return Err(io::Error::other(format!("the server ended: {status}")));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

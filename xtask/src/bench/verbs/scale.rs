@@ -56,6 +56,7 @@ struct Row {
     count: u32,
     bytes_per_pair: Vec<f64>,
     gbps: Vec<f64>,
+    failed: Option<String>,
 }
 
 /// Measures all numbers of queue pairs over both carriers, by turns.
@@ -63,13 +64,21 @@ pub fn run(repeats: usize, slice: Duration) -> io::Result<(String, Value)> {
     let mut rows: Vec<Row> = [CarrierKind::Roce, CarrierKind::Fairway]
         .iter()
         .flat_map(|kind| COUNTS.iter().map(|count| (*kind, *count)))
-        .map(|(kind, count)| Row { kind, count, bytes_per_pair: Vec::new(), gbps: Vec::new() })
+        .map(|(kind, count)| Row {
+            kind,
+            count,
+            bytes_per_pair: Vec::new(),
+            gbps: Vec::new(),
+            failed: None,
+        })
         .collect();
     for repeat in 0..repeats {
         for row in &mut rows {
             check_signals()?;
             eprint!("\rqueue pairs: {} of {repeats}: {:?} {:<8}", repeat + 1, row.kind, row.count);
-            measure(row, slice)?;
+            if let Err(error) = measure(row, slice) {
+                row.failed = Some(error.to_string());
+            }
         }
     }
     eprint!("\r{:60}\r", "");
@@ -233,16 +242,14 @@ fn show(rows: &[Row]) -> (String, Value) {
     for row in rows {
         let spread = |samples: &[f64]| Spread::of(samples).unwrap_or_default();
         let bytes = spread(&row.bytes_per_pair);
-        text += &format!(
-            "| {} | {:?} | {:.0} | {} |\n",
-            row.count,
-            row.kind,
-            bytes.median,
-            spread(&row.gbps).show()
-        );
+        let rate = match &row.failed {
+            Some(failed) => format!("failed: {failed}"),
+            None => spread(&row.gbps).show(),
+        };
+        text += &format!("| {} | {:?} | {:.0} | {rate} |\n", row.count, row.kind, bytes.median);
         list.push(json!({
             "queue_pairs": row.count, "carrier": format!("{:?}", row.kind),
-            "bytes_each": row.bytes_per_pair, "gbps": row.gbps,
+            "bytes_each": row.bytes_per_pair, "gbps": row.gbps, "failed": row.failed,
         }));
     }
     (text, Value::Array(list))
