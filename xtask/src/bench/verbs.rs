@@ -192,7 +192,7 @@ fn run_pair(server: &mut Command, client: &mut Command, port: &str) -> io::Resul
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     };
     let mut server = quiet(server)?;
-    let result = wait_for_listener(port)
+    let result = wait_for_listener(&mut server, port)
         .and_then(|()| client.stdin(Stdio::null()).stderr(Stdio::piped()).output());
     let ended = result.as_ref().is_ok_and(|output| output.status.success());
     if !ended {
