@@ -140,6 +140,8 @@ impl QueuePair {
             }
         }
         if requester.una != from {
+            let acknowledged = requester.una.distance_from(from).unsigned_abs();
+            requester.window.grow(acknowledged);
             self.note_progress(shared, now);
         }
         count == 0
@@ -179,6 +181,7 @@ impl QueuePair {
             self.requester.rewound_to = Some(self.requester.una);
             self.mark_ready(shared);
         } else {
+            self.note_loss(shared);
             self.rewind(shared);
         }
         self.arm(shared, now);

@@ -54,6 +54,10 @@ impl Default for Limits {
 pub struct Profile {
     /// Packets a requester sends beyond the last acknowledged one. Less than 2^20.
     pub window_packets: u32,
+    /// Of these, only as many as losses have left: every loss halves the window, and it grows
+    /// again with acknowledgements. RNICs have nothing of this kind, because their networks lose
+    /// nothing.
+    pub window_adapts: bool,
     /// It asks for an acknowledgement at the end of a message, and after so many packets.
     pub acknowledge_every: u32,
     /// A queue pair sends so many bytes before it is the next one's turn.
@@ -71,6 +75,7 @@ impl Default for Profile {
     fn default() -> Self {
         Profile {
             window_packets: 1024,
+            window_adapts: false,
             acknowledge_every: 64,
             turn_bytes: 64 * 1024,
             cnp_interval: Duration::from_us(50),

@@ -36,6 +36,7 @@ mod responder;
 mod scatter;
 mod shared;
 mod state;
+mod window;
 mod work;
 
 pub use api::{

@@ -9,6 +9,7 @@ use super::queue_pair::QueuePair;
 use super::scatter::ScatterList;
 use super::shared::Shared;
 use super::state::QueuePairState;
+use super::window::Window;
 use super::work::{Send, after};
 use crate::list::List;
 use crate::pool::NONE;
@@ -54,6 +55,8 @@ pub(crate) struct Requester {
     pub(crate) rewound_to: Option<Psn>,
     /// Only the packet at `una` is to be sent again, without moving the cursor.
     pub(crate) repair: bool,
+    /// How much may be on its way.
+    pub(crate) window: Window,
     /// [`Event::Drained`] is owed.
     draining: bool,
     /// Its rate, if it is controlled (DCQCN).
@@ -85,6 +88,7 @@ impl Requester {
             not_before: None,
             rewound_to: None,
             repair: false,
+            window: Window::new(0),
             draining: false,
             rate: None,
             paced_until: None,
@@ -101,7 +105,8 @@ impl Requester {
     /// Nothing is posted any more.
     pub(crate) fn forget(&mut self) {
         let (una, reliability) = (self.una, self.reliability);
-        *self = Requester { rate: self.rate.take(), ..Requester::new() };
+        let (rate, window) = (self.rate.take(), self.window.anew());
+        *self = Requester { rate, window, ..Requester::new() };
         self.begin(una, &reliability);
     }
 
@@ -113,6 +118,18 @@ impl Requester {
     /// True if the send at the cursor was begun.
     fn has_begun(&self) -> bool {
         self.cursor_index > 0 || self.cursor_psn.is_before(self.high)
+    }
+
+    /// How long it waits for an acknowledgement: what was agreed, and up to four times as long when
+    /// it has waited in vain. C9-141 has the timer fire between once and four times that time.
+    fn patience(&self) -> Duration {
+        let Reliability { timeout, retries, .. } = self.reliability;
+        timeout.times(1 << retries.saturating_sub(self.retries_left).min(2))
+    }
+
+    /// It asks for an acknowledgement after so many packets, early enough for its window.
+    fn acknowledge_every(&self, shared: &Shared) -> u32 {
+        shared.profile.acknowledge_every.min((self.window.packets() / 2).max(1))
     }
 
     /// Packets sent and not acknowledged.
@@ -153,7 +170,7 @@ impl QueuePair {
         if !self.requester.has_begun() && !self.may_begin(shared, index, &send) {
             return None;
         }
-        if !self.is_in_window(shared, &send) {
+        if !self.is_in_window(&send) {
             return None;
         }
         if shared.is_revoked(&send.local) {
@@ -179,7 +196,7 @@ impl QueuePair {
         let asks = last
             || beyond_credit
             || (resent && psn == requester.una)
-            || requester.since_request + 1 >= shared.profile.acknowledge_every;
+            || requester.since_request + 1 >= requester.acknowledge_every(shared);
         let (operation, gather) = self.request(&send, position, last);
         let mut bth = self.bth(psn);
         bth.ack_request = asks && self.transport == Transport::Rc;
@@ -264,7 +281,7 @@ impl QueuePair {
         !(send.fence && self.requester.reads_in_flight > 0)
     }
 
-    fn is_in_window(&self, shared: &Shared, send: &Send) -> bool {
+    fn is_in_window(&self, send: &Send) -> bool {
         let requester = &self.requester;
         if self.transport != Transport::Rc {
             return true;
@@ -275,7 +292,7 @@ impl QueuePair {
         }
         match send.is_answered() {
             true => requester.reads_in_flight < u32::from(requester.reliability.read_depth),
-            false => span.saturating_sub(requester.read_span) < shared.profile.window_packets,
+            false => span.saturating_sub(requester.read_span) < requester.window.packets(),
         }
     }
 
@@ -396,7 +413,7 @@ impl QueuePair {
         let requester = &mut self.requester;
         requester.retransmit_at = match requester.una == requester.high {
             true => None,
-            false => after(now, requester.reliability.timeout),
+            false => after(now, requester.patience()),
         };
         if let Some(at) = requester.retransmit_at {
             shared.deadlines.wake_by(self.index, at);
@@ -422,6 +439,13 @@ impl QueuePair {
         }
     }
 
+    /// Something of what was on its way was lost.
+    pub(crate) fn note_loss(&mut self, shared: &Shared) {
+        if shared.profile.window_adapts {
+            self.requester.window.shrink();
+        }
+    }
+
     fn time_out(&mut self, shared: &mut Shared, now: Instant) {
         self.requester.retransmit_at = None;
         if self.requester.una == self.requester.high {
@@ -432,6 +456,7 @@ impl QueuePair {
             return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
         }
         self.requester.retries_left -= 1;
+        self.note_loss(shared);
         self.rewind(shared);
         // Should it not even be possible to send, for lack of a window, it is tried again.
         self.requester.rewound_to = None;

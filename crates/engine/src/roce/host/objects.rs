@@ -10,6 +10,7 @@ use crate::roce::completions::{Awaited, Completions};
 use crate::roce::limits::Limits;
 use crate::roce::queue_pair::QueuePair;
 use crate::roce::shared::KEY_TAG_BITS;
+use crate::roce::window::Window;
 use crate::roce::work::ReceiveQueue;
 use alloc::boxed::Box;
 use fairway_policy::DcqcnRate;
@@ -156,6 +157,7 @@ impl Host {
         let depth = self.limits.read_depth;
         let window = self.shared.profile.out_of_order.map_or(0, |option| option.window);
         let mut pair = QueuePair::new(number, index, config, receives, depth, window);
+        pair.requester.window = Window::new(self.shared.profile.window_packets);
         pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(DcqcnRate::new);
         self.pairs[index as usize] = Some(Box::new(pair));
         Ok(number)
