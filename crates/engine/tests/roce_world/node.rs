@@ -51,6 +51,7 @@ impl Node {
         let limits = Limits { queue_pairs: 4, sends: 256, receives: 256, ..Limits::default() };
         let profile = Profile {
             window_packets: 96,
+            window_adapts: index == 1,
             acknowledge_every: 8,
             out_of_order: traffic.out_of_order.then(OutOfOrder::default),
             ..Profile::default()
