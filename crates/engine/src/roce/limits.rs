@@ -44,7 +44,8 @@ impl Default for Limits {
             sends: 65_536,
             receives: 65_536,
             pending: 16_384,
-            read_depth: 16,
+            // As soft-RoCE has, so that its peers find no less.
+            read_depth: 128,
         }
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! **Invariants.** An acknowledgement or completion that promises a placement appears only after
 //! [`Host::handle_placed`]. Atomics and SENDs over RC are executed once, whatever is lost,
-//! duplicated or reordered. Nothing is allocated after a queue pair was made. Nothing that came
+//! duplicated or reordered. Nothing is allocated after a queue pair was connected. Nothing that came
 //! from a wire is unwrapped, asserted or used as an unchecked index. The ICRC is the caller's: a
 //! packet is handed in only after it was verified.
 //!

@@ -48,7 +48,6 @@ impl QueuePair {
         index: u32,
         config: &QueuePairConfig,
         receives: u32,
-        read_depth: u8,
         window: u32,
     ) -> QueuePair {
         QueuePair {
@@ -73,7 +72,7 @@ impl QueuePair {
             in_executing: false,
             request_turn: false,
             requester: Requester::new(),
-            responder: Responder::new(read_depth, window),
+            responder: Responder::new(window),
         }
     }
 

@@ -49,14 +49,15 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    pub(crate) fn new(capacity: u8) -> Resources {
-        Resources { entries: Vec::with_capacity(usize::from(capacity)), depth: 0, next: 0 }
+    pub(crate) fn new() -> Resources {
+        Resources { entries: Vec::new(), depth: 0, next: 0 }
     }
 
     /// Empties it; from now on it keeps `depth`.
     pub(crate) fn reset(&mut self, depth: u8) {
         self.entries.clear();
-        self.depth = usize::from(depth).min(self.entries.capacity());
+        self.depth = usize::from(depth);
+        self.entries.reserve_exact(self.depth);
         self.next = 0;
     }
 

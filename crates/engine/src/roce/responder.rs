@@ -116,7 +116,7 @@ pub(crate) enum Refusal {
 }
 
 impl Responder {
-    pub(crate) fn new(read_depth: u8, window: u32) -> Responder {
+    pub(crate) fn new(window: u32) -> Responder {
         Responder {
             expected: Psn::new(0),
             msn: Msn::new(0),
@@ -128,7 +128,7 @@ impl Responder {
             fatal: None,
             finished: Psn::new(0).minus(1),
             ack_due: None,
-            resources: Resources::new(read_depth),
+            resources: Resources::new(),
             rnr_timer: RnrTimer::from_code(0),
             cnp_due: false,
             cnp_not_before: None,

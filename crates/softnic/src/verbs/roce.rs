@@ -131,7 +131,7 @@ fn limits(slot: u8) -> Limits {
         sends: 1 << 19,
         receives: 1 << 19,
         pending: 1 << 14,
-        read_depth: 16,
+        read_depth: 128,
     }
 }
 

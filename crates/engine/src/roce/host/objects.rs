@@ -154,9 +154,8 @@ impl Host {
         };
         self.shared.receive_queues[receives].users += 1;
         let (index, number) = self.next_number();
-        let depth = self.limits.read_depth;
         let window = self.shared.profile.out_of_order.map_or(0, |option| option.window);
-        let mut pair = QueuePair::new(number, index, config, receives, depth, window);
+        let mut pair = QueuePair::new(number, index, config, receives, window);
         pair.requester.window = Window::new(self.shared.profile.window_packets);
         pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(DcqcnRate::new);
         self.pairs[index as usize] = Some(Box::new(pair));
