@@ -3,7 +3,7 @@
 use crate::node::{Node, Placing, content};
 use crate::plan::{Kind, Random, Traffic, plan};
 use fairway_engine::roce::{Status, Transport};
-use fairway_engine::wire::{Instant, Psn};
+use fairway_engine::wire::{Duration, Instant, Psn};
 use std::collections::BTreeMap;
 
 /// Chances in 1000, per packet.
@@ -140,15 +140,18 @@ impl World {
             idle_rounds = if self.is_over() { idle_rounds + 1 } else { 0 };
             let mut next = self.events.first_key_value().map(|(key, _)| key.0);
             for node in &self.nodes {
-                let timeout = node.host.poll_timeout().map(|at| at.as_ps() / 1000);
+                // Instants wrap; our nanoseconds do not.
+                let until = |at: Instant| self.now + at.since(self.instant()).as_ps() / 1000;
+                let timeout = node.host.poll_timeout().map(until);
                 next = [next, timeout].into_iter().flatten().min();
             }
             let Some(next) = next else { break };
             self.now = self.now.max(next);
             assert!(self.now < END, "not over in time: {:?}", self.stuck());
+            // Picoseconds are rounded up, so that nothing is waited for in vain.
+            let now = self.instant() + Duration::from_ps(999);
             for node in &mut self.nodes {
-                // Picoseconds are rounded up, so that nothing is waited for in vain.
-                node.host.handle_timeout(Instant::from_ps(self.now * 1000 + 999));
+                node.host.handle_timeout(now);
             }
             while let Some(entry) = self.events.first_entry() {
                 if entry.key().0 > self.now {
