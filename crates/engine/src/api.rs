@@ -258,13 +258,26 @@ pub struct JettyConfig {
     pub token_value: u32,
     /// What becomes of it when an operation fails.
     pub exception: ExceptionMode,
+    /// Messages of a peer Jetty that ask for their receives in order take them in that order,
+    /// however early they come; and they complete only when everything that was posted before with
+    /// a number of the target's order has been executed. Such a peer Jetty asks that of all that it
+    /// sends to this Jetty, and of nothing that it sends to others of the node; and it does not wait
+    /// for what other peer Jetties send to this one.
+    pub in_sequence: bool,
 }
 
 impl JettyConfig {
     /// Any free number, no secret, and it goes on when operations fail.
     pub fn new(send_queue: CompletionQueueId, receive_queue: CompletionQueueId) -> JettyConfig {
         let exception = ExceptionMode::Continue;
-        JettyConfig { number: None, send_queue, receive_queue, token_value: 0, exception }
+        JettyConfig {
+            number: None,
+            send_queue,
+            receive_queue,
+            token_value: 0,
+            exception,
+            in_sequence: false,
+        }
     }
 }
 

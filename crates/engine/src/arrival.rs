@@ -32,6 +32,8 @@ pub(crate) struct Arrival {
     pub(crate) has_slot: bool,
     /// It was refused: its packets count as arrived and go nowhere.
     pub(crate) refused: bool,
+    /// Its sender has not been told so yet: its next packet is refused.
+    pub(crate) untold: bool,
     /// It came in an unreliable packet.
     pub(crate) is_datagram: bool,
     /// The index of its channel; `NONE` once the record is free.
@@ -72,6 +74,7 @@ impl Arrival {
             slot: data.slot,
             has_slot: false,
             refused: true,
+            untold: false,
             is_datagram: false,
             channel,
             order: data.order,
@@ -101,6 +104,8 @@ pub(crate) struct Parked {
     pub(crate) completion: Completion,
     pub(crate) receive: u32,
     pub(crate) sequence: u16,
+    /// It also waits until everything before this number has been executed.
+    pub(crate) after: Option<u16>,
     /// The next one of the same tracker.
     pub(crate) next: u32,
 }

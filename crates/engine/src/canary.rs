@@ -43,11 +43,15 @@ pub enum Canary {
     TrackPerChannel,
     /// Let the other channels of a group live on when one ends.
     EndAlone,
+    /// Give messages the receives of a Jetty in sequence as they come.
+    MatchByArrival,
+    /// Complete receives in sequence whatever has not been executed yet.
+    ReceiveBeforeExecuted,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 20] = [
+    pub const ALL: [Canary; 22] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -68,5 +72,7 @@ impl Canary {
         Canary::PlaceRewound,
         Canary::TrackPerChannel,
         Canary::EndAlone,
+        Canary::MatchByArrival,
+        Canary::ReceiveBeforeExecuted,
     ];
 }

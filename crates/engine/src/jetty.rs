@@ -44,4 +44,6 @@ pub(crate) struct Receive {
     pub(crate) segment: u32,
     pub(crate) length: u32,
     pub(crate) next: u32,
+    /// While it is set aside: for which message.
+    pub(crate) sequence: u16,
 }

@@ -32,6 +32,7 @@ mod counters;
 mod deadlines;
 mod group;
 mod held;
+mod in_sequence;
 mod jetty;
 mod limits;
 mod list;

@@ -11,6 +11,7 @@ use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::held::HeldPool;
+use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
@@ -97,6 +98,7 @@ impl Nic {
             failing: Vec::with_capacity(limits.jetties as usize),
             taken: alloc::vec![0; limits.jetties as usize],
             sources: (0..limits.jetties).collect(),
+            sequencing: Sequencing::new(limits.jetties),
             patience: alloc::vec![None; limits.jetties as usize],
             segments: Segments::new(limits.segments),
             jetties: alloc::vec![Jetty::FREE; limits.jetties as usize],
@@ -330,6 +332,7 @@ impl Nic {
             segment: local.segment.0,
             length: local.length,
             next: NONE,
+            sequence: 0,
         };
         let index = shared.receives.take(receive).ok_or(PostError::TooManyReceives)?;
         shared.segments.hold(local.segment.0);

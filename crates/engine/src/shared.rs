@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::group::Group;
 use crate::held::{HeldPool, HeldState};
+use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) taken: Vec<u32>,
     /// By Jetty: the one whose receives it takes; itself, unless they are shared.
     pub(crate) sources: Vec<u32>,
+    /// Receives that are matched by sequence.
+    pub(crate) sequencing: Sequencing,
     /// By Jetty: how often an operation that finds no receive is tried again, if it has a say.
     pub(crate) patience: Vec<Option<u8>>,
     pub(crate) groups: Pool<Group>,
@@ -159,6 +162,7 @@ impl Shared {
 
     /// Completes the posted receives of a Jetty as flushed.
     pub(crate) fn flush_receives(&mut self, id: JettyId) {
+        self.return_reserved_of(id);
         if self.shares_receives(id) {
             return;
         }
@@ -383,15 +387,8 @@ impl Shared {
         target: &Target,
         early: bool,
     ) -> Result<(JettyId, u32), Refusal> {
-        let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
-        // Who is suspended may be about to agree on another secret.
-        if jetty.state != JettyState::Suspended && jetty.token_value != target.token_value {
-            return Err(Refusal::NoJetty);
-        }
+        let jetty = *self.addressed(target)?;
         let member = match jetty.state {
-            JettyState::Reset | JettyState::Error => return Err(Refusal::NoJetty),
-            JettyState::Suspended => return Err(Refusal::ReceiverNotReady),
-            JettyState::Ready => target.jetty,
             JettyState::Group => {
                 let mut group = self.groups[jetty.last_receive];
                 let depth = |member: JettyId| {
@@ -404,12 +401,27 @@ impl Shared {
                 self.groups[self.jetties[target.jetty.value() as usize].last_receive] = group;
                 chosen.ok_or(Refusal::ReceiverNotReady)?
             }
+            _ => target.jetty,
         };
         let receive = self.receive_for(member, early).ok_or(Refusal::ReceiverNotReady)?;
         Ok((member, receive))
     }
 
-    fn receive_for(&self, jetty: JettyId, early: bool) -> Option<u32> {
+    /// The Jetty, or group, that a message is for, if it takes messages and its secret is known.
+    pub(crate) fn addressed(&self, target: &Target) -> Result<&Jetty, Refusal> {
+        let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
+        // Who is suspended may be about to agree on another secret.
+        if jetty.state != JettyState::Suspended && jetty.token_value != target.token_value {
+            return Err(Refusal::NoJetty);
+        }
+        match jetty.state {
+            JettyState::Reset | JettyState::Error => Err(Refusal::NoJetty),
+            JettyState::Suspended => Err(Refusal::ReceiverNotReady),
+            JettyState::Ready | JettyState::Group => Ok(jetty),
+        }
+    }
+
+    pub(crate) fn receive_for(&self, jetty: JettyId, early: bool) -> Option<u32> {
         let receive = self.next_receive(jetty)?;
         let last = self.last_receive(jetty);
         (!early || receive != last).then_some(receive)

@@ -29,6 +29,10 @@ pub(crate) struct JettyOracle {
 }
 
 impl JettyOracle {
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
     /// Is it known which Jetty a message without a number of its own was sent to?
     pub(crate) fn are_targets_known(&self) -> bool {
         self.groups.is_empty()

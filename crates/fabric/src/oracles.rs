@@ -143,9 +143,15 @@ pub(crate) struct Model {
     pub(crate) jetties: JettyOracle,
     pub(crate) statuses: [u64; STATUSES.len()],
     pub(crate) pending: u64,
+    /// Jetties match receives by sequence.
+    pub(crate) in_sequence: bool,
 }
 
 impl Model {
+    pub(crate) fn new(in_sequence: bool) -> Model {
+        Model { in_sequence, ..Model::default() }
+    }
+
     pub(crate) fn operation_id(&self) -> u64 {
         self.operations.len() as u64
     }

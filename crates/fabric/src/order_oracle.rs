@@ -159,6 +159,24 @@ impl Model {
         for other in late {
             self.order.overtaken.insert(other, (id, "received"));
         }
+        let numbered = |operation: &Operation| {
+            operation.order.tag != Tag::No
+                && matches!(operation.order.mode, ServiceMode::Rot | ServiceMode::Rol)
+        };
+        if !self.in_sequence || !numbered(&this) || this.target_jetty != this.jetty {
+            return;
+        }
+        let late: Vec<usize> = self
+            .earlier(id)
+            .filter(|(_, other)| {
+                let same = other.channel == this.channel && numbered(other);
+                same && !other.has_taken_effect()
+            })
+            .map(|(other, _)| other)
+            .collect();
+        for other in late {
+            self.order.overtaken.insert(other, (id, "received before it was executed"));
+        }
     }
 }
 

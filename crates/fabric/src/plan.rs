@@ -82,6 +82,8 @@ pub(crate) struct Extras {
     pub(crate) to_groups: u32,
     /// Turns at which a Jetty joins or leaves a group, or one is destroyed or made.
     pub(crate) regroup: u32,
+    /// Jetties match receives by sequence: messages are sent from one number to the same.
+    pub(crate) in_sequence: bool,
 }
 
 impl Extras {
@@ -100,6 +102,7 @@ impl Extras {
             groups,
             to_groups: random.pick(&[200, 500, 900]),
             regroup: random.pick(&[0, 50, 200, 500]),
+            in_sequence: random.chance(500),
         }
     }
 
@@ -136,7 +139,9 @@ impl Plan {
             limits.put_streams = mail.streams;
         }
         let mut weather = draw_weather(&mut Random::fork(seed, 2));
-        let extras = Extras::draw(&mut Random::fork(seed, 6));
+        let mut extras = Extras::draw(&mut Random::fork(seed, 6));
+        // Who shares a Jetty in sequence with others may wait for them.
+        extras.in_sequence &= links.len() == 1;
         extras.adjust(&mut limits, &mut profiles, &mut weather);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);

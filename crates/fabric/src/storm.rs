@@ -166,7 +166,7 @@ impl Storm {
         Storm {
             workload: Workload::new(seed, &plan),
             world,
-            model: Model::default(),
+            model: Model::new(plan.extras.in_sequence),
             mail: Mail::new(seed, &plan),
             random: Random::fork(seed, 5),
             seed,

@@ -443,7 +443,15 @@ impl Workload {
             counted: false,
             hint: 0,
         };
-        let group = self.draw_group(plan, &mut operation);
+        let receives =
+            matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);
+        let in_sequence = receives && plan.extras.in_sequence;
+        operation.order.receive_in_order |= in_sequence;
+        if in_sequence {
+            operation.target_jetty = draft.jetty;
+        }
+        let target_jetty = operation.target_jetty;
+        let group = !in_sequence && self.draw_group(plan, &mut operation);
         let least = self.capacities.iter().min().copied();
         let own = self.capacities[target_jetty.value() as usize];
         let capacity = least.filter(|_| group).unwrap_or(own);
@@ -500,7 +508,7 @@ impl Workload {
             length: operation.length,
         };
         let (channel, signaled) = (draft.channel, draft.signaled);
-        let order = draft.order;
+        let order = operation.order;
         Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
     }
 

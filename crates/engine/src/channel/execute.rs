@@ -115,6 +115,7 @@ impl Channel {
         let Some(tracker) = self.tracker(shared, jetty) else { return };
         if shared.trackers[tracker].mark(sequence) {
             shared.release_held(tracker);
+            shared.unpark(tracker);
         }
     }
 
@@ -240,14 +241,20 @@ impl Channel {
             return shared.complete_receive(arrival.receive, completion);
         };
         let sequence = arrival.order.receive_sequence;
-        if shared.trackers[tracker].receive_standing(sequence) == Standing::Next {
+        let numbered = is_numbered(arrival.order.mode, arrival.order.tag)
+            && shared.sequencing.is_on(arrival.jetty)
+            && !shared.is_planted(Canary::ReceiveBeforeExecuted);
+        let after = numbered.then_some(arrival.order.sequence);
+        if shared.trackers[tracker].may_receive(sequence, after) {
             shared.trackers[tracker].receive_done();
             shared.complete_receive(arrival.receive, completion);
             return shared.unpark(tracker);
         }
         let (receive, next) = (arrival.receive, shared.trackers[tracker].parked);
         // There are as many records as receives, and each holds one.
-        if let Some(index) = shared.parked.take(Parked { completion, receive, sequence, next }) {
+        if let Some(index) =
+            shared.parked.take(Parked { completion, receive, sequence, after, next })
+        {
             shared.trackers[tracker].parked = index;
             shared.counters.receives_parked += 1;
         }
@@ -300,7 +307,7 @@ impl Shared {
         let (mut previous, mut at) = (NONE, self.trackers[tracker].parked);
         while at != NONE {
             let parked = self.parked[at];
-            if self.trackers[tracker].receive_standing(parked.sequence) != Standing::Next {
+            if !self.trackers[tracker].may_receive(parked.sequence, parked.after) {
                 (previous, at) = (at, parked.next);
                 continue;
             }
@@ -313,6 +320,45 @@ impl Shared {
             self.parked.give_back(at);
             (previous, at) = (NONE, self.trackers[tracker].parked);
         }
+        self.return_passed(tracker);
+    }
+
+    /// Takes a parked receive of a Jetty out of those of a tracker.
+    fn take_parked(
+        &mut self,
+        tracker: u32,
+        is_it: impl Fn(&Self, JettyId) -> bool,
+    ) -> Option<Parked> {
+        let (mut previous, mut at) = (NONE, self.trackers[tracker].parked);
+        while at != NONE {
+            let parked = self.parked[at];
+            if is_it(self, parked.completion.jetty) {
+                match previous {
+                    NONE => self.trackers[tracker].parked = parked.next,
+                    previous => self.parked[previous].next = parked.next,
+                }
+                self.parked.give_back(at);
+                return Some(parked);
+            }
+            (previous, at) = (at, parked.next);
+        }
+        None
+    }
+
+    /// A Jetty has ended: receives of it that are complete and wait for their turn are flushed.
+    pub(crate) fn flush_parked(&mut self, id: JettyId) {
+        if self.parked.in_use() == 0 {
+            return;
+        }
+        for tracker in self.trackers.all() {
+            while let Some(parked) = self.take_parked(tracker, |_, jetty| jetty == id) {
+                let completion =
+                    Completion { status: Status::Flushed, bytes: 0, ..parked.completion };
+                self.complete_receive(parked.receive, completion);
+                self.trackers[tracker].skip_receive(parked.sequence);
+            }
+            self.unpark(tracker);
+        }
     }
 
     /// The group of a channel has ended: what it had under way is dropped. Receives that are
@@ -320,6 +366,12 @@ impl Shared {
     pub(crate) fn forget_group(&mut self, leader: ChannelId) {
         let group = leader.index() as u32;
         for tracker in self.trackers.of_channel(group) {
+            self.return_reserved(tracker);
+            // What a Jetty in sequence has not heard in its turn it has not heard.
+            let in_sequence = |this: &Self, jetty| this.sequencing.is_on(jetty);
+            while let Some(parked) = self.take_parked(tracker, in_sequence) {
+                self.return_receive(parked.completion.jetty, parked.receive);
+            }
             let mut steps = self.parked.high_water();
             while self.trackers[tracker].parked != NONE && steps > 0 {
                 steps -= 1;

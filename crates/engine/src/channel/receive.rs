@@ -9,13 +9,14 @@ use crate::api::{
 };
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
+use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
 use crate::message::{MessageKind, Outcome};
 use crate::order::{Key, Standing, is_numbered};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
-use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Void};
+use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Target, Void};
 
 /// What is to become of a data packet whose PSN is new.
 pub(crate) enum Judgement {
@@ -324,9 +325,21 @@ impl Channel {
             arrival.offset = offset;
         }
         let Some(target) = target else { return Ok(arrival) };
-        let (jetty, next) = shared.receiver(&target, self.is_early_receive(shared, data))?;
+        let sequence = data.order.receive_sequence;
+        let tracker = self.sequenced(shared, data, &target);
+        let (jetty, chosen) = match tracker {
+            Some(tracker) => {
+                shared.addressed(&target)?;
+                (target.jetty, shared.choose_receive(tracker, target.jetty, sequence)?)
+            }
+            None => {
+                let early = self.is_early_receive(shared, data);
+                let (jetty, next) = shared.receiver(&target, early)?;
+                (jetty, Chosen::First(next))
+            }
+        };
         if arrival.kind != ArrivalKind::WriteImmediate {
-            let receive = shared.receives[next];
+            let receive = shared.receives[chosen.index()];
             if length > receive.length {
                 return Err(Refusal::Length);
             }
@@ -334,8 +347,21 @@ impl Channel {
             arrival.offset = receive.offset;
         }
         arrival.jetty = jetty;
-        arrival.receive = shared.take_receive(jetty).unwrap_or(NONE);
+        let taken = match tracker {
+            Some(tracker) => shared.take_chosen(tracker, jetty, sequence, chosen),
+            None => shared.take_receive(jetty),
+        };
+        arrival.receive = taken.unwrap_or(NONE);
         Ok(arrival)
+    }
+
+    /// The tracker by which a message is matched with its receive, if it is.
+    fn sequenced(&self, shared: &Shared, data: &Data, target: &Target) -> Option<u32> {
+        let matched = data.order.in_order
+            && shared.sequencing.is_on(target.jetty)
+            && !shared.is_planted(Canary::MatchByArrival);
+        let key = Key::of(self.group(), data.jetty);
+        if matched { shared.trackers.find(&key) } else { None }
     }
 
     /// Would the receive that it takes have to wait for an earlier one?
@@ -358,10 +384,14 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Judgement {
-        let arrival = &shared.arrivals[index];
+        let arrival = &mut shared.arrivals[index];
         if arrival.refused {
-            return Judgement::Accept { kind: PlacementKind::Plain, subject: NONE };
+            return match core::mem::take(&mut arrival.untold) {
+                true => Judgement::Refuse(Refusal::NoJetty),
+                false => Judgement::Accept { kind: PlacementKind::Plain, subject: NONE },
+            };
         }
+        let arrival = &shared.arrivals[index];
         if !self.fits(arrival.length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
         }
@@ -542,6 +572,7 @@ impl Channel {
         }
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         self.abandon_arrival(shared, index);
+        shared.arrivals[index].untold = response == NONE;
         if !arrival.has_slot {
             shared.free_arrival(index);
         }

@@ -125,15 +125,22 @@ impl Channel {
             // It may be our acknowledgement of an answer that the peer lacks.
             self.acknowledge_soon(shared);
         }
+        // One that is received in order may be refused because it came before others: only when none
+        // is left does that count.
+        let overtakes = shared.messages[index].order.receive_in_order
+            && !shared.initiator.is_oldest(&shared.messages, index);
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);
         if message.outcome != Outcome::Open {
             return;
         }
-        let patient = limit == 7 || message.retries < limit;
+        let patient = limit == 7 || message.retries < limit || overtakes;
         let again = early || (reason == Refusal::ReceiverNotReady && patient);
         message.early = early;
+        if again && !early && !overtakes {
+            message.retries = message.retries.saturating_add(1);
+        }
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
         message.retry_at = retry_at;
         if message.place == MessagePlace::Sending {

@@ -126,9 +126,6 @@ impl Channel {
     fn try_again(&mut self, shared: &mut Shared, index: u32) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        if !message.early {
-            message.retries = message.retries.saturating_add(1);
-        }
         message.outcome = Outcome::Open;
         message.next_index = 0;
         message.learned = false;

@@ -36,6 +36,7 @@ impl Nic {
                 channel.cancel_sent(&mut self.shared, index);
             }
         }
+        self.shared.flush_parked(id);
         for index in 0..self.shared.arrivals.high_water() {
             let arrival = &self.shared.arrivals[index];
             if arrival.channel == NONE || arrival.receive == NONE || arrival.jetty != id {

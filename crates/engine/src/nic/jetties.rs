@@ -36,6 +36,7 @@ impl Nic {
         self.shared.taken[index] = 0;
         self.shared.patience[index] = None;
         self.shared.sources[index] = index as u32;
+        self.shared.sequencing.set(JettyId::new(index as u32), config.in_sequence);
         Ok(JettyId::new(index as u32))
     }
 
@@ -80,6 +81,7 @@ impl Nic {
         if jetty.outstanding > 0 || arriving || waiting || lent {
             return Err(SetupError::Busy);
         }
+        self.shared.return_reserved_of(id);
         while !self.shared.shares_receives(id)
             && let Some(receive) = self.shared.take_receive(id)
         {

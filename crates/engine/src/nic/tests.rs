@@ -331,4 +331,5 @@ mod aborting;
 mod bypassing;
 mod defects;
 mod failing;
+mod in_sequence;
 mod sharing;

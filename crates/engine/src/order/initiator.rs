@@ -401,6 +401,13 @@ impl Initiator {
         record == NONE || self.records[record].ordered.head == index
     }
 
+    /// Is everything ordered done that was posted before it?
+    pub(crate) fn is_oldest(&self, messages: &Pool<Message>, index: u32) -> bool {
+        let message = &messages[index];
+        let record = self.record[message.jetty.value() as usize];
+        message.order.tag == Tag::No || record == NONE || self.records[record].ordered.head == index
+    }
+
     pub(crate) fn is_first(&self, messages: &Pool<Message>, index: u32) -> bool {
         self.incomplete[messages[index].jetty.value() as usize].head == index
     }

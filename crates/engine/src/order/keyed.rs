@@ -77,6 +77,15 @@ impl<T: Copy> Keyed<T> {
             && self.table.iter().any(|&at| at != NONE && is_it(&self.records[at].value))
     }
 
+    /// All records, by index.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> + use<T> {
+        let found: Vec<u32> = match self.records.in_use() {
+            0 => Vec::new(),
+            _ => self.table.iter().copied().filter(|&index| index != NONE).collect(),
+        };
+        found.into_iter()
+    }
+
     /// The records of a channel, by index. Looks at all there are.
     pub(crate) fn of_channel(&self, channel: u32) -> impl Iterator<Item = u32> + use<T> {
         let found: Vec<u32> = if self.records.in_use() == 0 {

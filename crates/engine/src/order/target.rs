@@ -1,5 +1,6 @@
 //! The target's tracker: what one Jetty of one node has had executed here.
 
+use crate::in_sequence::Reserved;
 use crate::pool::NONE;
 
 /// Sequence numbers tracked beyond the first one that is missing.
@@ -21,6 +22,8 @@ pub(crate) struct Tracker {
     pub(crate) held: u32,
     /// In-order receives that wait to complete: a list through the parked ones.
     pub(crate) parked: u32,
+    /// Receives that are set aside for messages to come.
+    pub(crate) reserved: Reserved,
 }
 
 /// Where a numbered transaction stands among the others.
@@ -37,8 +40,15 @@ pub(crate) enum Standing {
 }
 
 impl Tracker {
-    pub(crate) const NEW: Tracker =
-        Tracker { executed: 0, next: 0, skipped: 0, next_receive: 0, held: NONE, parked: NONE };
+    pub(crate) const NEW: Tracker = Tracker {
+        executed: 0,
+        next: 0,
+        skipped: 0,
+        next_receive: 0,
+        held: NONE,
+        parked: NONE,
+        reserved: Reserved::NEW,
+    };
 
     pub(crate) fn standing(&self, sequence: u16) -> Standing {
         let ahead = sequence.wrapping_sub(self.next);
@@ -87,6 +97,27 @@ impl Tracker {
         let run = self.skipped.trailing_ones();
         self.skipped = self.skipped.checked_shr(run + 1).unwrap_or(0);
         self.next_receive = self.next_receive.wrapping_add(run as u16);
+        self.reserved.pass(self.next_receive);
+    }
+
+    /// Has everything before a transaction been executed?
+    pub(crate) fn has_reached(&self, sequence: u16) -> bool {
+        self.next.wrapping_sub(sequence) as i16 >= 0
+    }
+
+    /// May a receive complete that waits for its turn, and until everything before `after` has been
+    /// executed?
+    pub(crate) fn may_receive(&self, sequence: u16, after: Option<u16>) -> bool {
+        self.receive_standing(sequence) == Standing::Next
+            && after.is_none_or(|after| self.has_reached(after))
+    }
+
+    /// Is it known that this receive will never come?
+    pub(crate) fn is_skipped(&self, sequence: u16) -> bool {
+        match sequence.wrapping_sub(self.next_receive) {
+            ahead @ 1..=WINDOW => self.skipped & bit(ahead) != 0,
+            _ => false,
+        }
     }
 
     /// A receive will never come.

@@ -1,6 +1,8 @@
 //! What a receive may complete with: something that was sent to it, whole, and once.
 
-use super::{Kind, Life, Model, RECEIVE, Receive, SendKey, State, compare, content_hash};
+use super::{
+    Kind, Life, Model, Operation, RECEIVE, Receive, SendKey, State, compare, content_hash,
+};
 use crate::world::World;
 use fairway_engine::{Completion, CompletionKind, Status};
 
@@ -24,6 +26,9 @@ impl Model {
         if (receive.life, receive.jetty, true) != (life, done.jetty, fine) {
             return Err(format!("the completion does not fit {receive:?}"));
         }
+        if self.in_sequence && done.status == Status::Success {
+            self.check_sequence(world, id)?;
+        }
         self.receives[id].state = State::Done(done.status);
         let whole = (receive.buffer, receive.length as usize);
         if flushed {
@@ -39,6 +44,52 @@ impl Model {
             return Ok(());
         }
         compare(world, whole.0, whole.1, "the receive buffer")
+    }
+
+    /// A receive of a Jetty in sequence completes: it is the oldest, as long as all messages were
+    /// sent by one Jetty, in order, and came to a good end.
+    fn check_sequence(&self, world: &World, id: usize) -> Result<(), String> {
+        let this = self.receives[id];
+        let same = |receive: &&Receive| receive.life == this.life && receive.jetty == this.jetty;
+        let pending = |receive: &&Receive| receive.state == State::Pending;
+        let oldest = self.receives[..id].iter().filter(same).find(pending);
+        let Some(oldest) = oldest else { return Ok(()) };
+        let sent = self.operations.iter().filter(|operation| {
+            let receives =
+                matches!(operation.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);
+            receives && operation.target_life == this.life && operation.target_jetty == this.jetty
+        });
+        let mut sources =
+            sent.clone().map(|operation| (operation.life, operation.jetty, operation.channel));
+        let first = sources.next();
+        let elsewhere = |operation: &Operation| {
+            let same = first
+                .is_some_and(|(life, jetty, _)| operation.life == life && operation.jetty == jetty);
+            same && operation.order.receive_in_order && operation.target_jetty != this.jetty
+        };
+        // What is refused for that is over before its sender hears of it.
+        let is_withdrawn = |operation: &Operation| {
+            operation.remote.is_some_and(|(key, _)| {
+                world.memory.pieces[key].deregistered || world.memory.pieces[key].released
+            })
+        };
+        let is_usual = |operation: &Operation| {
+            !is_withdrawn(operation)
+                && matches!(operation.state, State::Pending | State::Done(Status::Success))
+                && operation.order.receive_in_order
+                && operation.allowed.has(Status::Success)
+        };
+        let disturbed = sources.any(|other| Some(other) != first)
+            || !sent.clone().all(is_usual)
+            || self.operations.iter().any(elsewhere)
+            || first.is_some_and(|(life, jetty, _)| self.has_failed(life, jetty))
+            || self.jetties.has_groups()
+            || self.flushed.contains_key(&this.life.0)
+            || self.destroyed.contains_key(&(this.life.0, this.jetty));
+        match disturbed {
+            true => Ok(()),
+            false => Err(format!("{this:?} completes before {oldest:?}")),
+        }
     }
 
     fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), String> {

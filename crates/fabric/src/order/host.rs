@@ -209,6 +209,7 @@ impl Host {
             receive_queue: self.queue,
             token_value: SECRET,
             exception: ExceptionMode::Continue,
+            in_sequence: false,
         };
         self.nic.create_jetty(&config).expect("a Jetty")
     }

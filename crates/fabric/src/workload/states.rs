@@ -24,7 +24,13 @@ impl Workload {
             exception = self.random.pick(&[ExceptionMode::Suspend, ExceptionMode::Error]);
         }
         let number = Some(number);
-        let config = JettyConfig { number, exception, ..JettyConfig::new(queues[0], queues[1]) };
+        let in_sequence = plan.extras.in_sequence;
+        let config = JettyConfig {
+            number,
+            exception,
+            in_sequence,
+            ..JettyConfig::new(queues[0], queues[1])
+        };
         let Some(nic) = world.nic(node) else { return };
         let id = nic.create_jetty(&config).expect("a free Jetty number");
         let jetty = &mut self.applications[node].jetties[id.value() as usize];

@@ -1,0 +1,245 @@
+//! Receives that are matched by sequence.
+//!
+//! A Jetty *in sequence* gives the k-th message of a peer Jetty that asks for its receives in order
+//! the k-th receive, however early it comes, and completes that only when everything with a number
+//! of the target's order that was posted before has been executed. So a peer need not wait before
+//! it sends on: its messages are placed as they come, and received in the order in which they were
+//! posted.
+//!
+//! A message that comes early takes the next receive *after* those of the messages it has
+//! overtaken: these are set aside for them, in a list of the peer's tracker. What is set aside for
+//! a message that never comes goes back in front of the others when its turn has passed. A Jetty
+//! sets receives aside for one peer Jetty at a time, and for a peer Jetty does one; whoever comes
+//! early besides is asked to come again when it no longer is.
+
+use crate::jetty::Receive;
+use crate::order::Standing;
+use crate::pool::{NONE, Pool};
+use crate::shared::Shared;
+use alloc::vec::Vec;
+use fairway_wire::{JettyId, Refusal};
+
+/// The side of the Jetties, by number.
+#[derive(Debug)]
+pub(crate) struct Sequencing {
+    is_on: Vec<bool>,
+    /// The tracker for which receives are set aside, or `NONE`.
+    tracker: Vec<u32>,
+}
+
+/// The side of a tracker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    /// The first of the receives that are set aside, linked.
+    first: u32,
+    /// Whose they are, and of whose receives `given` speaks.
+    jetty: JettyId,
+    /// Messages before this one were given a receive, or one is set aside for them.
+    given: u16,
+}
+
+impl Reserved {
+    pub(crate) const NEW: Reserved = Reserved { first: NONE, jetty: JettyId::new(0), given: 0 };
+
+    /// The turn of those before this one has passed.
+    pub(crate) fn pass(&mut self, next: u16) {
+        if is_after(next, self.given) {
+            self.given = next;
+        }
+    }
+}
+
+/// A receive for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// The one posted first.
+    First(u32),
+    /// One that was set aside for it.
+    Reserved(u32),
+}
+
+impl Chosen {
+    pub(crate) fn index(self) -> u32 {
+        match self {
+            Chosen::First(index) | Chosen::Reserved(index) => index,
+        }
+    }
+}
+
+impl Sequencing {
+    pub(crate) fn new(jetties: u32) -> Self {
+        let jetties = jetties as usize;
+        Sequencing { is_on: alloc::vec![false; jetties], tracker: alloc::vec![NONE; jetties] }
+    }
+
+    pub(crate) fn set(&mut self, jetty: JettyId, is_on: bool) {
+        self.is_on[jetty.value() as usize] = is_on;
+    }
+
+    pub(crate) fn is_on(&self, jetty: JettyId) -> bool {
+        self.is_on.get(jetty.value() as usize).is_some_and(|&is_on| is_on)
+    }
+}
+
+fn is_after(sequence: u16, other: u16) -> bool {
+    sequence.wrapping_sub(other) as i16 > 0
+}
+
+impl Shared {
+    /// The receive for message `sequence` of a peer Jetty. It stays where it is; those for messages
+    /// before it that have not come are set aside.
+    pub(crate) fn choose_receive(
+        &mut self,
+        tracker: u32,
+        jetty: JettyId,
+        sequence: u16,
+    ) -> Result<Chosen, Refusal> {
+        let this = &self.trackers[tracker];
+        let reserved = this.reserved;
+        let next = this.next_receive;
+        let early = this.receive_standing(sequence) != Standing::Next;
+        let found = self
+            .receives_of(reserved.first)
+            .find(|&at| reserved.jetty == jetty && self.receives[at].sequence == sequence);
+        if let Some(found) = found {
+            return Ok(Chosen::Reserved(found));
+        }
+        let (first, open) = (reserved.given, reserved.given != next);
+        let is_known = reserved.jetty == jetty || !(open || reserved.first != NONE);
+        if !is_known || is_after(first, sequence) {
+            // It sends to others, too, or what was chosen for it has gone back.
+            let receive = self.receive_for(jetty, early).ok_or(Refusal::ReceiverNotReady)?;
+            return Ok(Chosen::First(receive));
+        }
+        let missing = (0..sequence.wrapping_sub(first))
+            .map(|ahead| first.wrapping_add(ahead))
+            .filter(|&other| !self.trackers[tracker].is_skipped(other))
+            .count();
+        if missing > 0
+            && ![NONE, tracker].contains(&self.sequencing.tracker[jetty.value() as usize])
+        {
+            return Err(Refusal::OutOfOrder);
+        }
+        if !self.has_receives(jetty, missing + 1) {
+            return Err(Refusal::ReceiverNotReady);
+        }
+        self.trackers[tracker].reserved.jetty = jetty;
+        let mut at = first;
+        while at != sequence {
+            if !self.trackers[tracker].is_skipped(at) {
+                self.set_aside(tracker, jetty, at);
+            }
+            at = at.wrapping_add(1);
+        }
+        self.trackers[tracker].reserved.given = sequence;
+        self.next_receive(jetty).map(Chosen::First).ok_or(Refusal::ReceiverNotReady)
+    }
+
+    /// Takes the receive that was chosen for a message.
+    pub(crate) fn take_chosen(
+        &mut self,
+        tracker: u32,
+        jetty: JettyId,
+        sequence: u16,
+        chosen: Chosen,
+    ) -> Option<u32> {
+        if let Chosen::Reserved(index) = chosen {
+            self.unlink_reserved(tracker, index);
+            return Some(index);
+        }
+        let reserved = &mut self.trackers[tracker].reserved;
+        if reserved.jetty == jetty && reserved.given == sequence {
+            reserved.given = sequence.wrapping_add(1);
+        }
+        self.take_receive(jetty)
+    }
+
+    fn set_aside(&mut self, tracker: u32, jetty: JettyId, sequence: u16) {
+        let Some(index) = self.take_receive(jetty) else { return };
+        let reserved = &mut self.trackers[tracker].reserved;
+        self.receives[index].sequence = sequence;
+        self.receives[index].next = core::mem::replace(&mut reserved.first, index);
+        self.sequencing.tracker[jetty.value() as usize] = tracker;
+    }
+
+    fn unlink_reserved(&mut self, tracker: u32, index: u32) {
+        let next = self.receives[index].next;
+        let first = self.trackers[tracker].reserved.first;
+        if first == index {
+            self.trackers[tracker].reserved.first = next;
+        } else {
+            let before = self.receives_of(first).find(|&at| self.receives[at].next == index);
+            if let Some(before) = before {
+                self.receives[before].next = next;
+            }
+        }
+        let reserved = self.trackers[tracker].reserved;
+        if reserved.first == NONE {
+            self.sequencing.tracker[reserved.jetty.value() as usize] = NONE;
+        }
+    }
+
+    /// Those that are set aside, the newest first.
+    fn receives_of(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        linked(&self.receives, first)
+    }
+
+    /// Has a Jetty so many receives?
+    fn has_receives(&self, jetty: JettyId, count: usize) -> bool {
+        let Some(first) = self.next_receive(jetty) else { return false };
+        let mut at = first;
+        for _ in 1..count {
+            at = self.receives[at].next;
+            if at == first {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What is set aside for messages whose turn has passed goes back in front, the newest first.
+    pub(crate) fn return_passed(&mut self, tracker: u32) {
+        let reserved = self.trackers[tracker].reserved;
+        let next = self.trackers[tracker].next_receive;
+        let mut at = reserved.first;
+        while at != NONE {
+            let after = self.receives[at].next;
+            if is_after(next, self.receives[at].sequence) {
+                self.unlink_reserved(tracker, at);
+                self.return_receive(reserved.jetty, at);
+            }
+            at = after;
+        }
+    }
+
+    /// All that a tracker has set aside goes back in front.
+    pub(crate) fn return_reserved(&mut self, tracker: u32) {
+        let jetty = self.trackers[tracker].reserved.jetty;
+        while self.trackers[tracker].reserved.first != NONE {
+            let index = self.trackers[tracker].reserved.first;
+            self.unlink_reserved(tracker, index);
+            self.return_receive(jetty, index);
+        }
+    }
+
+    /// All that a Jetty has set aside goes back in front.
+    pub(crate) fn return_reserved_of(&mut self, jetty: JettyId) {
+        let tracker = self.sequencing.tracker[jetty.value() as usize];
+        if tracker != NONE {
+            self.return_reserved(tracker);
+        }
+    }
+}
+
+/// The receives of a list.
+fn linked(receives: &Pool<Receive>, first: u32) -> impl Iterator<Item = u32> + '_ {
+    let mut at = first;
+    core::iter::from_fn(move || {
+        let this = at;
+        if this == NONE {
+            return None;
+        }
+        at = receives[this].next;
+        Some(this)
+    })
+}

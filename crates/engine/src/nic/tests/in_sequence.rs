@@ -1,0 +1,147 @@
+//! Receives that are matched by sequence.
+
+use super::*;
+use fairway_wire::Tag;
+
+const FAR: u32 = 7;
+const ORDER: OrderRequest = OrderRequest {
+    mode: ServiceMode::Rol,
+    tag: Tag::Ro,
+    fence: false,
+    complete_in_order: false,
+    receive_in_order: true,
+};
+
+impl Pair {
+    /// With a Jetty in sequence at the second node.
+    fn in_sequence(paths: u32) -> Pair {
+        let mut pair = Pair::new(0, paths);
+        let queue = pair.queues[1];
+        let number = Some(FAR);
+        let config = JettyConfig { number, in_sequence: true, ..JettyConfig::new(queue, queue) };
+        pair.nics[1].create_jetty(&config).unwrap();
+        pair
+    }
+
+    fn far_receive(&mut self, id: u64, length: u32) {
+        let local = LocalRange { segment: self.segments[1], offset: 0, length };
+        let request = ReceiveRequest { id, local };
+        self.nics[1].post_receive(JettyId::new(FAR), &request).unwrap();
+    }
+
+    fn send(&mut self, id: u64, length: u32) {
+        let work = Work::SendImmediate { target: named(FAR), immediate: id };
+        self.post_in_order(id, work, length, ORDER);
+    }
+
+    fn write(&mut self, id: u64, length: u32) {
+        let remote = self.remote();
+        let order = OrderRequest { receive_in_order: false, ..ORDER };
+        self.post_in_order(id, Work::Write { remote }, length, order);
+    }
+
+    /// Ids of receives, and what the messages in them say.
+    fn received(&mut self) -> Vec<(u64, Option<u64>)> {
+        let done = self.completions(1);
+        assert!(done.iter().all(|done| done.status == Status::Success), "{done:?}");
+        done.iter().map(|done| (done.id, done.immediate)).collect()
+    }
+}
+
+#[test]
+fn the_kth_message_takes_the_kth_receive_however_they_come() {
+    for seed in 0..50 {
+        let mut pair = Pair::in_sequence(4);
+        let length = |id: u64| (id * 7919 % 6_000) as u32;
+        for id in 0..40 {
+            // Each just fits.
+            pair.far_receive(id, length(id));
+            pair.send(id, length(id));
+        }
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| random.next().is_multiple_of(4));
+        let expected: Vec<_> = (0..40).map(|id| (id, Some(id))).collect();
+        assert_eq!(pair.received(), expected, "seed {seed}");
+        assert_eq!(pair.ids(0).len(), 40);
+        assert_eq!(pair.nics[1].usage().receives, 0);
+    }
+}
+
+#[test]
+fn they_need_not_wait_for_one_another_nor_for_what_was_written() {
+    let mut pair = Pair::in_sequence(1);
+    (0..3).for_each(|id| pair.far_receive(id, 5_000));
+    pair.write(10, 5_000);
+    (0..3).for_each(|id| pair.send(id, 5_000));
+    let packets = pair.outgoing();
+    assert_eq!(packets.len(), 20, "all leave at once");
+    // The last message comes first, the write last.
+    for at in (0..20).rev() {
+        assert_eq!(pair.received(), []);
+        pair.deliver(1, &packets[at]);
+    }
+    assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1)), (2, Some(2))]);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0).len(), 4);
+}
+
+#[test]
+fn who_comes_before_others_leaves_them_their_receives_and_is_not_counted_as_refused() {
+    let mut pair = Pair::in_sequence(1);
+    let near = pair.jetties[0];
+    pair.nics[0].set_jetty_patience(near, Some(0)).unwrap();
+    pair.far_receive(0, 100);
+    (0..2).for_each(|id| pair.send(id, 100));
+    let packets = pair.outgoing();
+    pair.deliver(1, &packets[1]);
+    assert_eq!(pair.nics[1].counters().not_ready, 1);
+    pair.deliver(1, &packets[0]);
+    assert_eq!(pair.received(), [(0, Some(0))]);
+    pair.far_receive(1, 100);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.received(), [(1, Some(1))]);
+    assert_eq!(pair.ids(0), [0, 1]);
+    // The oldest is counted.
+    pair.send(2, 100);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0)[0].status, Status::ReceiverNotReady);
+}
+
+#[test]
+fn the_receive_of_one_that_never_comes_goes_to_the_next() {
+    let mut pair = Pair::in_sequence(1);
+    (0..4).for_each(|id| pair.far_receive(id, 100));
+    pair.send(0, 5_000);
+    pair.send(1, 100);
+    let packets = pair.outgoing();
+    pair.deliver(1, packets.last().unwrap());
+    assert_eq!(pair.received(), [], "it waits for the other");
+    pair.settle(|_, _| false);
+    assert_eq!(pair.received(), [(1, Some(1))]);
+    let mut statuses: Vec<_> = pair.completions(0).iter().map(|it| (it.id, it.status)).collect();
+    statuses.sort_by_key(|it| it.0);
+    assert_eq!(statuses, [(0, Status::RemoteLength), (1, Status::Success)]);
+    pair.send(2, 100);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.received(), [(0, Some(2))]);
+}
+
+#[test]
+fn what_is_set_aside_or_waits_for_its_turn_is_flushed_with_its_jetty() {
+    let mut pair = Pair::in_sequence(1);
+    (0..5).for_each(|id| pair.far_receive(id, 100));
+    (0..3).for_each(|id| pair.send(id, 100));
+    let packets = pair.outgoing();
+    pair.deliver(1, &packets[2]);
+    assert_eq!(pair.nics[1].destroy_jetty(JettyId::new(FAR)), Err(SetupError::Busy));
+    pair.nics[1].abort_jetty(JettyId::new(FAR)).unwrap();
+    let mut flushed = pair.completions(1);
+    flushed.sort_by_key(|done| done.id);
+    assert_eq!(flushed.iter().map(|done| done.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert!(flushed.iter().all(|done| done.status == Status::Flushed));
+    assert_eq!(pair.nics[1].segment_references(pair.segments[1]), 0);
+    pair.nics[1].destroy_jetty(JettyId::new(FAR)).unwrap();
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(1), []);
+    assert_eq!(pair.nics[1].usage().parked, 0);
+}
