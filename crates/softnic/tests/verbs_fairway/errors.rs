@@ -170,8 +170,9 @@ fn memory_may_be_deregistered_while_it_is_in_use() {
         }
         let node = [here, there][round % 2];
         node.carrier.deregister(node.region.segment).unwrap();
-        pair.post(0, 10, work, here.local(0, 900_000));
+        // All that was under way may have come to its end before that was noticed.
         let done = loop {
+            pair.post(0, 10, work, here.local(0, 900_000));
             let done = here.next(here.sends);
             if done.status != Status::Success {
                 break done;

@@ -14,7 +14,7 @@
 //! | promise | kept by |
 //! |---|---|
 //! | completions of sends in posting order, the unsignaled silent, what follows an error flushed | [`send`]: the engine ends operations in any order, and only the oldest is ever reported |
-//! | a SEND goes into the receive whose turn it is; what was written before is in place when that completes | WRITEs are *relaxed*, SENDs and WRITEs with immediate data *strict*, in mode ROL |
+//! | a SEND goes into the receive whose turn it is; what was posted before is in place when that completes | all are *relaxed*, in mode ROL; the target's Jetty is *in sequence*: it gives the k-th message the k-th receive however early it comes, and reports it when everything before has been executed |
 //! | a READ or atomic sees what was written before, and atomics follow one another | they are *strict* in mode ROT: the target holds them until their turn |
 //! | the fence | the engine's |
 //!
@@ -26,6 +26,8 @@
 //! * WRITEs are placed in any order among themselves, and one may be in place before a SEND posted
 //!   earlier is. (As with the adaptive routing of RDMA NICs: memory is to be looked at when a
 //!   completion says so, not when its last byte changes.)
+//! * READs of more than 8 KiB that nothing but such READs is before are not ordered among
+//!   themselves: strict ones would be answered one at a time.
 //! * Operations posted behind one that fails may have been executed; they complete as flushed.
 //! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
 //!   with a length error: only the requester hears of it.
@@ -38,7 +40,8 @@
 //!   queue pair that is not yet ready to receive answers like one without a receive.
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
 //! * A receive that names memory which is not registered ends its queue pair when it is posted; one
-//!   whose memory is deregistered later, when a message comes.
+//!   whose memory is deregistered later, when a message comes. Senders hear of that by the next
+//!   message: those that were on their way complete as if nothing had happened.
 //! * A WRITE or READ of no bytes completes in its turn without asking the peer; unreliable
 //!   connections lose nothing but what is refused.
 //! * Datagrams to a process that can't be reached hold back those behind them for up to a second.

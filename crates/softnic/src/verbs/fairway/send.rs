@@ -482,9 +482,13 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         token_value: pair.token,
         hint: 0,
     };
+    let sends = match pair.config.transport {
+        Transport::Rc => SENDS,
+        Transport::Uc | Transport::Ud => LOST_SENDS,
+    };
     let message = |note: Note| {
         let work = EngineWork::SendImmediate { target, immediate: note.encode(solicited) };
-        (number == 0).then_some((work, whole, SENDS))
+        (number == 0).then_some((work, whole, sends))
     };
     let before: u32 = ranges.iter().take(number).map(|range| range.length).sum();
     let there = |to: &fairway_engine::roce::RemoteAddress| -> RemoteRange {
@@ -502,13 +506,14 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         Work::Write { remote: to, immediate: Some(immediate) } => {
             let immediate = Note::Write(*immediate).encode(solicited);
             let work = EngineWork::WriteImmediate { remote: there(to), target, immediate };
-            (number == 0).then_some((work, whole, SENDS))?
+            (number == 0).then_some((work, whole, sends))?
         }
         Work::Write { remote: to, immediate: None } => {
             (EngineWork::Write { remote: there(to) }, *ranges.get(number)?, WRITES)
         }
         Work::Read { remote: to } => {
-            (EngineWork::Read { remote: there(to) }, *ranges.get(number)?, ANSWERS)
+            let order = if follows_long_reads(pair, index) { LONG_READS } else { ANSWERS };
+            (EngineWork::Read { remote: there(to) }, *ranges.get(number)?, order)
         }
         Work::CompareSwap { remote: to, compare, swap } => {
             atomic(to, AtomicOperator::CompareSwap, *swap, *compare)?
@@ -523,15 +528,29 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         }
     };
     let fence = send.request.fence && mode != ServiceMode::Uno;
-    let order = OrderRequest { mode, tag, fence, ..OrderRequest::default() };
+    let receive_in_order = (mode, tag) == SENDS
+        && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
+    let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order: false };
     let channel = pair.channel.as_ref()?.channel;
     Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })
 }
 
 /// What is asked of the order: see the module.
 const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
-const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
+const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
+/// What may be lost would leave a gap.
+const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
 const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::So);
+const LONG_READS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Ro);
+/// A READ of more bytes is answered in several packets, whatever the channel's.
+const LONG: u32 = 8192;
+
+/// Is nothing under way before a long READ but such? Strict ones would be answered one at a time.
+fn follows_long_reads(pair: &QueuePair, index: usize) -> bool {
+    let is_long =
+        |send: &Send| matches!(send.request.work, Work::Read { .. }) && send.length > LONG;
+    pair.sends.iter().take(index + 1).all(is_long)
+}
 
 /// The old value of a word that was changed goes to memory.
 fn store_value(core: &Core, send: &Send) {

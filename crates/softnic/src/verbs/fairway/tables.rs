@@ -192,8 +192,11 @@ impl Verbs {
         let local = self.free_local().ok_or(CarrierError::Limit("queue pairs"))?;
         self.lives = self.lives.wrapping_add(1);
         let number = Some(local);
-        let jetty =
-            JettyConfig { number, ..JettyConfig::new(self.engine_queue, self.engine_queue) };
+        let jetty = JettyConfig {
+            number,
+            in_sequence: config.transport == Transport::Rc,
+            ..JettyConfig::new(self.engine_queue, self.engine_queue)
+        };
         let refused = |_| CarrierError::Limit("queue pairs");
         core.nic.create_jetty(&jetty).map_err(refused)?;
         if let Some(shared) = config.shared_receives {
