@@ -7,6 +7,9 @@
 //! | further threads that wait | while another leads | asleep until the leader's turns bring what they wait for: they *follow* |
 //! | the background thread | when nobody polled for a while, and nobody leads | asleep on the sockets |
 //!
+//! Who uses verbs may poll now and then, and watch memory that a peer writes in between. So where
+//! verbs are served "a while" is some microseconds.
+//!
 //! The background thread's own states, and what takes it from one to another, are
 //! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a
 //! doorbell: with a coarse timer when they poll, because nobody says when he stops polling, and
@@ -38,6 +41,9 @@ thread_local! {
 /// How long the background thread leaves those alone who poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
 
+/// Who has neither polled verbs nor posted to them for so long does not poll all the time.
+const QUIET_NS: i64 = 5_000;
+
 /// How long a thread that waits polls before it sleeps. Sleeping and waking cost about as much.
 const SPIN: wire::Duration = wire::Duration::from_us(20);
 
@@ -50,6 +56,9 @@ pub(crate) fn run_background(shared: &Shared) {
     let mut ready = Vec::with_capacity(64);
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
+        if shared.is_quiet() {
+            shared.baton.demand();
+        }
         match shared.baton.decide(&mut polls_seen) {
             Role::Driving => drive_in_background(shared, &mut ready),
             Role::Watching => {
@@ -107,6 +116,20 @@ impl Shared {
         let result = take(&mut locked.core);
         self.unlock(locked);
         result
+    }
+
+    /// Somebody has posted to verbs, or polled them.
+    pub(crate) fn note_activity(&self) {
+        self.active_at.store(clock::now().as_ps() / 1000, Ordering::Relaxed);
+    }
+
+    /// There are verbs, and nobody did just now. Perhaps he watches memory that a peer is to write:
+    /// he is not left alone with that.
+    fn is_quiet(&self) -> bool {
+        let active_at = self.active_at.load(Ordering::Relaxed);
+        let since = (clock::now().as_ps() / 1000).wrapping_sub(active_at);
+        // A difference that is negative is one of threads that were quick.
+        active_at != 0 && since as i64 > QUIET_NS
     }
 
     /// Asks the background thread to drive.

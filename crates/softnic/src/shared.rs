@@ -1,6 +1,6 @@
 //! What all handles of a context, and its background thread, share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     /// How many want that no memory is lent to system calls.
     still_wanted: AtomicU32,
     pub(crate) stopping: AtomicBool,
+    /// When verbs were last posted to or polled, in nanoseconds; 0: never.
+    pub(crate) active_at: AtomicU64,
 }
 
 /// What the lock guards.
@@ -88,6 +90,7 @@ impl Shared {
             engines,
             still_wanted: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
+            active_at: AtomicU64::new(0),
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::node::{Pair, content};
 use fairway_softnic::engine::roce::{Transport, Work, WorkRequest};
 use fairway_softnic::engine::wire::roce::Tail;
+use std::sync::atomic::Ordering;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -63,4 +64,31 @@ fn who_waits_for_the_solicited_is_told_of_those_only() {
     there.ear.until(|heard| (heard.completions == [there.receives]).then_some(()));
     assert!(!there.received(0).solicited);
     assert!(there.received(1).solicited);
+}
+
+/// As latency benchmarks do: they post, poll for that, and then look at memory and nothing else.
+#[test]
+fn who_watches_memory_between_polls_sees_it_written() {
+    let pair = Pair::local(Transport::Rc);
+    std::thread::scope(|scope| {
+        for n in 0..2 {
+            let pair = &pair;
+            scope.spawn(move || {
+                let [node, other] = [&pair.nodes[n], &pair.nodes[1 - n]];
+                for round in 1..200 {
+                    let written = || node.memory.word(0).load(Ordering::Acquire) == round;
+                    while n == 1 && !written() {
+                        std::thread::yield_now();
+                    }
+                    node.memory.word(8).store(round, Ordering::Release);
+                    let work = Work::Write { remote: other.remote(0), immediate: None };
+                    pair.post(n, round, work, node.local(8, 8));
+                    node.sent(round);
+                    while n == 0 && !written() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+    });
 }

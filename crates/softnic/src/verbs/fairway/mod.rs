@@ -269,6 +269,7 @@ impl Carrier for Fairway {
         if taken > 0 {
             // What is there is handed out at once: whoever polls again drives again.
             shared.unlock(locked);
+            shared.note_activity();
             return taken;
         }
         locked.turn();
@@ -277,12 +278,16 @@ impl Carrier for Fairway {
             take(verbs)
         });
         shared.unlock(locked);
+        shared.note_activity();
         shared.make_way();
         taken.unwrap_or_default()
     }
 
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
-        self.with(|verbs, _| verbs.queue(queue).map(|queue| queue.arm(solicited_only)))
+        self.with(|verbs, _| verbs.queue(queue).map(|queue| queue.arm(solicited_only)))?;
+        // Who arms is about to sleep, even if he has polled just now.
+        self.handle.shared.demand_background();
+        Ok(())
     }
 
     fn create_receive_queue(
@@ -330,7 +335,9 @@ impl Carrier for Fairway {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
-        self.with(|verbs, core| verbs.post_send(core, number, requests))
+        let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));
+        self.handle.shared.note_activity();
+        posted
     }
 
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
