@@ -6,7 +6,7 @@
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
-use fairway_softnic::engine::roce::{Change, Limits, Peer, Reliability, Transport};
+use fairway_softnic::engine::roce::{Change, Peer, READ_DEPTH_MAX, Reliability, Transport};
 use fairway_softnic::engine::wire::roce::RnrTimer;
 use fairway_softnic::engine::wire::{Duration, Psn, Qpn};
 use libc::c_int;
@@ -30,7 +30,7 @@ fn mtu_bytes(code: c_int) -> Result<u32> {
 
 /// Refuses values out of range.
 fn check(context: &Context, attr: &ibv_qp_attr, mask: c_int) -> Result<()> {
-    let read_depth = Limits::default().read_depth;
+    let read_depth = READ_DEPTH_MAX;
     let given = |flag: c_int| mask & flag != 0;
     let device_mtu = context.device().device.mtu();
     let wrong = given(IBV_QP_PORT) && attr.port_num != 1

@@ -7,7 +7,7 @@ use super::api::{
     Completion, Counters, DropReason, Event, Execution, PlacementToken, PostError, ReceiveQueueId,
     ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
 };
-use super::limits::{Limits, Profile};
+use super::limits::{Limits, Profile, READ_DEPTH_MAX};
 use super::queue_pair::QueuePair;
 use super::responder::packets;
 use super::shared::Shared;
@@ -60,7 +60,7 @@ impl Host {
         assert!(number_bits <= 24 && index_bits < number_bits, "Limits::number_bits");
         assert!(number_base & ((1 << number_bits) - 1) == 0, "Limits::number_base");
         assert!(limits.segments <= 1 << 20, "Limits::segments");
-        assert!((1..=128).contains(&limits.read_depth), "Limits::read_depth");
+        assert!((1..=READ_DEPTH_MAX).contains(&limits.read_depth), "Limits::read_depth");
         assert!((1..1 << 20).contains(&profile.window_packets), "Profile::window_packets");
         let every = profile.acknowledge_every;
         assert!((1..=profile.window_packets).contains(&every), "Profile::acknowledge_every");

@@ -3,6 +3,9 @@
 use fairway_policy::DcqcnRateParameters;
 use fairway_wire::Duration;
 
+/// READs and atomics that a queue pair can serve or issue at once, at most: as many as soft-RoCE.
+pub const READ_DEPTH_MAX: u8 = 128;
+
 /// How much of everything a [`Host`](super::Host) may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -27,7 +30,7 @@ pub struct Limits {
     pub receives: u32,
     /// Packets that were accepted and are not in place yet, all queue pairs together.
     pub pending: u32,
-    /// READs and atomics a queue pair serves or issues at once: 1 to 128.
+    /// READs and atomics a queue pair serves or issues at once: 1 to [`READ_DEPTH_MAX`].
     pub read_depth: u8,
 }
 
@@ -44,8 +47,7 @@ impl Default for Limits {
             sends: 65_536,
             receives: 65_536,
             pending: 16_384,
-            // As soft-RoCE has, so that its peers find no less.
-            read_depth: 128,
+            read_depth: READ_DEPTH_MAX,
         }
     }
 }

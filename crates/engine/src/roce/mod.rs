@@ -46,7 +46,7 @@ pub use api::{
     Transport, Verdict, Work, WorkRequest,
 };
 pub use host::Host;
-pub use limits::{Limits, OutOfOrder, Profile};
+pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use scatter::{SGE_MAX, ScatterList};
 pub use state::QueuePairState;
 

@@ -24,8 +24,8 @@ use std::thread::JoinHandle;
 
 use fairway_engine::roce::{
     Change, ChangeError, Completion, Counters, Host, Limits, MemoryRegion, MemoryRequest,
-    OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, ReceiveQueueId,
-    ReceiveRequest, WorkRequest,
+    OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX,
+    ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
 use fairway_engine::wire::Qpn;
 use fairway_engine::{CompletionQueueId, SegmentId, SetupError, policy};
@@ -131,7 +131,7 @@ fn limits(slot: u8) -> Limits {
         sends: 1 << 19,
         receives: 1 << 19,
         pending: 1 << 14,
-        read_depth: 128,
+        read_depth: READ_DEPTH_MAX,
     }
 }
 

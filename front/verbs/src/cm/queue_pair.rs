@@ -13,9 +13,10 @@ use super::id::Id;
 use super::verbs;
 use crate::abi::*;
 use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
+use fairway_softnic::engine::roce::READ_DEPTH_MAX;
 
 /// READs and atomics of a queue pair in flight at once.
-pub(super) const READ_DEPTH: u8 = 16;
+pub(super) const READ_DEPTH: u8 = READ_DEPTH_MAX;
 
 /// How long queue pairs wait for acknowledgements by default: 268 ms. (Linux has 2.1 s, for what
 /// is lost on InfiniBand is rarely lost by chance.)
