@@ -1,9 +1,9 @@
-//! Scatter/gather lists: up to four ranges of local segments as one run of bytes.
+//! Scatter/gather lists: up to six ranges of local segments as one run of bytes.
 
 use crate::api::LocalRange;
 
 /// Ranges in a list.
-pub const SGE_MAX: usize = 4;
+pub const SGE_MAX: usize = 6;
 
 /// A run of bytes that lies in up to [`SGE_MAX`] ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,7 +33,7 @@ static void queries(void)
     CHECK(ibv_fork_init() == 0);
     struct ibv_device_attr_ex attr;
     struct ibv_query_device_ex_input input = {.comp_mask = 0};
-    CHECK(ibv_query_device_ex(context, &input, &attr) == 0 && attr.orig_attr.max_sge == 4);
+    CHECK(ibv_query_device_ex(context, &input, &attr) == 0 && attr.orig_attr.max_sge == 6);
     CHECK(ibv_get_device_guid(context->device) == attr.orig_attr.node_guid);
 }
 
@@ -191,7 +191,7 @@ static void queue_pairs(void)
     wrong.qp_type = IBV_QPT_XRC_SEND;
     NONE(ibv_create_qp(pd, &wrong), EOPNOTSUPP);
     wrong = init;
-    wrong.cap.max_send_sge = 5;
+    wrong.cap.max_send_sge = 7;
     NONE(ibv_create_qp(pd, &wrong), EINVAL);
     wrong = init;
     wrong.cap.max_send_wr = 1 << 30;
