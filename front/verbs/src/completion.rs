@@ -56,9 +56,21 @@ fn opcode(kind: CompletionKind) -> c_int {
     }
 }
 
-/// A completion as `ibv_poll_cq` returns it. `datagrams` tells whether a queue pair's receives
-/// begin with the header of a packet.
-pub(crate) fn to_c(completion: &Completion, datagrams: impl FnOnce(Qpn) -> bool) -> ibv_wc {
+/// As what a datagram came: in the field for its service level, as RNICs report it (A17.4.5.1; bit
+/// 3: there was a UDP header). UCX finds the addresses in the header in front by it.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum PacketKind {
+    V6 = 0x9,
+    V4 = 0xa,
+}
+
+/// A completion as `ibv_poll_cq` returns it. `datagram` tells whether, and as what, a receive has the
+/// header of a packet in front.
+pub(crate) fn to_c(
+    completion: &Completion,
+    datagram: impl FnOnce(&Completion) -> Option<PacketKind>,
+) -> ibv_wc {
     let received =
         matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
     let (imm_data, mut wc_flags): (u32, c_uint) = match completion.tail {
@@ -66,8 +78,13 @@ pub(crate) fn to_c(completion: &Completion, datagrams: impl FnOnce(Qpn) -> bool)
         Tail::Immediate(value) => (value.to_be(), IBV_WC_WITH_IMM),
         Tail::Invalidate(key) => (key, IBV_WC_WITH_INV),
     };
-    if received && completion.status == Status::Success && datagrams(completion.queue_pair) {
+    let mut sl = 0;
+    if received
+        && completion.status == Status::Success
+        && let Some(kind) = datagram(completion)
+    {
         wc_flags |= IBV_WC_GRH;
+        sl = kind as u8;
     }
     ibv_wc {
         wr_id: completion.id,
@@ -81,7 +98,7 @@ pub(crate) fn to_c(completion: &Completion, datagrams: impl FnOnce(Qpn) -> bool)
         wc_flags,
         pkey_index: 0,
         slid: 0,
-        sl: 0,
+        sl,
         dlid_path_bits: 0,
     }
 }

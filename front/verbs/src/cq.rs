@@ -5,6 +5,7 @@
 // arrays have the lengths that are said.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -12,11 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use fairway_softnic::engine::CompletionQueueId;
 use fairway_softnic::engine::roce::Completion;
 use fairway_softnic::engine::wire::Qpn;
-use fairway_softnic::verbs::Carrier;
+use fairway_softnic::verbs::{Carrier, Gid};
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;
-use crate::completion::{self, BATCH, EMPTY};
+use crate::completion::{self, BATCH, EMPTY, PacketKind};
 use crate::device::Context;
 use crate::events::EventQueue;
 use crate::guard::{EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status};
@@ -116,8 +117,15 @@ impl CompletionQueue {
         unsafe { &*cq.cast::<CompletionQueue>() }
     }
 
-    pub(crate) fn receives_datagrams(&self, pair: Qpn) -> bool {
-        self.datagrams.read().unwrap_or_else(PoisonError::into_inner).contains(&pair)
+    /// What kind of packet a datagram came as, if it is one.
+    pub(crate) fn datagram(&self, received: &Completion) -> Option<PacketKind> {
+        let pairs = self.datagrams.read().unwrap_or_else(PoisonError::into_inner);
+        pairs.contains(&received.queue_pair).then(|| {
+            match self.carrier.gid_of(received.from.address).map(Gid::ip) {
+                Some(IpAddr::V6(_)) => PacketKind::V6,
+                Some(IpAddr::V4(_)) | None => PacketKind::V4,
+            }
+        })
     }
 
     /// A queue pair completes here from now on.
@@ -166,7 +174,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
     };
     let reading = Reading {
         fetched: Box::new([EMPTY; BATCH]),
-        current: completion::to_c(&EMPTY, |_| false),
+        current: completion::to_c(&EMPTY, |_| None),
         stamps: None,
         stamped: wanted.stamped,
     };
@@ -256,7 +264,7 @@ pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv
                 let part = (room - done).min(BATCH);
                 let found = queue.carrier.poll(queue.id, &mut reading.fetched[..part]);
                 for completion in &reading.fetched[..found] {
-                    let wc = completion::to_c(completion, |pair| queue.receives_datagrams(pair));
+                    let wc = completion::to_c(completion, |received| queue.datagram(received));
                     out.add(done).write(wc);
                     done += 1;
                 }

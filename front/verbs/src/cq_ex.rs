@@ -53,7 +53,7 @@ unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
     if queue.carrier.poll(queue.id, &mut reading.fetched[..1]) == 0 {
         return libc::ENOENT;
     }
-    reading.current = completion::to_c(&reading.fetched[0], |pair| queue.receives_datagrams(pair));
+    reading.current = completion::to_c(&reading.fetched[0], |received| queue.datagram(received));
     reading.stamps = cq::stamps(reading);
     unsafe {
         (*cq).status = reading.current.status;
@@ -115,8 +115,8 @@ unsafe extern "C" fn read_slid(_: *mut ibv_cq_ex) -> u32 {
     0
 }
 
-unsafe extern "C" fn read_sl(_: *mut ibv_cq_ex) -> u8 {
-    0
+unsafe extern "C" fn read_sl(cq: *mut ibv_cq_ex) -> u8 {
+    unsafe { reading(cq) }.current.sl
 }
 
 unsafe extern "C" fn read_dlid_path_bits(_: *mut ibv_cq_ex) -> u8 {

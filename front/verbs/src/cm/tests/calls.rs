@@ -355,7 +355,7 @@ fn mistakes_have_error_numbers() {
         let active = side.resolved(RDMA_PS_TCP, port);
         static LONG: [u8; 57] = [0; 57];
         failed(rdma_connect(active, &mut param(&LONG, 1, 1)), libc::EINVAL);
-        failed(rdma_connect(active, &mut param(b"", 17, 1)), libc::EINVAL);
+        failed(rdma_connect(active, &mut param(b"", 129, 1)), libc::EINVAL);
         failed(rdma_reject(active, null(), 0), libc::EINVAL);
         for id in [id, listener, active] {
             assert_eq!(rdma_destroy_id(id), 0);
