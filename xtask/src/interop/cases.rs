@@ -151,5 +151,5 @@ pub const CASES: &[Case] = &[
     ),
     manager("rping", "rping -s -V -C 20 -a 0.0.0.0", "rping -c -a {server} -V -C 20"),
     manager("ucmatose", "ucmatose", "ucmatose -s {server}"),
-    manager("udaddy", "udaddy", "udaddy -s {server}"),
+    Case { recovers: false, ..manager("udaddy", "udaddy", "udaddy -s {server}") },
 ];
