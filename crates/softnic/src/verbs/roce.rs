@@ -143,8 +143,9 @@ fn profile(options: &CarrierOptions, received: usize) -> Profile {
     let window_packets = window.clamp(16, 1024) as u32;
     Profile {
         window_packets,
-        // A socket's buffer overflows, above all if many send to it.
-        window_adapts: true,
+        // A socket's buffer overflows, above all if many send to it. A peer that places packets out of
+        // order, though, tells of a loss only when many more have come.
+        window_adapts: !options.out_of_order,
         acknowledge_every: (window_packets / 4).clamp(1, 64),
         out_of_order: options.out_of_order.then(OutOfOrder::default),
         dcqcn: options.dcqcn.then(|| policy::DcqcnRateParameters::new(LINE_BITS)),
