@@ -1,11 +1,20 @@
 //! Verbs over shared TP channels, between carriers of this process.
 
+use fairway_softnic::verbs::CarrierKind;
+
 mod errors;
-mod figures;
 mod many;
+#[path = "../verbs/node.rs"]
 mod node;
 mod order;
+#[path = "../verbs/progress.rs"]
 mod progress;
+#[path = "../verbs/reliable.rs"]
 mod reliable;
 mod shared;
+#[path = "../verbs/threads.rs"]
+mod threads;
 mod troubles;
+
+/// What the tests that all carriers pass (`tests/verbs`) run over.
+const KIND: CarrierKind = CarrierKind::Fairway;

@@ -1,13 +1,23 @@
 //! The RoCEv2 carrier: real packets between carriers of this process, and of others.
 
+use fairway_softnic::verbs::CarrierKind;
+
 mod life;
 mod management;
 mod namespaces;
+#[path = "../verbs/node.rs"]
 mod node;
 mod processes;
+#[path = "../verbs/progress.rs"]
 mod progress;
+#[path = "../verbs/reliable.rs"]
 mod reliable;
 mod strangers;
+#[path = "../verbs/threads.rs"]
+mod threads;
 mod troubles;
 mod unreliable;
 mod wire_truth;
+
+/// What the tests that all carriers pass (`tests/verbs`) run over.
+const KIND: CarrierKind = CarrierKind::Roce;

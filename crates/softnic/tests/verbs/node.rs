@@ -15,8 +15,8 @@ use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::{DEFAULT_P_KEY, RnrTimer, Tail};
 use fairway_softnic::engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_softnic::verbs::{
-    Carrier, CarrierKind, CarrierOptions, ForeignMemory, Gid, Listener, Management,
-    NetworkCounters, Routed, open,
+    Carrier, CarrierOptions, ForeignMemory, Gid, Listener, Management, NetworkCounters, Routed,
+    open,
 };
 
 /// A test that takes so long is stuck. None depends on how long it takes otherwise.
@@ -162,7 +162,7 @@ impl Node {
 
     pub fn with(options: &CarrierOptions, length: usize) -> Node {
         let ear = Ear::new();
-        let carrier = open(CarrierKind::Roce, options, ear.clone()).unwrap();
+        let carrier = open(crate::KIND, options, ear.clone()).unwrap();
         let memory = Memory::new(length);
         let request = MemoryRequest {
             domain: DOMAIN,
