@@ -1,0 +1,114 @@
+//! What the engine asks of a scheduler, and what it tells it.
+//!
+//! A scheduler decides how the flows of a NIC share what it can send (SCR §4.2, §5.1). Its means are the *dequeue rate* of each
+//! flow, by which the engine takes messages from the application's memory, and the *quantum*, what a flow may send in its turn.
+//! It sees transmit events, coalesced: what has left since the last one.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering};
+use fairway_wire::Instant;
+
+/// A flow of a NIC: what one Jetty sends over one TP channel, or the answers to a peer's READs. A
+/// dense index, which is used again after [`Scheduler::flow_ended`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+impl FlowId {
+    /// Its place in arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// To whom a flow belongs and what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The tenant, by number.
+    pub tenant: u16,
+    /// The flow's weight among those of its tenant; 1 is the usual one.
+    pub weight: u16,
+    /// The tenant's weight among tenants; zero if tenants do not count, and flows are compared with
+    /// each other whoever they belong to.
+    pub tenant_weight: u16,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { tenant: 0, weight: 1, tenant_weight: 0 }
+    }
+}
+
+/// What a flow has sent since the last sample of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransmitSample {
+    /// When the last of it left.
+    pub now: Instant,
+    /// Bytes, headers included.
+    pub bytes: u64,
+    /// Packet-granular events that were folded into this one.
+    pub events: u32,
+    /// The flow has more to send: what it did not send was held back by its dequeue rate, by its
+    /// turn or by the network, not by lack of work.
+    pub backlogged: bool,
+}
+
+/// The dequeue rates of all flows, in bytes per second. The engine reads them before it sends;
+/// who writes may be another thread.
+#[derive(Debug)]
+pub struct RateRegisters(Box<[AtomicU64]>);
+
+impl RateRegisters {
+    /// No limit.
+    pub const UNLIMITED: u64 = u64::MAX;
+
+    /// Registers for so many flows, all without limit.
+    pub fn new(flows: u32) -> RateRegisters {
+        RateRegisters((0..flows).map(|_| AtomicU64::new(Self::UNLIMITED)).collect())
+    }
+
+    /// The rate of a flow; [`Self::UNLIMITED`] for one that does not exist.
+    pub fn get(&self, flow: FlowId) -> u64 {
+        self.0.get(flow.index()).map_or(Self::UNLIMITED, |rate| rate.load(Ordering::Relaxed))
+    }
+
+    /// Sets the rate of a flow. Zero is taken for one byte per second: nothing is stopped for ever.
+    pub fn set(&self, flow: FlowId, bytes_per_second: u64) {
+        if let Some(rate) = self.0.get(flow.index()) {
+            rate.store(bytes_per_second.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Decides how flows share a NIC. One object per NIC.
+pub trait Scheduler: Send {
+    /// The name under which it is chosen.
+    fn name(&self) -> &'static str;
+    /// A flow has something to send for the first time, or again after it had ended.
+    fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters);
+    /// A flow has been without work for a while, or is gone: its share is the others'.
+    fn flow_ended(&mut self, now: Instant, flow: FlowId, rates: &RateRegisters);
+    /// The share of a flow that has started was changed.
+    fn share_changed(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters);
+    /// A flow has sent something.
+    fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters);
+    /// Bytes a flow may send in its turn; `None` if turns are the default NIC's: a chunk of each
+    /// message.
+    fn quantum_bytes(&self, _flow: FlowId) -> Option<u32> {
+        None
+    }
+    /// From how many bytes on a transmit event of a flow is worth a decision; until then events are
+    /// only added up ("until threshold", SCR §4.3.2).
+    fn event_bytes(&self) -> u32 {
+        0
+    }
+}
