@@ -17,6 +17,8 @@ pub struct Counters {
     pub selective_acks_sent: u64,
     /// Refusals sent.
     pub naks_sent: u64,
+    /// Headers of data packets that came without their payload.
+    pub trimmed_received: u64,
     /// Void packets sent.
     pub voids_sent: u64,
     /// Probes and keep-alives sent.

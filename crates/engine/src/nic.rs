@@ -344,6 +344,16 @@ impl Nic {
 
     /// Takes in a packet that was decoded without error.
     pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
+        self.take_in(now, received, false)
+    }
+
+    /// Takes in the header of a packet whose payload a switch has cut off: news that it will not
+    /// come. `received.payload` is what the header says, and nothing is placed.
+    pub fn handle_trimmed(&mut self, now: Instant, received: &Received) -> Verdict {
+        self.take_in(now, received, true)
+    }
+
+    fn take_in(&mut self, now: Instant, received: &Received, trimmed: bool) -> Verdict {
         let route = &received.route;
         let id = ChannelId(route.destination_tpn.value());
         let own = self.shared.cna;
@@ -372,6 +382,9 @@ impl Nic {
         channel.last_heard = now;
         channel.unanswered_probes = 0;
         match &received.packet {
+            Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
+            // Of others nobody repeats just the packet.
+            _ if trimmed => Verdict::Done,
             Packet::Data(data) => channel.handle_data(shared, now, data, received),
             Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),
             Packet::Nak(nak) => channel.handle_nak(shared, now, nak, route.path),

@@ -3,7 +3,7 @@
 mod pair;
 
 use fairway_engine::wire::{Duration, Operation, Packet, Target};
-use fairway_engine::{CompletionKind, Event, Limits, Profile, Status, Work};
+use fairway_engine::{CompletionKind, Event, Limits, Profile, Status, Transmit, Work};
 use pair::{Fate, LATENCY, Pair, Settings, fine, lose_once};
 
 const LONG: Duration = Duration::from_secs(1);
@@ -63,6 +63,55 @@ fn a_packet_lost_in_the_middle_is_found_without_a_time_out() {
     pair.complete(0, LONG, &mut lose_once(0, third));
     let counters = pair.nics[0].counters();
     assert_eq!((counters.data_resent, counters.timeouts), (1, 0));
+    assert_written(&pair);
+}
+
+/// Nothing that was sent later has to arrive first: the header is the news.
+#[test]
+fn a_trimmed_packet_is_sent_again_at_once() {
+    let mut pair = Pair::new(&Settings::default());
+    write(&mut pair);
+    let start = pair.now;
+    let mut cut = 0;
+    // The last packet, which nothing overtakes; its second copy too.
+    let mut fate = |_: &Pair, sender: usize, transmit: &Transmit| {
+        let wanted = sender == 0 && is_last(&transmit.packet) && cut < 2;
+        cut += u32::from(wanted);
+        if wanted { Fate::Trim } else { Fate::Deliver }
+    };
+    let done = pair.complete(0, LONG, &mut fate);
+    assert_eq!((done.status, done.bytes), (Status::Success, LENGTH));
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.data_resent, counters.timeouts, counters.lost), (2, 0, 2));
+    assert_eq!(pair.nics[1].counters().trimmed_received, 2);
+    assert_eq!(pair.nics[1].counters().payload_received, u64::from(LENGTH));
+    // Out and back three times, and the bytes of the message.
+    assert!(pair.now.since(start) < LATENCY.times(6).saturating_add(Duration::from_us(40)));
+    assert_written(&pair);
+}
+
+/// The first copy's news comes when a second one is under way: there is no third.
+#[test]
+fn late_news_of_a_trimmed_packet_is_no_news() {
+    let mut pair = Pair::new(&Settings::default());
+    write(&mut pair);
+    let third = |packet: &Packet| matches!(packet, Packet::Data(data) if data.index == 3);
+    let (mut cut, mut late) = (false, false);
+    let mut fate = |_: &Pair, sender: usize, transmit: &Transmit| {
+        if sender == 0 && third(&transmit.packet) && !cut {
+            cut = true;
+            return Fate::Trim;
+        }
+        if sender == 1 && matches!(transmit.packet, Packet::Nak(_)) && !late {
+            late = true;
+            return Fate::Delay(LATENCY.times(2).saturating_add(Duration::from_us(15)));
+        }
+        Fate::Deliver
+    };
+    pair.complete(0, LONG, &mut fate);
+    let counters = pair.nics[0].counters();
+    assert!(cut && late);
+    assert_eq!((counters.data_resent, counters.timeouts, counters.spurious), (1, 0, 0));
     assert_written(&pair);
 }
 

@@ -513,6 +513,12 @@ pub enum Refusal {
     NoMailbox,
     /// The epoch named is over (RSPST 3).
     Epoch,
+    /// Not of a message, but of one packet: a switch has cut its payload off, and only the header
+    /// came. Send it again (RSPST 1). Only in a [`Nak`].
+    Trimmed {
+        /// What was cut was a retransmission.
+        retry: bool,
+    },
 }
 
 /// Stands in for a data packet that will never come, so that the PSN space has no hole.

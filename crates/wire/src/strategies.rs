@@ -228,11 +228,12 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 pub fn packet() -> impl Strategy<Value = Packet> {
-    let nak = (psn(), msn(), refusal(), any::<u16>()).prop_map(
-        |(psn, message, reason, retry_after_us)| {
+    let trimmed = any::<bool>().prop_map(|retry| Refusal::Trimmed { retry });
+    let reason = prop_oneof![refusal(), trimmed];
+    let nak =
+        (psn(), msn(), reason, any::<u16>()).prop_map(|(psn, message, reason, retry_after_us)| {
             Packet::Nak(Nak { psn, message, reason, retry_after_us })
-        },
-    );
+        });
     let void = (psn(), msn(), any::<bool>())
         .prop_map(|(psn, message, ack_request)| Packet::Void(Void { psn, message, ack_request }));
     prop_oneof![

@@ -555,7 +555,9 @@ impl Message {
 /// How an operation ends that was refused for good.
 pub(crate) fn status_of(refusal: Refusal) -> Status {
     match refusal {
-        Refusal::ReceiverNotReady | Refusal::OutOfOrder => Status::ReceiverNotReady,
+        Refusal::ReceiverNotReady | Refusal::OutOfOrder | Refusal::Trimmed { .. } => {
+            Status::ReceiverNotReady
+        }
         Refusal::Access => Status::RemoteAccess,
         Refusal::Rights => Status::RemoteRights,
         Refusal::NoJetty => Status::RemoteNoJetty,

@@ -98,7 +98,7 @@ impl Channel {
         self.tp.flight -= u32::from(sent.bytes);
     }
 
-    fn tell_loss(&mut self, now: Instant, lost_bytes: u32, path: u8, by_timeout: bool) {
+    pub(crate) fn tell_loss(&mut self, now: Instant, lost_bytes: u32, path: u8, by_timeout: bool) {
         let smoothed_rtt = self.round_trip.smoothed;
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
         self.policy.congestion.on_loss(&sample);

@@ -21,6 +21,7 @@ mod settle;
 mod slots;
 mod timers;
 mod transmit;
+mod trimmed;
 
 pub(crate) use bypass::{Answer, BypassState};
 pub(crate) use paths::Path;
@@ -147,6 +148,8 @@ pub(crate) struct Channel {
     pub(crate) send: SendWindow,
     pub(crate) withheld: Vec<Withheld>,
     pub(crate) owed: Owed,
+    /// Packets of which only the header came, and which the peer is to be told of.
+    pub(crate) trimmed: trimmed::Trimmed,
     /// Messages with something to send, in turn.
     pub(crate) sending: List,
     pub(crate) awaiting_slot: List,
@@ -233,6 +236,7 @@ impl Channel {
             send: SendWindow::new(limits.window_packets),
             withheld: Vec::with_capacity(limits.withheld as usize),
             owed: Owed::default(),
+            trimmed: trimmed::Trimmed::default(),
             sending: List::default(),
             awaiting_slot: List::default(),
             awaiting_read_slot: List::default(),

@@ -95,6 +95,10 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         self.path_answered(shared, path);
+        if let Refusal::Trimmed { retry } = nak.reason {
+            self.resend_trimmed(shared, now, nak.psn, retry);
+            return Verdict::Done;
+        }
         if sent.is(VOID) {
             return Verdict::Done;
         }

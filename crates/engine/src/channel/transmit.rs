@@ -40,6 +40,11 @@ impl Channel {
             let path = self.owed.path;
             return Some(self.bare(shared, path, Packet::Nak(nak)));
         }
+        if let Some(nak) = self.trimmed.pop() {
+            shared.counters.naks_sent += 1;
+            let path = self.owed.path;
+            return Some(self.bare(shared, path, Packet::Nak(nak)));
+        }
         if self.owed.due {
             let ack = self.take_ack(shared, now, false);
             let path = self.owed.path;

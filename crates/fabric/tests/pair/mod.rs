@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 pub enum Fate {
     Deliver,
     Lose,
+    /// Its payload is cut off.
+    Trim,
     /// It takes this much longer.
     Delay(Duration),
 }
@@ -43,8 +45,8 @@ impl Default for Settings {
     }
 }
 
-/// A packet on its way: to whom, what it is, and its payload.
-type InFlight = (usize, Received, Vec<u8>);
+/// A packet on its way: to whom, what it is, and its payload, unless that was cut off.
+type InFlight = (usize, Received, Option<Vec<u8>>);
 
 pub struct Pair {
     pub now: Instant,
@@ -220,7 +222,7 @@ impl Pair {
                 break;
             }
             let (to, received, payload) = entry.remove();
-            self.arrive(to, &received, &payload);
+            self.arrive(to, &received, payload.as_deref());
         }
         for n in 0..2 {
             if self.nics[n].poll_timeout().is_some_and(|due| self.now.is_at_or_after(due)) {
@@ -242,8 +244,10 @@ impl Pair {
         let payload = self.memory[n][start..start + gather.length as usize].to_vec();
         let bytes = header_len(&transmit.packet) + payload.len() + 42;
         self.free_at[n] = self.now.max(self.free_at[n]) + BYTE_TIME.times(bytes as u64);
-        let late = match fate(self, n, &transmit) {
-            Fate::Deliver => Duration::ZERO,
+        let fate = fate(self, n, &transmit);
+        let payload = if matches!(fate, Fate::Trim) { None } else { Some(payload) };
+        let late = match fate {
+            Fate::Deliver | Fate::Trim => Duration::ZERO,
             Fate::Lose => return,
             Fate::Delay(span) => span,
         };
@@ -258,14 +262,18 @@ impl Pair {
         self.wire.insert((at.as_ps(), self.sequence), (1 - n, received, payload));
     }
 
-    fn arrive(&mut self, to: usize, received: &Received, payload: &[u8]) {
+    fn arrive(&mut self, to: usize, received: &Received, payload: Option<&[u8]>) {
+        self.eager[to] = true;
+        let Some(payload) = payload else {
+            assert_eq!(self.nics[to].handle_trimmed(self.now, received), Verdict::Done);
+            return;
+        };
         let verdict = self.nics[to].handle_packet(self.now, received);
         if let Verdict::Place(placement) = verdict {
             let start = placement.target.offset as usize;
             self.memory[to][start..start + payload.len()].copy_from_slice(payload);
             self.nics[to].handle_placed(self.now, placement.token, 0);
         }
-        self.eager[to] = true;
     }
 }
 

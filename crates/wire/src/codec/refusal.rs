@@ -10,6 +10,7 @@ pub(super) fn code(refusal: Refusal) -> u32 {
     let (status, info) = match refusal {
         Refusal::ReceiverNotReady => (status::NOT_READY, 0),
         Refusal::OutOfOrder => (status::NOT_READY, 1),
+        Refusal::Trimmed { retry } => (status::NOT_READY, 2 + u32::from(retry)),
         Refusal::Access => (status::TARGET_ERROR, 1),
         Refusal::Rights => (status::TARGET_ERROR, 2),
         Refusal::NoJetty => (status::TARGET_ERROR, 3),
@@ -34,6 +35,7 @@ pub(super) fn decode(code: u8) -> Result<Refusal, DecodeError> {
     Ok(match (status, info) {
         (status::NOT_READY, 0) => Refusal::ReceiverNotReady,
         (status::NOT_READY, 1) => Refusal::OutOfOrder,
+        (status::NOT_READY, 2 | 3) => Refusal::Trimmed { retry: info == 3 },
         (status::TARGET_ERROR, 1) => Refusal::Access,
         (status::TARGET_ERROR, 2) => Refusal::Rights,
         (status::TARGET_ERROR, 3) => Refusal::NoJetty,
@@ -48,7 +50,13 @@ pub(super) fn decode(code: u8) -> Result<Refusal, DecodeError> {
     })
 }
 
-/// As [`decode`]; 0 says that there was no refusal.
+/// As [`decode`], of a whole message; 0 says that there was no refusal.
 pub(super) fn decode_or_none(code: u8) -> Result<Option<Refusal>, DecodeError> {
-    if code == 0 { Ok(None) } else { decode(code).map(Some) }
+    if code == 0 {
+        return Ok(None);
+    }
+    match decode(code)? {
+        Refusal::Trimmed { .. } => bad("RSPINFO", u32::from(code & 0x1f)),
+        refusal => Ok(Some(refusal)),
+    }
 }

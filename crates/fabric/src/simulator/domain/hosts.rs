@@ -16,8 +16,11 @@ impl Domain {
         let hot = self.packets.hot[index as usize];
         if hot.trimmed {
             self.totals.delivered_trimmed += 1;
+            let received = &self.packets.cold[index as usize];
+            let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+            host.nic.handle_trimmed(Instant::from_ps(now), received);
             self.packets.give_back(index);
-            return;
+            return self.turn(now, node);
         }
         self.totals.delivered += 1;
         let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");

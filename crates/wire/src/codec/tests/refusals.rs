@@ -253,7 +253,7 @@ fn refusals_of_refusals() {
     let nak = Nak { psn: Psn::new(1), message: Msn::new(1), reason, retry_after_us: 0 };
     let bytes = encoded(&Route::default(), &Packet::Nak(nak), 0);
     assert_eq!(with(&bytes, 28, 3 << 5 | 10), bad("RSPINFO", 10));
-    assert_eq!(with(&bytes, 28, 1 << 5 | 2), bad("RSPINFO", 2));
+    assert_eq!(with(&bytes, 28, 1 << 5 | 4), bad("RSPINFO", 4));
     assert_eq!(with(&bytes, 28, 0), bad("RSPST", 0));
 }
 

@@ -154,7 +154,7 @@ fn bypass_vectors() -> [Vector; 4] {
     ]
 }
 
-fn control_vectors() -> [Vector; 7] {
+fn control_vectors() -> [Vector; 8] {
     let flags = AckFlags::ECHO.with(AckFlags::LEARNED);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
@@ -166,11 +166,13 @@ fn control_vectors() -> [Vector; 7] {
     let nak = Nak { psn, message, reason: Refusal::ReceiverNotReady, retry_after_us: 250 };
     let early = Nak { reason: Refusal::OutOfOrder, retry_after_us: 0, ..nak };
     let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
+    let trimmed = Nak { reason: Refusal::Trimmed { retry: true }, retry_after_us: 0, ..nak };
     [
         packet(file!("ack"), Packet::Ack(sample_ack(flags)), b""),
         packet(file!("selective_ack"), Packet::Ack(Ack { sack, ..sample_ack(selective) }), b""),
         packet(file!("nak_not_ready"), Packet::Nak(nak), b""),
         packet(file!("nak_out_of_order"), Packet::Nak(early), b""),
+        packet(file!("nak_trimmed"), Packet::Nak(trimmed), b""),
         packet(file!("nak_rights"), Packet::Nak(denied), b""),
         packet(file!("void"), Packet::Void(Void { psn, message, ack_request: true }), b""),
         packet(file!("close"), Packet::Close(Close { answer: true }), b""),

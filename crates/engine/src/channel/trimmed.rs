@@ -1,0 +1,79 @@
+//! Packets that a switch has trimmed: their headers are news of a loss, long before any other.
+//!
+//! The receiver answers with a NAK of that one packet; its sender sends it again and tells the
+//! policy of a loss. A NAK that is lost, or has no room, costs nothing but time: the packet is then
+//! found missing as any other.
+
+use super::Channel;
+use crate::api::Verdict;
+use crate::send_window::{LOST, RESENT, VOID};
+use crate::shared::Shared;
+use fairway_wire::{Data, Instant, Msn, Nak, Psn, Refusal};
+
+/// NAKs that may wait to be sent, of one channel: more headers come while one packet leaves only if
+/// they are shorter by as much.
+const WAITING: usize = 8;
+
+/// NAKs that wait to be sent, first in, first out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trimmed {
+    waiting: [(Psn, Msn, bool); WAITING],
+    first: u8,
+    count: u8,
+}
+
+impl Trimmed {
+    /// False if there is no room.
+    fn push(&mut self, data: &Data) -> bool {
+        if usize::from(self.count) == WAITING {
+            return false;
+        }
+        let at = usize::from(self.first + self.count) % WAITING;
+        self.waiting[at] = (data.psn, data.message, data.retry);
+        self.count += 1;
+        true
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Nak> {
+        if self.count == 0 {
+            return None;
+        }
+        let (psn, message, retry) = self.waiting[usize::from(self.first)];
+        self.first = (self.first + 1) % WAITING as u8;
+        self.count -= 1;
+        Some(Nak { psn, message, reason: Refusal::Trimmed { retry }, retry_after_us: 0 })
+    }
+}
+
+impl Channel {
+    /// Only the header of a data packet has come.
+    pub(crate) fn handle_trimmed(&mut self, shared: &mut Shared, data: &Data, path: u8) -> Verdict {
+        shared.counters.trimmed_received += 1;
+        self.owed.path = path;
+        if self.tp.receive.has_arrived(data.psn, &shared.bitmap_blocks) {
+            // Another copy has come whole: say so again.
+            self.acknowledge_soon(shared);
+        } else if self.trimmed.push(data) {
+            self.mark_urgent(shared);
+        }
+        Verdict::Done
+    }
+
+    /// A copy of a packet of ours has lost its payload. Unless it is known to be lost, or another
+    /// copy is under way, it is sent again.
+    pub(crate) fn resend_trimmed(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        psn: Psn,
+        retry: bool,
+    ) {
+        let sent = *self.send.record(psn, &mut shared.send_blocks);
+        if sent.is(LOST | VOID) || sent.is(RESENT) != retry {
+            return;
+        }
+        self.declare_lost(shared, psn, &sent);
+        self.tell_loss(now, u32::from(sent.bytes), sent.path, false);
+        self.mark_ready(shared);
+    }
+}
