@@ -20,7 +20,7 @@ pub(crate) const INLINE_MAX: u32 = 1024;
 pub(crate) const DEPTH_MAX: u32 = 16_384;
 
 /// Completions of a queue, at most.
-pub(crate) const COMPLETIONS_MAX: u32 = 65_536;
+pub(crate) const COMPLETIONS_MAX: u32 = 1 << 20;
 
 /// The partition every port is in.
 pub(crate) const DEFAULT_PARTITION: u16 = 0xffff;

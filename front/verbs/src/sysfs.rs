@@ -158,6 +158,9 @@ mod tests {
         assert_eq!(read(&format!("{device}/ports/1/gids/0")).len(), 40);
         assert_eq!(read(&format!("{device}/ports/1/hw_counters/sent_pkts")), "0\n");
         assert_eq!(read("/sys/class/infiniband_verbs/uverbs0/ibdev"), "fairway0\n");
+        let interface = read(&format!("{device}/ports/1/gid_attrs/ndevs/0"));
+        let index = format!("{device}/device/net/{}/ifindex", interface.trim());
+        assert!(read(&index).trim().parse::<u32>().is_ok_and(|number| number > 0), "{index}");
         let file = redirected(c"/dev/infiniband/uverbs0");
         assert_eq!(file.as_deref(), Some(c"/dev/null"));
     }

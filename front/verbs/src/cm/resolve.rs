@@ -42,8 +42,11 @@ fn bind(this: &mut Id, address: SocketAddr) -> Result<()> {
         }
         (inner.space, inner.options)
     };
-    let wildcard = address.ip().is_unspecified();
-    let desk = if wildcard { None } else { Some(Desk::at(plain(address.ip()))?) };
+    let ip = plain(address.ip());
+    // A loopback address says nothing of a device, as in Linux: libfabric binds to one to learn
+    // what all devices offer.
+    let open = ip.is_unspecified() || ip.is_loopback();
+    let desk = if open { None } else { Some(Desk::at(ip)?) };
     let port = Port::take(space, address.ip(), address.port(), options.reuse)?;
     {
         let mut inner = lock(&core.inner);

@@ -126,7 +126,7 @@ fn write_device(root: &Path, device: &DeviceHandle) -> io::Result<()> {
     let (number, known) = (device.index, &device.device);
     let folder = root.join("sys/class/infiniband").join(&known.name);
     let port = port(root, device);
-    for part in ["device", "ports/1/gids", "ports/1/pkeys", "ports/1/counters"] {
+    for part in ["device/net", "ports/1/gids", "ports/1/pkeys", "ports/1/counters"] {
         fs::create_dir_all(folder.join(part))?;
     }
     for part in ["ports/1/hw_counters", "ports/1/gid_attrs/types", "ports/1/gid_attrs/ndevs"] {
@@ -157,6 +157,11 @@ fn write_device(root: &Path, device: &DeviceHandle) -> io::Result<()> {
     ] {
         file(&folder.join("device").join(name), text)?;
     }
+    // The interface itself is where it is.
+    symlink(
+        Path::new("/sys/class/net").join(&known.interface),
+        folder.join("device/net").join(&known.interface),
+    )?;
     write_port(&port, device)?;
     let verbs = root.join(format!("sys/class/infiniband_verbs/uverbs{number}"));
     fs::create_dir_all(&verbs)?;

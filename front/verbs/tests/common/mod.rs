@@ -168,22 +168,27 @@ pub fn pair(half: impl Fn(u16) -> Command) -> String {
 /// Compiles a C program against the installed header and the library. `None`, with a line that says
 /// so, where that is impossible.
 pub fn compile(name: &str) -> Option<PathBuf> {
-    let header = Command::new("cc")
+    compile_with("cc", name)
+}
+
+/// The same with another command that compiles.
+pub fn compile_with(compiler: &str, name: &str) -> Option<PathBuf> {
+    let header = Command::new(compiler)
         .args(["-xc", "-fsyntax-only", "-include", "infiniband/verbs.h", "/dev/null"])
         .output();
     if !header.is_ok_and(|result| result.status.success()) {
-        skip(&format!("{name}.c: no C compiler, or libibverbs-dev is not installed"));
+        skip(&format!("{name}.c: {compiler} does not work, or libibverbs-dev is not installed"));
         return None;
     }
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verbs-{name}"));
-    let result = Command::new("cc")
+    let result = Command::new(compiler)
         .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .arg(&program)
         .arg(here.join(format!("tests/c/{name}.c")))
         .arg(library().join("libibverbs.so.1"))
         .output()
-        .expect("cc runs");
+        .expect("the compiler runs");
     assert!(result.status.success(), "{name}.c: {}", String::from_utf8_lossy(&result.stderr));
     Some(program)
 }

@@ -94,6 +94,7 @@ impl Side {
             assert_eq!(rdma_bind_addr(id, (&raw mut any).cast()), 0);
             let port = u16::from_be(rdma_get_src_port(id));
             assert_ne!(port, 0, "it is chosen when it is bound");
+            assert!((*id).verbs.is_null(), "a loopback address says nothing of a device");
             assert_eq!(rdma_listen(id, 4), 0, "errno {}", errno());
             (id, port)
         }

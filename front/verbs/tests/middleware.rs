@@ -1,0 +1,141 @@
+//! Libraries that stand between programs and verbs: UCX, Open MPI over it, libfabric.
+
+mod common;
+
+use common::{Running, alone, command, compile_with, has, pair, run, skip};
+use std::net::UdpSocket;
+use std::process::Command;
+
+const CARRIERS: [&str; 2] = ["roce", "fairway"];
+
+/// A program that has no way to others but verbs, in words that UCX understands.
+fn over_ucx(program: &str, carrier: &str, transports: &str) -> Command {
+    let mut command = command(program);
+    command
+        .env("FAIRWAY_CARRIER", carrier)
+        .env("UCX_TLS", transports)
+        .env("UCX_NET_DEVICES", "fairway0:1");
+    command
+}
+
+#[test]
+fn ucx_perftest() {
+    if !has("ucx_perftest") {
+        return;
+    }
+    let _alone = alone();
+    let tests: &[(&str, &str)] = &[
+        ("tag_lat", "8"),
+        ("tag_bw", "100000"),
+        ("ucp_put_bw", "4096"),
+        ("ucp_get", "20000"),
+        ("ucp_fadd", "8"),
+        ("ucp_cswap", "8"),
+        ("stream_bw", "4096"),
+    ];
+    for carrier in CARRIERS {
+        // The service of connections, which UCX sets up by datagrams, and that of datagrams alone.
+        for transports in ["rc_verbs,ud_verbs", "ud_verbs"] {
+            for (test, bytes) in tests {
+                let text = pair(|port| {
+                    let mut half = over_ucx("ucx_perftest", carrier, transports);
+                    half.args(["-t", test, "-s", bytes, "-n", "50", "-w", "5", "-O", "16"]);
+                    half.args(["-p", &port.to_string()]);
+                    half
+                });
+                assert!(text.contains("Final:"), "{carrier} {transports} {test}: {text}");
+            }
+        }
+    }
+}
+
+/// True if Open MPI is installed, and knows how to go by UCX.
+fn has_open_mpi() -> bool {
+    if !has("mpirun") || !has("mpicc") || !has("ompi_info") {
+        return false;
+    }
+    let parts = Command::new("ompi_info").output().expect("it was found").stdout;
+    let knows = String::from_utf8_lossy(&parts).contains("MCA pml: ucx");
+    if !knows {
+        skip("mpirun: this Open MPI has no way through UCX");
+    }
+    knows
+}
+
+/// Every word that the ranks exchange is compared.
+#[test]
+fn four_ranks_of_open_mpi() {
+    if !has_open_mpi() {
+        return;
+    }
+    let Some(program) = compile_with("mpicc", "ranks") else { return };
+    let _alone = alone();
+    for carrier in CARRIERS {
+        let mut ranks = over_ucx("mpirun", carrier, "rc_verbs,ud_verbs,self");
+        ranks
+            // In containers everybody is root.
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .args(["--oversubscribe", "-n", "4", "--mca", "mpi_yield_when_idle", "1"])
+            // No other way than UCX, and no shell on other machines.
+            .args(["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"])
+            .args(["--mca", "plm", "isolated"])
+            .arg(&program);
+        let text = run(ranks).succeeded();
+        assert!(text.contains("all fine: 4 ranks"), "{carrier}: {text}");
+    }
+}
+
+/// An address of this host that is not the loopback interface's, if it has one.
+fn address() -> Option<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the kernel looks for the way to some address.
+    socket.connect("198.51.100.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip().to_string())
+}
+
+/// Every byte is compared (`-c`).
+fn fi_pingpong(provider: &str, endpoint: &str, at: &str) {
+    for carrier in CARRIERS {
+        let half = |control: &str, port: u16| {
+            let mut half = command("fi_pingpong");
+            half.env("FAIRWAY_CARRIER", carrier).env("FAIRWAY_DEVICES", at);
+            half.args(["-p", provider, "-e", endpoint, "-c", "-I", "5"]);
+            half.args([control, &port.to_string()]);
+            half
+        };
+        let port = common::free_port();
+        let mut server = Running::start(half("-B", port));
+        server.listens(port);
+        let mut client = half("-P", port);
+        client.arg(at);
+        let text = run(client).succeeded();
+        server.outcome().succeeded();
+        // Of the sizes that it goes through, every service has this one.
+        assert!(text.contains("\n1k "), "{carrier} {provider} {endpoint}: {text}");
+    }
+}
+
+#[test]
+fn libfabric_by_datagrams() {
+    if has("fi_pingpong") {
+        let _alone = alone();
+        fi_pingpong("verbs", "dgram", "127.0.0.1");
+    }
+}
+
+#[test]
+fn libfabric_by_connections() {
+    if !has("fi_pingpong") {
+        return;
+    }
+    let Some(address) = address() else {
+        skip(
+            "fi_pingpong -e msg: libfabric leaves out loopback, and no other interface has a route",
+        );
+        return;
+    };
+    let _alone = alone();
+    fi_pingpong("verbs", "msg", &address);
+    fi_pingpong("verbs;ofi_rxm", "rdm", &address);
+}
