@@ -26,6 +26,10 @@ impl ChannelId {
 pub struct SegmentId(pub(crate) u32);
 
 impl SegmentId {
+    /// The segment at this index, of whatever counts its segments so.
+    pub const fn new(index: u32) -> Self {
+        SegmentId(index)
+    }
     /// The segment's name on the wire.
     pub const fn token_id(self) -> TokenId {
         TokenId::new(self.0)

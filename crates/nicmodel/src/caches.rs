@@ -109,6 +109,24 @@ impl LineCache {
         Some((gone.line, gone.dirty))
     }
 
+    /// Is a line there, and changed?
+    pub(crate) fn holds(&mut self, line: u64) -> Option<bool> {
+        self.set(line).iter().find(|entry| entry.line == line).map(|entry| entry.dirty)
+    }
+
+    /// A line is no longer changed.
+    pub(crate) fn clean(&mut self, line: u64) {
+        if let Some(entry) = self.set(line).iter_mut().find(|entry| entry.line == line) {
+            entry.dirty = false;
+        }
+    }
+
+    /// All lines that are changed.
+    pub(crate) fn dirty_lines(&self) -> Vec<u64> {
+        let all = self.sets.iter().flatten();
+        all.filter(|entry| entry.dirty).map(|entry| entry.line).collect()
+    }
+
     /// Drops a line.
     pub(crate) fn drop_line(&mut self, line: u64) {
         self.set(line).retain(|entry| entry.line != line);

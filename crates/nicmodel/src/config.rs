@@ -19,11 +19,13 @@ pub enum Stack {
     Infiniswap,
     /// Paging over `RoceDma` with a faster fault path and readahead.
     Fastswap,
+    /// Loads and stores over a coherent fabric with a directory, for comparison.
+    Coherent,
 }
 
 impl Stack {
     /// All of them.
-    pub const ALL: [Stack; 7] = [
+    pub const ALL: [Stack; 8] = [
         Stack::UbLdst,
         Stack::UbUrma,
         Stack::RoceBf,
@@ -31,6 +33,7 @@ impl Stack {
         Stack::RoceIrn,
         Stack::Infiniswap,
         Stack::Fastswap,
+        Stack::Coherent,
     ];
 
     /// Its name on the command line.
@@ -43,12 +46,23 @@ impl Stack {
             Stack::RoceIrn => "roce-irn",
             Stack::Infiniswap => "infiniswap",
             Stack::Fastswap => "fastswap",
+            Stack::Coherent => "coherent",
         }
     }
 
     /// UB, with its NIC on the host's own bus?
     pub const fn is_ub(self) -> bool {
         matches!(self, Stack::UbLdst | Stack::UbUrma)
+    }
+
+    /// With its controller on the host's own bus?
+    pub const fn is_on_chip(self) -> bool {
+        self.is_ub() || matches!(self, Stack::Coherent)
+    }
+
+    /// Do its CPUs have instructions for remote memory, or what looks like them?
+    pub const fn has_instructions(self) -> bool {
+        matches!(self, Stack::UbLdst | Stack::Coherent) || self.swaps()
     }
 
     /// Does it page?
@@ -172,6 +186,14 @@ pub enum WorkloadKind {
     Ycsb(char),
     /// Reads of lines with Zipf popularity.
     Zipf,
+    /// One host changes lines, all others read them: each reader so many times after each change.
+    Share {
+        /// Reads of each reader per change.
+        reads: u32,
+        /// Does everybody pay for seeing the newest (stores to the target, reads past the caches)?
+        /// A coherent fabric pays in any case.
+        fenced: bool,
+    },
     /// Lines one after the other, every tenth of them stored to if `dirty`.
     Scan {
         /// Are some of them changed?
@@ -299,9 +321,10 @@ impl Config {
         };
         within("payload", self.payload.into(), 1, 1 << 20)?;
         within("concurrency", self.concurrency.into(), 1, 4096)?;
-        within("hosts", self.hosts.into(), 2, 64)?;
+        within("hosts", self.hosts.into(), 2, 160)?;
         within("ops", self.ops, 1, 100_000_000)?;
-        within("keys", self.keys, 32, 1 << 21)?;
+        let shares = matches!(self.workload, WorkloadKind::Share { .. });
+        within("keys", self.keys, if shares { 1 } else { 32 }, 1 << 21)?;
         within("locality", self.locality.into(), 0, 100)?;
         if !self.oracle {
             within("jetties", self.jetties.into(), 1, 4096)?;
@@ -326,14 +349,64 @@ impl Config {
         if !self.stack.is_ub() && self.order != Ordering::None {
             return Err("order is UB's: a RoCE queue pair is always strict".into());
         }
-        if self.cache != CachePolicy::Uncached && (self.hosts > 2 || self.stack != Stack::UbLdst) {
-            return Err("only ub-ldst caches, and with two hosts".into());
-        }
+        self.check_caches()?;
         if self.stack.swaps() && self.hosts > 2 {
             return Err("paging stacks have two hosts".into());
         }
         if self.stack.swaps() && !(self.verb.is_incoming() || self.verb == Verb::Store) {
             return Err("a paging stack knows loads and stores only".into());
+        }
+        Ok(())
+    }
+
+    /// Do all hosts talk to all others, and not only to host 1?
+    pub(crate) fn is_mesh(&self) -> bool {
+        self.workload == WorkloadKind::Bulk && self.hosts > 2
+    }
+
+    /// Does everybody pay for seeing the newest, past caches of his own?
+    pub(crate) fn flushes(&self) -> bool {
+        let fenced = matches!(self.workload, WorkloadKind::Share { fenced: true, .. });
+        fenced && self.cache != CachePolicy::Uncached
+    }
+
+    /// Hosts that a host is connected to.
+    pub(crate) fn peers_of(&self, host: usize) -> u32 {
+        if self.is_mesh() || host == 1 { self.hosts - 1 } else { 1 }
+    }
+
+    fn check_caches(&self) -> Result<(), String> {
+        let shares = matches!(self.workload, WorkloadKind::Share { .. });
+        if shares && self.hosts < 3 {
+            return Err("to share takes --hosts 3 at least: a home, a writer, a reader".into());
+        }
+        if self.stack == Stack::Coherent {
+            if self.oracle || self.without != Ablations::default() {
+                return Err("the coherent fabric has no oracle, and nothing to take away".into());
+            }
+            let bulk = self.workload == WorkloadKind::Bulk && self.hosts > 2;
+            if self.payload > 64 || self.workload == WorkloadKind::Ycsb('E') || bulk {
+                return Err("a coherent fabric moves lines of one home: at most 64 bytes".into());
+            }
+            if self.verb == Verb::Send {
+                return Err("a coherent fabric has no SEND".into());
+            }
+            return Ok(());
+        }
+        if self.cache == CachePolicy::Uncached {
+            return Ok(());
+        }
+        if self.stack != Stack::UbLdst {
+            return Err("only ub-ldst caches (a coherent fabric does so always)".into());
+        }
+        let reads_only = matches!(
+            self.workload,
+            WorkloadKind::Zipf | WorkloadKind::Scan { dirty: false } | WorkloadKind::PointerChase
+        );
+        if self.hosts > 2 && !(shares || reads_only) {
+            return Err("ub-ldst caches without coherence: with more than two hosts only what \
+                        reads, or share, which pays for it"
+                .into());
         }
         Ok(())
     }

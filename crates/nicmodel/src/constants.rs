@@ -127,6 +127,20 @@ constants! {
     dram_line_ns = 2.5, "ns", "A: 64 B of a channel of 25.6 GB/s";
     dram_banks = 16.0, "banks", "A: of DDR4";
     row_bytes = 8192.0, "bytes", "A: DDR4 row of a rank of x8 chips";
+    directory_entries = 16384.0, "lines",
+        "A: of a home's directory (coherent only): 1 MB of lines, the middle one of the paper's runs";
+    directory_ways = 16.0, "ways", "A: its associativity (coherent only)";
+    directory_ns = 10.0, "ns", "A: looking into it: SRAM, two lookups of 5 ns (coherent only)";
+    directory_hold_ns = 2.0, "ns",
+        "A: until it may be looked into again: one lookup in two cycles of 1 GHz (coherent only)";
+    coherent_header_bytes = 16.0, "bytes", "A: a message without data (coherent only)";
+    retrain_us = 1000.0, "us",
+        "P: a link that has lost something is trained anew (coherent only; fact sheet 5.19)";
+    retrain_share = 1.0, "share",
+        "P: of losses, how many end so; others are repeated by the link after a round trip (0 is \
+         what CXL's link-level retry hopes for)";
+    flush_ns = 10.0, "ns",
+        "A: an instruction that drops a line from the caches, before it is read anew";
     link_gbps = 400.0, "Gb/s", "P: the wire";
     frame_bytes = 24.0, "bytes",
         "A: preamble, FCS and gap of Ethernet; headers are those of the packet itself";

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod caches;
+mod coherent;
 mod config;
 pub mod constants;
 mod events;

@@ -1,14 +1,14 @@
 //! One host: its engine, its memories, and the servers that its parts are.
 
 use crate::caches::{ContextCache, LineCache};
-use crate::config::{CachePolicy, Config};
+use crate::config::{CachePolicy, Config, Stack};
 use crate::constants::ps;
 use crate::path::{Prices, Resource, Step};
 use crate::server::{Server, Tally};
 use crate::side::{Effect, Side, bytes_at, memory_bytes};
 use crate::stages::{LDST_TX, ROCE_TX, UB_RX, UB_TX};
 use fairway_engine::LocalRange;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One host.
 pub(crate) struct Node {
@@ -41,6 +41,7 @@ struct Servers {
     load_tx: Vec<Server>,
     rx: Vec<Server>,
     egress: Server,
+    directory: Server,
     banks: Vec<Server>,
     psn: BTreeMap<u32, Server>,
 }
@@ -49,6 +50,23 @@ struct Servers {
 pub(crate) struct CpuCache {
     pub(crate) l1: LineCache,
     pub(crate) l2: LineCache,
+    /// Lines that are being given back: gone from the caches, but their data is still here.
+    pub(crate) returning: BTreeSet<u64>,
+}
+
+impl CpuCache {
+    /// Obeys a snoop: see [`Effect::Snoop`].
+    fn snoop(&mut self, line: u64, keep: bool) -> u64 {
+        let held = self.l2.holds(line);
+        let changed = held == Some(true) || self.returning.contains(&line);
+        if keep {
+            self.l2.clean(line);
+        } else {
+            self.l1.drop_line(line);
+            self.l2.drop_line(line);
+        }
+        u64::from(held.is_some()) | u64::from(changed) << 1
+    }
 }
 
 impl Node {
@@ -56,7 +74,7 @@ impl Node {
         let constants = &config.constants;
         let servers = |count: usize| vec![Server::new(1); count];
         let banks = constants.dram_banks.max(1.0) as usize;
-        let cached = config.cache != CachePolicy::Uncached;
+        let cached = config.cache != CachePolicy::Uncached || config.stack == Stack::Coherent;
         let lines = |count: f64| {
             let ways = if config.oracle { count } else { constants.cache_ways };
             LineCache::new(count as usize, ways as usize)
@@ -65,8 +83,11 @@ impl Node {
             side,
             memory: memory_bytes(config).iter().map(|&bytes| vec![0; bytes]).collect(),
             contexts: ContextCache::new(constants.cache_bytes as u64),
-            cpu: cached
-                .then(|| CpuCache { l1: lines(constants.l1_lines), l2: lines(constants.l2_lines) }),
+            cpu: cached.then(|| CpuCache {
+                l1: lines(constants.l1_lines),
+                l2: lines(constants.l2_lines),
+                returning: BTreeSet::new(),
+            }),
             backlog: VecDeque::new(),
             next_pull: 0,
             pull_planned: false,
@@ -82,6 +103,7 @@ impl Node {
                 load_tx: servers(LDST_TX.len()),
                 rx: servers(UB_RX.len()),
                 egress: Server::new(1),
+                directory: Server::new(1),
                 banks: servers(banks),
                 psn: BTreeMap::new(),
             },
@@ -110,6 +132,7 @@ impl Node {
             Resource::LoadTx(stage) => &mut servers.load_tx[usize::from(stage)],
             Resource::Rx(stage) => &mut servers.rx[usize::from(stage)],
             Resource::Egress { .. } => &mut servers.egress,
+            Resource::Directory => &mut servers.directory,
             Resource::Psn(channel) => servers.psn.entry(channel).or_insert_with(|| Server::new(1)),
         };
         (server.enter(now, step.hold), step.latency)
@@ -211,6 +234,9 @@ impl Node {
                 word.copy_from_slice(&new[..length]);
                 old
             }
+            Effect::Snoop { line, keep } => {
+                self.cpu.as_mut().map_or(0, |cpu| cpu.snoop(*line, *keep))
+            }
             Effect::Copy { from, to } => {
                 let bytes = self.bytes(from).to_vec();
                 self.memory[to.segment.index()][bytes_at(to)].copy_from_slice(&bytes);
@@ -253,6 +279,7 @@ impl Node {
             add(&format!("rx stage {index}"), std::slice::from_ref(server));
         }
         add("egress", std::slice::from_ref(&servers.egress));
+        add("directory", std::slice::from_ref(&servers.directory));
         add("dram banks", &servers.banks);
         for server in servers.psn.values() {
             add("psn", std::slice::from_ref(server));

@@ -3,6 +3,7 @@
 
 use crate::config::{Config, Notice, Stack, Verb};
 use crate::constants::{ps, transfer_ps};
+use crate::random::Random;
 use crate::side::{Outgoing, Post, RECEIVES, Role};
 use crate::stages::{LDST_TX, ROCE_RX, ROCE_TX, Stage, UB_RX, UB_TX};
 
@@ -37,6 +38,8 @@ phases! {
     InitiatorTx "initiator NIC, transmit",
     WireOut "wire, out",
     TargetRx "target NIC, receive",
+    Directory "directory",
+    Snoop "snoop of a CPU's caches",
     TargetContext "context fetch, target",
     TargetTransfer "target NIC to memory",
     TargetDram "target DRAM",
@@ -73,6 +76,8 @@ pub(crate) enum Resource {
     Egress {
         to: usize,
     },
+    /// The home's directory.
+    Directory,
     /// The DRAM bank of this address; so many bytes.
     Dram {
         address: u64,
@@ -145,13 +150,17 @@ impl Size {
 
 impl Prices {
     pub(crate) fn new(config: &Config) -> Prices {
-        let pcie = !config.stack.is_ub() || config.without.bus;
+        let pcie = !config.stack.is_on_chip() || config.without.bus;
         Prices { config: config.clone(), pcie }
     }
 
     /// By an instruction, past the transport?
     pub(crate) fn by_instruction(&self, verb: Verb) -> bool {
-        self.config.stack == Stack::UbLdst && matches!(verb, Verb::Load | Verb::Store)
+        let instruction = matches!(verb, Verb::Load | Verb::Store);
+        match self.config.stack {
+            Stack::UbLdst => instruction,
+            stack => stack == Stack::Coherent,
+        }
     }
 
     /// The simulator behind the paper waits whole nanoseconds.
@@ -240,6 +249,9 @@ impl Prices {
         let lookup = self.step(Phase::InitiatorContext, host, context, 0, 0);
         if post.bypass || self.by_instruction(post.verb) {
             steps.push(self.bus(Phase::Doorbell, host, 64));
+            if self.config.stack == Stack::Coherent {
+                return steps;
+            }
             steps.push(lookup);
             self.sequence(&mut steps, host, post, contexts.0);
             return steps;
@@ -348,7 +360,7 @@ impl Prices {
     }
 
     fn pipeline(&self, bypass: bool, receive: bool) -> &'static [Stage] {
-        match (self.config.stack.is_ub(), receive, bypass) {
+        match (self.config.stack.is_on_chip(), receive, bypass) {
             (true, false, true) => LDST_TX,
             (true, false, false) => UB_TX,
             (true, true, _) => UB_RX,
@@ -368,7 +380,8 @@ impl Prices {
         if self.config.oracle {
             return 0;
         }
-        let slowest = self.pipeline(false, false).iter().map(|stage| stage.interval).max();
+        let coherent = self.config.stack == Stack::Coherent;
+        let slowest = self.pipeline(coherent, false).iter().map(|stage| stage.interval).max();
         let slowest = slowest.unwrap_or(1) as f64 * self.config.constants.cycle_ns;
         ps(slowest).max(self.flits_ps(size))
     }
@@ -438,6 +451,30 @@ impl Prices {
         }
     }
 
+    /// A message has come to the home of a coherent fabric.
+    pub(crate) fn look_up(&self, host: usize) -> Step {
+        let constants = &self.config.constants;
+        let (hold, latency) = (ps(constants.directory_hold_ns), ps(constants.directory_ns));
+        self.step(Phase::Directory, host, Resource::Directory, hold, latency)
+    }
+
+    /// A CPU's caches are asked.
+    pub(crate) fn snoop(&self, host: usize) -> Steps {
+        let caches = ps(self.config.constants.l2_ns);
+        let look = self.step(Phase::Snoop, host, Resource::Nothing, 0, caches);
+        vec![self.bus(Phase::Snoop, host, 64), look]
+    }
+
+    /// How long a lossless link stands still because something was lost: it is trained anew, or
+    /// repeats after a round trip.
+    pub(crate) fn repair_ps(&self, random: &mut Random) -> u64 {
+        let constants = &self.config.constants;
+        if random.unit() < constants.retrain_share {
+            return ps(constants.retrain_us * 1000.0);
+        }
+        2 * ps(self.config.link_ns)
+    }
+
     /// From the target's NIC into its memory, or to a word there.
     pub(crate) fn place_at_target(
         &self,
@@ -487,7 +524,7 @@ impl Prices {
         let constants = &self.config.constants;
         let mut steps = Vec::with_capacity(4);
         if self.by_instruction(verb) || bypass {
-            if !verb.is_incoming() {
+            if !verb.is_incoming() && self.config.stack != Stack::Coherent {
                 steps.push(self.bus(Phase::Return, host, 8));
             }
             return steps;

@@ -2,8 +2,9 @@
 //! compared, counted and timed.
 
 mod access;
+mod coherent;
 
-use crate::config::{Config, WorkloadKind};
+use crate::config::{Config, Stack, WorkloadKind};
 use crate::path::Phase;
 use crate::random::{Random, Zipf};
 use crate::report::{Report, Times};
@@ -120,7 +121,7 @@ impl Run {
         for actor in 0..self.actors.len() {
             self.ask(actor, None)?;
         }
-        Ok(())
+        self.wake()
     }
 
     fn is_over(&self) -> bool {
@@ -158,7 +159,7 @@ impl Run {
             // What the last one brought was compared when it came.
             match self.workload.next(actor, self.world.events.now, None)? {
                 Next::Issue(request) => self.issue(actor, request, began)?,
-                Next::Wait(_) | Next::Stop => {
+                Next::Wait(_) | Next::Park | Next::Stop => {
                     return Err("this workload has no open loop".into());
                 }
             }
@@ -184,9 +185,23 @@ impl Run {
                 self.world.events.at(now + span, Happening::Wake(actor as u64));
                 Ok(())
             }
+            Next::Park => Ok(()),
             Next::Stop => {
                 self.actors[actor].stopped = true;
                 Ok(())
+            }
+        }
+    }
+
+    /// Asks those that were parked and may go on.
+    fn wake(&mut self) -> Result<(), String> {
+        loop {
+            let woken = self.workload.take_woken();
+            if woken.is_empty() {
+                return Ok(());
+            }
+            for actor in woken {
+                self.ask(actor, None)?;
             }
         }
     }
@@ -212,7 +227,7 @@ impl Run {
             compare: request.compare,
             ..self.endpoints(turn)
         };
-        let (id, local) = self.access.begin(&mut self.world, host, post, &request.data, actor)?;
+        let (id, local) = self.access.begin(&mut self.world, host, post, &request, actor)?;
         let actor_state = &mut self.actors[actor];
         (actor_state.began, actor_state.peer, actor_state.local) = (began, peer, local);
         actor_state.request = Some(request);
@@ -256,13 +271,15 @@ impl Run {
             order: crate::Ordering::None,
             operand: 0,
             compare: 0,
+            returns: false,
+            whole: false,
         }
     }
 
     fn finished(&mut self, id: u64) -> Result<(), String> {
-        let operation =
+        let mut operation =
             self.world.operations.remove(&id).ok_or("an operation that nobody knows")?;
-        for (waiter, own) in self.access.finished(&mut self.world, &operation, id)? {
+        for (waiter, own) in self.access.finished(&mut self.world, &mut operation, id)? {
             self.owners.insert(own, waiter);
         }
         let Some(actor) = self.owners.remove(&id) else { return Ok(()) };
@@ -276,7 +293,8 @@ impl Run {
         self.times.end(self.world.events.now, span, request.length);
         self.compare(actor, &operation.post)?;
         if self.config.rate_mops.is_none() {
-            return self.ask(actor, Some(operation.value));
+            self.ask(actor, Some(operation.value))?;
+            return self.wake();
         }
         self.idle.push(actor);
         self.actors[actor].request = None;
@@ -312,9 +330,13 @@ impl Run {
         Ok(())
     }
 
-    fn finish(self) -> Result<Report, String> {
+    fn finish(mut self) -> Result<Report, String> {
+        let coherent = self.config.stack == Stack::Coherent;
+        if coherent {
+            self.access.bring_home(&mut self.world);
+        }
         for (host, node) in self.world.nodes.iter().enumerate() {
-            if !self.access.keeps_dirty() {
+            if coherent || !self.access.keeps_dirty() {
                 self.workload.check(host, &node.memory[EXPOSED])?;
             }
         }
@@ -322,7 +344,8 @@ impl Run {
         let phases = phases.filter(|(_, sum)| sum.steps > 0).collect();
         let figures = self.workload.figures();
         let access = self.access.figures();
-        let figures = figures.into_iter().chain(access).collect();
+        let sides = self.world.nodes.iter().flat_map(|node| node.side.figures());
+        let figures = figures.into_iter().chain(access).chain(sides).collect();
         Ok(Report::new(&self.config, self.times, &self.world, phases, figures, self.compared))
     }
 }

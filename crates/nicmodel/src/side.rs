@@ -1,12 +1,15 @@
 //! The two protocol engines as one kind of object: what the shell around them needs to say and
 //! hear. Every decision of the protocol is made in there.
 
+mod coherent;
 mod roce;
 mod ub;
 
+pub(crate) use coherent::{CoherentSide, HOME};
 pub(crate) use roce::RoceSide;
 pub(crate) use ub::UbSide;
 
+use crate::coherent::{Message, Pending};
 use crate::config::{Config, Ordering, Verb};
 use fairway_engine::wire::{self, AtomicOperator, Route};
 use fairway_engine::{LocalRange, PlacementToken, roce as rocev2};
@@ -29,6 +32,7 @@ pub(crate) const RECEIVE_DEPTH: u32 = 64;
 pub(crate) enum Packet {
     Ub(Route, wire::Packet),
     Roce(wire::roce::Packet),
+    Coherent(Message),
 }
 
 /// What a packet is for.
@@ -59,14 +63,32 @@ pub(crate) struct Outgoing {
 pub(crate) enum Token {
     Ub(PlacementToken),
     Roce(rocev2::PlacementToken),
+    Coherent(Pending),
 }
 
 /// What is to be done to memory.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
-    Bytes { ranges: Vec<LocalRange>, bytes: Vec<u8> },
-    Word { range: LocalRange, operator: AtomicOperator, operand: u64, compare: u64 },
-    Copy { from: LocalRange, to: LocalRange },
+    Bytes {
+        ranges: Vec<LocalRange>,
+        bytes: Vec<u8>,
+    },
+    Word {
+        range: LocalRange,
+        operator: AtomicOperator,
+        operand: u64,
+        compare: u64,
+    },
+    Copy {
+        from: LocalRange,
+        to: LocalRange,
+    },
+    /// A CPU's caches give a line up, or only the right to change it. Its answer: bit 0, it was
+    /// there; bit 1, it was changed.
+    Snoop {
+        line: u64,
+        keep: bool,
+    },
 }
 
 /// An effect, and whom to tell.
@@ -93,6 +115,9 @@ pub(crate) struct Post {
     pub(crate) order: Ordering,
     pub(crate) operand: u64,
     pub(crate) compare: u64,
+    /// Over a coherent fabric: a line is given back; nothing of what it holds is wanted.
+    pub(crate) returns: bool,
+    pub(crate) whole: bool,
 }
 
 /// An operation has ended, or a receive was used.
@@ -143,6 +168,10 @@ pub(crate) trait Side {
     /// The transport contexts that a request of this operation uses at the initiator, and at the
     /// target.
     fn contexts(&self, post: &Post) -> (u32, u32);
+    /// Figures of its own, by name.
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 }
 
 /// Bytes of every memory of a host.

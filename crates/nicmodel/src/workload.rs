@@ -1,6 +1,7 @@
 //! Who comes up with operations, and checks what they bring: every workload has real data.
 
 mod contention;
+mod share;
 mod sweeps;
 mod ycsb;
 
@@ -20,22 +21,26 @@ pub(crate) struct Request {
     pub(crate) data: Vec<u8>,
     /// Nobody else writes there meanwhile: the target's memory is compared when it is done.
     pub(crate) exclusive: bool,
+    /// A load that looks past the caches, a store that does not stay in them: what an application
+    /// pays where caches are not coherent.
+    pub(crate) fresh: bool,
 }
 
 impl Request {
     pub(crate) fn read(verb: Verb, address: u64, length: u32) -> Request {
-        let (data, exclusive) = (Vec::new(), false);
-        Request { verb, address, length, operand: 0, compare: 0, data, exclusive }
+        let (data, exclusive, fresh) = (Vec::new(), false, false);
+        Request { verb, address, length, operand: 0, compare: 0, data, exclusive, fresh }
     }
 
     pub(crate) fn write(verb: Verb, address: u64, data: Vec<u8>) -> Request {
         let length = data.len() as u32;
-        Request { verb, address, length, operand: 0, compare: 0, data, exclusive: true }
+        let (exclusive, fresh) = (true, false);
+        Request { verb, address, length, operand: 0, compare: 0, data, exclusive, fresh }
     }
 
     pub(crate) fn atomic(verb: Verb, address: u64, operand: u64, compare: u64) -> Request {
-        let data = Vec::new();
-        Request { verb, address, length: 8, operand, compare, data, exclusive: false }
+        let (data, exclusive, fresh) = (Vec::new(), false, false);
+        Request { verb, address, length: 8, operand, compare, data, exclusive, fresh }
     }
 }
 
@@ -45,6 +50,8 @@ pub(crate) enum Next {
     Issue(Request),
     /// Nothing for so many picoseconds.
     Wait(u64),
+    /// Nothing until it is woken.
+    Park,
     Stop,
 }
 
@@ -63,6 +70,10 @@ pub(crate) trait Workload {
     fn fill(&mut self, host: usize, memory: &mut [u8]);
     /// What an actor does next, after the answer to what it asked for before.
     fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String>;
+    /// Actors that were parked, and go on.
+    fn take_woken(&mut self) -> Vec<usize> {
+        Vec::new()
+    }
     /// Everything is over; is the target's memory what it has to be?
     fn check(&self, _host: usize, _memory: &[u8]) -> Result<(), String> {
         Ok(())
@@ -80,6 +91,9 @@ pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
         WorkloadKind::PointerChase => Box::new(sweeps::Chase::new(config, actors)),
         WorkloadKind::Zipf => Box::new(sweeps::ZipfRead::new(config, actors)),
         WorkloadKind::Scan { dirty } => Box::new(sweeps::Scan::new(config, actors, dirty)),
+        WorkloadKind::Share { reads, fenced } => {
+            Box::new(share::Share::new(config, actors, reads, fenced))
+        }
         WorkloadKind::CasLock => Box::new(contention::Lock::new(config, actors)),
         WorkloadKind::Barrier => Box::new(contention::Barrier::new(config, actors)),
         WorkloadKind::Ycsb(letter) => Box::new(ycsb::Ycsb::new(config, actors, letter)),

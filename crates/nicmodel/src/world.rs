@@ -7,8 +7,10 @@ use crate::node::Node;
 use crate::path::{Phase, Prices, Resource, Size, Step, Steps};
 use crate::random::Random;
 use crate::side::{
-    EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role, Side, UbSide,
+    CoherentSide, EXPOSED, Effect, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role,
+    Side, UbSide,
 };
+use fairway_engine::wire;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What comes at the end of a way.
@@ -100,6 +102,9 @@ impl World {
     pub(crate) fn new(config: &Config) -> Result<World, String> {
         let sides: Vec<Box<dyn Side>> = if config.stack.is_ub() {
             UbSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
+        } else if config.stack == Stack::Coherent {
+            let sides = CoherentSide::all(config).into_iter();
+            sides.map(|side| Box::new(side) as Box<dyn Side>).collect()
         } else {
             RoceSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
         };
@@ -287,6 +292,11 @@ impl World {
                 (segment, offset, bytes.len() as u32, false)
             }
             Effect::Word { range, .. } => (EXPOSED, range.offset, range.length, true),
+            Effect::Snoop { .. } => {
+                let steps = self.prices.snoop(host);
+                self.start(steps, Then::Placed { host, placing }, true);
+                return Ok(());
+            }
             Effect::Copy { to, .. } => {
                 self.ledger.note(host, std::slice::from_ref(to))?;
                 (to.segment.index(), to.offset, to.length, false)
@@ -397,13 +407,18 @@ impl World {
             let phase = if request { Phase::InitiatorTx } else { Phase::TargetTx };
             steps.push(self.prices.step(phase, host, resource, 0, 0));
         }
+        let coherent = config.stack == Stack::Coherent;
         let outward = match role {
+            _ if coherent => to == HOME,
             Role::Request => true,
             Role::Response => false,
             Role::Control => host == 0,
         };
         self.prices.travel(&mut steps, [host, to], &sizes, bypass, outward);
-        if role == Role::Request {
+        if coherent && to == HOME {
+            steps.push(self.prices.look_up(to));
+        }
+        if role == Role::Request && !coherent {
             let context = target_context(&burst[0]);
             let resource = Resource::Context { transport: context, jetty: 0 };
             steps.push(self.prices.step(Phase::TargetContext, to, resource, 0, 0));
@@ -419,7 +434,9 @@ impl World {
             })
             .collect();
         let loss = self.prices.config.loss;
-        if loss > 0.0 && self.random.unit() < loss {
+        if coherent && loss > 0.0 {
+            self.repair(&mut steps);
+        } else if loss > 0.0 && self.random.unit() < loss {
             // It is lost behind the sender's port.
             self.lost += 1;
             let port =
@@ -432,6 +449,18 @@ impl World {
             _ => true,
         };
         self.start(steps, Then::Deliver(frames), counts);
+    }
+
+    /// What a lossless link does about losses: it stands still, and all behind waits.
+    fn repair(&mut self, steps: &mut Steps) {
+        let port = |step: &&mut Step| matches!(step.resource, Resource::Egress { .. });
+        let Some(step) = steps.iter_mut().find(port) else { return };
+        while self.random.unit() < self.prices.config.loss {
+            self.lost += 1;
+            let span = self.prices.repair_ps(&mut self.random);
+            step.hold += span;
+            step.latency += span;
+        }
     }
 
     /// Does an operation end with an acknowledgement, and not with an answer?
@@ -447,7 +476,12 @@ impl World {
 }
 
 fn is_bypass(packet: &Packet) -> bool {
-    matches!(packet, Packet::Ub(_, fairway_engine::wire::Packet::Bypass(_)))
+    let bypass = |packet: &wire::Packet| matches!(packet, wire::Packet::Bypass(_));
+    match packet {
+        Packet::Ub(_, packet) => bypass(packet),
+        Packet::Roce(_) => false,
+        Packet::Coherent(_) => true,
+    }
 }
 
 /// The transport context that a request is for.
@@ -455,5 +489,6 @@ fn target_context(outgoing: &Outgoing) -> u32 {
     match &outgoing.packet {
         Packet::Ub(route, _) => route.destination_tpn.value() & 0xFFFF,
         Packet::Roce(packet) => packet.bth.destination.value() & 0x7FFF,
+        Packet::Coherent(_) => 0,
     }
 }

@@ -33,11 +33,11 @@ pub(crate) struct NicOptions {
 /// What one run is asked to do.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelOptions {
-    /// ub-ldst, ub-urma, roce-bf, roce-dma, roce-irn, infiniswap or fastswap
+    /// ub-ldst, ub-urma, roce-bf, roce-dma, roce-irn, infiniswap, fastswap or coherent
     #[arg(long, default_value = "ub-urma", value_parser = stack)]
     stack: Stack,
 
-    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan or scan-dirty
+    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty or share
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
@@ -105,6 +105,14 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     keys: u64,
 
+    /// Reads of every reader after each change (share)
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    reads: u32,
+
+    /// Nobody pays for seeing the newest: caches are trusted, and what is stale is counted (share)
+    #[arg(long)]
+    unfenced: bool,
+
     /// Zipf's exponent, of YCSB and zipf
     #[arg(long, default_value_t = 0.99, value_name = "EXPONENT")]
     skew: f64,
@@ -147,6 +155,15 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
+    fn workload(&self) -> WorkloadKind {
+        match self.workload {
+            WorkloadKind::Share { .. } => {
+                WorkloadKind::Share { reads: self.reads, fenced: !self.unfenced }
+            }
+            kind => kind,
+        }
+    }
+
     /// The configuration.
     pub(crate) fn config(&self) -> Result<Config, String> {
         let mut constants = Constants::default();
@@ -167,7 +184,7 @@ impl ModelOptions {
         }
         Ok(Config {
             stack: self.stack,
-            workload: self.workload,
+            workload: self.workload(),
             verb: self.verb,
             payload: self.payload,
             link_ns: self.link_ns,
@@ -200,6 +217,10 @@ impl ModelOptions {
 
 /// What was asked, for a JSON object.
 pub(super) fn asked(config: &Config) -> Map<String, Value> {
+    let (reads, fenced) = match config.workload {
+        WorkloadKind::Share { reads, fenced } => (Some(reads), Some(fenced)),
+        _ => (None, None),
+    };
     let without = config.without;
     let features =
         [("split", without.split), ("bus", without.bus), ("unordered", without.unordered)];
@@ -231,6 +252,8 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         "cache": cache_name(config.cache),
         "locality": config.locality,
         "keys": config.keys,
+        "reads": reads,
+        "fenced": fenced,
         "skew": config.skew,
         "completion": format!("{:?}", config.notice).to_lowercase(),
         "rate": config.rate_mops,
@@ -261,7 +284,7 @@ fn verb(text: &str) -> Result<Verb, String> {
     named(text, &Verb::ALL.map(|verb| (verb.name(), verb)))
 }
 
-const WORKLOADS: [(&str, WorkloadKind); 13] = [
+const WORKLOADS: [(&str, WorkloadKind); 14] = [
     ("bulk", WorkloadKind::Bulk),
     ("ptr-chase", WorkloadKind::PointerChase),
     ("cas-lock", WorkloadKind::CasLock),
@@ -275,6 +298,7 @@ const WORKLOADS: [(&str, WorkloadKind); 13] = [
     ("zipf", WorkloadKind::Zipf),
     ("scan", WorkloadKind::Scan { dirty: false }),
     ("scan-dirty", WorkloadKind::Scan { dirty: true }),
+    ("share", WorkloadKind::Share { reads: 1, fenced: true }),
 ];
 
 fn workload(text: &str) -> Result<WorkloadKind, String> {
@@ -282,7 +306,11 @@ fn workload(text: &str) -> Result<WorkloadKind, String> {
 }
 
 fn workload_name(kind: WorkloadKind) -> &'static str {
-    WORKLOADS.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name)
+    let same = |other: WorkloadKind| {
+        let shares = |kind| matches!(kind, WorkloadKind::Share { .. });
+        other == kind || (shares(other) && shares(kind))
+    };
+    WORKLOADS.iter().find(|(_, other)| same(*other)).map_or("", |(name, _)| name)
 }
 
 const CACHES: [(&str, CachePolicy); 3] = [

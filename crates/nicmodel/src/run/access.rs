@@ -1,19 +1,21 @@
 //! Between an actor and its host: CPU caches and miss registers in front of loads and stores, pages
 //! in front of swapped memory, and nothing at all in front of work requests.
 
+use super::coherent::Coherence;
 use crate::config::{CachePolicy, Config, Stack, Verb};
 use crate::constants::ps;
 use crate::path::{Phase, Resource};
 use crate::side::{EXPOSED, LOCAL, Post, memory_bytes};
 use crate::swap::{Fault, Pager};
+use crate::workload::Request;
 use crate::world::{Operation, World};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What stands between.
 pub(crate) struct Access {
-    config: Config,
+    pub(super) config: Config,
     /// Where in local memory the copy of the peer's begins.
-    shadow: u64,
+    pub(super) shadow: u64,
     pager: Option<Pager>,
     /// Accesses to pages that are on their way, or wait for a fault to begin.
     deferred: BTreeMap<usize, Post>,
@@ -25,9 +27,10 @@ pub(crate) struct Access {
     /// Lines that were changed and had to go again while they were being written back.
     again: BTreeSet<u64>,
     /// Loads under way, by host and core; and those that wait for a miss register.
-    misses: BTreeMap<(usize, u32), u64>,
+    pub(super) misses: BTreeMap<(usize, u32), u64>,
     queued: VecDeque<(usize, Post, usize)>,
-    hits: [u64; 3],
+    pub(super) hits: [u64; 3],
+    pub(super) coherence: Coherence,
     write_backs: u64,
 }
 
@@ -45,6 +48,7 @@ impl Access {
             misses: BTreeMap::new(),
             queued: VecDeque::new(),
             hits: [0; 3],
+            coherence: Coherence::default(),
             write_backs: 0,
             config: config.clone(),
         }
@@ -56,17 +60,21 @@ impl Access {
             && self.writing.is_empty()
             && self.background.is_empty()
             && self.queued.is_empty()
+            && self.coherence.is_idle()
     }
 
     /// Does an access of this kind end in local memory?
     pub(crate) fn stays_local(&self, verb: Verb) -> bool {
         let by_instruction = matches!(verb, Verb::Load | Verb::Store);
-        by_instruction && (self.pager.is_some() || self.config.cache != CachePolicy::Uncached)
+        self.config.stack == Stack::Coherent
+            || by_instruction
+                && (self.pager.is_some() || self.config.cache != CachePolicy::Uncached)
     }
 
     /// May the target's memory lack what was stored?
     pub(crate) fn keeps_dirty(&self) -> bool {
-        self.pager.is_some() || self.config.cache == CachePolicy::WriteBack
+        let back = self.config.cache == CachePolicy::WriteBack;
+        self.pager.is_some() || (back && !self.config.flushes())
     }
 
     pub(crate) fn is_deferred(&self, actor: usize) -> bool {
@@ -79,13 +87,17 @@ impl Access {
         world: &mut World,
         host: usize,
         mut post: Post,
-        data: &[u8],
+        request: &Request,
         actor: usize,
     ) -> Result<(Option<u64>, u64), String> {
+        let data = &request.data[..];
         if self.stays_local(post.verb) {
             post.local = self.shadow + post.remote;
         }
         let local = post.local;
+        if self.config.stack == Stack::Coherent {
+            return Ok((self.begin_coherent(world, host, post, data, actor), local));
+        }
         if post.verb.is_outgoing() {
             let at = local as usize..local as usize + data.len();
             world.nodes[host].memory[LOCAL][at].copy_from_slice(data);
@@ -99,7 +111,9 @@ impl Access {
             return Ok((Some(world.begin(host, post.jetty, Vec::new(), post)), local));
         }
         post.bypass = post.length <= 64;
-        if let Some(id) = self.look_up(world, host, &post) {
+        if request.fresh {
+            self.flush(world, host, &post);
+        } else if let Some(id) = self.look_up(world, host, &post) {
             return Ok((Some(id), local));
         }
         if !self.stays_local(post.verb) {
@@ -119,7 +133,11 @@ impl Access {
         let constants = &self.config.constants;
         let core = Resource::Core(post.jetty);
         let (hold, latency) = (ps(constants.load_issue_ns), ps(constants.miss_ns));
-        let first = vec![world.prices.step(Phase::CpuCache, host, core, hold, latency)];
+        let mut first = vec![world.prices.step(Phase::CpuCache, host, core, hold, latency)];
+        if self.config.flushes() {
+            let flush = ps(constants.flush_ns);
+            first.push(world.prices.step(Phase::CpuCache, host, core, flush, flush));
+        }
         if self.stays_local(post.verb) && post.verb == Verb::Load && !self.config.oracle {
             // A cache is filled by lines.
             let end = (post.remote + u64::from(post.length)).next_multiple_of(64);
@@ -129,6 +147,17 @@ impl Access {
             post.bypass = post.length <= 64;
         }
         world.begin(host, post.jetty, first, post)
+    }
+
+    /// Lines are dropped from the caches, because what is read has to be the newest, or what is
+    /// stored must be seen by others.
+    fn flush(&self, world: &mut World, host: usize, post: &Post) {
+        let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
+        let end = post.remote + u64::from(post.length.max(1));
+        for line in post.remote / 64..end.div_ceil(64) {
+            cpu.l1.drop_line(line);
+            cpu.l2.drop_line(line);
+        }
     }
 
     /// A hit in the CPU's caches ends there; `None` if the NIC is needed.
@@ -176,9 +205,12 @@ impl Access {
     pub(crate) fn finished(
         &mut self,
         world: &mut World,
-        operation: &Operation,
+        operation: &mut Operation,
         id: u64,
     ) -> Result<Vec<(usize, u64)>, String> {
+        if self.config.stack == Stack::Coherent {
+            return self.finished_coherent(world, operation, id);
+        }
         if let Some(pages) = self.reading.remove(&id) {
             return Ok(self.pages_came(world, operation.host, &pages));
         }
@@ -307,6 +339,8 @@ impl Access {
                 order: crate::Ordering::None,
                 operand: 0,
                 compare: 0,
+                returns: false,
+                whole: false,
             };
             let id = world.begin(host, 0, Vec::new(), post);
             self.writing.insert(id, gone);
@@ -327,7 +361,11 @@ impl Access {
 
     pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
         let mut list = Vec::new();
-        if self.config.cache != CachePolicy::Uncached {
+        let coherent = self.config.stack == Stack::Coherent;
+        if coherent {
+            list.extend(self.coherence.figures());
+        }
+        if coherent || self.config.cache != CachePolicy::Uncached {
             let [l1, l2, miss] = self.hits.map(|count| count as f64);
             list.extend([("l1_hits", l1), ("l2_hits", l2), ("cache_misses", miss)]);
             list.push(("write_backs", self.write_backs as f64));

@@ -54,7 +54,8 @@ impl RoceSide {
             side.r_keys.clone_from(&keys);
         }
         for a in 0..hosts {
-            for b in (0..hosts).filter(|&b| b != a && (hosts > 2 || a == 0)) {
+            let all = config.is_mesh();
+            for b in (0..hosts).filter(|&b| b != a && (all || (a != 1 && b == 1))) {
                 for _ in 0..per_peer {
                     connect(&mut sides, a, b, config)?;
                 }
@@ -65,12 +66,12 @@ impl RoceSide {
 
     fn new(config: &Config, host: usize, shape: [u32; 3], pairs: u32) -> Result<Self, String> {
         let text = |error| format!("the RoCE engine: {error:?}");
-        let number = 2 * pairs * (config.hosts - 1);
+        let number = 2 * pairs * config.peers_of(host);
         let limits = Limits {
             queue_pairs: number,
             segments: 4,
             completion_queues: 1,
-            completions: 65_536 + number * RECEIVE_DEPTH,
+            completions: 65_536 / (config.hosts / 8 + 1) + number * RECEIVE_DEPTH,
             receive_queues: number,
             receives: number * RECEIVE_DEPTH + 1,
             read_depth: READ_DEPTH,

@@ -53,7 +53,7 @@ impl UbSide {
         }
         let spec: PolicySpec = config.policy.parse().map_err(|error| format!("policy: {error}"))?;
         for a in 0..hosts {
-            for b in a + 1..hosts {
+            for b in (a + 1..hosts).filter(|&b| config.is_mesh() || a == 1 || b == 1) {
                 for _ in 0..per_peer {
                     connect(&mut sides, [a, b], config, &spec).map_err(text)?;
                 }
@@ -68,17 +68,19 @@ impl UbSide {
         jetties: u32,
         per_peer: u32,
     ) -> Result<UbSide, fairway_engine::SetupError> {
-        let channels = per_peer * (config.hosts - 1) + 1;
+        let channels = per_peer * config.peers_of(host) + 1;
+        // Many hosts are many pools; each of them does less.
+        let many = config.hosts / 8 + 1;
         let number = jetties.max(config.remote_jetties);
         let limits = Limits {
             channels,
             jetties: number + 8,
             segments: 8,
             completion_queues: 1,
-            completions: 32_768 + number * RECEIVE_DEPTH,
-            messages: 16_384,
+            completions: 32_768 / many + number * RECEIVE_DEPTH,
+            messages: 16_384 / many,
             receives: number * RECEIVE_DEPTH + 1,
-            arrivals: 16_384,
+            arrivals: 16_384 / many,
             window_packets: if channels > 64 { 256 } else { 4096 },
             send_blocks: 4096.max(2 * channels),
             bitmap_blocks: 16_384.max(4 * channels),

@@ -1,7 +1,7 @@
 //! Workloads that go through memory: in order, by pointers, by popularity.
 
 use super::{Answer, Budget, Next, Request, Workload, fill_words, first_word, is_untouched, word};
-use crate::config::{Config, Stack, Verb};
+use crate::config::{Config, Verb};
 use crate::random::{Random, Zipf, mix};
 use crate::side::{EXPOSED, memory_bytes};
 
@@ -199,7 +199,7 @@ impl ZipfRead {
 
 /// A load or store where the stack has any, otherwise READ or WRITE.
 pub(crate) fn instruction(config: &Config, verb: Verb) -> Verb {
-    match (config.stack == Stack::UbLdst || config.stack.swaps(), verb) {
+    match (config.stack.has_instructions(), verb) {
         (false, Verb::Load) => Verb::Read,
         (false, Verb::Store) => Verb::Write,
         (_, verb) => verb,
