@@ -277,6 +277,7 @@ fn draw_policies(random: &mut Random) -> PolicySpec {
             LossSpec::SackThreshold,
             LossSpec::ReceiverDistance,
         ]),
+        ..PolicySpec::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fairway's control decisions.
 //!
-//! **What it is.** Congestion control, path choice and loss detection, each a small trait with
-//! one algorithm per file. A policy sees samples and answers with numbers. It cannot see a
+//! **What it is.** Congestion control, path choice, loss detection and scheduling, each a small
+//! trait with one algorithm per file; and [`compact`], what they may remember and compute with. A policy sees samples and answers with numbers. It cannot see a
 //! packet, send one, or read a clock; it does not know whether the engine that calls it runs
 //! live, in the simulator or under the NIC model.
 //!
@@ -18,6 +18,7 @@ extern crate alloc;
 
 mod caqm;
 mod chunk;
+pub mod compact;
 mod cubic;
 mod dcqcn;
 mod dcqcn_rate;
@@ -43,13 +44,17 @@ pub use dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 pub use fixed_window::FixedWindow;
 pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,
+    SchedulerSpec,
 };
 pub use path_order::PathOrder;
 pub use plb::{Plb, PlbParameters};
 pub use power_of_two::PowerOfTwo;
 pub use receiver_distance::ReceiverDistance;
 pub use sack_threshold::SackThreshold;
-pub use scheduler::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+pub use scheduler::{
+    FlowId, Greedy, Join, Leave, RateRegisters, RoundRobin, RoundRobinParameters, Scheduler, Share,
+    Start, StaticParameters, StaticShare, TransmitSample, WaterFilling, WaterFillingParameters,
+};
 pub use spray::Spray;
 pub use swift::{Swift, SwiftParameters};
 pub use timely::{Timely, TimelyParameters};

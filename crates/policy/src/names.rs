@@ -1,6 +1,6 @@
 //! Policies by name.
 //!
-//! A specification is text such as `cc=swift,path=p2c,loss=path-order`: for each kind the name of
+//! A specification is text such as `cc=swift,path=p2c,loss=path-order,sched=drr`: for each kind the name of
 //! an algorithm, and after colons its parameters, `cc=fixed:4M` or
 //! `cc=swift:target=200us:max=4M`. A kind that is left out has its default, and since no two
 //! algorithms share a name the kind's own name may be left out as well: `swift`, `p2c`.
@@ -22,8 +22,10 @@ mod parameters;
 
 use crate::{
     Caqm, CaqmParameters, CongestionControl, Cubic, CubicParameters, Dcqcn, DcqcnParameters,
-    FixedWindow, LossDetector, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
-    ReceiverDistance, SackThreshold, Spray, Swift, SwiftParameters, Timely, TimelyParameters,
+    FixedWindow, Greedy, LossDetector, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
+    ReceiverDistance, RoundRobin, RoundRobinParameters, SackThreshold, Scheduler, Spray,
+    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
+    WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
@@ -46,7 +48,7 @@ impl fmt::Debug for PolicySet {
 
 /// Which policies, with which parameters. Parsed from text and printed as text.
 ///
-/// `Display` gives all three kinds, and of the parameters those that are not the default.
+/// `Display` gives all four kinds, and of the parameters those that are not the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicySpec {
     /// The congestion control.
@@ -55,6 +57,8 @@ pub struct PolicySpec {
     pub path: PathSpec,
     /// The loss detector.
     pub loss: LossSpec,
+    /// The scheduler, of which a NIC has one for all its channels.
+    pub scheduler: SchedulerSpec,
 }
 
 /// A congestion control by name.
@@ -107,8 +111,34 @@ pub enum LossSpec {
     ReceiverDistance,
 }
 
+/// A scheduler by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerSpec {
+    /// [`Greedy`].
+    #[default]
+    Greedy,
+    /// [`StaticShare`].
+    Static(StaticParameters),
+    /// [`WaterFilling`].
+    WaterFilling(WaterFillingParameters),
+    /// [`RoundRobin`].
+    RoundRobin(RoundRobinParameters),
+}
+
 impl PolicySpec {
-    /// The policies, for packets of `mtu_bytes`.
+    /// The scheduler, for a NIC of so many flows.
+    pub fn build_scheduler(&self, flows: u32) -> Box<dyn Scheduler> {
+        match self.scheduler {
+            SchedulerSpec::Greedy => Box::new(Greedy),
+            SchedulerSpec::Static(parameters) => Box::new(StaticShare::new(parameters, flows)),
+            SchedulerSpec::WaterFilling(parameters) => {
+                Box::new(WaterFilling::new(parameters, flows))
+            }
+            SchedulerSpec::RoundRobin(parameters) => Box::new(RoundRobin::new(parameters, flows)),
+        }
+    }
+
+    /// The policies of a channel, for packets of `mtu_bytes`.
     pub fn build(&self, mtu_bytes: u32) -> PolicySet {
         let congestion: Box<dyn CongestionControl> = match self.congestion {
             CongestionSpec::Fixed { window_bytes } => {
@@ -134,7 +164,7 @@ impl PolicySpec {
     }
 }
 
-/// The three kinds of policy.
+/// The kinds of policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
     /// Congestion control, `cc`.
@@ -143,10 +173,12 @@ pub enum PolicyKind {
     Path,
     /// Loss detection, `loss`.
     Loss,
+    /// Scheduling, `sched`.
+    Scheduler,
 }
 
 /// What there is to choose from.
-const LISTS: [(PolicyKind, &str, &[&str]); 3] = [
+const LISTS: [(PolicyKind, &str, &[&str]); 4] = [
     (
         PolicyKind::Congestion,
         "cc",
@@ -154,6 +186,11 @@ const LISTS: [(PolicyKind, &str, &[&str]); 3] = [
     ),
     (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME, Plb::NAME]),
     (PolicyKind::Loss, "loss", &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME]),
+    (
+        PolicyKind::Scheduler,
+        "sched",
+        &[Greedy::NAME, StaticShare::NAME, WaterFilling::NAME, RoundRobin::NAME],
+    ),
 ];
 
 /// Why a text is no [`PolicySpec`].
@@ -263,6 +300,12 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         ReceiverDistance::NAME => {
             spec.loss = none(LossSpec::ReceiverDistance, ReceiverDistance::NAME, parameters)?;
         }
+        Greedy::NAME => {
+            spec.scheduler = none(SchedulerSpec::Greedy, Greedy::NAME, parameters)?;
+        }
+        StaticShare::NAME => spec.scheduler = SchedulerSpec::Static(read(parameters)?),
+        WaterFilling::NAME => spec.scheduler = SchedulerSpec::WaterFilling(read(parameters)?),
+        RoundRobin::NAME => spec.scheduler = SchedulerSpec::RoundRobin(read(parameters)?),
         other => return Err(PolicyError::UnknownName(other.to_owned())),
     }
     Ok(())
@@ -293,7 +336,8 @@ fn fixed(parameters: &str) -> Result<CongestionSpec, PolicyError> {
 
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cc={},path={},loss={}", self.congestion, self.path, self.loss)
+        write!(f, "cc={},path={},", self.congestion, self.path)?;
+        write!(f, "loss={},sched={}", self.loss, self.scheduler)
     }
 }
 
@@ -334,6 +378,17 @@ impl fmt::Display for LossSpec {
             LossSpec::SackThreshold => SackThreshold::NAME,
             LossSpec::ReceiverDistance => ReceiverDistance::NAME,
         })
+    }
+}
+
+impl fmt::Display for SchedulerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SchedulerSpec::Greedy => f.write_str(Greedy::NAME),
+            SchedulerSpec::Static(even) => parameters::write(f, even),
+            SchedulerSpec::WaterFilling(filling) => parameters::write(f, filling),
+            SchedulerSpec::RoundRobin(turns) => parameters::write(f, turns),
+        }
     }
 }
 

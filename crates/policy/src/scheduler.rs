@@ -6,7 +6,21 @@
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
-use fairway_wire::Instant;
+use fairway_wire::{Duration, Instant};
+
+mod greedy;
+mod line_rate;
+#[cfg(test)]
+mod model;
+mod round_robin;
+mod shares;
+mod static_share;
+mod water_filling;
+
+pub use greedy::Greedy;
+pub use round_robin::{RoundRobin, RoundRobinParameters};
+pub use static_share::{StaticParameters, StaticShare};
+pub use water_filling::{Join, Leave, Start, WaterFilling, WaterFillingParameters};
 
 /// A flow of a NIC: what one Jetty sends over one TP channel, or the answers to a peer's READs. A
 /// dense index, which is used again after [`Scheduler::flow_ended`].
@@ -111,4 +125,11 @@ pub trait Scheduler: Send {
     fn event_bytes(&self) -> u32 {
         0
     }
+}
+
+/// `bytes` in `elapsed`, per second; as fast as can be said if no time has passed.
+fn per_second(bytes: u64, elapsed: Duration) -> u64 {
+    const PS_PER_SECOND: u128 = 1_000_000_000_000;
+    let rate = (u128::from(bytes) * PS_PER_SECOND).checked_div(u128::from(elapsed.as_ps()));
+    rate.map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }

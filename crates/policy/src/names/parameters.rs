@@ -7,8 +7,9 @@ use fairway_wire::Duration;
 
 use super::PolicyError;
 use crate::{
-    Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Plb, PlbParameters,
-    Swift, SwiftParameters, Timely, TimelyParameters,
+    Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Join, Leave, Plb,
+    PlbParameters, RoundRobin, RoundRobinParameters, Start, StaticParameters, StaticShare, Swift,
+    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 
 /// A parameter that can be read and written.
@@ -21,6 +22,21 @@ pub(super) enum Slot<'a> {
     Share(&'a mut u64),
     /// How many; not zero.
     Count(&'a mut u64),
+    /// In bits per second, or `auto` for zero.
+    Line(&'a mut u64),
+    /// `fair`, or in bits per second.
+    Start(&'a mut Start),
+    /// A word.
+    Word(&'a mut dyn Word),
+}
+
+/// A choice between words.
+pub(super) trait Word {
+    fn words(&self) -> &'static [&'static str];
+    /// Which of them it is.
+    fn index(&self) -> usize;
+    /// Makes it number `index` of them.
+    fn choose(&mut self, index: usize);
 }
 
 /// Parameters that have a text.
@@ -66,7 +82,7 @@ pub(super) fn write<P: Parameters>(f: &mut fmt::Formatter<'_>, parameters: &P) -
         let (Some(given), Some(default)) = (given.slot(name), default.slot(name)) else { continue };
         if given.value() != default.value() {
             write!(f, ":{name}=")?;
-            write_quantity(f, given.value(), given.units())?;
+            given.write(f)?;
         }
     }
     Ok(())
@@ -75,15 +91,40 @@ pub(super) fn write<P: Parameters>(f: &mut fmt::Formatter<'_>, parameters: &P) -
 impl Slot<'_> {
     /// Reads `text` into it, if that is a value it may have.
     fn set(self, text: &str) -> Option<()> {
-        let value = parse_quantity(text, self.units())?;
+        match (self, text) {
+            (Slot::Word(slot), _) => {
+                let index = slot.words().iter().position(|word| *word == text)?;
+                slot.choose(index);
+                Some(())
+            }
+            (Slot::Line(slot), "auto") => {
+                *slot = 0;
+                Some(())
+            }
+            (Slot::Start(slot), "fair") => {
+                *slot = Start::Fair;
+                Some(())
+            }
+            (slot, _) => {
+                let value = parse_quantity(text, slot.units())?;
+                slot.set_quantity(value)
+            }
+        }
+    }
+
+    fn set_quantity(self, value: u64) -> Option<()> {
         match self {
             Slot::Bytes(slot) => *slot = Some(value).filter(|bytes| *bytes <= LARGEST_BYTES)?,
             Slot::Time(slot) => {
                 *slot = Duration::from_ns(Some(value).filter(|ns| *ns <= TIME_MAX_NS)?);
             }
-            Slot::Rate(slot) => {
+            Slot::Rate(slot) | Slot::Line(slot) => {
                 *slot = Some(value).filter(|bits| (1..=HIGHEST_BITS).contains(bits))?;
             }
+            Slot::Start(slot) => {
+                *slot = Start::Rate(Some(value).filter(|bits| *bits <= HIGHEST_BITS)?);
+            }
+            Slot::Word(_) => return None,
             Slot::Share(slot) => *slot = Some(value).filter(|permille| *permille <= 1000)?,
             Slot::Count(slot) => {
                 *slot = Some(value).filter(|count| (1..=COUNT_MAX).contains(count))?
@@ -95,7 +136,20 @@ impl Slot<'_> {
     fn value(&self) -> u64 {
         match self {
             Slot::Bytes(slot) | Slot::Rate(slot) | Slot::Share(slot) | Slot::Count(slot) => **slot,
+            Slot::Line(slot) => **slot,
             Slot::Time(slot) => slot.as_ns(),
+            Slot::Start(Start::Rate(bits)) => *bits,
+            Slot::Start(Start::Fair) => u64::MAX,
+            Slot::Word(slot) => slot.index() as u64,
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slot::Line(0) => f.write_str("auto"),
+            Slot::Start(Start::Fair) => f.write_str("fair"),
+            Slot::Word(slot) => f.write_str(slot.words()[slot.index()]),
+            slot => write_quantity(f, slot.value(), slot.units()),
         }
     }
 
@@ -103,8 +157,8 @@ impl Slot<'_> {
         match self {
             Slot::Bytes(_) => &BYTE_UNITS,
             Slot::Time(_) => &TIME_UNITS,
-            Slot::Rate(_) => &RATE_UNITS,
-            Slot::Share(_) | Slot::Count(_) => &[("", 1)],
+            Slot::Rate(_) | Slot::Line(_) | Slot::Start(_) => &RATE_UNITS,
+            Slot::Share(_) | Slot::Count(_) | Slot::Word(_) => &[("", 1)],
         }
     }
 }
@@ -257,6 +311,93 @@ impl Parameters for PlbParameters {
 
     fn is_sound(&self) -> bool {
         self.idle_rounds <= self.rounds
+    }
+}
+
+impl Parameters for StaticParameters {
+    const NAME: &'static str = StaticShare::NAME;
+    const FIELDS: &'static [&'static str] = &["line", "min"];
+    const KNOWN: &'static str = "it takes line= (a rate or auto) and min= (a rate)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "line" => Slot::Line(&mut self.line_bits),
+            "min" => Slot::Rate(&mut self.min_bits),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        true
+    }
+}
+
+impl Parameters for RoundRobinParameters {
+    const NAME: &'static str = RoundRobin::NAME;
+    const FIELDS: &'static [&'static str] = &["quantum"];
+    const KNOWN: &'static str = "it takes quantum= (bytes; not zero)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        (name == "quantum").then_some(Slot::Bytes(&mut self.quantum_bytes))
+    }
+
+    fn is_sound(&self) -> bool {
+        self.quantum_bytes > 0
+    }
+}
+
+impl Parameters for WaterFillingParameters {
+    const NAME: &'static str = WaterFilling::NAME;
+    const FIELDS: &'static [&'static str] =
+        &["line", "step", "min", "start", "join", "leave", "interval", "floor"];
+    const KNOWN: &'static str = "it takes line= (a rate or auto), step=, min= (rates), start= (a \
+                                 rate or fair), join=scale|halve|reset, leave=reclaim|scale, \
+                                 interval= (a time) and floor= (thousandths)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "line" => Slot::Line(&mut self.line_bits),
+            "step" => Slot::Rate(&mut self.step_bits),
+            "min" => Slot::Rate(&mut self.min_bits),
+            "start" => Slot::Start(&mut self.start),
+            "join" => Slot::Word(&mut self.join),
+            "leave" => Slot::Word(&mut self.leave),
+            "interval" => Slot::Time(&mut self.interval),
+            "floor" => Slot::Share(&mut self.floor_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        true
+    }
+}
+
+impl Word for Join {
+    fn words(&self) -> &'static [&'static str] {
+        &["scale", "halve", "reset"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Join::Scale, Join::Halve, Join::Reset][index];
+    }
+}
+
+impl Word for Leave {
+    fn words(&self) -> &'static [&'static str] {
+        &["reclaim", "scale"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Leave::Reclaim, Leave::Scale][index];
     }
 }
 

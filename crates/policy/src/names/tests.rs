@@ -4,6 +4,7 @@ use alloc::string::ToString;
 use fairway_wire::Duration;
 
 use super::*;
+use crate::{Join, Leave};
 
 fn spec(text: &str) -> PolicySpec {
     text.parse().expect("a good specification")
@@ -22,7 +23,10 @@ fn swift_with(change: impl FnOnce(&mut SwiftParameters)) -> CongestionSpec {
 #[test]
 fn nothing_is_the_default() {
     assert_eq!(spec(""), PolicySpec::default());
-    assert_eq!(PolicySpec::default().to_string(), "cc=swift,path=spray,loss=path-order");
+    assert_eq!(
+        PolicySpec::default().to_string(),
+        "cc=swift,path=spray,loss=path-order,sched=greedy"
+    );
 }
 
 #[test]
@@ -68,15 +72,42 @@ fn what_is_printed_can_be_read() {
         "cc=caqm:beta=300:ai=2:min=4K:max=1M:loss=0,path=spray,loss=path-order",
         "cc=swift:target=1s:range=0ns:ai=1K:min=0:max=3G:initial=5:loss=7,path=p2c,loss=sack",
     ] {
-        assert_eq!(spec(text).to_string(), text);
+        assert_eq!(spec(text).to_string(), format!("{text},sched=greedy"));
         assert_eq!(spec(&spec(text).to_string()), spec(text));
+    }
+}
+
+#[test]
+fn schedulers_have_rates_and_words() {
+    for text in [
+        "static",
+        "static:line=10Gbps:min=1Gbps",
+        "drr:quantum=62K",
+        "water-filling",
+        "water-filling:line=100Gbps:step=160Mbps:min=500Kbps:start=500Mbps:join=reset:leave=scale:\
+         interval=10us:floor=0",
+        "water-filling:start=0bps:join=halve",
+    ] {
+        let whole = format!("cc=fixed,path=p2c,loss=sack,sched={text}");
+        assert_eq!(spec(&whole).to_string(), whole);
+        assert_eq!(spec(&whole), spec(&format!("{text},fixed,p2c,sack")));
+    }
+    // What is the default is not printed.
+    let filling = "water-filling:line=auto:start=fair:join=scale:leave=reclaim:floor=1000";
+    assert_eq!(spec(filling), spec("sched=water-filling"));
+    let SchedulerSpec::WaterFilling(filling) = spec("water-filling:join=halve").scheduler else {
+        panic!("another scheduler");
+    };
+    assert_eq!((filling.join, filling.leave, filling.line_bits), (Join::Halve, Leave::Reclaim, 0));
+    for name in ["greedy", "static", "water-filling", "drr"] {
+        assert_eq!(spec(name).build_scheduler(4).name(), name);
     }
 }
 
 #[test]
 fn errors_name_what_there_is() {
     let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm; path=spray|p2c|plb; \
-                  loss=path-order|sack|receiver";
+                  loss=path-order|sack|receiver; sched=greedy|static|water-filling|drr";
     let unknown = error("reno");
     assert_eq!(unknown, PolicyError::UnknownName("reno".to_owned()));
     assert_eq!(format!("{unknown}"), format!("no policy is called \"reno\"; {known}"));
@@ -120,6 +151,14 @@ fn bad_parameters_are_refused() {
         "dcqcn:line=2000000Gbps",
         "caqm:ai=0",
         "caqm:beta=1001",
+        "greedy:line=1Gbps",
+        "static:line=0bps",
+        "static:line=10",
+        "static:min=auto",
+        "drr:quantum=0",
+        "water-filling:join=double",
+        "water-filling:start=0",
+        "water-filling:floor=1001",
         "plb:rounds=2",
         "plb:idle",
     ] {

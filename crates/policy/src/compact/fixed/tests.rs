@@ -1,0 +1,53 @@
+use super::*;
+
+const HALF: Fixed = Fixed::from_bits(1 << 15);
+
+#[test]
+fn products_quotients_and_roots_by_hand() {
+    let three_halves = Fixed::ONE + HALF;
+    assert_eq!(three_halves * three_halves, Fixed::from_bits(9 << 14));
+    assert_eq!(Fixed::from_int(3).divide(Fixed::from_int(2)), three_halves);
+    assert_eq!(Fixed::from_int(-3).divide(Fixed::from_int(2)), -three_halves);
+    // 2/3 = 43690.67 / 65536, rounded to the nearest.
+    assert_eq!(three_halves.reciprocal(), Fixed::from_bits(43_691));
+    assert_eq!(Fixed::ratio(2, 3), Fixed::from_bits(43_691));
+    assert_eq!(Fixed::from_bits(9 << 14).sqrt(), three_halves);
+    // √2 = 92681.9 / 65536, rounded down.
+    assert_eq!(Fixed::from_int(2).sqrt(), Fixed::from_bits(92_681));
+    assert_eq!(three_halves.scale(1001), 1502);
+    assert_eq!((three_halves.floor(), (-three_halves).floor()), (1, -2));
+}
+
+#[test]
+fn the_ends_hold() {
+    assert_eq!(Fixed::MAX + Fixed::ONE, Fixed::MAX);
+    assert_eq!(Fixed::MIN - Fixed::ONE, Fixed::MIN);
+    assert_eq!(-Fixed::MIN, Fixed::MAX);
+    assert_eq!(Fixed::from_int(200) * Fixed::from_int(-200), Fixed::MIN);
+    assert_eq!(Fixed::ONE.divide(Fixed::ZERO), Fixed::MAX);
+    assert_eq!((-Fixed::ONE).divide(Fixed::ZERO), Fixed::MIN);
+    assert_eq!(Fixed::from_int(40_000), Fixed::MAX);
+    assert_eq!((Fixed::ratio(5, 0), Fixed::ratio(0, 0)), (Fixed::MAX, Fixed::ZERO));
+    assert_eq!((-Fixed::ONE).sqrt(), Fixed::ZERO);
+    assert_eq!(((-Fixed::ONE).scale(5), Fixed::MAX.scale(u64::MAX)), (0, u64::MAX));
+}
+
+#[test]
+fn averages_move_part_of_the_way_and_arrive() {
+    assert_eq!(ewma(100, 180, 3), 110);
+    assert_eq!(ewma(100, 20, 2), 80);
+    // A quarter of three is less than one: it moves by one all the same.
+    assert_eq!((ewma(100, 103, 2), ewma(100, 97, 2), ewma(100, 100, 2)), (101, 99, 100));
+    assert_eq!(ewma(u64::MAX, u64::MAX, 4), i64::MAX as u64);
+    assert_eq!(Fixed::ZERO.ewma(Fixed::ONE, 1), HALF);
+    assert_eq!(Fixed::MAX.ewma(Fixed::MIN, 0), Fixed::MIN);
+}
+
+#[test]
+fn logarithms_by_hand() {
+    assert_eq!((log2(0), log2(1)), (Fixed::ZERO, Fixed::ZERO));
+    assert_eq!(log2(1 << 40), Fixed::from_int(40));
+    // log2 3 = 1.5849625: 103872.1 / 65536.
+    assert_eq!(log2(3), Fixed::from_bits(103_872));
+    assert_eq!(log2(u64::MAX), Fixed::from_bits((64 << 16) - 1));
+}

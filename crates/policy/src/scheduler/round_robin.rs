@@ -1,0 +1,104 @@
+//! Weighted deficit round robin.
+//!
+//! **Rule:** each flow may send its quantum in its turn, and what it could not use of it because the
+//! next chunk was larger stays for the next one. Quanta are in the ratio of what flows are due; the
+//! smallest of them is `quantum`. There are no dequeue rates, so the line is always used.
+//!
+//! **Source:** Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
+//! 1995. The deficits are the engine's; the quanta are decided here.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use fairway_wire::Instant;
+
+use super::shares::Shares;
+use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+
+/// What a flow is due is compared at this scale, fine enough for the smallest share.
+const SCALE: u64 = 1 << 60;
+/// No quantum is larger: longer turns would keep the others waiting.
+const LARGEST_QUANTUM: u64 = 16 * 1024 * 1024;
+
+/// What can be set about [`RoundRobin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundRobinParameters {
+    /// The quantum of the flow that is due least; not zero.
+    pub quantum_bytes: u64,
+}
+
+impl Default for RoundRobinParameters {
+    fn default() -> Self {
+        RoundRobinParameters { quantum_bytes: u64::from(crate::chunk::CHUNK_BYTES) }
+    }
+}
+
+/// The deficit round robin scheduler.
+#[derive(Debug)]
+pub struct RoundRobin {
+    quantum_bytes: u64,
+    shares: Shares,
+    quanta: Box<[u32]>,
+}
+
+impl RoundRobin {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "drr";
+
+    /// For so many flows.
+    pub fn new(parameters: RoundRobinParameters, flows: u32) -> RoundRobin {
+        let quantum_bytes = parameters.quantum_bytes.clamp(1, LARGEST_QUANTUM);
+        RoundRobin {
+            quantum_bytes,
+            shares: Shares::new(flows),
+            quanta: vec![quantum_bytes as u32; flows as usize].into_boxed_slice(),
+        }
+    }
+
+    fn divide(&mut self) {
+        let due = |flow: &FlowId| self.shares.due(*flow, SCALE).max(1);
+        let least = self.shares.active().iter().map(due).min().unwrap_or(1);
+        for flow in self.shares.active() {
+            let bytes = u128::from(self.quantum_bytes) * u128::from(due(flow));
+            let quantum = (bytes / u128::from(least)).min(u128::from(LARGEST_QUANTUM));
+            self.quanta[flow.index()] = quantum as u32;
+        }
+    }
+}
+
+impl Scheduler for RoundRobin {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn flow_started(&mut self, _now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
+        if self.shares.start(flow, share) || self.shares.change(flow, share) {
+            rates.set(flow, RateRegisters::UNLIMITED);
+            self.divide();
+        }
+    }
+
+    fn flow_ended(&mut self, _now: Instant, flow: FlowId, _rates: &RateRegisters) {
+        if self.shares.end(flow) {
+            self.divide();
+        }
+    }
+
+    fn share_changed(&mut self, _now: Instant, flow: FlowId, share: Share, _rates: &RateRegisters) {
+        if self.shares.change(flow, share) {
+            self.divide();
+        }
+    }
+
+    fn on_transmit(&mut self, _flow: FlowId, _sample: &TransmitSample, _rates: &RateRegisters) {}
+
+    fn quantum_bytes(&self, flow: FlowId) -> Option<u32> {
+        Some(self.quanta.get(flow.index()).copied().unwrap_or(self.quantum_bytes as u32))
+    }
+
+    fn event_bytes(&self) -> u32 {
+        u32::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,504 @@
+//! Water-filling: rates grow step by step until the line is full; then the fullest gives.
+//!
+//! **Control law.** Every flow has a *level*, the rate it has been given. From its transmit events
+//! its bandwidth is measured, as bytes by time since the last decision, at least 4 us, smoothed by
+//! `bw += (sample − bw) / 4`. At each decision
+//!
+//! ```text
+//! more waits, bw ≥ 3/4 level; or bw > level:    level += step · w, from what is free
+//!                             nothing free:     the same, from the flow with the most
+//! more waits, bw < 1/2 level:                   level −= (level − bw) / 2, which is free again
+//! nothing waits, bw < 7/8 level:                the same
+//! ```
+//!
+//! and otherwise nothing. What moves between two flows is at most what makes their levels, divided by
+//! their weights, equal, and it moves between tenants before it moves within one: so levels end at
+//! the weighted max-min share, with no more given out than the line `C` carries. A step is at most
+//! an eighth of what the flow is due, `C · w / Σ w`. Flows that come and go:
+//!
+//! ```text
+//! join=scale   level_i ·= 1 − w / Σ w for the others         (n − 1) / n, if all weigh the same
+//! join=halve   level_i /= 2 for the others
+//! join=reset   level_i = start for all
+//! start=fair   the new level is what the flow is due, C / n; or a rate, at most that
+//! leave=reclaim   the level is free, for the others to grow into;  leave=scale   they grow at once
+//! ```
+//!
+//! The dequeue rate is the level, or `floor` thousandths of what the flow is due if that is more.
+//!
+//! **Source:** SCR §5.1 and §A.4; steps of 0.02, 0.05 and 0.10 GB/s are from Table 5, `join=scale`
+//! with `start=fair` is Fig. 9c, with `start=0bps` 9b, `join=halve:start=0bps` 9a, and
+//! `join=reset:start=500Mbps` Fig. 16. Max-min fairness: Bertsekas and Gallager, *Data Networks*, §6.5.
+//!
+//! **Where this differs:**
+//! * In the paper flows grow only while there is room, so that one whose demand rises late, or that
+//!   started late from zero, would not get its part. Here the fullest gives.
+//! * Whether more waits is told with the event; the paper has only the bandwidth to go by.
+//! * The paper slows a flow that uses little to what it uses. Then its next burst waits, although
+//!   nobody gains: it is only when all flows use what they are due that the line is full. So by
+//!   default no dequeue rate is below what the flow is due (`floor=1000`); `floor=0` is the paper's.
+//! * Its least rate is 1 Gb/s at 100 Gb/s, because its NIC limits small rates badly; ours is 1 Mb/s.
+//! * Its flows are found by a Bloom filter and kept in a hash map, as theirs are numbers of 24 bits;
+//!   ours are dense, and an array holds them.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use fairway_wire::{Duration, Instant};
+
+use super::line_rate::{LineRate, News};
+use super::shares::Shares;
+use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample, per_second};
+use crate::compact::ewma;
+
+/// A new sample weighs a quarter.
+const GAIN_SHIFT: u32 = 2;
+/// A step is at most this part of what a flow is due.
+const STEP_PART: u64 = 8;
+/// Less than this part of what a flow is due does not move between flows.
+const WORTH_PART: u64 = 256;
+/// A flow that could have sent so much since its last event, and sent nothing, is silent.
+const SILENT_BYTES: u64 = 256 * 1024;
+/// So many intervals must have passed, too.
+const SILENT_INTERVALS: u64 = 16;
+/// When levels have settled, transmit events are added up to this. Less than [`SILENT_BYTES`], so
+/// that a flow whose events are held back is not taken for silent.
+const CALM_EVENT_BYTES: u32 = 64 * 1024;
+/// Decisions in a row, per flow, without a change, after which levels have settled.
+const CALM_ROUNDS: u32 = 8;
+
+/// What happens to the others when a flow comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Join {
+    /// They give it what it is due, each in proportion to its level.
+    #[default]
+    Scale,
+    /// They keep half.
+    Halve,
+    /// All start again.
+    Reset,
+}
+
+/// What happens to the level of a flow that goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leave {
+    /// It is free for the others to grow into.
+    #[default]
+    Reclaim,
+    /// It is the others' at once, each in proportion to its level.
+    Scale,
+}
+
+/// The level at which a flow starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// What it is due.
+    #[default]
+    Fair,
+    /// A rate in bits per second, if that is less; zero for the least.
+    Rate(u64),
+}
+
+/// What can be set about [`WaterFilling`]. Rates are in bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaterFillingParameters {
+    /// What the line carries; zero to find out.
+    pub line_bits: u64,
+    /// By how much a level grows at a decision.
+    pub step_bits: u64,
+    /// No level is lower, unless the flow is due less.
+    pub min_bits: u64,
+    /// The level of a new flow.
+    pub start: Start,
+    /// What the others do about it.
+    pub join: Join,
+    /// What they do when it goes.
+    pub leave: Leave,
+    /// Time between two decisions about a flow.
+    pub interval: Duration,
+    /// The least dequeue rate, in thousandths of what the flow is due.
+    pub floor_permille: u64,
+}
+
+impl Default for WaterFillingParameters {
+    fn default() -> Self {
+        WaterFillingParameters {
+            line_bits: 0,
+            step_bits: 400_000_000,
+            min_bits: 1_000_000,
+            start: Start::Fair,
+            join: Join::Scale,
+            leave: Leave::Reclaim,
+            interval: Duration::from_us(4),
+            floor_permille: 1000,
+        }
+    }
+}
+
+/// A flow. Rates are in bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    level: u64,
+    /// Smoothed bandwidth.
+    bandwidth: u64,
+    /// When the last decision was.
+    since: Instant,
+    /// Sent since.
+    bytes: u64,
+    /// Nothing has been sent since it started.
+    fresh: bool,
+}
+
+/// A group of flows: those of a tenant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pool {
+    /// Sum of the flows' levels.
+    level: u64,
+    /// The flow with the highest level for its weight, as far as events have told.
+    fullest: Option<FlowId>,
+}
+
+/// The water-filling scheduler.
+#[derive(Debug)]
+pub struct WaterFilling {
+    parameters: WaterFillingParameters,
+    shares: Shares,
+    line: LineRate,
+    flows: Box<[Flow]>,
+    pools: Box<[Pool]>,
+    /// Sum of all levels.
+    given: u64,
+    /// The pool with the highest level for its weight, as far as events have told.
+    fullest: usize,
+    /// Which active flow is looked at next, whether it sends or not.
+    cursor: usize,
+    /// Decisions in a row without a change.
+    calm: u32,
+}
+
+impl WaterFilling {
+    /// The name under which it is chosen.
+    pub const NAME: &'static str = "water-filling";
+
+    /// For so many flows.
+    pub fn new(parameters: WaterFillingParameters, flows: u32) -> WaterFilling {
+        WaterFilling {
+            parameters: WaterFillingParameters {
+                step_bits: parameters.step_bits.max(8),
+                min_bits: parameters.min_bits.max(8),
+                floor_permille: parameters.floor_permille.min(1000),
+                ..parameters
+            },
+            shares: Shares::new(flows),
+            line: LineRate::new(parameters.line_bits, flows),
+            flows: vec![Flow::default(); flows as usize].into_boxed_slice(),
+            pools: vec![Pool::default(); flows as usize].into_boxed_slice(),
+            given: 0,
+            fullest: 0,
+            cursor: 0,
+            calm: 0,
+        }
+    }
+
+    /// Bytes of state per flow.
+    pub const FLOW_BYTES: usize = core::mem::size_of::<Flow>() + core::mem::size_of::<Pool>();
+
+    /// The level of a flow in bytes per second.
+    pub fn level(&self, flow: FlowId) -> u64 {
+        self.flows.get(flow.index()).map_or(0, |flow| flow.level)
+    }
+
+    /// The smoothed bandwidth of a flow in bytes per second.
+    pub fn bandwidth(&self, flow: FlowId) -> u64 {
+        self.flows.get(flow.index()).map_or(0, |flow| flow.bandwidth)
+    }
+
+    fn due(&self, flow: FlowId) -> u64 {
+        self.shares.due(flow, self.line.bytes_per_second())
+    }
+
+    fn least(&self, flow: FlowId) -> u64 {
+        (self.parameters.min_bits / 8).min(self.due(flow))
+    }
+
+    fn start(&self, flow: FlowId) -> u64 {
+        match self.parameters.start {
+            Start::Fair => self.due(flow),
+            Start::Rate(bits) => (bits / 8).clamp(self.least(flow), self.due(flow)),
+        }
+    }
+
+    /// Sets the level of a flow, and with it the sums.
+    fn set_level(&mut self, flow: FlowId, level: u64) {
+        let before = core::mem::replace(&mut self.flows[flow.index()].level, level);
+        let pool = &mut self.pools[self.shares.group(flow)];
+        pool.level = pool.level - before + level;
+        self.given = self.given - before + level;
+        self.calm = 0;
+    }
+
+    /// Sets the levels of all flows but one to `part / whole` of what they are.
+    fn scale_others(&mut self, except: FlowId, part: u64, whole: u64) {
+        for index in 0..self.shares.active().len() {
+            let flow = self.shares.active()[index];
+            if flow != except && whole > 0 {
+                let level = u128::from(self.flows[flow.index()].level) * u128::from(part);
+                let level = ((level / u128::from(whole)) as u64).max(self.least(flow));
+                self.set_level(flow, level);
+            }
+        }
+    }
+
+    fn restart(&mut self, level: fn(&Self, FlowId) -> u64) {
+        for index in 0..self.shares.active().len() {
+            let flow = self.shares.active()[index];
+            let level = level(self, flow);
+            self.set_level(flow, level);
+            self.flows[flow.index()].bandwidth = level;
+        }
+    }
+
+    /// The line turned out to carry something else.
+    fn fit_line(&mut self) {
+        let line = self.line.bytes_per_second();
+        if self.given == 0 {
+            self.restart(Self::due);
+        } else if self.given > line {
+            let none = FlowId(u32::MAX);
+            self.scale_others(none, line, self.given);
+        }
+    }
+
+    fn publish(&self, flow: FlowId, rates: &RateRegisters) {
+        let floor = u128::from(self.due(flow)) * u128::from(self.parameters.floor_permille) / 1000;
+        let rate = match self.line.is_lifted() {
+            true => RateRegisters::UNLIMITED,
+            false => self.flows[flow.index()].level.max(floor as u64),
+        };
+        rates.set(flow, rate);
+    }
+
+    fn publish_all(&self, rates: &RateRegisters) {
+        for flow in self.shares.active() {
+            self.publish(*flow, rates);
+        }
+    }
+
+    /// What was sent since the last decision becomes part of the bandwidth.
+    fn measure(&mut self, flow: FlowId, now: Instant) {
+        let flow = &mut self.flows[flow.index()];
+        let sample = per_second(flow.bytes, now.since(flow.since));
+        flow.bandwidth = ewma(flow.bandwidth, sample, GAIN_SHIFT);
+        flow.since = now;
+        flow.bytes = 0;
+    }
+
+    fn decide(&mut self, flow: FlowId, backlogged: bool, rates: &RateRegisters) {
+        let Flow { level, bandwidth, .. } = self.flows[flow.index()];
+        self.note(flow);
+        self.calm = self.calm.saturating_add(1);
+        let saturated = backlogged && bandwidth >= level / 4 * 3;
+        // What waits although the rate is not used may be held back by a turn, for a moment.
+        let enough = if backlogged { level / 2 } else { level / 8 * 7 };
+        if saturated || bandwidth > level {
+            self.grow(flow, rates);
+        } else if bandwidth < enough {
+            let level = (level - (level - bandwidth) / 2).max(self.least(flow));
+            if level < self.flows[flow.index()].level {
+                self.set_level(flow, level);
+                self.publish(flow, rates);
+            }
+        }
+    }
+
+    fn grow(&mut self, flow: FlowId, rates: &RateRegisters) {
+        let Flow { level, bandwidth, .. } = self.flows[flow.index()];
+        let due = self.due(flow);
+        let step = (self.parameters.step_bits / 8).saturating_mul(self.shares.weight(flow));
+        // What it is due and already uses need not be walked to.
+        let used = bandwidth.min(due).saturating_sub(level);
+        let wanted = step.min(due / STEP_PART).max(used);
+        let free = self.line.bytes_per_second().saturating_sub(self.given);
+        let taken = wanted.min(free);
+        if taken > 0 {
+            self.set_level(flow, level + taken);
+        }
+        let given = self.take_from_fullest(flow, wanted - taken, rates);
+        if taken > 0 || given {
+            self.publish(flow, rates);
+        }
+    }
+
+    /// Moves up to `wanted` from the fullest flow of the fullest group, or of the flow's own, to
+    /// `flow`. False if there is none that has enough more.
+    fn take_from_fullest(&mut self, flow: FlowId, wanted: u64, rates: &RateRegisters) -> bool {
+        let worth = self.due(flow) / WORTH_PART;
+        let own = self.shares.group(flow);
+        let apart = self.pools[self.fullest].level;
+        let weights = [self.shares.group_weight(self.fullest), self.shares.group_weight(own)];
+        let between =
+            if self.fullest == own { 0 } else { balance([apart, self.pools[own].level], weights) };
+        let (giver, most) = if between > worth {
+            (self.pools[self.fullest].fullest, between)
+        } else {
+            let Some(giver) = self.pools[own].fullest else { return false };
+            let levels = [giver, flow].map(|flow| self.flows[flow.index()].level);
+            (Some(giver), balance(levels, [giver, flow].map(|flow| self.shares.weight(flow))))
+        };
+        let Some(giver) = giver.filter(|giver| *giver != flow) else { return false };
+        let spare = self.flows[giver.index()].level.saturating_sub(self.least(giver));
+        let moved = wanted.min(most).min(spare);
+        if moved == 0 || most <= worth {
+            return false;
+        }
+        self.set_level(giver, self.flows[giver.index()].level - moved);
+        self.set_level(flow, self.flows[flow.index()].level + moved);
+        self.publish(giver, rates);
+        true
+    }
+
+    /// Remembers who is fullest.
+    fn note(&mut self, flow: FlowId) {
+        let group = self.shares.group(flow);
+        let is_fuller = match self.pools[group].fullest {
+            Some(other) => {
+                let levels = [flow, other].map(|flow| self.flows[flow.index()].level);
+                balance(levels, [flow, other].map(|flow| self.shares.weight(flow))) > 0
+            }
+            None => true,
+        };
+        if is_fuller {
+            self.pools[group].fullest = Some(flow);
+        }
+        let levels = [group, self.fullest].map(|group| self.pools[group].level);
+        let weights = [group, self.fullest].map(|group| self.shares.group_weight(group));
+        if weights[1] == 0 || balance(levels, weights) > 0 {
+            self.fullest = group;
+        }
+    }
+
+    /// Looks at one more flow: a silent one has no events by which to notice it.
+    fn look_round(&mut self, now: Instant, rates: &RateRegisters) {
+        self.cursor =
+            if self.cursor + 1 < self.shares.active().len() { self.cursor + 1 } else { 0 };
+        let Some(flow) = self.shares.active().get(self.cursor).copied() else { return };
+        self.note(flow);
+        let Flow { level, since, .. } = self.flows[flow.index()];
+        let elapsed = now.since(since);
+        let intervals = self.parameters.interval.times(SILENT_INTERVALS);
+        let missed = u128::from(level) * u128::from(elapsed.as_ps());
+        let is_silent = missed >= u128::from(SILENT_BYTES) * 1_000_000_000_000;
+        if elapsed >= intervals && is_silent {
+            self.measure(flow, now);
+            self.decide(flow, false, rates);
+        }
+    }
+
+    fn join(&mut self, flow: FlowId) {
+        let line = self.line.bytes_per_second();
+        match self.parameters.join {
+            Join::Scale => self.scale_others(flow, line.saturating_sub(self.due(flow)), line),
+            Join::Halve => self.scale_others(flow, 1, 2),
+            Join::Reset => self.restart(Self::start),
+        }
+        self.set_level(flow, self.start(flow));
+    }
+}
+
+/// What must move from a first to a second so that their levels are in the ratio of their weights;
+/// zero if the first has no more than its part.
+fn balance([from, to]: [u64; 2], [from_weight, to_weight]: [u64; 2]) -> u64 {
+    let more = u128::from(from) * u128::from(to_weight);
+    let less = u128::from(to) * u128::from(from_weight);
+    let weights = u128::from(from_weight) + u128::from(to_weight);
+    more.saturating_sub(less).checked_div(weights).unwrap_or(0) as u64
+}
+
+impl Scheduler for WaterFilling {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
+        if !self.shares.start(flow, share) {
+            self.share_changed(now, flow, share, rates);
+            return;
+        }
+        self.flows[flow.index()] = Flow { since: now, fresh: true, ..Flow::default() };
+        if self.line.bytes_per_second() > 0 {
+            self.join(flow);
+            self.flows[flow.index()].bandwidth = self.level(flow);
+        }
+        self.publish_all(rates);
+    }
+
+    fn flow_ended(&mut self, _now: Instant, flow: FlowId, rates: &RateRegisters) {
+        if !self.shares.is_active(flow) {
+            return;
+        }
+        let level = self.level(flow);
+        self.set_level(flow, 0);
+        let pool = &mut self.pools[self.shares.group(flow)];
+        pool.fullest = pool.fullest.filter(|fullest| *fullest != flow);
+        self.shares.end(flow);
+        self.line.ended(flow);
+        rates.set(flow, RateRegisters::UNLIMITED);
+        if self.parameters.leave == Leave::Scale && self.given > 0 {
+            let all = self.given;
+            self.scale_others(flow, all + level, all);
+        }
+        self.publish_all(rates);
+    }
+
+    fn share_changed(&mut self, _now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
+        if !self.shares.is_active(flow) {
+            return;
+        }
+        // Its level moves with it from pool to pool.
+        let level = self.level(flow);
+        self.set_level(flow, 0);
+        let pool = &mut self.pools[self.shares.group(flow)];
+        pool.fullest = pool.fullest.filter(|fullest| *fullest != flow);
+        self.shares.change(flow, share);
+        self.set_level(flow, level);
+        self.publish_all(rates);
+    }
+
+    fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters) {
+        if !self.shares.is_active(flow) {
+            return;
+        }
+        match self.line.observe(flow, sample) {
+            News::None => {}
+            News::Lift => self.publish_all(rates),
+            News::Set => {
+                self.fit_line();
+                self.publish_all(rates);
+            }
+        }
+        let state = &mut self.flows[flow.index()];
+        state.bytes += sample.bytes;
+        let fresh = core::mem::take(&mut state.fresh);
+        if self.line.is_lifted() {
+            // What is sent without limits says nothing about the level.
+            (state.since, state.bytes) = (sample.now, 0);
+            return;
+        }
+        if fresh {
+            (state.since, state.bytes) = (sample.now, 0);
+        } else if sample.now.since(state.since) < self.parameters.interval {
+            return;
+        } else {
+            self.measure(flow, sample.now);
+        }
+        self.decide(flow, sample.backlogged, rates);
+        self.look_round(sample.now, rates);
+    }
+
+    fn event_bytes(&self) -> u32 {
+        let rounds = CALM_ROUNDS.saturating_mul(self.shares.active().len() as u32);
+        if self.line.is_given() && self.calm >= rounds { CALM_EVENT_BYTES } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests;
