@@ -9,3 +9,13 @@ pub(super) const fn mix(key: u64) -> u64 {
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ (key >> 31)
 }
+
+/// Hash number `index` of a key whose mixed value is `mixed`, below `range`, which is not zero:
+/// two independent halves give any number of hashes (Kirsch and Mitzenmacher, *Less Hashing, Same
+/// Performance*, 2006).
+pub(super) const fn nth(mixed: u64, index: u32, range: usize) -> usize {
+    // An odd step visits different places even where the range is a power of two.
+    let step = (mixed >> 32) as u32 | 1;
+    let hash = (mixed as u32).wrapping_add(index.wrapping_mul(step));
+    ((hash as u64 * range as u64) >> 32) as usize
+}

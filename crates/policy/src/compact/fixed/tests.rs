@@ -1,3 +1,7 @@
+use std::prelude::rust_2021::*;
+
+use proptest::prelude::*;
+
 use super::*;
 
 const HALF: Fixed = Fixed::from_bits(1 << 15);
@@ -50,4 +54,68 @@ fn logarithms_by_hand() {
     // log2 3 = 1.5849625: 103872.1 / 65536.
     assert_eq!(log2(3), Fixed::from_bits(103_872));
     assert_eq!(log2(u64::MAX), Fixed::from_bits((64 << 16) - 1));
+}
+
+/// As a float: 16.16 fits one exactly.
+fn float(fixed: Fixed) -> f64 {
+    f64::from(fixed.to_bits()) / 65_536.0
+}
+
+/// What the nearest representable number is, saturated.
+fn nearest(value: f64) -> f64 {
+    (value * 65_536.0).round().clamp(f64::from(i32::MIN), f64::from(i32::MAX)) / 65_536.0
+}
+
+const ULP: f64 = 1.0 / 65_536.0;
+
+proptest! {
+    #[test]
+    fn sums_products_and_quotients_are_those_of_floats(a in any::<i32>(), b in any::<i32>()) {
+        let [a, b] = [a, b].map(Fixed::from_bits);
+        prop_assert_eq!(float(a + b), nearest(float(a) + float(b)));
+        prop_assert_eq!(float(a - b), nearest(float(a) - float(b)));
+        prop_assert!((float(a * b) - nearest(float(a) * float(b))).abs() <= ULP);
+        if b != Fixed::ZERO {
+            prop_assert!((float(a.divide(b)) - nearest(float(a) / float(b))).abs() <= ULP);
+        }
+    }
+
+    #[test]
+    fn small_products_and_quotients_too(a in -200_000i32..200_000, b in -200_000i32..200_000) {
+        let [a, b] = [a, b].map(Fixed::from_bits);
+        prop_assert!((float(a * b) - nearest(float(a) * float(b))).abs() <= ULP);
+        if b != Fixed::ZERO {
+            prop_assert!((float(a.divide(b)) - nearest(float(a) / float(b))).abs() <= ULP);
+            let reciprocal = nearest(1.0 / float(b));
+            prop_assert!((float(b.reciprocal()) - reciprocal).abs() <= ULP);
+        }
+    }
+
+    #[test]
+    fn roots_and_logarithms_are_those_of_floats(bits in 1..i32::MAX, value in 1..u64::MAX) {
+        let root = float(Fixed::from_bits(bits)).sqrt();
+        let found = float(Fixed::from_bits(bits).sqrt());
+        prop_assert!(found <= root && root - found < ULP);
+        prop_assert!((float(log2(value)) - (value as f64).log2()).abs() < 2.0 * ULP);
+    }
+
+    #[test]
+    fn scaling_is_that_of_wide_integers(bits in 0..i32::MAX, value in 0..1u64 << 40) {
+        let exact = (u128::from(value) * bits as u128 + 32_768) / 65_536;
+        prop_assert_eq!(u128::from(Fixed::from_bits(bits).scale(value)), exact);
+    }
+
+    #[test]
+    fn an_average_arrives_and_never_overshoots(
+        from in 0u64..1 << 50, to in 0u64..1 << 50, shift in 0u32..8,
+    ) {
+        let mut average = from;
+        for _ in 0..64 << shift {
+            let next = ewma(average, to, shift);
+            prop_assert!(next.abs_diff(to) < average.abs_diff(to) || average == to);
+            prop_assert_eq!(next < to, average < to && next != to);
+            average = next;
+        }
+        prop_assert!(average.abs_diff(to) < 1 << 8);
+    }
 }

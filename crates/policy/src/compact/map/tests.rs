@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -30,5 +34,52 @@ fn there_is_always_an_empty_slot() {
         let map: FixedMap<u8> = FixedMap::new(capacity);
         assert!(map.slots.len() > capacity);
         assert!(map.state_bytes() <= 4 * (capacity + 1) * size_of::<Option<(u64, u8)>>());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64, u32),
+    Remove(u64),
+    Change(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Few keys, so that they meet; some of them far apart.
+    let key = prop_oneof![0u64..24, (0u64..24).prop_map(|key| key << 40)];
+    prop_oneof![
+        (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
+        key.clone().prop_map(Step::Remove),
+        key.prop_map(Step::Change),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_holds_what_a_map_holds(
+        capacity in 1usize..20,
+        steps in prop::collection::vec(step(), 0..400),
+    ) {
+        let mut map = FixedMap::new(capacity);
+        let mut exact: BTreeMap<u64, u32> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Insert(key, _) if exact.len() == capacity && !exact.contains_key(&key) => {
+                    prop_assert_eq!(map.insert(key, 0), Err(Full));
+                }
+                Step::Insert(key, value) => {
+                    prop_assert_eq!(map.insert(key, value), Ok(exact.insert(key, value)));
+                }
+                Step::Remove(key) => prop_assert_eq!(map.remove(key), exact.remove(&key)),
+                Step::Change(key) => {
+                    let [ours, theirs] = [map.get_mut(key), exact.get_mut(&key)];
+                    prop_assert_eq!(ours.is_some(), theirs.is_some());
+                    ours.into_iter().chain(theirs).for_each(|value| *value ^= 1);
+                }
+            }
+            prop_assert_eq!(map.len(), exact.len());
+            prop_assert_eq!(map.iter().collect::<BTreeMap<_, _>>(), exact.clone());
+            prop_assert!(exact.iter().all(|(key, value)| map.get(*key) == Some(*value)));
+        }
     }
 }

@@ -1,5 +1,4 @@
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use super::super::model::{HUNGRY, Model, jain, max_min};
 use super::super::{Greedy, StaticParameters, StaticShare};
@@ -275,12 +274,9 @@ fn ticks_to_converge(step_bits: u64) -> u64 {
 #[test]
 fn larger_steps_converge_sooner() {
     // The steps of Table 5 as bits: 12.5 GB/s / 8 flows / step are 78, 31 and 16 steps. With large
-    // steps the smoothed bandwidth is what takes time to follow.
-    let ticks: Vec<u64> = [160_000_000, 400_000_000, 800_000_000].map(ticks_to_converge).into();
-    for (ticks, steps) in ticks.iter().zip([78, 31, 16]) {
-        assert!((steps - 8..=2 * steps).contains(ticks), "{ticks} ticks for {steps} steps");
-    }
-    assert!(ticks[0] > 3 * ticks[1] / 2 && ticks[1] > 5 * ticks[2] / 4, "{ticks:?}");
+    // steps the smoothed bandwidth is what takes time to follow. docs/policies.md quotes this.
+    let ticks = [160_000_000, 400_000_000, 800_000_000].map(ticks_to_converge);
+    assert_eq!(ticks, [74, 35, 24]);
 }
 
 #[test]
