@@ -356,7 +356,7 @@ impl Printer {
         match self.incomplete {
             None => Ok(()),
             Some(seed) => Err(Failure::failed(format!(
-                "not every flow was complete by the end (seed {seed}): give it more --end"
+                "not every flow or rank was complete by the end (seed {seed}): give it more --end"
             ))),
         }
     }
@@ -413,6 +413,8 @@ fn value(outcome: &Outcome) -> Value {
         "resent": report.resent,
         "spurious": report.spurious,
         "timeouts": report.timeouts,
+        "not_ready": report.not_ready,
+        "messages": report.messages,
         "acks": report.acks_sent,
         "packets": report.sent,
         "in_flight_at_end": report.in_flight,

@@ -91,6 +91,19 @@ fn one_flow_on_an_idle_path_takes_what_the_formula_says() {
     }
 }
 
+/// A packet is whole once, at its end; acknowledgements likewise.
+#[test]
+fn switches_that_cut_through_wait_for_no_packet() {
+    let (data, ack) = wire_times();
+    for (destination, links) in [(1, 2), (15, 6)] {
+        let mut scenario = scenario(tree(16), vec![Flow::new(0, destination, 4096 * 8)]);
+        scenario.cut_through = true;
+        let flow = run(scenario).flows[0];
+        assert_eq!(flow.delivered_ps, Some(8 * data + links * US));
+        assert_eq!(flow.completed_ps, Some(8 * data + links * US + ack + links * US));
+    }
+}
+
 #[test]
 fn a_late_flow_begins_when_it_is_to() {
     let flows = vec![Flow { start_ps: 77 * US + 5, ..Flow::new(3, 9, 4096) }];

@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Timer = 5,
     /// A host's wire is free.
     Pull = 6,
+    /// Something is due for the ranks of a host.
+    Act = 7,
 }
 
 const KINDS: [Kind; 8] = [
@@ -59,7 +61,7 @@ const KINDS: [Kind; 8] = [
     Kind::Post,
     Kind::Timer,
     Kind::Pull,
-    Kind::Pull,
+    Kind::Act,
 ];
 
 /// An event of a node in a window.

@@ -42,6 +42,10 @@ pub(crate) struct Totals {
     pub(crate) lost_on_links: u64,
     pub(crate) completed: u64,
     pub(crate) placed_bytes: u64,
+    /// Ranks that are done, messages they have taken, and when the last was done.
+    pub(crate) ranks_done: u64,
+    pub(crate) messages: u64,
+    pub(crate) ranks_end: u64,
 }
 
 /// A part of the network.
@@ -118,6 +122,7 @@ impl Domain {
         };
         for host in 0..domain.hosts.len() as u32 {
             domain.schedule_post(0, host);
+            domain.arm_ranks(0, host);
         }
         domain.schedule_changes();
         domain
@@ -150,6 +155,7 @@ impl Domain {
                     Kind::Pull => self.turn(now, node),
                     Kind::Timer => self.timer(now, node),
                     Kind::Post => self.post(now, node),
+                    Kind::Act => self.act(now, node),
                     Kind::Change => self.change(entry.packet()),
                     Kind::Pause => self.pause(now, node, first + entry.port(), entry.packet()),
                 }
@@ -372,7 +378,8 @@ impl Domain {
             self.captured.push((now, self.packets.cold[index as usize]));
         }
         // A host's wire may still be busy with the packet before it, of the same burst.
-        here.busy_until = here.busy_until.max(now) + here.time(hot.bytes);
+        let begins = here.busy_until.max(now);
+        here.busy_until = begins + here.time(hot.bytes);
         here.bytes += u64::from(hot.bytes);
         here.packets += 1;
         if here.down {
@@ -380,7 +387,11 @@ impl Domain {
             self.packets.give_back(index);
             return;
         }
-        let at = here.busy_until + u64::from(here.latency);
+        // A switch that cuts through has a packet as soon as it begins to come; a host, when it is
+        // whole.
+        let scenario = &self.plan.scenario;
+        let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
+        let at = if cuts { begins } else { here.busy_until } + u64::from(here.latency);
         let part = self.plan.part[here.to as usize];
         if part == self.part {
             let entry = u32::from(here.entry);
@@ -401,3 +412,4 @@ fn scale(number: u32, count: u32) -> u32 {
 
 mod hosts;
 mod links;
+mod ranks;

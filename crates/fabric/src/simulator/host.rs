@@ -1,21 +1,22 @@
 //! A host: a real engine NIC, the flows it sends, and where what it receives belongs.
 
 use super::plan::{Plan, SLOT_BITS};
+use super::ranks::{Ranks, jetty_of};
 use crate::random::Random;
 use crate::simulator::chunked::Chunked;
 use fairway_engine::policy::{PolicySet, PolicySpec};
 use fairway_engine::wire::{Cna, Instant, JettyId, Psn};
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
-    OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError,
-    Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, MailboxConfig,
+    MailboxId, Nic, OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId,
+    SegmentRequest, SetupError, Steering, Threshold, WhenEmpty, Work, WorkRequest,
 };
 use std::collections::VecDeque;
 
 /// Messages of one host that may be under way at once; more wait at the host.
 const MESSAGES: u32 = 512;
 /// The secret of every segment.
-const TOKEN: u32 = 0x5EC2_E700;
+pub(crate) const TOKEN: u32 = 0x5EC2_E700;
 
 /// A host and its NIC.
 pub(crate) struct Host {
@@ -33,6 +34,8 @@ pub(crate) struct Host {
     segment: SegmentId,
     /// Channels by peer, sorted.
     peers: Vec<(u32, ChannelId)>,
+    /// The ranks of a program.
+    pub(crate) ranks: Option<Box<Ranks>>,
 }
 
 /// The address of a host's NIC.
@@ -82,6 +85,49 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     }
 }
 
+/// What a NIC needs for the ranks of a program.
+fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let base = limits(plan, host, peers);
+    let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
+        return base;
+    };
+    let links = neighbours.links(&program, host);
+    let receives = program.receives(links);
+    let slots = (2 * links / peers.max(1)).clamp(4, 64);
+    Limits {
+        jetties: program.ranks_per_host + 2,
+        segments: 2,
+        completions: 8 * links + receives + 16,
+        messages: 16 * links + 4 * base.channels + 16,
+        receives,
+        arrivals: base.channels * slots + 2 * links + 1,
+        message_slots: slots,
+        withheld: 32,
+        order_records: program.ranks_per_host + links + 1,
+        held: links + 1,
+        mailboxes: links + 1,
+        mailbox_buffers: links * program.buffers + 1,
+        put_streams: 2 * links + 1,
+        ..base
+    }
+}
+
+/// A mailbox in which every put is an epoch.
+///
+/// # Panics
+/// If the NIC has too few.
+pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
+    let config = MailboxConfig {
+        address: Some(address),
+        key: 0,
+        threshold: Threshold::Operations(1),
+        steering: Steering::Sender,
+        when_empty: WhenEmpty::Wait,
+        retired: 0,
+    };
+    nic.create_mailbox(&config).expect("limits are made for this program")
+}
+
 /// Makes every host that takes part and opens a channel for every pair that talks.
 ///
 /// # Errors
@@ -97,7 +143,8 @@ pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> 
     let spec = scenario.policy.unwrap_or_else(|| scenario.swift());
     let mut hosts = Vec::with_capacity(peers.len());
     for (host, &count) in peers.iter().enumerate() {
-        let made = if count == 0 {
+        let idle = plan.scenario.program.is_none_or(|p| p.ranks_of(host as u32).is_empty());
+        let made = if count == 0 && idle {
             None
         } else {
             let host = make_host(plan, host as u32, count, &profile);
@@ -109,21 +156,30 @@ pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> 
         connect(plan, &mut hosts, [a, b], &spec)
             .map_err(|error| format!("{a} and {b} cannot be connected: {error:?}"))?;
     }
-    for host in hosts.iter_mut().flatten() {
+    for (number, host) in hosts.iter_mut().enumerate() {
+        let Some(host) = host else { continue };
         host.peers.sort_unstable();
+        host.add_ranks(plan, number as u32)
+            .map_err(|error| format!("host {number} has no room for its ranks: {error:?}"))?;
     }
     Ok(hosts)
 }
 
 fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Host, SetupError> {
-    let limits = limits(plan, host, peers);
+    let limits = match plan.scenario.program {
+        Some(_) => rank_limits(plan, host, peers),
+        None => limits(plan, host, peers),
+    };
     let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
     let mut nic = Nic::new(address(host), &limits, profile, seed);
     let queue = nic.create_completion_queue(limits.completions)?;
     let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
     let jetty = nic.create_jetty(&config)?;
     let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());
-    let length = (flows as u64 + 1) << SLOT_BITS;
+    let links = plan.scenario.program.zip(plan.neighbours.as_ref());
+    let links = links.map_or(0, |(program, neighbours)| neighbours.links(&program, host));
+    // For programs, two pieces more: receives, and notes.
+    let length = (flows.max(links as usize + 1) as u64 + 1) << SLOT_BITS;
     let rights = Rights::READ_WRITE;
     let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
     let segment = nic.register(&request)?;
@@ -137,6 +193,7 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
         jetty,
         segment,
         peers: Vec::with_capacity(peers as usize),
+        ranks: None,
     })
 }
 
@@ -188,6 +245,33 @@ fn connect(
 }
 
 impl Host {
+    /// Jetties, mailboxes and receives for the program's ranks of this host, and the ranks.
+    fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
+            return Ok(());
+        };
+        for rank in program.ranks_of(host).skip(1) {
+            let number = Some(jetty_of(&program, rank).value());
+            let config = JettyConfig { number, ..JettyConfig::new(self.queue, self.queue) };
+            self.nic.create_jetty(&config)?;
+        }
+        let held = self.nic.limits().held;
+        let length = u64::from(held) * u64::from(plan.scenario.mtu);
+        let request =
+            SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };
+        let stash = self.nic.register(&request)?;
+        self.nic.set_stash(stash, plan.scenario.mtu)?;
+        let peers = &self.peers;
+        let channel = |other: u32| {
+            let at = peers.binary_search_by_key(&other, |peer| peer.0);
+            peers[at.expect("a channel for every pair")].1
+        };
+        let segment = self.segment;
+        let ranks = Ranks::new((program, neighbours), host, &mut self.nic, segment, channel);
+        self.ranks = Some(Box::new(ranks));
+        Ok(())
+    }
+
     /// Hands a flow to the NIC; false if it has to wait until others have completed.
     ///
     /// # Panics

@@ -11,8 +11,8 @@
 //!
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
 //! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
-//! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `scenario`, `report`,
-//! `placement` (checks).
+//! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `program` (what ranks of an
+//! application do), `ranks` (how they do it), `scenario`, `report`, `placement` (checks).
 
 mod calendar;
 mod capture;
@@ -23,6 +23,8 @@ mod packets;
 mod placement;
 mod plan;
 mod port;
+pub mod program;
+mod ranks;
 mod report;
 mod run;
 mod scenario;
@@ -32,6 +34,7 @@ pub mod topology;
 pub mod traffic;
 
 pub use capture::pcap;
+pub use ranks::{Program, Protocol};
 pub use report::{FlowResult, PortResult, Quantiles, Report};
 pub use run::{Progress, Sample, Simulation};
 pub use scenario::{

@@ -1,6 +1,7 @@
 //! What of a run never changes: who belongs to which part, and what each flow's end sets off.
 
 use super::calendar::WINDOW_MAX;
+use super::ranks::Neighbours;
 use super::scenario::Scenario;
 use super::traffic::Flow;
 
@@ -27,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) window_ps: u64,
     /// Both ways of a flow's pair of hosts, each pair once: lower host first.
     pub(crate) pairs: Vec<(u32, u32)>,
+    /// Of the program's ranks.
+    pub(crate) neighbours: Option<Neighbours>,
 }
 
 impl Plan {
@@ -50,13 +53,38 @@ impl Plan {
             }
             pairs.push((source.min(destination), source.max(destination)));
         }
+        let neighbours = scenario.program.as_ref().map(Neighbours::new);
+        if let (Some(program), Some(neighbours)) = (&scenario.program, &neighbours) {
+            for rank in 0..program.motif.ranks() {
+                let own = program.host(rank);
+                let others = neighbours.of(rank).iter().map(|peer| program.host(*peer));
+                pairs.extend(others.filter(|other| own < *other).map(|other| (own, other)));
+            }
+        }
         pairs.sort_unstable();
         pairs.dedup();
         for flows in &mut outbound {
             flows.sort_by_key(|&flow| scenario.flows[flow as usize].start_ps);
         }
         let window_ps = network.lookahead_ps().min(WINDOW_MAX);
-        Plan { parts, part, outbound, inbound, slot, dependents, window_ps, pairs, scenario }
+        Plan {
+            parts,
+            part,
+            outbound,
+            inbound,
+            slot,
+            dependents,
+            window_ps,
+            pairs,
+            neighbours,
+            scenario,
+        }
+    }
+
+    /// Bytes that are to be sent.
+    pub(crate) fn bytes(&self) -> u64 {
+        let flows = self.scenario.flows.iter().map(|flow| u64::from(flow.bytes));
+        flows.sum::<u64>() + self.neighbours.as_ref().map_or(0, |neighbours| neighbours.bytes)
     }
 
     /// Is the news of a flow's end known at once at the source of the one that waits for it?

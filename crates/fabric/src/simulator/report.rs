@@ -85,6 +85,12 @@ pub struct Report {
     pub acks_sent: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
+    /// Messages that found no receive or buffer, and had to be tried again.
+    pub not_ready: u64,
+    /// Messages that the ranks of a program have taken.
+    pub messages: u64,
+    /// When the last rank was done; `None` if not all are, or there are none.
+    pub ranks_done_ps: Option<u64>,
 }
 
 /// A few numbers of many.
@@ -162,6 +168,12 @@ impl Report {
             spurious: 0,
             acks_sent: 0,
             timeouts: 0,
+            not_ready: 0,
+            messages: totals.messages,
+            ranks_done_ps: plan.scenario.program.and_then(|program| {
+                let all = totals.ranks_done == u64::from(program.motif.ranks());
+                all.then_some(totals.ranks_end)
+            }),
         };
         for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
             let counters = host.nic.counters();
@@ -170,17 +182,24 @@ impl Report {
             report.spurious += counters.spurious;
             report.acks_sent += counters.acks_sent;
             report.timeouts += counters.timeouts;
+            report.not_ready += counters.not_ready + counters.sent_back;
         }
         report
     }
 
-    /// Did every flow complete?
+    /// Did every flow complete, or every rank?
     pub fn is_complete(&self) -> bool {
+        if self.flows.is_empty() {
+            return self.ranks_done_ps.is_some();
+        }
         self.flows.iter().all(|flow| flow.completed_ps.is_some() && flow.delivered_ps.is_some())
     }
 
-    /// When the last flow was completed; 0 if none was.
+    /// When the last flow was completed, or the last rank was done; 0 if none was.
     pub fn completion_ps(&self) -> u64 {
+        if let Some(end) = self.ranks_done_ps {
+            return end;
+        }
         self.flows.iter().filter_map(|flow| flow.completed_ps).max().unwrap_or(0)
     }
 
@@ -230,6 +249,9 @@ impl Report {
         }
         stir(&[self.events, self.sent, self.delivered, self.in_flight, self.end_ps]);
         stir(&[self.data_sent, self.resent, self.acks_sent, self.timeouts]);
+        if let Some(end) = self.ranks_done_ps {
+            stir(&[end, self.messages, self.not_ready]);
+        }
         hash
     }
 }

@@ -84,7 +84,7 @@ impl Simulation {
         Progress {
             now_ps: self.now,
             placed_bytes: totals.placed_bytes,
-            bytes: self.plan.scenario.flows.iter().map(|flow| u64::from(flow.bytes)).sum(),
+            bytes: self.plan.bytes(),
             completed: totals.completed,
             events: totals.events,
         }
@@ -157,7 +157,9 @@ impl Simulation {
     /// The next window in which anything happens; `None` if the run is over.
     fn next_window(&self) -> Option<u64> {
         let completed: u64 = self.domains.iter().map(|domain| domain.totals.completed).sum();
-        if completed == self.plan.scenario.flows.len() as u64 {
+        let ranks: u64 = self.domains.iter().map(|domain| domain.totals.ranks_done).sum();
+        let all = self.plan.scenario.program.map_or(0, |program| program.motif.ranks());
+        if completed == self.plan.scenario.flows.len() as u64 && ranks == u64::from(all) {
             return None;
         }
         let window = self.plan.window_ps;
@@ -211,6 +213,9 @@ impl Simulation {
             sum.lost_on_links += totals.lost_on_links;
             sum.completed += totals.completed;
             sum.placed_bytes += totals.placed_bytes;
+            sum.ranks_done += totals.ranks_done;
+            sum.messages += totals.messages;
+            sum.ranks_end = sum.ranks_end.max(totals.ranks_end);
         }
         sum
     }
@@ -241,8 +246,17 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     if ports.is_none_or(|ports| ports > most) {
         return Err(format!("a switch of {} ports: at most {most}", ports.unwrap_or(0)));
     }
-    if scenario.flows.is_empty() {
+    if scenario.flows.is_empty() && scenario.program.is_none() {
         return Err(String::from("nothing is to be sent"));
+    }
+    if let Some(program) = &scenario.program {
+        if !scenario.flows.is_empty() {
+            return Err(String::from("flows and a program do not go together"));
+        }
+        let (needs, has) = (program.hosts(), network.hosts);
+        if needs > has {
+            return Err(format!("{} ranks need {needs} hosts of {has}", program.motif.ranks()));
+        }
     }
     if !(1..=256).contains(&scenario.paths) {
         return Err(format!("{} paths: a channel has 1 to 256", scenario.paths));

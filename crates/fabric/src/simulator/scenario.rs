@@ -1,5 +1,6 @@
 //! Everything that a run is made from, as plain values.
 
+use super::ranks::Program;
 use super::topology::Network;
 use super::traffic::Flow;
 use fairway_engine::Profile;
@@ -130,6 +131,9 @@ pub struct Scenario {
     pub routing: Routing,
     /// What switches are like.
     pub queue: QueueSpec,
+    /// A switch sends a packet on as soon as it begins to come, if the port is free, and not when
+    /// it has come whole. For links of one rate.
+    pub cut_through: bool,
     /// Payload bytes of a packet.
     pub mtu: u32,
     /// Bytes on the wire around our headers: Ethernet with preamble and gap, IP and UDP.
@@ -158,6 +162,8 @@ pub struct Scenario {
     pub check: bool,
     /// Give up at this simulated time, in picoseconds.
     pub end_ps: u64,
+    /// What ranks on the hosts do, instead of flows.
+    pub program: Option<Program>,
 }
 
 /// Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
@@ -181,6 +187,7 @@ impl Scenario {
             flows,
             routing: Routing::Ecmp,
             queue,
+            cut_through: false,
             mtu: 4096,
             frame_bytes: FRAME_BYTES,
             chunk: Some(32 * 1024),
@@ -194,6 +201,7 @@ impl Scenario {
             seed: 1,
             check: false,
             end_ps: 1_000_000_000_000,
+            program: None,
         };
         scenario.size_queues();
         scenario

@@ -6,8 +6,10 @@ use super::traffic::{self, Collective, Flow, Sizes};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::Duration;
 
+mod program;
 mod quantity;
 
+use program::ProgramSettings;
 use quantity::{bytes, count, rate, time};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
@@ -39,6 +41,7 @@ pub struct Settings {
     routing: Routing,
     queue_bytes: Option<u32>,
     overflow: Overflow,
+    cut_through: bool,
     marking: Option<Marking>,
     window_packets: Option<u32>,
     burst: u32,
@@ -50,6 +53,7 @@ pub struct Settings {
     matrix: Option<String>,
     /// The distribution of sizes of Poisson flows.
     distribution: Option<Sizes>,
+    program: ProgramSettings,
 }
 
 /// Two nodes whose links change, when, and to which rate.
@@ -61,7 +65,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "workload",
         "NAME",
         "permutation, incast, outcast, all-to-all, incast-permutation, ring-allreduce, \
-         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes or matrix",
+         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, sweep3d, \
+         halo3d or halo3d26",
     ),
     (
         "topology",
@@ -89,6 +94,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("routing", "NAME", "ecmp, source, spray, adaptive, dimension, valiant or ugal"),
     ("queue", "SIZE", "room of a switch port for data; default: a bandwidth-delay product"),
     ("overflow", "HOW", "drop or trim"),
+    ("switching", "HOW", "store (and forward) or cut-through"),
     ("ecn", "HOW", "off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 %"),
     ("shared-buffer", "SIZE[:PERMILLE]", "of a switch, and what a queue may hold of what is free"),
     (
@@ -103,6 +109,27 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
     ("acknowledge-every", "N", "data packets, at the latest"),
     ("end", "TIME", "of simulated time, at the latest"),
+    (
+        "grid",
+        "AxB[xC]",
+        "ranks in each dimension of sweep3d and halo3d; default: as equal as can be",
+    ),
+    ("cells", "AxBxC", "of a rank, of sweep3d and halo3d"),
+    ("layers", "N", "of cells that sweep3d computes and sends at once"),
+    ("iterations", "N", "of sweep3d and halo3d"),
+    ("compute", "TIME", "for a layer and field of sweep3d, or an iteration of halo3d"),
+    ("ranks-per-node", "N", "of sweep3d and halo3d"),
+    (
+        "protocol",
+        "NAME",
+        "of sweep3d and halo3d: rvma (mailboxes), rdma (address, WRITE, message), rdma-ordered \
+         (address, WRITE) or rendezvous (copies, or match, READ, acknowledgement)",
+    ),
+    ("host-latency", "TIME", "from a rank to its NIC, and back"),
+    ("copy", "RATE", "at which a rank copies"),
+    ("eager", "SIZE", "of messages that rendezvous copies, at most"),
+    ("depth", "1|2", "messages to a neighbour under way before their sender waits"),
+    ("buffers", "N", "of a mailbox, and receives for each neighbour"),
     ("check", "on|off", "check that every byte is placed once and where it belongs"),
 ];
 
@@ -135,6 +162,7 @@ impl Default for Settings {
             routing: Routing::Ecmp,
             queue_bytes: None,
             overflow: Overflow::Drop,
+            cut_through: false,
             marking: None,
             window_packets: None,
             burst: 1,
@@ -144,6 +172,7 @@ impl Default for Settings {
             check: false,
             matrix: None,
             distribution: None,
+            program: ProgramSettings::default(),
         }
     }
 }
@@ -179,7 +208,8 @@ impl Settings {
         let outcome = self
             .set_network(name, value)
             .or_else(|| self.set_switches(name, value))
-            .or_else(|| self.set_transport(name, value));
+            .or_else(|| self.set_transport(name, value))
+            .or_else(|| self.program.set(name, value));
         match outcome {
             Some(Some(())) => Ok(()),
             _ => Err(format!("{name} cannot be '{value}': it takes {takes}, {meaning}")),
@@ -269,6 +299,11 @@ impl Settings {
                 let named = named.iter().find(|(name, _)| *name == value);
                 set(&mut self.overflow, named.map(|(_, overflow)| *overflow))
             }
+            "switching" => {
+                let named = [("store", false), ("cut-through", true)];
+                let named = named.iter().find(|(name, _)| *name == value);
+                set(&mut self.cut_through, named.map(|(_, cuts)| *cuts))
+            }
             "ecn" => set(&mut self.marking, marking(value).map(Some)),
             _ => return None,
         };
@@ -315,7 +350,9 @@ impl Settings {
         if matrix.is_some() && network.hosts < nodes {
             return Err(format!("{} hosts are too few for {nodes} nodes", network.hosts));
         }
+        let program = self.program.build(&self.workload, network.hosts)?;
         let flows = match matrix {
+            _ if program.is_some() => Vec::new(),
             Some((_, flows)) => flows,
             None => self.flows(network.hosts, seed)?,
         };
@@ -338,11 +375,11 @@ impl Settings {
             // Pauses are to keep queues short, and not their ends.
             scenario.queue.bytes = 1 << 30;
         }
-        scenario.changes = changes;
+        (scenario.changes, scenario.cut_through) = (changes, self.cut_through);
         (scenario.routing, scenario.chunk, scenario.paths) = (self.routing, self.chunk, self.paths);
         (scenario.policy, scenario.window_packets) = (self.policy, self.window_packets);
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
-        scenario.seed = seed;
+        (scenario.seed, scenario.program) = (seed, program);
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
@@ -423,7 +460,7 @@ impl Settings {
 }
 
 /// The workloads by name.
-pub const WORKLOADS: [&str; 13] = [
+pub const WORKLOADS: [&str; 16] = [
     "permutation",
     "incast",
     "outcast",
@@ -437,6 +474,9 @@ pub const WORKLOADS: [&str; 13] = [
     "hadoop",
     "sizes",
     "matrix",
+    "sweep3d",
+    "halo3d",
+    "halo3d26",
 ];
 const TOPOLOGIES: [&str; 6] = ["fat-tree", "leaf-spine", "rail", "torus", "hyperx", "dragonfly"];
 

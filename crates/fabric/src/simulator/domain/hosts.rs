@@ -7,7 +7,7 @@ use crate::simulator::packets::{Hot, NONE};
 use crate::simulator::plan::SLOT_BITS;
 use crate::simulator::port::mix;
 use fairway_engine::wire::{Ecn, Instant, header_len};
-use fairway_engine::{Completion, Received, Status, Transmit, Verdict};
+use fairway_engine::{Completion, LocalRange, Received, Status, Transmit, Verdict};
 use std::sync::Arc;
 
 impl Domain {
@@ -31,21 +31,28 @@ impl Domain {
         self.packets.give_back(index);
         match verdict {
             Verdict::Place(placement) => {
-                let (offset, length) = (placement.target.offset, placement.target.length);
                 host.nic.handle_placed(at, placement.token, 0);
-                self.place(now, node, offset, length);
+                self.place(now, node, &placement.target);
             }
             Verdict::Atomic(_) => unreachable!("nobody posts atomics"),
             Verdict::Done | Verdict::Drop(_) => {}
         }
-        if hot.class == 0 {
+        if self.plan.scenario.program.is_some() {
+            self.serve_ranks(now, node);
+        } else if hot.class == 0 {
             self.complete(now, node);
         }
         self.turn(now, node);
     }
 
     /// Payload is in place.
-    fn place(&mut self, now: u64, node: u32, offset: u64, length: u32) {
+    fn place(&mut self, now: u64, node: u32, place: &LocalRange) {
+        let (offset, length) = (place.offset, place.length);
+        let ranks = self.hosts[node as usize].as_mut().and_then(|host| host.ranks.as_mut());
+        if let Some(ranks) = ranks {
+            self.totals.placed_bytes += u64::from(length);
+            return ranks.placed(now, place);
+        }
         let flow = self.plan.inbound[node as usize][(offset >> SLOT_BITS) as usize];
         self.totals.placed_bytes += u64::from(length);
         if let Some(placements) = &mut self.placements {
@@ -177,7 +184,11 @@ impl Domain {
         if host.nic.poll_timeout().is_some_and(|due| at.is_at_or_after(due)) {
             host.nic.handle_timeout(at);
             while host.nic.poll_event().is_some() {}
-            self.complete(now, node);
+            if self.plan.scenario.program.is_some() {
+                self.serve_ranks(now, node);
+            } else {
+                self.complete(now, node);
+            }
         }
         self.turn(now, node);
     }

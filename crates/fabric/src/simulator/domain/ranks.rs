@@ -1,0 +1,59 @@
+//! Ranks of a program: what their NIC says to them, and when they act.
+
+use super::Domain;
+use crate::simulator::calendar::Kind;
+use fairway_engine::Execution;
+use fairway_engine::wire::Instant;
+
+impl Domain {
+    /// Something may be due for the ranks of a host.
+    pub(super) fn act(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(ranks) = host.ranks.as_deref_mut() else { return };
+        if ranks.wake_at == now {
+            ranks.wake_at = u64::MAX;
+            self.serve_ranks(now, node);
+            self.turn(now, node);
+        }
+    }
+
+    /// Ranks hear what the NIC has for them, and do what is due.
+    pub(super) fn serve_ranks(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(ranks) = host.ranks.as_deref_mut() else { return };
+        let at = Instant::from_ps(now);
+        while let Some(execution) = host.nic.poll_execution() {
+            match execution {
+                Execution::Copy { token, .. } => host.nic.handle_placed(at, token, 0),
+                Execution::Atomic(_) => unreachable!("nobody posts atomics"),
+            }
+        }
+        while let Some(done) = host.nic.poll_epoch() {
+            ranks.epoch(now, &done);
+        }
+        while let Some(completion) = host.nic.poll_completion(host.queue) {
+            ranks.completed(&mut host.nic, now, &completion);
+        }
+        let before = (ranks.done, ranks.messages);
+        ranks.act(&mut host.nic, now);
+        let totals = &mut self.totals;
+        totals.messages += ranks.messages - before.1;
+        if ranks.done > before.0 {
+            totals.ranks_done += u64::from(ranks.done - before.0);
+            totals.ranks_end = now;
+        }
+        self.arm_ranks(now, node);
+    }
+
+    /// Arms the next wake of a host's ranks.
+    pub(super) fn arm_ranks(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(ranks) = host.ranks.as_deref_mut() else { return };
+        if let Some(due) = ranks.next_due().map(|due| due.max(now))
+            && due < ranks.wake_at
+        {
+            ranks.wake_at = due;
+            self.calendar.push(due, node, Kind::Act, 0, 0);
+        }
+    }
+}
