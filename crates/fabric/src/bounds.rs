@@ -65,9 +65,12 @@ fn pacing(plan: &Plan, bytes: u64) -> Duration {
         match policies.congestion {
             CongestionSpec::Timely(timely) => Some(timely.min_bits),
             CongestionSpec::Dcqcn(dcqcn) => Some(dcqcn.min_bits),
+            CongestionSpec::Backpressure(pressure) => Some(pressure.min_bits),
             CongestionSpec::Fixed { .. }
             | CongestionSpec::Swift(_)
             | CongestionSpec::Cubic(_)
+            | CongestionSpec::Eqds(_)
+            | CongestionSpec::Homa(_)
             | CongestionSpec::Caqm(_) => None,
         }
     });
@@ -92,6 +95,9 @@ fn rounds(plan: &Plan) -> u64 {
             CongestionSpec::Caqm(caqm) => caqm.min_bytes,
             CongestionSpec::Timely(timely) => timely.window_bytes,
             CongestionSpec::Dcqcn(dcqcn) => dcqcn.window_bytes,
+            CongestionSpec::Backpressure(pressure) => pressure.window_bytes,
+            CongestionSpec::Eqds(eqds) => eqds.quantum_bytes.min(eqds.window_bytes),
+            CongestionSpec::Homa(homa) => homa.quantum_bytes.min(homa.window_bytes),
         });
         let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
         // Two round trips per operation for slots that have to be waited for.

@@ -18,14 +18,17 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod backpressure;
 mod caqm;
 mod chunk;
 pub mod compact;
+mod credit;
 mod cubic;
 mod dcqcn;
 mod dcqcn_rate;
 mod fixed_window;
 mod losses;
+mod multipath_window;
 mod names;
 mod path_order;
 mod plb;
@@ -39,11 +42,17 @@ mod timely;
 mod tolerance;
 mod traits;
 
+pub use backpressure::{Backpressure, BackpressureParameters};
 pub use caqm::{Caqm, CaqmParameters};
+pub use credit::{
+    Credit, CreditPolicy, CreditSender, CreditSenderParameters, Demand, Eqds, EqdsParameters, Homa,
+    HomaParameters, SourceId,
+};
 pub use cubic::{Cubic, CubicParameters};
 pub use dcqcn::{Dcqcn, DcqcnParameters};
 pub use dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 pub use fixed_window::FixedWindow;
+pub use multipath_window::{MultipathParameters, MultipathWindow, Pick};
 pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,
     SchedulerSpec,
@@ -61,6 +70,6 @@ pub use spray::Spray;
 pub use swift::{Swift, SwiftParameters};
 pub use timely::{Timely, TimelyParameters};
 pub use traits::{
-    AckSample, ChunkRequest, CongestionControl, Evidence, LossDetector, LossSample, PathChoice,
-    PathView,
+    AckSample, ChunkRequest, CongestionControl, Evidence, LossDetector, LossSample, PathAck,
+    PathChoice, PathView,
 };

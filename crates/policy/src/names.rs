@@ -21,11 +21,12 @@ use core::str::FromStr;
 mod parameters;
 
 use crate::{
-    Caqm, CaqmParameters, CongestionControl, Cubic, CubicParameters, Dcqcn, DcqcnParameters,
-    FixedWindow, Greedy, LossDetector, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
-    ReceiverDistance, RoundRobin, RoundRobinParameters, SackThreshold, Scheduler, Spray,
-    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
-    WaterFillingParameters,
+    Backpressure, BackpressureParameters, Caqm, CaqmParameters, CongestionControl, CreditPolicy,
+    CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds, EqdsParameters,
+    FixedWindow, Greedy, Homa, HomaParameters, LossDetector, MultipathParameters, MultipathWindow,
+    PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo, ReceiverDistance, RoundRobin,
+    RoundRobinParameters, SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift,
+    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
@@ -79,6 +80,12 @@ pub enum CongestionSpec {
     Dcqcn(DcqcnParameters),
     /// [`Caqm`].
     Caqm(CaqmParameters),
+    /// [`Eqds`] at the receiver, [`CreditSender`] at the sender.
+    Eqds(EqdsParameters),
+    /// [`Homa`] at the receiver, [`CreditSender`] at the sender.
+    Homa(HomaParameters),
+    /// [`Backpressure`].
+    Backpressure(BackpressureParameters),
 }
 
 impl Default for CongestionSpec {
@@ -97,6 +104,8 @@ pub enum PathSpec {
     PowerOfTwo,
     /// [`Plb`].
     Plb(PlbParameters),
+    /// [`MultipathWindow`].
+    MultipathWindow(MultipathParameters),
 }
 
 /// A loss detector by name.
@@ -138,6 +147,16 @@ impl PolicySpec {
         }
     }
 
+    /// Who grants credit at the receiver, for a NIC of so many channels; `None` if the congestion
+    /// control needs none.
+    pub fn build_credit(&self, sources: u32) -> Option<Box<dyn CreditPolicy>> {
+        match self.congestion {
+            CongestionSpec::Eqds(parameters) => Some(Box::new(Eqds::new(parameters, sources))),
+            CongestionSpec::Homa(parameters) => Some(Box::new(Homa::new(parameters, sources))),
+            _ => None,
+        }
+    }
+
     /// The policies of a channel, for packets of `mtu_bytes`.
     pub fn build(&self, mtu_bytes: u32) -> PolicySet {
         let congestion: Box<dyn CongestionControl> = match self.congestion {
@@ -149,11 +168,21 @@ impl PolicySpec {
             CongestionSpec::Timely(parameters) => Box::new(Timely::new(parameters, mtu_bytes)),
             CongestionSpec::Dcqcn(parameters) => Box::new(Dcqcn::new(parameters, mtu_bytes)),
             CongestionSpec::Caqm(parameters) => Box::new(Caqm::new(parameters, mtu_bytes)),
+            CongestionSpec::Eqds(parameters) => {
+                Box::new(CreditSender::eqds(parameters.sender(), mtu_bytes))
+            }
+            CongestionSpec::Homa(parameters) => {
+                Box::new(CreditSender::homa(parameters.sender(), mtu_bytes))
+            }
+            CongestionSpec::Backpressure(parameters) => {
+                Box::new(Backpressure::new(parameters, mtu_bytes))
+            }
         };
         let path: Box<dyn PathChoice> = match self.path {
             PathSpec::Spray => Box::new(Spray::new()),
             PathSpec::PowerOfTwo => Box::new(PowerOfTwo),
             PathSpec::Plb(parameters) => Box::new(Plb::new(parameters)),
+            PathSpec::MultipathWindow(parameters) => Box::new(MultipathWindow::new(parameters)),
         };
         let loss: Box<dyn LossDetector> = match self.loss {
             LossSpec::PathOrder => Box::new(PathOrder::new()),
@@ -182,9 +211,19 @@ const LISTS: [(PolicyKind, &str, &[&str]); 4] = [
     (
         PolicyKind::Congestion,
         "cc",
-        &[FixedWindow::NAME, Swift::NAME, Cubic::NAME, Timely::NAME, Dcqcn::NAME, Caqm::NAME],
+        &[
+            FixedWindow::NAME,
+            Swift::NAME,
+            Cubic::NAME,
+            Timely::NAME,
+            Dcqcn::NAME,
+            Caqm::NAME,
+            Eqds::NAME,
+            Homa::NAME,
+            Backpressure::NAME,
+        ],
     ),
-    (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME, Plb::NAME]),
+    (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME, Plb::NAME, MultipathWindow::NAME]),
     (PolicyKind::Loss, "loss", &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME]),
     (
         PolicyKind::Scheduler,
@@ -290,9 +329,13 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         Timely::NAME => spec.congestion = CongestionSpec::Timely(read(parameters)?),
         Dcqcn::NAME => spec.congestion = CongestionSpec::Dcqcn(read(parameters)?),
         Caqm::NAME => spec.congestion = CongestionSpec::Caqm(read(parameters)?),
+        Eqds::NAME => spec.congestion = CongestionSpec::Eqds(read(parameters)?),
+        Homa::NAME => spec.congestion = CongestionSpec::Homa(read(parameters)?),
+        Backpressure::NAME => spec.congestion = CongestionSpec::Backpressure(read(parameters)?),
         Spray::NAME => spec.path = none(PathSpec::Spray, Spray::NAME, parameters)?,
         PowerOfTwo::NAME => spec.path = none(PathSpec::PowerOfTwo, PowerOfTwo::NAME, parameters)?,
         Plb::NAME => spec.path = PathSpec::Plb(read(parameters)?),
+        MultipathWindow::NAME => spec.path = PathSpec::MultipathWindow(read(parameters)?),
         PathOrder::NAME => spec.loss = none(LossSpec::PathOrder, PathOrder::NAME, parameters)?,
         SackThreshold::NAME => {
             spec.loss = none(LossSpec::SackThreshold, SackThreshold::NAME, parameters)?;
@@ -357,6 +400,9 @@ impl fmt::Display for CongestionSpec {
             CongestionSpec::Timely(timely) => parameters::write(f, timely),
             CongestionSpec::Dcqcn(dcqcn) => parameters::write(f, dcqcn),
             CongestionSpec::Caqm(caqm) => parameters::write(f, caqm),
+            CongestionSpec::Eqds(eqds) => parameters::write(f, eqds),
+            CongestionSpec::Homa(homa) => parameters::write(f, homa),
+            CongestionSpec::Backpressure(pressure) => parameters::write(f, pressure),
         }
     }
 }
@@ -367,6 +413,7 @@ impl fmt::Display for PathSpec {
             PathSpec::Spray => f.write_str(Spray::NAME),
             PathSpec::PowerOfTwo => f.write_str(PowerOfTwo::NAME),
             PathSpec::Plb(plb) => parameters::write(f, plb),
+            PathSpec::MultipathWindow(windows) => parameters::write(f, windows),
         }
     }
 }

@@ -16,6 +16,24 @@ pub struct PowerOfTwo;
 impl PowerOfTwo {
     /// The name under which it is chosen.
     pub const NAME: &'static str = "p2c";
+
+    /// The better of two random paths of those that suit; `None` if there are none.
+    pub(crate) fn among(
+        paths: &[PathView],
+        random: u32,
+        suits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let count = (0..paths.len()).filter(|path| suits(*path)).count() as u32;
+        if count <= 1 {
+            return nth(paths, 0, suits);
+        }
+        // Half of the random number draws one of n, the other half one of the n − 1 others.
+        let first = ((random & 0xffff) * count) >> 16;
+        let other = ((random >> 16) * (count - 1)) >> 16;
+        let second = if other >= first { other + 1 } else { other };
+        let (first, second) = (nth(paths, first, &suits)?, nth(paths, second, &suits)?);
+        Some(if is_better(&paths[second], &paths[first]) { second } else { first })
+    }
 }
 
 impl PathChoice for PowerOfTwo {
@@ -24,28 +42,18 @@ impl PathChoice for PowerOfTwo {
     }
 
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
-        let usable = paths.iter().filter(|path| path.usable).count() as u32;
-        if usable <= 1 {
-            return nth_usable(paths, 0);
-        }
-        // Half of the random number draws one of n, the other half one of the n − 1 others.
-        let first = ((request.random & 0xffff) * usable) >> 16;
-        let other = ((request.random >> 16) * (usable - 1)) >> 16;
-        let second = if other >= first { other + 1 } else { other };
-        let (first, second) = (nth_usable(paths, first), nth_usable(paths, second));
-        if is_better(paths.get(second), paths.get(first)) { second } else { first }
+        let usable = |path: usize| paths[path].usable;
+        PowerOfTwo::among(paths, request.random, usable).unwrap_or(0)
     }
 }
 
-/// Index of usable path number `n`; 0 if there is none.
-fn nth_usable(paths: &[PathView], n: u32) -> usize {
-    let mut usable = paths.iter().enumerate().filter(|(_, path)| path.usable);
-    usable.nth(n as usize).map_or(0, |(index, _)| index)
+/// Number `n` of the paths that suit.
+fn nth(paths: &[PathView], n: u32, suits: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..paths.len()).filter(|path| suits(*path)).nth(n as usize)
 }
 
-fn is_better(path: Option<&PathView>, than: Option<&PathView>) -> bool {
-    let rank = |path: &PathView| (path.smoothed_rtt, path.in_flight);
-    path.map(rank) < than.map(rank)
+fn is_better(path: &PathView, than: &PathView) -> bool {
+    (path.smoothed_rtt, path.in_flight) < (than.smoothed_rtt, than.in_flight)
 }
 
 #[cfg(test)]

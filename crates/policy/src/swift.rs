@@ -3,21 +3,27 @@
 //! **Control law**, at every acknowledgement with a round trip `delay`:
 //!
 //! ```text
-//! target = base_target + fs_range · clamp((1/√w − 1/√fs_max) / (1/√fs_min − 1/√fs_max), 0, 1)
+//! target = base_target + hops · ħ
+//!        + fs_range · clamp((1/√w − 1/√fs_max) / (1/√fs_min − 1/√fs_max), 0, 1)
 //! delay < target:   w += ai · acked / w                              (ai bytes per round trip)
 //! delay ≥ target:   w ·= max(1 − β · (delay − target) / delay, 1 − max_mdf)
 //! ```
 //!
 //! and at loss `w ·= 1 − max_mdf`; after five timeouts in a row `w = min`. The window falls at
 //! most once per round trip. Small windows get a higher target (flow scaling), so that many
-//! flows share a queue fairly: `fs_min` is the smallest window and `fs_max` 1 MiB.
+//! flows share a queue fairly: `fs_min` is the smallest window and `fs_max` 1 MiB, unless set.
+//!
+//! Where the part of the delay that the hosts caused is known, there are two windows: one for the
+//! fabric, steered by what is left of the delay, and one for the endpoints, steered by their part,
+//! smoothed, against a target of its own. The smaller one holds.
 //!
 //! **Source:** Kumar et al., *Swift: Delay is Simple and Effective for Congestion Control in the
-//! Datacenter*, SIGCOMM 2020, Algorithm 1 and §3.1–§3.5, with β = 0.8 and max_mdf = 0.5.
+//! Datacenter*, SIGCOMM 2020, Algorithm 1 and §3.1–§3.6, with β = 0.8 and max_mdf = 0.5. SCR's testbed
+//! (§A.6) is `target=1us:hop=2us:range=2us`, with one hop and rates of 32 to 96 Gb/s for the range.
 //!
 //! **Where this differs**, because hosts here are software and paths are sprayed:
-//! * One window per channel, in bytes; the target is for the whole round trip including both
-//!   hosts (no split into fabric and endpoint), and hops are not counted.
+//! * One window per channel (and one more for its endpoints), in bytes. Where nothing tells the
+//!   endpoints' part, the target is for the whole round trip including both hosts.
 //! * `delay` is the lower of the sample and the smoothed round trip: one late wake-up of a
 //!   thread is no queue.
 //! * The window grows only while it is what holds the sender back.
@@ -30,6 +36,7 @@
 use fairway_wire::{Duration, Instant};
 
 use crate::chunk::{CHUNK_BYTES, chunk_bytes};
+use crate::compact::ewma;
 use crate::losses::LossShare;
 use crate::{AckSample, CongestionControl, LossSample};
 
@@ -37,9 +44,11 @@ use crate::{AckSample, CongestionControl, LossSample};
 const BETA_PERMILLE: u64 = 800;
 /// The most the window may fall at once, in thousandths.
 const MAX_MDF_PERMILLE: u64 = 500;
+/// A new sample of the endpoints' delay weighs an eighth.
+const ENDPOINT_SHIFT: u32 = 3;
 /// Timeouts in a row after which the window starts again from its least.
 const TIMEOUTS_TO_RESET: u32 = 5;
-/// The window from which on flow scaling adds nothing to the target.
+/// The window from which on flow scaling adds nothing to the target, unless it is set.
 const SCALING_MAX_BYTES: u64 = 1024 * 1024;
 
 /// What can be set about [`Swift`].
@@ -49,6 +58,14 @@ pub struct SwiftParameters {
     pub target: Duration,
     /// How much flow scaling adds for the smallest window (fs_range).
     pub range: Duration,
+    /// How much each hop adds (ħ); zero not to count them.
+    pub hop: Duration,
+    /// The delay that is aimed for in the endpoints; not zero.
+    pub endpoint: Duration,
+    /// The window at which flow scaling adds most (fs_min); zero for the smallest.
+    pub scaling_min_bytes: u64,
+    /// The window from which on it adds nothing (fs_max).
+    pub scaling_max_bytes: u64,
     /// Additive increase per round trip in bytes (ai).
     pub increase_bytes: u64,
     /// The smallest window; never less than two packets.
@@ -71,6 +88,10 @@ impl Default for SwiftParameters {
         SwiftParameters {
             target: Duration::from_us(300),
             range: Duration::from_us(150),
+            hop: Duration::ZERO,
+            endpoint: Duration::from_us(100),
+            scaling_min_bytes: 0,
+            scaling_max_bytes: SCALING_MAX_BYTES,
             increase_bytes: CHUNK_BYTES as u64,
             min_bytes: 64 * 1024,
             max_bytes: 8 * 1024 * 1024,
@@ -80,14 +101,81 @@ impl Default for SwiftParameters {
     }
 }
 
+/// A window that follows a delay.
+#[derive(Clone, Debug)]
+struct Window {
+    bytes: u64,
+    /// What has been added to the window but is less than a byte yet: `growth / bytes`.
+    growth: u64,
+    last_decrease: Option<Instant>,
+}
+
+impl Window {
+    fn new(bytes: u64) -> Window {
+        Window { bytes, growth: 0, last_decrease: None }
+    }
+
+    /// True if a round trip has passed since the window last fell.
+    fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
+        self.last_decrease.is_none_or(|last| now.since(last) >= round_trip)
+    }
+
+    /// Grows by `ai · acked / w`, keeping the fraction for next time.
+    fn increase(&mut self, acked_bytes: u32, parameters: &SwiftParameters) {
+        let step = parameters.increase_bytes.saturating_mul(u64::from(acked_bytes));
+        self.growth = self.growth.saturating_add(step);
+        let whole = self.growth / self.bytes;
+        self.growth %= self.bytes;
+        self.bytes = (self.bytes + whole).min(parameters.max_bytes);
+    }
+
+    /// Multiplies the window by `1 − fall_permille / 1000`.
+    fn decrease(&mut self, now: Instant, fall_permille: u64, parameters: &SwiftParameters) {
+        let kept = 1000 - fall_permille.min(MAX_MDF_PERMILLE);
+        self.bytes = (self.bytes * kept / 1000).max(parameters.min_bytes);
+        self.growth = 0;
+        self.last_decrease = Some(now);
+    }
+
+    /// Follows `delay`, measured in the round trip that `sample` tells of. True if it fell.
+    fn follow(&mut self, delay: &Delay, sample: &AckSample, parameters: &SwiftParameters) -> bool {
+        let Delay { measured, target, round_trip } = *delay;
+        if measured < target {
+            if sample.window_limited {
+                self.increase(sample.acked_bytes, parameters);
+            }
+            return false;
+        }
+        let falls = self.may_decrease(sample.now, round_trip);
+        if falls {
+            let excess_ns = measured.saturating_sub(target).as_ns();
+            let fall = BETA_PERMILLE.saturating_mul(excess_ns) / measured.as_ns().max(1);
+            self.decrease(sample.now, fall, parameters);
+        }
+        falls
+    }
+}
+
+/// A delay beside what it should be.
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    measured: Duration,
+    target: Duration,
+    round_trip: Duration,
+}
+
 /// The Swift congestion control.
 #[derive(Clone, Debug)]
 pub struct Swift {
     parameters: SwiftParameters,
-    window_bytes: u64,
-    /// What has been added to the window but is less than a byte yet: `growth / window_bytes`.
-    growth: u64,
-    last_decrease: Option<Instant>,
+    /// For the fabric, or for the whole round trip if that is all that is known.
+    window: Window,
+    /// For the endpoints, once their part of the delay has been heard of.
+    endpoint: Option<Window>,
+    /// Their part, smoothed.
+    endpoint_delay: Duration,
+    /// The hops of the last round trip.
+    hops: u8,
     timeouts_in_row: u32,
     /// The last one that was counted: paths that fall silent together are one timeout.
     last_timeout: Option<Instant>,
@@ -108,9 +196,10 @@ impl Swift {
         let initial_bytes = parameters.initial_bytes.clamp(min_bytes, max_bytes);
         Swift {
             parameters: SwiftParameters { min_bytes, max_bytes, initial_bytes, ..parameters },
-            window_bytes: initial_bytes,
-            growth: 0,
-            last_decrease: None,
+            window: Window::new(initial_bytes),
+            endpoint: None,
+            endpoint_delay: Duration::ZERO,
+            hops: 0,
             timeouts_in_row: 0,
             last_timeout: None,
             losses: LossShare::new(initial_bytes),
@@ -120,37 +209,40 @@ impl Swift {
 
     /// The delay aimed for at the present window.
     pub fn target(&self) -> Duration {
-        let least = inverse_root(SCALING_MAX_BYTES);
-        let span = inverse_root(self.parameters.min_bytes).saturating_sub(least);
+        let base = self.parameters.target;
+        let base = base.saturating_add(self.parameters.hop.times(u64::from(self.hops)));
+        let smallest = match self.parameters.scaling_min_bytes {
+            0 => self.parameters.min_bytes,
+            bytes => bytes,
+        };
+        let least = inverse_root(self.parameters.scaling_max_bytes);
+        let span = inverse_root(smallest).saturating_sub(least);
         if span == 0 {
-            return self.parameters.target;
+            return base;
         }
-        let above = inverse_root(self.window_bytes).saturating_sub(least).min(span);
+        let above = inverse_root(self.window.bytes).saturating_sub(least).min(span);
         // Nanoseconds, because picoseconds times a root could pass 2^64.
         let extra_ns = self.parameters.range.as_ns().saturating_mul(above) / span;
-        self.parameters.target.saturating_add(Duration::from_ns(extra_ns))
+        base.saturating_add(Duration::from_ns(extra_ns))
     }
 
-    /// True if a round trip has passed since the window last fell.
-    fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
-        self.last_decrease.is_none_or(|last| now.since(last) >= round_trip)
-    }
-
-    /// Grows by `ai · acked / w`, keeping the fraction for next time.
-    fn increase(&mut self, acked_bytes: u32) {
-        let step = self.parameters.increase_bytes.saturating_mul(u64::from(acked_bytes));
-        self.growth = self.growth.saturating_add(step);
-        let whole = self.growth / self.window_bytes;
-        self.growth %= self.window_bytes;
-        self.window_bytes = (self.window_bytes + whole).min(self.parameters.max_bytes);
-    }
-
-    /// Multiplies the window by `1 − fall_permille / 1000`.
-    fn decrease(&mut self, now: Instant, fall_permille: u64) {
-        let kept = 1000 - fall_permille.min(MAX_MDF_PERMILLE);
-        self.window_bytes = (self.window_bytes * kept / 1000).max(self.parameters.min_bytes);
-        self.growth = 0;
-        self.last_decrease = Some(now);
+    /// Takes the endpoints' part out of a round trip, and lets their window follow it.
+    fn split(&mut self, whole: Duration, sample: &AckSample) -> Duration {
+        let Some(part) = sample.endpoint_delay else { return whole };
+        let smoothed = match self.endpoint {
+            Some(_) => ewma(self.endpoint_delay.as_ps(), part.as_ps(), ENDPOINT_SHIFT),
+            None => part.as_ps(),
+        };
+        self.endpoint_delay = Duration::from_ps(smoothed);
+        let delay = Delay {
+            measured: self.endpoint_delay,
+            target: self.parameters.endpoint,
+            round_trip: whole,
+        };
+        let first = self.window.bytes;
+        let window = self.endpoint.get_or_insert_with(|| Window::new(first));
+        window.follow(&delay, sample, &self.parameters);
+        whole.saturating_sub(part)
     }
 
     fn count_timeout(&mut self, sample: &LossSample) {
@@ -173,63 +265,60 @@ impl CongestionControl for Swift {
     }
 
     fn window_bytes(&self) -> u64 {
-        self.window_bytes
+        let endpoint = self.endpoint.as_ref().map_or(u64::MAX, |window| window.bytes);
+        self.window.bytes.min(endpoint)
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
         if sample.acked_bytes > 0 {
             self.timeouts_in_row = 0;
-            self.losses.remember(sample.acked_bytes, 0, self.window_bytes);
+            self.losses.remember(sample.acked_bytes, 0, self.window.bytes);
         }
+        self.hops = sample.hops;
         let target = self.target();
-        let measured = match sample.rtt {
+        let round_trip = match sample.rtt {
             Some(rtt) if sample.smoothed_rtt == Duration::ZERO => rtt,
             Some(rtt) => rtt.min(sample.smoothed_rtt),
             None => sample.smoothed_rtt,
         };
-        let delay = if sample.pressure { measured.max(target.times(2)) } else { measured };
-        if delay < target {
-            if sample.window_limited {
-                self.increase(sample.acked_bytes);
-            }
-        } else if self.may_decrease(sample.now, measured) {
-            let excess_ns = (delay.saturating_sub(target)).as_ns();
-            let fall = BETA_PERMILLE.saturating_mul(excess_ns) / delay.as_ns().max(1);
-            self.decrease(sample.now, fall);
+        let fabric = self.split(round_trip, sample);
+        let measured = if sample.pressure { fabric.max(target.times(2)) } else { fabric };
+        let delay = Delay { measured, target, round_trip };
+        if self.window.follow(&delay, sample, &self.parameters) {
             self.window_before_loss = 0;
         }
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        self.losses.remember(0, sample.lost_bytes, self.window_bytes);
+        self.losses.remember(0, sample.lost_bytes, self.window.bytes);
         if sample.by_timeout {
             self.count_timeout(sample);
         } else {
             self.timeouts_in_row = 0;
         }
         if self.timeouts_in_row >= TIMEOUTS_TO_RESET {
-            self.window_bytes = self.parameters.min_bytes;
-            self.growth = 0;
-            self.last_decrease = Some(sample.now);
+            self.window.bytes = self.parameters.min_bytes;
+            self.window.growth = 0;
+            self.window.last_decrease = Some(sample.now);
             self.window_before_loss = 0;
             return;
         }
         let too_much = self.losses.exceeds(self.parameters.tolerated_loss_permille);
         let counts = sample.by_timeout || too_much;
-        if counts && self.may_decrease(sample.now, sample.smoothed_rtt) {
-            self.window_before_loss = self.window_bytes;
-            self.decrease(sample.now, MAX_MDF_PERMILLE);
+        if counts && self.window.may_decrease(sample.now, sample.smoothed_rtt) {
+            self.window_before_loss = self.window.bytes;
+            self.window.decrease(sample.now, MAX_MDF_PERMILLE, &self.parameters);
         }
     }
 
     fn on_spurious(&mut self, _now: Instant, _packets: u32) {
-        self.window_bytes = self.window_bytes.max(self.window_before_loss);
+        self.window.bytes = self.window.bytes.max(self.window_before_loss);
         self.window_before_loss = 0;
         self.losses.forgive();
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {
-        chunk_bytes(self.window_bytes, remaining)
+        chunk_bytes(self.window_bytes(), remaining)
     }
 }
 

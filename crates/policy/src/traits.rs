@@ -6,9 +6,12 @@
 //! path choice ([`PathChoice::choose`]), retransmit permission
 //! ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the receiver
 //! ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]), credit
-//! ([`CongestionControl::on_credit`]).
+//! ([`CongestionControl::on_credit`], with [`CongestionControl::on_sent`],
+//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::demand`] for those who spend it).
 
 use fairway_wire::{Duration, Instant};
+
+use crate::Demand;
 
 /// What one acknowledgement taught the sender about a whole channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +40,10 @@ pub struct AckSample {
     /// True if the sender was held back by the window (and not by lack of data) since the last
     /// sample: a window that was not used should not grow.
     pub window_limited: bool,
+    /// The part of `rtt` that the two hosts caused and not the fabric, if that is known.
+    pub endpoint_delay: Option<Duration>,
+    /// Switches that the packet passed; zero if they are not counted.
+    pub hops: u8,
 }
 
 /// Packets were declared lost.
@@ -85,8 +92,26 @@ pub trait CongestionControl: Send {
     }
     /// Receiver side: `bytes` of data arrived, `retransmitted` or not.
     fn on_data(&mut self, _now: Instant, _bytes: u32, _retransmitted: bool) {}
-    /// The receiver granted `bytes` of credit.
+    /// The receiver granted `bytes` of credit. On the wire credit is a running total: `bytes` is by
+    /// how much the highest that has been seen grew.
     fn on_credit(&mut self, _now: Instant, _bytes: u32) {}
+    /// A data packet or chunk left, new or resent, with `bytes` (headers included); `backlog_bytes`
+    /// still wait on the channel: what has been posted and not sent, and what was lost and not resent.
+    fn on_sent(&mut self, _now: Instant, _bytes: u32, _backlog_bytes: u64) {}
+    /// Bytes that may leave, new or resent, before more credit comes. Nothing leaves while it is
+    /// zero; a packet larger than it may.
+    fn allowance_bytes(&self) -> u64 {
+        u64::MAX
+    }
+    /// Is a request to send (RTS) due, with `backlog_bytes` waiting? Asked when work was posted, when
+    /// something was sent, granted, acknowledged or lost, and at [`Self::demand_at`].
+    fn demand(&mut self, _now: Instant, _backlog_bytes: u64) -> Option<Demand> {
+        None
+    }
+    /// When [`Self::demand`] must be asked again even if nothing happens.
+    fn demand_at(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// What a path choice may know of one path.
@@ -120,12 +145,34 @@ pub struct ChunkRequest {
     pub random: u32,
 }
 
+/// What an acknowledgement taught about one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathAck {
+    /// When it arrived.
+    pub now: Instant,
+    /// Packets of this path that it newly acknowledged.
+    pub acked_packets: u32,
+    /// Packets that arrived with a congestion mark, as far as they can be told to be this path's.
+    pub marked_packets: u32,
+    /// Round trip of the path, if the acknowledgement told it.
+    pub rtt: Option<Duration>,
+}
+
 /// Decides which path a chunk takes. One object per TP channel.
 pub trait PathChoice: Send {
     /// The name under which it is chosen.
     fn name(&self) -> &'static str;
     /// The path for the next chunk: an index into `paths`, which is never empty.
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize;
+    /// May a chunk leave on any path? Asked before [`Self::choose`]; if not, the channel waits until
+    /// something is acknowledged or lost.
+    fn has_room(&self, _paths: &[PathView]) -> bool {
+        true
+    }
+    /// Packets of a path were acknowledged.
+    fn on_ack(&mut self, _path: usize, _ack: &PathAck) {}
+    /// Packets of a path were declared lost.
+    fn on_loss(&mut self, _path: usize, _sample: &LossSample) {}
 }
 
 /// What is known about one unacknowledged packet when later ones have been acknowledged.

@@ -361,6 +361,7 @@ impl Channel {
             hint: ack.hint,
             pressure: ack.flags.contains(AckFlags::PRESSURE),
             window_limited: core::mem::take(&mut self.window_limited),
+            ..AckSample::default()
         });
     }
 

@@ -241,6 +241,7 @@ impl Scenario {
             max_bytes: (bdp * 3 / 2).max(4 * packet),
             initial_bytes: (bdp * 3 / 2).max(4 * packet),
             tolerated_loss_permille: 5,
+            ..SwiftParameters::default()
         });
         PolicySpec { congestion, ..PolicySpec::default() }
     }

@@ -7,9 +7,11 @@ use fairway_wire::Duration;
 
 use super::PolicyError;
 use crate::{
-    Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Join, Leave, Plb,
-    PlbParameters, RoundRobin, RoundRobinParameters, Start, StaticParameters, StaticShare, Swift,
-    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
+    Backpressure, BackpressureParameters, Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn,
+    DcqcnParameters, Eqds, EqdsParameters, Homa, HomaParameters, Join, Leave, MultipathParameters,
+    MultipathWindow, Pick, Plb, PlbParameters, RoundRobin, RoundRobinParameters, Start,
+    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
+    WaterFillingParameters,
 };
 
 /// A parameter that can be read and written.
@@ -165,15 +167,22 @@ impl Slot<'_> {
 
 impl Parameters for SwiftParameters {
     const NAME: &'static str = Swift::NAME;
-    const FIELDS: &'static [&'static str] =
-        &["target", "range", "ai", "min", "max", "initial", "loss"];
-    const KNOWN: &'static str = "it takes target= (not zero), range= (times), ai=, min=, max=, \
-                                 initial= (bytes; min at most max) and loss= (thousandths)";
+    const FIELDS: &'static [&'static str] = &[
+        "target", "range", "hop", "endpoint", "fsmin", "fsmax", "ai", "min", "max", "initial",
+        "loss",
+    ];
+    const KNOWN: &'static str = "it takes target=, endpoint= (not zero), range=, hop= (times), \
+                                 ai=, fsmin=, fsmax=, min=, max=, initial= (bytes; min at most \
+                                 max) and loss= (thousandths)";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
             "target" => Slot::Time(&mut self.target),
             "range" => Slot::Time(&mut self.range),
+            "hop" => Slot::Time(&mut self.hop),
+            "endpoint" => Slot::Time(&mut self.endpoint),
+            "fsmin" => Slot::Bytes(&mut self.scaling_min_bytes),
+            "fsmax" => Slot::Bytes(&mut self.scaling_max_bytes),
             "ai" => Slot::Bytes(&mut self.increase_bytes),
             "min" => Slot::Bytes(&mut self.min_bytes),
             "max" => Slot::Bytes(&mut self.max_bytes),
@@ -184,7 +193,8 @@ impl Parameters for SwiftParameters {
     }
 
     fn is_sound(&self) -> bool {
-        self.min_bytes <= self.max_bytes && self.target > Duration::ZERO
+        let times = self.target > Duration::ZERO && self.endpoint > Duration::ZERO;
+        times && self.min_bytes <= self.max_bytes
     }
 }
 
@@ -294,6 +304,97 @@ impl Parameters for CaqmParameters {
     }
 }
 
+impl Parameters for EqdsParameters {
+    const NAME: &'static str = Eqds::NAME;
+    const FIELDS: &'static [&'static str] =
+        &["line", "quantum", "window", "ahead", "max", "timeout"];
+    const KNOWN: &'static str = "it takes line= (a rate), quantum=, max= (not zero), window=, \
+                                 ahead= (bytes) and timeout= (a time, not zero)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "line" => Slot::Rate(&mut self.line_bits),
+            "quantum" => Slot::Bytes(&mut self.quantum_bytes),
+            "window" => Slot::Bytes(&mut self.window_bytes),
+            "ahead" => Slot::Bytes(&mut self.ahead_bytes),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "timeout" => Slot::Time(&mut self.timeout),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.quantum_bytes > 0 && self.max_bytes > 0 && self.timeout > Duration::ZERO
+    }
+}
+
+impl Parameters for HomaParameters {
+    const NAME: &'static str = Homa::NAME;
+    const FIELDS: &'static [&'static str] = &["window", "quantum", "overcommit", "max", "timeout"];
+    const KNOWN: &'static str = "it takes window=, quantum=, max= (bytes; not zero), overcommit= \
+                                 (1 to 64) and timeout= (a time, not zero)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "window" => Slot::Bytes(&mut self.window_bytes),
+            "quantum" => Slot::Bytes(&mut self.quantum_bytes),
+            "overcommit" => Slot::Count(&mut self.overcommit),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "timeout" => Slot::Time(&mut self.timeout),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        let bytes = self.window_bytes > 0 && self.quantum_bytes > 0 && self.max_bytes > 0;
+        bytes && self.overcommit <= 64 && self.timeout > Duration::ZERO
+    }
+}
+
+impl Parameters for BackpressureParameters {
+    const NAME: &'static str = Backpressure::NAME;
+    const FIELDS: &'static [&'static str] = &["line", "min", "ai", "beta", "window", "loss"];
+    const KNOWN: &'static str = "it takes line=, min= (at most line), ai= (rates), window= \
+                                 (bytes), beta= and loss= (thousandths)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "line" => Slot::Rate(&mut self.line_bits),
+            "min" => Slot::Rate(&mut self.min_bits),
+            "ai" => Slot::Rate(&mut self.increase_bits),
+            "beta" => Slot::Share(&mut self.beta_permille),
+            "window" => Slot::Bytes(&mut self.window_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.min_bits <= self.line_bits
+    }
+}
+
+impl Parameters for MultipathParameters {
+    const NAME: &'static str = MultipathWindow::NAME;
+    const FIELDS: &'static [&'static str] = &["initial", "max", "pick"];
+    const KNOWN: &'static str =
+        "it takes initial=, max= (packets; initial at most max, max at most 16384), pick=turns|p2c";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "initial" => Slot::Count(&mut self.initial_packets),
+            "max" => Slot::Count(&mut self.max_packets),
+            "pick" => Slot::Word(&mut self.pick),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        let largest = MultipathParameters::LARGEST_PACKETS;
+        self.initial_packets <= self.max_packets && self.max_packets <= largest
+    }
+}
+
 impl Parameters for PlbParameters {
     const NAME: &'static str = Plb::NAME;
     const FIELDS: &'static [&'static str] = &["threshold", "idle", "rounds"];
@@ -384,6 +485,20 @@ impl Word for Join {
 
     fn choose(&mut self, index: usize) {
         *self = [Join::Scale, Join::Halve, Join::Reset][index];
+    }
+}
+
+impl Word for Pick {
+    fn words(&self) -> &'static [&'static str] {
+        &["turns", "p2c"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Pick::Turns, Pick::PowerOfTwo][index];
     }
 }
 

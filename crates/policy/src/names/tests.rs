@@ -70,6 +70,13 @@ fn what_is_printed_can_be_read() {
         "cc=dcqcn:line=10Gbps:min=1Kbps:ai=5Mbps:hai=50Mbps:g=16:timer=300us:bytes=1M:cnp=4us:\
          window=2M:loss=7,path=spray,loss=receiver",
         "cc=caqm:beta=300:ai=2:min=4K:max=1M:loss=0,path=spray,loss=path-order",
+        "cc=swift:target=1us:range=2us:hop=2us:endpoint=50us:fsmin=40K:fsmax=120K,path=spray,loss=sack",
+        "cc=eqds,path=spray,loss=sack",
+        "cc=eqds:line=10Gbps:quantum=16K:window=128K:ahead=32K:max=4M:timeout=1ms,path=p2c,loss=sack",
+        "cc=homa:window=64K:quantum=4K:overcommit=2:max=1M:timeout=200us,path=spray,loss=sack",
+        "cc=backpressure:line=10Gbps:min=1Mbps:ai=1Gbps:beta=300:window=1M:loss=0,path=plb,loss=sack",
+        "cc=fixed:8M,path=mp-rdma,loss=sack",
+        "cc=fixed:8M,path=mp-rdma:initial=4:max=64:pick=p2c,loss=path-order",
         "cc=swift:target=1s:range=0ns:ai=1K:min=0:max=3G:initial=5:loss=7,path=p2c,loss=sack",
     ] {
         assert_eq!(spec(text).to_string(), format!("{text},sched=greedy"));
@@ -106,7 +113,8 @@ fn schedulers_have_rates_and_words() {
 
 #[test]
 fn errors_name_what_there_is() {
-    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm; path=spray|p2c|plb; \
+    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure; \
+                  path=spray|p2c|plb|mp-rdma; \
                   loss=path-order|sack|receiver; sched=greedy|static|water-filling|drr";
     let unknown = error("reno");
     assert_eq!(unknown, PolicyError::UnknownName("reno".to_owned()));
@@ -151,6 +159,16 @@ fn bad_parameters_are_refused() {
         "dcqcn:line=2000000Gbps",
         "caqm:ai=0",
         "caqm:beta=1001",
+        "swift:endpoint=0us",
+        "eqds:quantum=0",
+        "eqds:timeout=0us",
+        "homa:overcommit=65",
+        "homa:window=0",
+        "backpressure:min=200Gbps",
+        "backpressure:beta=1001",
+        "mp-rdma:initial=2000",
+        "mp-rdma:max=20000",
+        "mp-rdma:pick=best",
         "greedy:line=1Gbps",
         "static:line=0bps",
         "static:line=10",
@@ -176,9 +194,17 @@ fn it_builds_what_it_names() {
         "cc=timely,path=plb,loss=sack",
         "cc=dcqcn,path=plb,loss=sack",
         "cc=caqm,path=plb,loss=sack",
+        "cc=eqds,path=plb,loss=sack",
+        "cc=homa,path=plb,loss=sack",
+        "cc=backpressure,path=mp-rdma,loss=sack",
     ] {
         let set = spec(text).build(1408);
         assert_eq!(format!("{set:?}"), format!("PolicySet({text})"));
     }
+    let credit = |text: &str| spec(text).build_credit(4).map(|credit| credit.name());
+    assert_eq!(
+        [credit("eqds"), credit("homa"), credit("swift")],
+        [Some("eqds"), Some("homa"), None]
+    );
     assert_eq!(spec("fixed:4M").build(1408).congestion.window_bytes(), 4 << 20);
 }

@@ -188,6 +188,10 @@ fn extreme_samples_do_not_overflow() {
     let parameters = SwiftParameters {
         target: Duration::MAX,
         range: Duration::MAX,
+        hop: Duration::MAX,
+        endpoint: Duration::ZERO,
+        scaling_min_bytes: u64::MAX,
+        scaling_max_bytes: 0,
         increase_bytes: u64::MAX,
         min_bytes: 0,
         max_bytes: u64::MAX,
@@ -234,4 +238,77 @@ fn alone_on_a_link_it_settles_at_the_target_delay() {
 fn flows_that_start_unequal_become_equal() {
     let [one, other] = share([swift(8192 * KIB), swift(64 * KIB)], 500);
     assert!(one.max(other) < 2 * one.min(other), "{one} {other}");
+}
+
+/// SCR's testbed with the windows of 32 and 96 Gb/s over 10 us.
+fn scr() -> Swift {
+    let parameters = SwiftParameters {
+        target: Duration::from_us(1),
+        hop: Duration::from_us(2),
+        range: Duration::from_us(2),
+        scaling_min_bytes: 40_000,
+        scaling_max_bytes: 120_000,
+        min_bytes: 4_000,
+        initial_bytes: 40_000,
+        ..SwiftParameters::default()
+    };
+    Swift::new(parameters, MTU)
+}
+
+#[test]
+fn hops_and_the_range_of_windows_make_the_target() {
+    let mut swift = scr();
+    let mut target_ns = |window: u64, hops: u8| {
+        swift.window.bytes = window;
+        swift.hops = hops;
+        swift.target().as_ns()
+    };
+    // At fs_min all of the range, at fs_max nothing, and the same beyond both.
+    assert_eq!([target_ns(40_000, 1), target_ns(4_000, 1)], [5_000; 2]);
+    assert_eq!([target_ns(120_000, 1), target_ns(500_000, 1)], [3_000; 2]);
+    // 64 Gb/s: (1/√80 − 1/√120) / (1/√40 − 1/√120) = 0.3070 of 2 us.
+    assert_eq!(target_ns(80_000, 1), 3_614);
+    assert_eq!([target_ns(120_000, 0), target_ns(120_000, 4)], [1_000, 9_000]);
+}
+
+#[test]
+fn the_target_counts_the_hops_of_the_sample() {
+    let mut swift = scr();
+    swift.window.bytes = 120_000;
+    // 8 us are too much for one hop and little for four.
+    swift.on_ack(&AckSample { hops: 4, ..ack(100, 8, 1408) });
+    assert!(swift.window_bytes() > 120_000);
+    swift.on_ack(&AckSample { hops: 1, ..ack(200, 8, 1408) });
+    assert!(swift.window_bytes() < 120_000);
+}
+
+#[test]
+fn the_endpoints_part_of_the_delay_has_a_window_of_its_own() {
+    let mut swift = swift(2048 * KIB);
+    let part = |us| Some(Duration::from_us(us));
+    // 600 us, of which the hosts take 400: the fabric is below its target of 300 us, the hosts are
+    // above theirs of 100. 0.8 × 300 / 400 is more than a half.
+    swift.on_ack(&AckSample { endpoint_delay: part(400), ..ack(1000, 600, 64 * 1024) });
+    assert_eq!(swift.window.bytes, 2049 * KIB);
+    assert_eq!(swift.window_bytes(), 1024 * KIB);
+    // Smoothed: 400 − 350 / 8 = 356.25 us; a round trip later it falls by the half again.
+    swift.on_ack(&AckSample { endpoint_delay: part(50), ..ack(1600, 600, 64 * 1024) });
+    assert_eq!(swift.endpoint_delay, Duration::from_ns(356_250));
+    assert_eq!(swift.window_bytes(), 512 * KIB);
+    // When the hosts have recovered, it grows.
+    for step in 0..100 {
+        let sample = ack(2200 + step, 200, 64 * 1024);
+        swift.on_ack(&AckSample { endpoint_delay: part(20), ..sample });
+    }
+    assert!(swift.window_bytes() > 512 * KIB);
+}
+
+#[test]
+fn what_the_hosts_took_is_not_held_against_the_fabric() {
+    let mut swift = swift(2048 * KIB);
+    let endpoint_delay = Some(Duration::from_us(90));
+    swift.on_ack(&AckSample { endpoint_delay, ..ack(1000, 380, 64 * 1024) });
+    assert_eq!(swift.window_bytes(), 2049 * KIB, "both are below their targets");
+    swift.on_ack(&AckSample { endpoint_delay: None, ..ack(2000, 380, 64 * 1024) });
+    assert!(swift.window_bytes() < 2049 * KIB);
 }

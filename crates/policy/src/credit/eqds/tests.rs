@@ -1,0 +1,210 @@
+use alloc::vec::Vec;
+
+use super::super::model::{LINE, Model, PACKET};
+use super::*;
+use crate::CreditSender;
+
+const KIB: u64 = 1024;
+
+/// For the model's line and round trip: the window is its bandwidth-delay product.
+fn parameters() -> EqdsParameters {
+    EqdsParameters {
+        line_bits: LINE,
+        quantum_bytes: 32 * KIB,
+        window_bytes: 128 * KIB,
+        ..EqdsParameters::default()
+    }
+}
+
+fn model(parameters: EqdsParameters, senders: usize) -> Model {
+    let receiver = Box::new(Eqds::new(parameters, senders as u32));
+    Model::new(receiver, senders, || Box::new(CreditSender::eqds(parameters.sender(), PACKET)))
+}
+
+fn at_us(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+fn demand(kib: u64) -> Demand {
+    Demand { total_bytes: kib * KIB, ..Demand::default() }
+}
+
+fn granted(eqds: &mut Eqds, us: u64) -> Vec<(u32, u32)> {
+    let credits = core::iter::from_fn(|| eqds.poll_credit(at_us(us)));
+    credits.map(|credit| (credit.source.0, credit.bytes / 1024)).collect()
+}
+
+/// Jain's index in thousandths.
+fn jain(packets: &[u64]) -> u64 {
+    let sum: u64 = packets.iter().sum();
+    let squares: u64 = packets.iter().map(|packets| packets * packets).sum();
+    1000 * sum * sum / (packets.len() as u64 * squares)
+}
+
+#[test]
+fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
+    // 32 KiB at 8.192 Gb/s take 32 us, and half a microsecond that is left free.
+    let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 4);
+    let half = Duration::from_ns(500);
+    assert_eq!((eqds.poll_at(), granted(&mut eqds, 5)), (None, Vec::new()));
+    eqds.announced(at_us(10), SourceId(2), &demand(40));
+    assert_eq!(eqds.poll_at(), Some(at_us(10)));
+    eqds.announced(at_us(10), SourceId(0), &demand(64));
+    assert_eq!(granted(&mut eqds, 10), [(2, 32)]);
+    assert_eq!(eqds.poll_at(), Some(at_us(42) + half));
+    assert_eq!(granted(&mut eqds, 42), []);
+    assert_eq!(granted(&mut eqds, 43), [(0, 32)]);
+    assert_eq!(eqds.poll_at(), Some(at_us(75)), "late once is not late for ever");
+    // What is left of 2's is 8 KiB, 8 us, so that both fit when it is asked late.
+    assert_eq!(granted(&mut eqds, 90), [(2, 8), (0, 32)]);
+    assert_eq!(eqds.poll_at(), None, "nobody wants more");
+    eqds.announced(at_us(400), SourceId(1), &demand(64));
+    assert_eq!(granted(&mut eqds, 400), [(1, 32)], "time that nobody wanted is not made up for");
+}
+
+#[test]
+fn resends_come_first_and_idle_ones_last() {
+    let with_ahead = EqdsParameters { ahead_bytes: 16 * KIB, ..parameters() };
+    let mut eqds = Eqds::new(with_ahead, 4);
+    eqds.announced(at_us(0), SourceId(0), &demand(64));
+    eqds.announced(at_us(0), SourceId(1), &demand(64));
+    eqds.announced(at_us(0), SourceId(3), &Demand { resend: true, ..demand(64) });
+    eqds.on_data(at_us(0), SourceId(2), 100);
+    let all: Vec<(u32, u32)> = (0..20).flat_map(|step| granted(&mut eqds, 27 * step)).collect();
+    // 3 first, and after one quantum in turn with the others; then all of them ahead.
+    let wanted = [(3, 32), (0, 32), (1, 32), (3, 32), (0, 32), (1, 32)];
+    assert_eq!(all[..6], wanted);
+    let mut ahead = all[6..].to_vec();
+    ahead.sort_unstable();
+    assert_eq!(ahead, [(0, 16), (1, 16), (2, 16), (3, 16)]);
+}
+
+#[test]
+fn a_total_that_got_lost_is_repeated() {
+    let mut eqds = Eqds::new(parameters(), 1);
+    eqds.announced(at_us(0), SourceId(0), &demand(32));
+    assert_eq!(granted(&mut eqds, 0), [(0, 32)]);
+    eqds.announced(at_us(600), SourceId(0), &Demand { blocked: true, ..demand(32) });
+    assert_eq!(granted(&mut eqds, 600), [(0, 0)]);
+    assert_eq!(granted(&mut eqds, 700), []);
+}
+
+#[test]
+fn who_does_not_use_its_credit_gets_no_more() {
+    let mut eqds = Eqds::new(parameters(), 2);
+    eqds.announced(at_us(0), SourceId(0), &demand(10_000));
+    let credits: Vec<(u32, u32)> = (0..50).flat_map(|us| granted(&mut eqds, 27 * us)).collect();
+    assert_eq!(credits, [(0, 32); 8], "two windows");
+    // What it sends at first has not been granted; it uses credit after that.
+    eqds.on_data(at_us(2000), SourceId(0), 128 * 1024);
+    assert_eq!(granted(&mut eqds, 2000), []);
+    eqds.on_data(at_us(2000), SourceId(0), 32 * 1024);
+    assert_eq!(granted(&mut eqds, 2000), [(0, 32)]);
+    eqds.announced(at_us(3000), SourceId(0), &Demand { blocked: true, ..demand(10_000) });
+    assert_eq!(granted(&mut eqds, 3000)[0], (0, 32));
+    eqds.source_gone(at_us(3001), SourceId(0));
+    assert_eq!((eqds.poll_at(), granted(&mut eqds, 9000)), (None, Vec::new()));
+    eqds.announced(at_us(9000), SourceId(9), &demand(1));
+    assert_eq!(granted(&mut eqds, 9100), [], "no such channel");
+}
+
+#[test]
+fn what_nobody_granted_takes_time_too() {
+    // A window may overlap with the first credits; what is beyond it delays them.
+    let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 2);
+    eqds.on_data(at_us(0), SourceId(1), 128 * 1024);
+    eqds.announced(at_us(10), SourceId(0), &demand(640));
+    assert_eq!(eqds.poll_at(), Some(at_us(10)));
+    eqds.on_data(at_us(10), SourceId(1), 64 * 1024);
+    assert_eq!(eqds.poll_at(), Some(at_us(75)));
+}
+
+#[test]
+fn incast_shares_the_line_whatever_the_number() {
+    for senders in [1, 2, 4, 8, 16] {
+        let mut model = model(parameters(), senders);
+        (0..senders).for_each(|sender| model.post(sender, 1 << 30));
+        model.run(2_000);
+        let packets = model.measure(20_000);
+        let all: u64 = packets.iter().sum();
+        assert!(all >= 19_600, "{senders}: {packets:?}");
+        assert!(jain(&packets) >= 995, "{senders}: {packets:?}");
+        // What stands in the queue is what was sent without credit in the first window.
+        assert!(model.queue_most <= 64, "{senders}: {}", model.queue_most);
+    }
+}
+
+#[test]
+fn short_messages_among_long_ones_finish_at_once() {
+    let mut model = model(parameters(), 9);
+    (1..9).for_each(|sender| model.post(sender, 1 << 30));
+    model.run(4_000);
+    for _ in 0..10 {
+        let start = model.slot;
+        model.post(0, 64 * KIB);
+        model.run(400);
+        // A round trip, 16 packets, and what stood in the queue.
+        assert!(model.senders[0].done_at > start && model.senders[0].done_at - start < 120);
+    }
+}
+
+#[test]
+fn lost_credits_requests_and_data_only_cost_time() {
+    for lose in [[10, 0], [100, 0], [0, 10], [50, 20]] {
+        let mut model = model(parameters(), 8);
+        model.lose = lose;
+        (0..8).for_each(|sender| model.post(sender, 4 << 20));
+        model.finish(100_000);
+        assert!(model.senders.iter().all(|sender| sender.delivered >= 4 << 20));
+        // 32 MiB are 8192 slots.
+        assert!(model.slot < 14_000, "{lose:?}: {} slots", model.slot);
+    }
+}
+
+#[test]
+fn a_queue_that_overflows_in_the_first_window_is_recovered_from() {
+    let mut model = model(parameters(), 16);
+    model.queue_limit = 64;
+    (0..16).for_each(|sender| model.post(sender, 2 << 20));
+    model.finish(100_000);
+    let dropped = model.dropped;
+    assert!(dropped > 100, "sixteen windows do not fit: {dropped}");
+    // 32 MiB are 8192 slots.
+    assert!(model.slot < 10_500, "{} slots", model.slot);
+    let done = model.senders.iter().map(|sender| sender.done_at);
+    let (first, last) = (done.clone().min(), done.max());
+    assert!(first > Some(6_000), "equal ones finish together: {first:?} and {last:?}");
+}
+
+#[test]
+fn a_slow_sender_leaves_the_line_to_the_others() {
+    let mut model = model(parameters(), 3);
+    model.senders[0].every = 10;
+    (0..3).for_each(|sender| model.post(sender, 1 << 30));
+    model.run(4_000);
+    let packets = model.measure(20_000);
+    assert!(packets[0].abs_diff(2_000) < 50, "all that its own line carries: {packets:?}");
+    assert!(packets.iter().sum::<u64>() >= 19_500, "{packets:?}");
+    assert!(packets[1].abs_diff(packets[2]) < 200, "{packets:?}");
+}
+
+#[test]
+fn a_flow_with_credit_takes_what_other_traffic_leaves() {
+    // SCR's Fig. 20: senders that ask for no credit take a twentieth of the line each.
+    let mut model = model(parameters(), 16);
+    for sender in 1..16 {
+        model.senders[sender].uncontrolled = true;
+        model.senders[sender].every = 20;
+    }
+    model.post(0, 1 << 30);
+    for others in 0..16 {
+        if others > 0 {
+            model.post(others, 1 << 30);
+        }
+        model.run(2_000);
+        let packets = model.measure(10_000);
+        let left = 10_000 - 500 * others as u64;
+        assert!(packets[0].abs_diff(left) <= 300, "{others}: {packets:?}");
+        assert!(model.queue_most <= 120, "{others}: {}", model.queue_most);
+    }
+}

@@ -1,0 +1,131 @@
+use alloc::vec::Vec;
+
+use super::super::model::{Model, PACKET};
+use super::*;
+use crate::CreditSender;
+
+const KIB: u64 = 1024;
+
+fn parameters(overcommit: u64) -> HomaParameters {
+    HomaParameters { window_bytes: 128 * KIB, overcommit, ..HomaParameters::default() }
+}
+
+fn model(parameters: HomaParameters, senders: usize) -> Model {
+    let receiver = Box::new(Homa::new(parameters, senders as u32));
+    Model::new(receiver, senders, || Box::new(CreditSender::homa(parameters.sender(), PACKET)))
+}
+
+/// A sender wants `kib`; what it sends without credit has arrived.
+fn announce(homa: &mut Homa, source: u32, kib: u64) {
+    homa.announced(Instant::ZERO, SourceId(source), &demand(kib));
+    homa.on_data(Instant::ZERO, SourceId(source), 128 * 1024);
+}
+
+fn demand(kib: u64) -> Demand {
+    Demand { total_bytes: kib * KIB, ..Demand::default() }
+}
+
+fn granted(homa: &mut Homa) -> Vec<(u32, u32)> {
+    let credits = core::iter::from_fn(|| homa.poll_credit(Instant::ZERO));
+    credits.map(|credit| (credit.source.0, credit.bytes / 1024)).collect()
+}
+
+/// With grants by the oldest out of the way.
+fn homa(overcommit: u64) -> Homa {
+    let mut homa = Homa::new(parameters(overcommit), 8);
+    homa.grants = 1;
+    homa
+}
+
+#[test]
+fn the_shortest_has_its_window_and_data_calls_for_more() {
+    let mut homa = homa(1);
+    announce(&mut homa, 0, 500);
+    assert_eq!(granted(&mut homa), [(0, 16); 8]);
+    // A shorter one comes: from now on it is granted to, and what is on its way stays so.
+    announce(&mut homa, 1, 40);
+    assert_eq!(granted(&mut homa), [(1, 16), (1, 16), (1, 8)]);
+    homa.on_data(Instant::ZERO, SourceId(0), 16 * 1024);
+    // All is granted to 1, so 0 is the shortest that wants more.
+    assert_eq!(granted(&mut homa), [(0, 16)]);
+    assert_eq!(granted(&mut homa), []);
+}
+
+#[test]
+fn as_many_as_the_overcommitment_have_grants() {
+    let mut homa = homa(2);
+    for (source, kib) in [(0, 900), (1, 300), (2, 600)] {
+        announce(&mut homa, source, kib);
+    }
+    assert_eq!(granted(&mut homa), [[(1, 16); 8], [(2, 16); 8]].concat());
+    homa.on_data(Instant::ZERO, SourceId(2), 32 * 1024);
+    assert_eq!(granted(&mut homa), [(2, 16), (2, 16)]);
+    homa.source_gone(Instant::ZERO, SourceId(1));
+    assert_eq!(granted(&mut homa), [(0, 16); 8]);
+    assert_eq!(homa.poll_at(), None);
+}
+
+#[test]
+fn one_grant_in_twenty_is_the_oldests() {
+    let mut homa = homa(1);
+    announce(&mut homa, 5, 10_000);
+    announce(&mut homa, 6, 5_000);
+    let mut grants = Vec::new();
+    for _ in 0..10 {
+        grants.extend(granted(&mut homa));
+        homa.on_data(Instant::ZERO, SourceId(6), 64 * 1024);
+    }
+    let oldest = grants.iter().filter(|grant| grant.0 == 5).count();
+    assert_eq!((grants.len(), oldest), (46, 2));
+}
+
+#[test]
+fn a_total_that_got_lost_is_repeated() {
+    let mut homa = homa(1);
+    announce(&mut homa, 0, 16);
+    assert_eq!(granted(&mut homa), [(0, 16)]);
+    let again = Demand { blocked: true, ..demand(16) };
+    homa.announced(Instant::ZERO, SourceId(0), &again);
+    assert_eq!(granted(&mut homa), [(0, 0)]);
+    homa.announced(Instant::ZERO, SourceId(99), &again);
+    assert_eq!(granted(&mut homa), [], "no such channel");
+}
+
+#[test]
+fn short_ones_finish_first_and_the_line_is_full() {
+    let mut model = model(parameters(2), 8);
+    // 1 to 8 MiB, 36 MiB in all: 9216 slots.
+    (0..8).for_each(|sender| model.post(sender, (sender as u64 + 1) << 20));
+    model.finish(100_000);
+    assert!(model.slot < 9_216 + 200, "{} slots", model.slot);
+    let done: Vec<u64> = model.senders.iter().map(|sender| sender.done_at).collect();
+    assert!(done.is_sorted(), "{done:?}");
+    // The first finishes long before an eighth of everything could have, in turns.
+    assert!(done[0] < 2_500, "{done:?}");
+}
+
+#[test]
+fn nobody_starves_behind_a_stream_of_short_ones() {
+    let mut model = model(parameters(1), 2);
+    model.post(0, 1 << 30);
+    model.run(1_000);
+    // The other one always has less left, as much as the line carries.
+    let mut packets = 0;
+    for _ in 0..20 {
+        model.post(1, 4 << 20);
+        packets += model.measure(1_024)[0];
+    }
+    // A twentieth of the time, and what it is granted meanwhile.
+    assert!(packets >= 700, "{packets} of 20,480");
+}
+
+#[test]
+fn lost_grants_requests_and_data_only_cost_time() {
+    for lose in [[20, 0], [0, 10], [50, 20]] {
+        let mut model = model(parameters(4), 16);
+        model.lose = lose;
+        (0..16).for_each(|sender| model.post(sender, 2 << 20));
+        model.finish(100_000);
+        assert!(model.slot < 14_000, "{lose:?}: {} slots", model.slot);
+    }
+}

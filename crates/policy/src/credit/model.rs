@@ -1,0 +1,265 @@
+//! Senders and their receiver, for tests: everybody's line has one rate, packets have one size, and
+//! the only queue is the one before the receiver, with an end.
+//!
+//! Time goes in slots, in each of which a line carries one packet. The engine's part is played here:
+//! running totals on the wire, retransmission after four round trips, one packet at a time.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use fairway_wire::{Duration, Instant};
+
+use super::{CreditPolicy, Demand, SourceId};
+use crate::{AckSample, CongestionControl, LossSample};
+
+pub(super) const PACKET: u32 = 4096;
+/// 4096 bytes at 10 Gb/s.
+const SLOT: Duration = Duration::from_ps(3_276_800);
+/// The line of everybody, in bits per second.
+pub(super) const LINE: u64 = 10_000_000_000;
+/// Slots to the receiver, or back: a round trip is 32, 105 us, and its product 128 KiB.
+const WAY: u64 = 16;
+/// Slots after which a packet that was dropped is known to be lost.
+const LOST_AFTER: u64 = 4 * 2 * WAY;
+
+pub(super) struct Sender {
+    pub(super) control: Box<dyn CongestionControl>,
+    /// Bytes that wait, those that were lost among them.
+    pub(super) backlog: u64,
+    in_flight: u64,
+    /// The highest running total of credit that has come.
+    credit_seen: u64,
+    pub(super) delivered: u64,
+    pub(super) sent: u64,
+    /// When it had delivered everything.
+    pub(super) done_at: u64,
+    /// It sends in one slot of so many: its own line is busy.
+    pub(super) every: u64,
+    /// What it sends needs no credit.
+    pub(super) uncontrolled: bool,
+}
+
+enum News {
+    Data(usize),
+    Ack(usize),
+    Lost(usize),
+    Demand(usize, Demand),
+    Credit(usize, u64),
+}
+
+pub(super) struct Model {
+    pub(super) senders: Vec<Sender>,
+    pub(super) receiver: Box<dyn CreditPolicy>,
+    granted: Vec<u64>,
+    /// News on their way, by arrival; equal delays keep them in order.
+    on_the_way: VecDeque<(u64, News)>,
+    loss_reports: VecDeque<(u64, News)>,
+    queue: VecDeque<usize>,
+    pub(super) queue_most: usize,
+    pub(super) queue_limit: usize,
+    pub(super) slot: u64,
+    /// Of credits and requests on one hand and data on the other, so many in a thousand are lost.
+    pub(super) lose: [u64; 2],
+    pub(super) dropped: u64,
+    random: u64,
+}
+
+impl Model {
+    pub(super) fn new(
+        receiver: Box<dyn CreditPolicy>,
+        senders: usize,
+        control: impl Fn() -> Box<dyn CongestionControl>,
+    ) -> Model {
+        let sender = |_| Sender {
+            control: control(),
+            backlog: 0,
+            in_flight: 0,
+            credit_seen: 0,
+            delivered: 0,
+            sent: 0,
+            done_at: 0,
+            every: 1,
+            uncontrolled: false,
+        };
+        Model {
+            senders: (0..senders).map(sender).collect(),
+            receiver,
+            granted: alloc::vec![0; senders],
+            on_the_way: VecDeque::new(),
+            loss_reports: VecDeque::new(),
+            queue: VecDeque::new(),
+            queue_most: 0,
+            queue_limit: usize::MAX,
+            slot: 0,
+            lose: [0, 0],
+            dropped: 0,
+            random: 1,
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        Instant::ZERO + SLOT.times(self.slot)
+    }
+
+    /// A sender gets more to send.
+    pub(super) fn post(&mut self, sender: usize, bytes: u64) {
+        self.senders[sender].backlog += bytes;
+        self.ask(sender);
+    }
+
+    pub(super) fn run(&mut self, slots: u64) {
+        for _ in 0..slots {
+            self.step();
+        }
+    }
+
+    /// Runs until all is delivered.
+    pub(super) fn finish(&mut self, slots_most: u64) {
+        let end = self.slot + slots_most;
+        while self.senders.iter().any(|sender| sender.backlog + sender.in_flight > 0) {
+            assert!(self.slot < end, "somebody is stuck");
+            self.step();
+        }
+    }
+
+    /// Packets that each delivers in `slots` from now on.
+    pub(super) fn measure(&mut self, slots: u64) -> Vec<u64> {
+        let before: Vec<u64> = self.senders.iter().map(|sender| sender.delivered).collect();
+        self.queue_most = self.queue.len();
+        self.run(slots);
+        let all = self.senders.iter().zip(before);
+        all.map(|(sender, before)| (sender.delivered - before) / u64::from(PACKET)).collect()
+    }
+
+    fn step(&mut self) {
+        self.slot += 1;
+        for queue in 0..2 {
+            let queue_of = |model: &mut Model| match queue {
+                0 => core::mem::take(&mut model.on_the_way),
+                _ => core::mem::take(&mut model.loss_reports),
+            };
+            let mut news = queue_of(self);
+            while news.front().is_some_and(|(at, _)| *at <= self.slot) {
+                let (_, one) = news.pop_front().expect("one is there");
+                self.hear(one);
+            }
+            // What was sent meanwhile comes later.
+            news.append(&mut queue_of(self));
+            *(if queue == 0 { &mut self.on_the_way } else { &mut self.loss_reports }) = news;
+        }
+        for sender in 0..self.senders.len() {
+            self.send(sender);
+            let due = self.senders[sender].control.demand_at();
+            if due.is_some_and(|at| self.now().is_at_or_after(at)) {
+                self.ask(sender);
+            }
+        }
+        if let Some(sender) = self.queue.pop_front() {
+            self.senders[sender].delivered += u64::from(PACKET);
+            self.receiver.on_data(self.now(), SourceId(sender as u32), PACKET);
+            self.put(News::Ack(sender));
+        }
+        self.grant();
+    }
+
+    fn grant(&mut self) {
+        while let Some(credit) = self.receiver.poll_credit(self.now()) {
+            let total = &mut self.granted[credit.source.index()];
+            *total += u64::from(credit.bytes);
+            let news = News::Credit(credit.source.index(), *total);
+            if !self.chance(self.lose[0]) {
+                self.put(news);
+            }
+        }
+    }
+
+    fn put(&mut self, news: News) {
+        self.on_the_way.push_back((self.slot + WAY, news));
+    }
+
+    fn hear(&mut self, news: News) {
+        let (now, smoothed_rtt) = (self.now(), SLOT.times(2 * WAY));
+        match news {
+            News::Data(sender) => {
+                if self.queue.len() < self.queue_limit && !self.chance(self.lose[1]) {
+                    self.queue.push_back(sender);
+                    self.queue_most = self.queue_most.max(self.queue.len());
+                } else {
+                    self.dropped += 1;
+                    self.loss_reports.push_back((self.slot + LOST_AFTER, News::Lost(sender)));
+                }
+            }
+            News::Demand(sender, demand) => {
+                self.receiver.announced(now, SourceId(sender as u32), &demand);
+                self.grant();
+            }
+            News::Ack(index) => {
+                let sender = &mut self.senders[index];
+                sender.in_flight -= u64::from(PACKET);
+                sender.control.on_ack(&AckSample {
+                    now,
+                    acked_bytes: PACKET,
+                    smoothed_rtt,
+                    bytes_in_flight: sender.in_flight,
+                    ..AckSample::default()
+                });
+                if sender.backlog + sender.in_flight == 0 {
+                    sender.done_at = self.slot;
+                }
+                self.ask(index);
+            }
+            News::Lost(index) => {
+                let sender = &mut self.senders[index];
+                sender.in_flight -= u64::from(PACKET);
+                sender.backlog += u64::from(PACKET);
+                let lost_bytes = PACKET;
+                let sample = LossSample { now, lost_bytes, smoothed_rtt, ..Default::default() };
+                sender.control.on_loss(&sample);
+                self.ask(index);
+            }
+            News::Credit(index, total) => {
+                let sender = &mut self.senders[index];
+                let grown = total.saturating_sub(sender.credit_seen);
+                sender.credit_seen += grown;
+                sender.control.on_credit(now, grown as u32);
+                self.ask(index);
+            }
+        }
+    }
+
+    fn ask(&mut self, index: usize) {
+        let now = self.now();
+        let sender = &mut self.senders[index];
+        if sender.uncontrolled {
+            return;
+        }
+        if let Some(demand) = sender.control.demand(now, sender.backlog)
+            && !self.chance(self.lose[0])
+        {
+            self.put(News::Demand(index, demand));
+        }
+    }
+
+    fn send(&mut self, index: usize) {
+        let (now, slot) = (self.now(), self.slot);
+        let sender = &mut self.senders[index];
+        let fits = sender.in_flight + u64::from(PACKET) <= sender.control.window_bytes();
+        let may = sender.uncontrolled || fits && sender.control.allowance_bytes() > 0;
+        if sender.backlog == 0 || !may || !slot.is_multiple_of(sender.every) {
+            return;
+        }
+        sender.backlog = sender.backlog.saturating_sub(u64::from(PACKET));
+        sender.in_flight += u64::from(PACKET);
+        sender.sent += u64::from(PACKET);
+        if !sender.uncontrolled {
+            sender.control.on_sent(now, PACKET, sender.backlog);
+        }
+        self.put(News::Data(index));
+        self.ask(index);
+    }
+
+    fn chance(&mut self, permille: u64) -> bool {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 33) % 1000 < permille
+    }
+}

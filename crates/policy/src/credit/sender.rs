@@ -1,0 +1,200 @@
+//! The sender's half of receiver-driven control: it sends what it has credit for.
+//!
+//! **Control law.**
+//!
+//! ```text
+//! allowance = granted − spent + speculative
+//! sending b bytes:   from credit, then from the speculative window
+//! idle:              nothing waits, nothing is in flight: the speculative window is full again
+//! demand  D = spent + what waits beyond the speculative window
+//! RTS     when D has grown and what was announced is granted, or D has grown by a quantum, or
+//!         something was lost; and again if no credit came for max(timeout, 4 round trips) · 2^n
+//! ```
+//!
+//! A flow starts with a speculative window: one bandwidth-delay product that it may send without
+//! credit, so that short messages take no extra round trip. What of it is lost is sent again on
+//! credit. What is sent beyond the allowance, since packets are whole, is a debt that the next
+//! credit pays.
+//!
+//! **Source:** EQDS (Olteanu et al., NSDI 2022) §3 and UCCL appendix B, which has time-out and RTS
+//! in place of trimmed packets; Homa (Montazeri et al., SIGCOMM 2018) §3.2, unscheduled bytes. The
+//! time-out is UCCL's (§6.3.2, 500 us).
+//!
+//! **Where this differs:**
+//! * Credit is the channel's and not a message's: who shares a channel shares its credit, in the
+//!   order of the scheduler.
+//! * SCR's senders go on at their rate until a credit changes it (§A.8), because its NIC has only
+//!   rates; these stop when their credit is spent.
+
+use fairway_wire::{Duration, Instant};
+
+use super::{Demand, Eqds, Homa};
+use crate::chunk::chunk_bytes;
+use crate::{AckSample, CongestionControl, LossSample};
+
+/// A request is repeated after at least so many round trips.
+const PATIENCE_ROUND_TRIPS: u64 = 4;
+/// The time-out grows at most `2^6`-fold.
+const BACKOFF_MAX: u32 = 6;
+
+/// What can be set about [`CreditSender`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditSenderParameters {
+    /// What a flow may send without credit when it starts.
+    pub speculative_bytes: u64,
+    /// The most that is in flight.
+    pub max_bytes: u64,
+    /// Growth of the demand that is worth a request of its own; not zero.
+    pub quantum_bytes: u64,
+    /// Time without credit after which a request is repeated.
+    pub timeout: Duration,
+}
+
+/// The congestion control of a sender that needs credit.
+#[derive(Clone, Debug)]
+pub struct CreditSender {
+    name: &'static str,
+    parameters: CreditSenderParameters,
+    /// Running totals, in bytes.
+    granted: u64,
+    spent: u64,
+    announced: u64,
+    /// What is left to be sent without credit.
+    speculative: u64,
+    /// What waited when that was last told.
+    backlog: u64,
+    /// Something was lost since the last request.
+    resend: bool,
+    /// The last request or credit.
+    heard: Instant,
+    backoff: u32,
+    smoothed_rtt: Duration,
+}
+
+impl CreditSender {
+    /// The sender of [`Eqds`].
+    pub fn eqds(parameters: CreditSenderParameters, mtu_bytes: u32) -> CreditSender {
+        CreditSender::new(Eqds::NAME, parameters, mtu_bytes)
+    }
+
+    /// The sender of [`Homa`].
+    pub fn homa(parameters: CreditSenderParameters, mtu_bytes: u32) -> CreditSender {
+        CreditSender::new(Homa::NAME, parameters, mtu_bytes)
+    }
+
+    fn new(name: &'static str, parameters: CreditSenderParameters, mtu_bytes: u32) -> Self {
+        let max_bytes = parameters.max_bytes.max(2 * u64::from(mtu_bytes.max(1)));
+        let quantum_bytes = parameters.quantum_bytes.max(1);
+        CreditSender {
+            name,
+            parameters: CreditSenderParameters { max_bytes, quantum_bytes, ..parameters },
+            granted: 0,
+            spent: 0,
+            announced: 0,
+            speculative: parameters.speculative_bytes,
+            backlog: 0,
+            resend: false,
+            heard: Instant::ZERO,
+            backoff: 0,
+            smoothed_rtt: Duration::ZERO,
+        }
+    }
+
+    /// Credit that has not been spent.
+    fn balance(&self) -> u64 {
+        self.granted.saturating_sub(self.spent)
+    }
+
+    /// All that it wants to send on credit, since the beginning.
+    fn wanted(&self) -> u64 {
+        self.spent + self.backlog.saturating_sub(self.speculative)
+    }
+
+    /// It waits for credit that it has asked for.
+    fn is_waiting(&self) -> bool {
+        self.backlog > 0 && self.allowance_bytes() == 0 && self.announced >= self.wanted()
+    }
+
+    fn timeout(&self) -> Duration {
+        let patience = self.smoothed_rtt.times(PATIENCE_ROUND_TRIPS);
+        self.parameters.timeout.max(patience).times(1 << self.backoff)
+    }
+}
+
+impl CongestionControl for CreditSender {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.parameters.max_bytes
+    }
+
+    fn allowance_bytes(&self) -> u64 {
+        // A debt reduces what may be sent without credit, too.
+        (self.granted + self.speculative).saturating_sub(self.spent)
+    }
+
+    fn on_sent(&mut self, _now: Instant, bytes: u32, backlog_bytes: u64) {
+        let bytes = u64::from(bytes);
+        let beyond_credit = bytes - bytes.min(self.balance());
+        let speculative = beyond_credit.min(self.speculative);
+        self.speculative -= speculative;
+        self.spent += bytes - speculative;
+        self.backlog = backlog_bytes;
+    }
+
+    fn on_credit(&mut self, now: Instant, bytes: u32) {
+        self.granted += u64::from(bytes);
+        self.heard = now;
+        self.backoff = 0;
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        self.smoothed_rtt = sample.smoothed_rtt;
+        if sample.bytes_in_flight == 0 && self.backlog == 0 {
+            self.speculative = self.parameters.speculative_bytes;
+        }
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        self.smoothed_rtt = sample.smoothed_rtt;
+        self.resend = true;
+        // What guesses lose is not guessed again.
+        self.speculative = 0;
+    }
+
+    fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
+        self.backlog = backlog_bytes;
+        let total_bytes = self.wanted();
+        let grown = total_bytes.saturating_sub(self.announced);
+        let is_news = grown > 0
+            && (self.resend
+                || self.granted >= self.announced
+                || grown >= self.parameters.quantum_bytes);
+        let is_late = self.is_waiting() && now.since(self.heard) >= self.timeout();
+        if !is_news && !is_late {
+            return None;
+        }
+        self.backoff = if is_news { 0 } else { (self.backoff + 1).min(BACKOFF_MAX) };
+        self.announced = self.announced.max(total_bytes);
+        self.heard = now;
+        let resend = core::mem::take(&mut self.resend);
+        Some(Demand { total_bytes, resend, blocked: self.allowance_bytes() == 0 })
+    }
+
+    fn demand_at(&self) -> Option<Instant> {
+        self.is_waiting().then(|| self.heard + self.timeout())
+    }
+
+    fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
+        self.allowance_bytes() > 0
+    }
+
+    fn chunk_bytes(&self, remaining: u64) -> u32 {
+        chunk_bytes(self.allowance_bytes().min(self.parameters.max_bytes), remaining)
+    }
+}
+
+#[cfg(test)]
+mod tests;
