@@ -14,8 +14,9 @@
 //! **Source:** SCR §A.8 and Fig. 20c, receiver-initiated ECN-like back-pressure: multiplicative
 //! decrease and additive increase. It names no factors: β = 1/2, and δ = 40 Mb/s is DCQCN's R_AI.
 //!
-//! **Where this differs:** a time-out, and loss beyond a tolerated share (3 %), count as a complaint;
-//! a fall for a loss that turns out to be reordering is taken back. A window bounds what is in flight.
+//! **Where this differs:** a time-out, and loss beyond a tolerated share (3 %), count as a
+//! complaint; a fall for a loss that turns out to be reordering is taken back. A window bounds what
+//! is in flight.
 
 use fairway_wire::Instant;
 

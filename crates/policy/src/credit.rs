@@ -37,8 +37,8 @@ impl SourceId {
 /// What a sender tells its receiver: a request to send (RTS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Bytes, headers included, that it wants to send on credit: all since the channel opened, those
-    /// that have been sent and those that wait.
+    /// Bytes, headers included, that it wants to send on credit: all since the channel opened,
+    /// those that have been sent and those that wait.
     pub total_bytes: u64,
     /// Some of what waits has been lost before.
     pub resend: bool,
@@ -51,8 +51,8 @@ pub struct Demand {
 pub struct Credit {
     /// To whom.
     pub source: SourceId,
-    /// Bytes more than it has been granted so far. Zero repeats the running total, for a sender that
-    /// seems to have missed some of it.
+    /// Bytes more than it has been granted so far. Zero repeats the running total, for a sender
+    /// that seems to have missed some of it.
     pub bytes: u32,
 }
 

@@ -1,9 +1,10 @@
 //! Fairway's control decisions.
 //!
 //! **What it is.** Congestion control, path choice, loss detection and scheduling, each a small
-//! trait with one algorithm per file; and [`compact`], what they may remember and compute with. A policy sees samples and answers with numbers. It cannot see a
-//! packet, send one, or read a clock; it does not know whether the engine that calls it runs
-//! live, in the simulator or under the NIC model.
+//! trait with one algorithm per file; and [`compact`], what they may remember and compute with. A
+//! policy sees samples and answers with numbers. It cannot see a packet, send one, or read a clock;
+//! it does not know whether the engine that calls it runs live, in the simulator or under the NIC
+//! model.
 //!
 //! **May import:** `wire` (for instants, durations, ids).
 //!

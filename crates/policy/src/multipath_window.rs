@@ -13,13 +13,13 @@
 //! trip; if none has room, nothing leaves. So a congested path carries little, and its state is
 //! nobody else's.
 //!
-//! **Source:** Lu et al., *Multi-Path Transport for RDMA in Datacenters* (MP-RDMA), NSDI 2018, §3.2;
-//! UCCL §4.1 has per-path beside global congestion state.
+//! **Source:** Lu et al., *Multi-Path Transport for RDMA in Datacenters* (MP-RDMA), NSDI 2018,
+//! §3.2; UCCL §4.1 has per-path beside global congestion state.
 //!
 //! **Where this differs:**
-//! * MP-RDMA keeps one number for all paths and lets each acknowledgement send on its own path, which
-//!   amounts to a window per path while all are busy. Here the windows are there, since the engine
-//!   counts what is in flight per path anyway.
+//! * MP-RDMA keeps one number for all paths and lets each acknowledgement send on its own path,
+//!   which amounts to a window per path while all are busy. Here the windows are there, since the
+//!   engine counts what is in flight per path anyway.
 //! * Acknowledgements tell marks of the whole channel; they count for the path they came on.
 //! * A window is never below one packet: a path that lost all would never be heard of again. (The
 //!   engine takes dead paths out.)

@@ -1,7 +1,7 @@
 //! Policies by name.
 //!
-//! A specification is text such as `cc=swift,path=p2c,loss=path-order,sched=drr`: for each kind the name of
-//! an algorithm, and after colons its parameters, `cc=fixed:4M` or
+//! A specification is text such as `cc=swift,path=p2c,loss=path-order,sched=drr`: for each kind the
+//! name of an algorithm, and after colons its parameters, `cc=fixed:4M` or
 //! `cc=swift:target=200us:max=4M`. A kind that is left out has its default, and since no two
 //! algorithms share a name the kind's own name may be left out as well: `swift`, `p2c`.
 //!

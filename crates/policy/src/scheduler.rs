@@ -1,8 +1,9 @@
 //! What the engine asks of a scheduler, and what it tells it.
 //!
-//! A scheduler decides how the flows of a NIC share what it can send (SCR §4.2, §5.1). Its means are the *dequeue rate* of each
-//! flow, by which the engine takes messages from the application's memory, and the *quantum*, what a flow may send in its turn.
-//! It sees transmit events, coalesced: what has left since the last one.
+//! A scheduler decides how the flows of a NIC share what it can send (SCR §4.2, §5.1). Its means
+//! are the *dequeue rate* of each flow, by which the engine takes messages from the application's
+//! memory, and the *quantum*, what a flow may send in its turn. It sees transmit events, coalesced:
+//! what has left since the last one.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -18,8 +18,9 @@
 //! smoothed, against a target of its own. The smaller one holds.
 //!
 //! **Source:** Kumar et al., *Swift: Delay is Simple and Effective for Congestion Control in the
-//! Datacenter*, SIGCOMM 2020, Algorithm 1 and §3.1–§3.6, with β = 0.8 and max_mdf = 0.5. SCR's testbed
-//! (§A.6) is `target=1us:hop=2us:range=2us`, with one hop and rates of 32 to 96 Gb/s for the range.
+//! Datacenter*, SIGCOMM 2020, Algorithm 1 and §3.1–§3.6, with β = 0.8 and max_mdf = 0.5. SCR's
+//! testbed (§A.6) is `target=1us:hop=2us:range=2us`, with one hop and rates of 32 to 96 Gb/s for
+//! the range.
 //!
 //! **Where this differs**, because hosts here are software and paths are sprayed:
 //! * One window per channel (and one more for its endpoints), in bytes. Where nothing tells the

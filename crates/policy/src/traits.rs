@@ -7,7 +7,8 @@
 //! ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the receiver
 //! ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]), credit
 //! ([`CongestionControl::on_credit`], with [`CongestionControl::on_sent`],
-//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::demand`] for those who spend it).
+//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::demand`] for those who spend
+//! it).
 
 use fairway_wire::{Duration, Instant};
 
@@ -96,15 +97,16 @@ pub trait CongestionControl: Send {
     /// how much the highest that has been seen grew.
     fn on_credit(&mut self, _now: Instant, _bytes: u32) {}
     /// A data packet or chunk left, new or resent, with `bytes` (headers included); `backlog_bytes`
-    /// still wait on the channel: what has been posted and not sent, and what was lost and not resent.
+    /// still wait on the channel: what has been posted and not sent, and what was lost and not
+    /// resent.
     fn on_sent(&mut self, _now: Instant, _bytes: u32, _backlog_bytes: u64) {}
     /// Bytes that may leave, new or resent, before more credit comes. Nothing leaves while it is
     /// zero; a packet larger than it may.
     fn allowance_bytes(&self) -> u64 {
         u64::MAX
     }
-    /// Is a request to send (RTS) due, with `backlog_bytes` waiting? Asked when work was posted, when
-    /// something was sent, granted, acknowledged or lost, and at [`Self::demand_at`].
+    /// Is a request to send (RTS) due, with `backlog_bytes` waiting? Asked when work was posted,
+    /// when something was sent, granted, acknowledged or lost, and at [`Self::demand_at`].
     fn demand(&mut self, _now: Instant, _backlog_bytes: u64) -> Option<Demand> {
         None
     }
@@ -164,8 +166,8 @@ pub trait PathChoice: Send {
     fn name(&self) -> &'static str;
     /// The path for the next chunk: an index into `paths`, which is never empty.
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize;
-    /// May a chunk leave on any path? Asked before [`Self::choose`]; if not, the channel waits until
-    /// something is acknowledged or lost.
+    /// May a chunk leave on any path? Asked before [`Self::choose`]; if not, the channel waits
+    /// until something is acknowledged or lost.
     fn has_room(&self, _paths: &[PathView]) -> bool {
         true
     }

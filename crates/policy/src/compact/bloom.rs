@@ -1,8 +1,9 @@
 //! Have I seen this before? Sometimes wrongly yes, never wrongly no.
 //!
 //! Eight bits per key it is made for and three hashes: when it holds that many keys, three in a
-//! hundred others are taken for seen, `(1 − e^(−3/8))³ = 0.031`. Identifies the first packet of a flow
-//! whose number is too wide for an array (SCR §4.3.3; §6.1 has these sizes for 8192 flows: 8 KB).
+//! hundred others are taken for seen, `(1 − e^(−3/8))³ = 0.031`. Identifies the first packet of a
+//! flow whose number is too wide for an array (SCR §4.3.3; §6.1 has these sizes for 8192 flows: 8
+//! KB).
 //!
 //! **Source:** Bloom, *Space/time trade-offs in hash coding with allowable errors*, CACM 1970.
 

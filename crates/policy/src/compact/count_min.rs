@@ -1,12 +1,13 @@
 //! How much of each? Never too little, seldom much too much.
 //!
 //! `depth` rows of `width` counters; a key has one counter in each row, and what it counted is at
-//! most the least of them. With `N` added in all, the estimate is more than `e · N / width` too high
-//! with a chance of at most `e^(−depth)`. Adding raises a key's counters no further than to its new
-//! estimate, which leaves that as it is and makes those of other keys smaller (conservative update).
+//! most the least of them. With `N` added in all, the estimate is more than `e · N / width` too
+//! high with a chance of at most `e^(−depth)`. Adding raises a key's counters no further than to
+//! its new estimate, which leaves that as it is and makes those of other keys smaller (conservative
+//! update).
 //!
-//! **Source:** Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch and
-//! its applications*, 2005; Estan and Varghese, *New directions in traffic measurement and
+//! **Source:** Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch
+//! and its applications*, 2005; Estan and Varghese, *New directions in traffic measurement and
 //! accounting*, SIGCOMM 2002. SCR §4.3.3 estimates cumulative values with it.
 
 use alloc::boxed::Box;

@@ -17,8 +17,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The sender has said what it wants. Totals never shrink, so an old word does no harm. One that
-    /// had nothing to send until now sends `speculative_bytes` without credit.
+    /// The sender has said what it wants. Totals never shrink, so an old word does no harm. One
+    /// that had nothing to send until now sends `speculative_bytes` without credit.
     pub(super) fn announced(&mut self, demand: &Demand, speculative_bytes: u64) {
         let grown = demand.total_bytes.saturating_sub(self.wanted);
         if grown > 0 && self.remaining() == 0 && !demand.resend {
@@ -32,8 +32,8 @@ impl Account {
             self.outstanding = self.outstanding.saturating_sub(grown - speculative);
         }
         if demand.blocked {
-            // Whatever was granted has been spent, or was lost on the way, or is on it: then it counts
-            // twice, a window at most.
+            // Whatever was granted has been spent, or was lost on the way, or is on it: then it
+            // counts twice, a window at most.
             self.outstanding = 0;
             self.missed = self.wanted <= self.granted;
         }

@@ -1,8 +1,9 @@
 //! EQDS: the receiver paces its senders, in turn, at the rate of its line.
 //!
-//! **Control law.** A pacer grants one quantum at a time, and the next one after as long as the last
-//! takes on the line, and a sixty-fourth more so that queues drain. Senders are in three lists, the first that is not empty is served, from its
-//! front, and who wants more goes to the end:
+//! **Control law.** A pacer grants one quantum at a time, and the next one after as long as the
+//! last takes on the line, and a sixty-fourth more so that queues drain. Senders are in three
+//! lists, the first that is not empty is served, from its front, and who wants more goes to the
+//! end:
 //!
 //! ```text
 //! resend   something was lost, or it waits although it was granted everything: one quantum (or, to
@@ -11,10 +12,10 @@
 //! idle     it wants nothing: up to `ahead` bytes, for its next message
 //! ```
 //!
-//! A sender that has two windows of credit that it has not used is left out until data comes: its own
-//! line is busy, and the others can use the time. What arrives without credit (from other senders'
-//! speculative windows, or from those that need none) takes time of the line, too, so the pacer
-//! waits that long; but for the first window after an idle time, while which the first
+//! A sender that has two windows of credit that it has not used is left out until data comes: its
+//! own line is busy, and the others can use the time. What arrives without credit (from other
+//! senders' speculative windows, or from those that need none) takes time of the line, too, so the
+//! pacer waits that long; but for the first window after an idle time, while which the first
 //! credit and the data it calls for are on their way.
 //!
 //! **Source:** Olteanu et al., *An edge-queued datagram service for all datacenter traffic* (EQDS),
@@ -22,10 +23,10 @@
 //! product of 100 Gb/s and 20 us; the quantum is UCCL's chunk.
 //!
 //! **Where this differs:**
-//! * EQDS lets switches trim packets, and a trimmed packet puts its sender on the first list at once.
-//!   Here, as in UCCL, a loss is found by the sender, which says so.
-//! * EQDS counts what arrives without credit by letting its queues fill; here the pacer waits, so that
-//!   a flow with credit takes what other traffic leaves of the line, as in SCR's Fig. 20.
+//! * EQDS lets switches trim packets, and a trimmed packet puts its sender on the first list at
+//!   once. Here, as in UCCL, a loss is found by the sender, which says so.
+//! * EQDS counts what arrives without credit by letting its queues fill; here the pacer waits, so
+//!   that a flow with credit takes what other traffic leaves of the line, as in SCR's Fig. 20.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -125,7 +126,8 @@ impl Eqds {
         (RESEND..=IDLE).all(|list| self.lists.first(list).is_none())
     }
 
-    /// Puts a sender on the list where it belongs; in the first of them it stays until it is served.
+    /// Puts a sender on the list where it belongs; in the first of them it stays until it is
+    /// served.
     fn sort(&mut self, source: SourceId, resend: bool) {
         let account = &self.accounts[source.index()];
         let quantum = account.owed().min(self.parameters.quantum_bytes);

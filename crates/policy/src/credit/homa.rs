@@ -8,13 +8,13 @@
 //! **Source:** Montazeri et al., *Homa: a receiver-driven low-latency transport protocol using
 //! network priorities*, SIGCOMM 2018, §3.3–§3.5: RTTbytes unscheduled and granted, shortest
 //! remaining first, overcommitment by the number of priority levels, of which it has eight. The
-//! share of the oldest is that of its implementation for Linux (Ousterhout, USENIX ATC 2021). A window
-//! of 256 KiB is the bandwidth-delay product of 100 Gb/s and 20 us.
+//! share of the oldest is that of its implementation for Linux (Ousterhout, USENIX ATC 2021). A
+//! window of 256 KiB is the bandwidth-delay product of 100 Gb/s and 20 us.
 //!
 //! **Where this differs:**
 //! * A sender is a channel, and what is left is all that waits on it, not one message.
-//! * There are no network priorities: what Homa gains by letting short messages pass in the switches
-//!   is not gained here.
+//! * There are no network priorities: what Homa gains by letting short messages pass in the
+//!   switches is not gained here.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,8 +1,8 @@
 //! Senders and their receiver, for tests: everybody's line has one rate, packets have one size, and
 //! the only queue is the one before the receiver, with an end.
 //!
-//! Time goes in slots, in each of which a line carries one packet. The engine's part is played here:
-//! running totals on the wire, retransmission after four round trips, one packet at a time.
+//! Time goes in slots, in each of which a line carries one packet. The engine's part is played
+//! here: running totals on the wire, retransmission after four round trips, one packet at a time.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

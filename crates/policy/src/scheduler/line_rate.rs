@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Then rates hold again, and the next measurement begins 64 ms later, with the first event that is
-//! followed by more. A total above `C` that is seen between two measurements raises it at once. So a
-//! faster line is known after one measurement, a slower one by half after six, about 0.4 s, and
+//! followed by more. A total above `C` that is seen between two measurements raises it at once. So
+//! a faster line is known after one measurement, a slower one by half after six, about 0.4 s, and
 //! about one part in sixty of the time has no limits. Until the first measurement there are none.
 //!
 //! **Source:** none; that a limit must be lifted to learn what is beyond it is from BBR's probing

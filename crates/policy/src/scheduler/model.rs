@@ -1,8 +1,8 @@
 //! A NIC of nothing but flows, for tests: they have demands and dequeue rates and share a line.
 //!
-//! Each tick every flow may send what waits, within its rate; if that is more than the line carries,
-//! the line is divided by the flows' `greed`, as the default NIC does by message size. What a flow
-//! sent becomes a transmit event.
+//! Each tick every flow may send what waits, within its rate; if that is more than the line
+//! carries, the line is divided by the flows' `greed`, as the default NIC does by message size.
+//! What a flow sent becomes a transmit event.
 
 use alloc::boxed::Box;
 use alloc::vec;

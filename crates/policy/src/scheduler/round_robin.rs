@@ -1,8 +1,8 @@
 //! Weighted deficit round robin.
 //!
-//! **Rule:** each flow may send its quantum in its turn, and what it could not use of it because the
-//! next chunk was larger stays for the next one. Quanta are in the ratio of what flows are due; the
-//! smallest of them is `quantum`. There are no dequeue rates, so the line is always used.
+//! **Rule:** each flow may send its quantum in its turn, and what it could not use of it because
+//! the next chunk was larger stays for the next one. Quanta are in the ratio of what flows are due;
+//! the smallest of them is `quantum`. There are no dequeue rates, so the line is always used.
 //!
 //! **Source:** Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
 //! 1995. The deficits are the engine's; the quanta are decided here.

@@ -1,8 +1,8 @@
 //! Who shares a NIC, and what part of it each flow is due, shared by the schedulers.
 //!
-//! Flows of a tenant that has a weight form a group: groups divide the line by the tenants' weights,
-//! flows divide what their group has by their own. Flows without a tenant's weight are one group
-//! that weighs as much as they do together, so that each of them counts by its own weight.
+//! Flows of a tenant that has a weight form a group: groups divide the line by the tenants'
+//! weights, flows divide what their group has by their own. Flows without a tenant's weight are one
+//! group that weighs as much as they do together, so that each of them counts by its own weight.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -5,16 +5,17 @@
 //! `bw += (sample − bw) / 4`. At each decision
 //!
 //! ```text
-//! more waits, bw ≥ 3/4 level; or bw > level:    level += step · w, from what is free
-//!                             nothing free:     the same, from the flow with the most
-//! more waits, bw < 1/2 level:                   level −= (level − bw) / 2, which is free again
-//! nothing waits, bw < 7/8 level:                the same
+//! more waits, bw ≥ 3/4 level:      level += step · w, from what is free
+//!                 nothing free:    the same, from the flow with the most
+//! more waits, bw < 1/2 level:      level −= (level − bw) / 2, which is free again
+//! nothing waits, bw < 15/16 level: the same
+//! nothing waits, bw > level:       level = bw, from what is free or from the flow with the most
 //! ```
 //!
-//! and otherwise nothing. What moves between two flows is at most what makes their levels, divided by
-//! their weights, equal, and it moves between tenants before it moves within one: so levels end at
-//! the weighted max-min share, with no more given out than the line `C` carries. A step is at most
-//! an eighth of what the flow is due, `C · w / Σ w`. Flows that come and go:
+//! and otherwise nothing. What moves between two flows is at most what makes their levels, divided
+//! by their weights, equal, and it moves between tenants before it moves within one: so levels end
+//! at the weighted max-min share, with no more given out than the line `C` carries. A step is at
+//! most an eighth of what the flow is due, `C · w / Σ w`. Flows that come and go:
 //!
 //! ```text
 //! join=scale   level_i ·= 1 − w / Σ w for the others         (n − 1) / n, if all weigh the same
@@ -28,7 +29,8 @@
 //!
 //! **Source:** SCR §5.1 and §A.4; steps of 0.02, 0.05 and 0.10 GB/s are from Table 5, `join=scale`
 //! with `start=fair` is Fig. 9c, with `start=0bps` 9b, `join=halve:start=0bps` 9a, and
-//! `join=reset:start=500Mbps` Fig. 16. Max-min fairness: Bertsekas and Gallager, *Data Networks*, §6.5.
+//! `join=reset:start=500Mbps` Fig. 16. Max-min fairness: Bertsekas and Gallager, *Data Networks*,
+//! §6.5.
 //!
 //! **Where this differs:**
 //! * In the paper flows grow only while there is room, so that one whose demand rises late, or that
@@ -36,10 +38,12 @@
 //! * Whether more waits is told with the event; the paper has only the bandwidth to go by.
 //! * The paper slows a flow that uses little to what it uses. Then its next burst waits, although
 //!   nobody gains: it is only when all flows use what they are due that the line is full. So by
-//!   default no dequeue rate is below what the flow is due (`floor=1000`); `floor=0` is the paper's.
-//! * Its least rate is 1 Gb/s at 100 Gb/s, because its NIC limits small rates badly; ours is 1 Mb/s.
-//! * Its flows are found by a Bloom filter and kept in a hash map, as theirs are numbers of 24 bits;
-//!   ours are dense, and an array holds them.
+//!   default no dequeue rate is below what the flow is due (`floor=1000`); `floor=0` is the
+//!   paper's.
+//! * Its least rate is 1 Gb/s at 100 Gb/s, because its NIC limits small rates badly; ours is 1
+//!   Mb/s.
+//! * Its flows are found by a Bloom filter and kept in a hash map, as theirs are numbers of 24
+//!   bits; ours are dense, and an array holds them.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -186,6 +190,8 @@ impl WaterFilling {
                 step_bits: parameters.step_bits.max(8),
                 min_bits: parameters.min_bits.max(8),
                 floor_permille: parameters.floor_permille.min(1000),
+                // No bandwidth can be told from no time.
+                interval: parameters.interval.max(Duration::from_ns(1)),
                 ..parameters
             },
             shares: Shares::new(flows),
@@ -298,9 +304,9 @@ impl WaterFilling {
         self.calm = self.calm.saturating_add(1);
         let saturated = backlogged && bandwidth >= level / 4 * 3;
         // What waits although the rate is not used may be held back by a turn, for a moment.
-        let enough = if backlogged { level / 2 } else { level / 8 * 7 };
+        let enough = if backlogged { level / 2 } else { level / 16 * 15 };
         if saturated || bandwidth > level {
-            self.grow(flow, rates);
+            self.grow(flow, backlogged, rates);
         } else if bandwidth < enough {
             let level = (level - (level - bandwidth) / 2).max(self.least(flow));
             if level < self.flows[flow.index()].level {
@@ -310,13 +316,16 @@ impl WaterFilling {
         }
     }
 
-    fn grow(&mut self, flow: FlowId, rates: &RateRegisters) {
+    fn grow(&mut self, flow: FlowId, backlogged: bool, rates: &RateRegisters) {
         let Flow { level, bandwidth, .. } = self.flows[flow.index()];
         let due = self.due(flow);
-        let step = (self.parameters.step_bits / 8).saturating_mul(self.shares.weight(flow));
-        // What it is due and already uses need not be walked to.
-        let used = bandwidth.min(due).saturating_sub(level);
-        let wanted = step.min(due / STEP_PART).max(used);
+        let wanted = if backlogged {
+            let step = (self.parameters.step_bits / 8).saturating_mul(self.shares.weight(flow));
+            // What it is due and already uses need not be walked to.
+            step.min(due / STEP_PART).max(bandwidth.min(due).saturating_sub(level))
+        } else {
+            bandwidth.saturating_sub(level)
+        };
         let free = self.line.bytes_per_second().saturating_sub(self.given);
         let taken = wanted.min(free);
         if taken > 0 {

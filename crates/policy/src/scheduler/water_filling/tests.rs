@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::super::model::{HUNGRY, Model, jain, max_min};
 use super::super::{Greedy, StaticParameters, StaticShare};
@@ -172,6 +173,41 @@ fn weights_of_flows_and_tenants_count() {
     model.run(50_000);
     let wanted = [3 * GBPS / 2, 3 * GBPS / 2, 3 * GBPS / 2, 3 * GBPS / 2, 5 * GBPS, GBPS, 0, 0];
     assert_near(&model.measure(25_000), &wanted, 40);
+}
+
+#[test]
+fn whatever_the_demands_and_weights_everyone_gets_its_max_min_share() {
+    let line = 10 * GBPS;
+    let mut random = 3u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    for case in 0..16 {
+        let flows = 2 + draw(15) as u32;
+        let floor_permille = 1000 * draw(2);
+        let parameters = WaterFillingParameters { floor_permille, ..parameters(line * 8) };
+        let mut model = model(parameters, line, flows);
+        let mut wants = [Vec::new(), Vec::new()];
+        for flow in 0..flows {
+            let demand = if draw(2) == 0 { HUNGRY } else { GBPS / 20 + draw(3 * GBPS) };
+            let weight = 1 + draw(4);
+            wants[0].push(demand);
+            wants[1].push(weight);
+            model.greed(flow, 1 << draw(6));
+            model.start(flow, demand, Share { weight: weight as u16, ..Share::default() });
+        }
+        model.run(40_000);
+        let found = model.measure(25_000);
+        let wanted = max_min(&wants[0], &wants[1], line);
+        for (found, wanted) in found.iter().zip(&wanted) {
+            // What is not used is returned in part only, so some of the line may stay free.
+            let least = wanted - wanted / 100 * 12;
+            assert!(*found >= least, "case {case}: {found} of {wanted}: {wants:?}");
+        }
+        let [all, due] = [&found, &wanted].map(|rates| rates.iter().sum::<u64>());
+        assert!(all * 100 >= due * 95, "case {case}: {all} of {due}");
+    }
 }
 
 #[test]
