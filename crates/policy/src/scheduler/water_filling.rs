@@ -142,6 +142,8 @@ impl Default for WaterFillingParameters {
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     level: u64,
+    /// What it is due of the line, as of the last change of either.
+    due: u64,
     /// Smoothed bandwidth.
     bandwidth: u64,
     /// When the last decision was.
@@ -219,7 +221,15 @@ impl WaterFilling {
     }
 
     fn due(&self, flow: FlowId) -> u64 {
-        self.shares.due(flow, self.line.bytes_per_second())
+        self.flows[flow.index()].due
+    }
+
+    /// Works out again what everyone is due: a flow came, went or has another share, or the line
+    /// turned out to carry something else.
+    fn divide(&mut self) {
+        for flow in self.shares.active() {
+            self.flows[flow.index()].due = self.shares.due(*flow, self.line.bytes_per_second());
+        }
     }
 
     fn least(&self, flow: FlowId) -> u64 {
@@ -368,19 +378,19 @@ impl WaterFilling {
     /// Remembers who is fullest.
     fn note(&mut self, flow: FlowId) {
         let group = self.shares.group(flow);
-        let is_fuller = match self.pools[group].fullest {
+        let fullest = match self.pools[group].fullest {
             Some(other) => {
                 let levels = [flow, other].map(|flow| self.flows[flow.index()].level);
-                balance(levels, [flow, other].map(|flow| self.shares.weight(flow))) > 0
+                is_fuller(levels, [flow, other].map(|flow| self.shares.weight(flow)))
             }
             None => true,
         };
-        if is_fuller {
+        if fullest {
             self.pools[group].fullest = Some(flow);
         }
         let levels = [group, self.fullest].map(|group| self.pools[group].level);
         let weights = [group, self.fullest].map(|group| self.shares.group_weight(group));
-        if weights[1] == 0 || balance(levels, weights) > 0 {
+        if weights[1] == 0 || is_fuller(levels, weights) {
             self.fullest = group;
         }
     }
@@ -413,6 +423,11 @@ impl WaterFilling {
     }
 }
 
+/// Has the first a higher level for its weight than the second?
+fn is_fuller([one, other]: [u64; 2], [one_weight, other_weight]: [u64; 2]) -> bool {
+    u128::from(one) * u128::from(other_weight) > u128::from(other) * u128::from(one_weight)
+}
+
 /// What must move from a first to a second so that their levels are in the ratio of their weights;
 /// zero if the first has no more than its part.
 fn balance([from, to]: [u64; 2], [from_weight, to_weight]: [u64; 2]) -> u64 {
@@ -433,6 +448,7 @@ impl Scheduler for WaterFilling {
             return;
         }
         self.flows[flow.index()] = Flow { since: now, fresh: true, ..Flow::default() };
+        self.divide();
         if self.line.bytes_per_second() > 0 {
             self.join(flow);
             self.flows[flow.index()].bandwidth = self.level(flow);
@@ -450,6 +466,7 @@ impl Scheduler for WaterFilling {
         pool.fullest = pool.fullest.filter(|fullest| *fullest != flow);
         self.shares.end(flow);
         self.line.ended(flow);
+        self.divide();
         rates.set(flow, RateRegisters::UNLIMITED);
         if self.parameters.leave == Leave::Scale && self.given > 0 {
             let all = self.given;
@@ -468,6 +485,7 @@ impl Scheduler for WaterFilling {
         let pool = &mut self.pools[self.shares.group(flow)];
         pool.fullest = pool.fullest.filter(|fullest| *fullest != flow);
         self.shares.change(flow, share);
+        self.divide();
         self.set_level(flow, level);
         self.publish_all(rates);
     }
@@ -480,6 +498,7 @@ impl Scheduler for WaterFilling {
             News::None => {}
             News::Lift => self.publish_all(rates),
             News::Set => {
+                self.divide();
                 self.fit_line();
                 self.publish_all(rates);
             }
