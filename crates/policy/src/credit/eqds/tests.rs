@@ -129,8 +129,8 @@ fn incast_shares_the_line_whatever_the_number() {
         let all: u64 = packets.iter().sum();
         assert!(all >= 19_600, "{senders}: {packets:?}");
         assert!(jain(&packets) >= 995, "{senders}: {packets:?}");
-        // What stands in the queue is what was sent without credit in the first window.
-        assert!(model.queue_most <= 64, "{senders}: {}", model.queue_most);
+        // What was sent without credit at first has drained.
+        assert!(model.queue_most <= 8, "{senders}: {}", model.queue_most);
     }
 }
 
@@ -157,7 +157,7 @@ fn lost_credits_requests_and_data_only_cost_time() {
         model.finish(100_000);
         assert!(model.senders.iter().all(|sender| sender.delivered >= 4 << 20));
         // 32 MiB are 8192 slots.
-        assert!(model.slot < 14_000, "{lose:?}: {} slots", model.slot);
+        assert!(model.slot < 9_000, "{lose:?}: {} slots", model.slot);
     }
 }
 
@@ -204,7 +204,8 @@ fn a_flow_with_credit_takes_what_other_traffic_leaves() {
         model.run(2_000);
         let packets = model.measure(10_000);
         let left = 10_000 - 500 * others as u64;
-        assert!(packets[0].abs_diff(left) <= 300, "{others}: {packets:?}");
-        assert!(model.queue_most <= 120, "{others}: {}", model.queue_most);
+        assert!(packets[0].abs_diff(left) <= 200, "{others}: {packets:?}");
+        // The others' packets come all at once.
+        assert!(model.queue_most <= 32, "{others}: {}", model.queue_most);
     }
 }
