@@ -1,0 +1,181 @@
+//! The two ends of an operation, and what is to become of it.
+
+use super::*;
+
+impl Workload {
+    /// Draws the rest of an operation; none if there is no room for it.
+    pub(super) fn compose(
+        &mut self,
+        world: &mut World,
+        model: &Model,
+        plan: &Plan,
+        draft: Draft,
+    ) -> Option<(Operation, WorkRequest)> {
+        let node = draft.life.0;
+        let target_jetty = JettyId::new(self.random.below(u64::from(plan.jetties)) as u32);
+        let wrong = self.random.chance(plan.wrong);
+        let succeeds = Statuses::of(&[Status::Success]);
+        let mut operation = Operation {
+            life: draft.life,
+            target_life: (draft.peer, world.nodes[draft.peer].incarnation),
+            channel: draft.channel,
+            jetty: draft.jetty,
+            target_jetty,
+            kind: draft.kind,
+            local: (0, 0),
+            remote: None,
+            length: draft.length,
+            signaled: draft.signaled,
+            allowed: succeeds,
+            state: State::Pending,
+            noticed: false,
+            order: draft.order,
+            affected: 0,
+            old: None,
+            counted: false,
+            hint: 0,
+        };
+        let receives =
+            matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);
+        let in_sequence = receives && plan.extras.in_sequence;
+        operation.order.receive_in_order |= in_sequence;
+        if in_sequence {
+            operation.target_jetty = draft.jetty;
+        }
+        let target_jetty = operation.target_jetty;
+        let group = !in_sequence && self.draw_group(plan, &mut operation);
+        let least = self.capacities.iter().min().copied();
+        let own = self.capacities[target_jetty.value() as usize];
+        let capacity = least.filter(|_| group).unwrap_or(own);
+        let is_send = matches!(draft.kind, Kind::Send | Kind::SendImmediate);
+        if is_send && draft.length > capacity {
+            if wrong && !group {
+                operation.allowed = Statuses::of(&[Status::RemoteLength]);
+            } else {
+                operation.length = self.random.range(0, u64::from(capacity)) as u32;
+            }
+        }
+        if draft.kind == Kind::Atomic {
+            return self.compose_atomic(world, model, draft, operation, wrong);
+        }
+        if matches!(draft.kind, Kind::Load | Kind::Store) {
+            return self.compose_bypass(world, model, draft, operation, wrong);
+        }
+        let local = self.local(world, &mut operation)?;
+        if draft.kind != Kind::Read && draft.kind != Kind::Write && wrong && self.random.chance(300)
+        {
+            operation.target_jetty = JettyId::new(14);
+            operation.allowed = Statuses::of(&[Status::RemoteNoJetty]);
+        }
+        let remote = if is_send {
+            RemoteRange::default()
+        } else {
+            self.remote(world, &mut operation, wrong)?
+        };
+        if operation.is_unreliable() && operation.allowed != succeeds {
+            // Nobody is told that it was refused, but nothing may be written.
+            operation.allowed = succeeds;
+            operation.remote = None;
+        }
+        let patience = plan.profiles[node].not_ready_retries;
+        if matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate)
+            && patience != 7
+        {
+            operation.allowed = operation.allowed.with(Status::ReceiverNotReady);
+        }
+        let id = model.operation_id();
+        let target =
+            Target { jetty: operation.target_jetty, hint: operation.hint, ..Target::default() };
+        let work = match draft.kind {
+            Kind::Write => Work::Write { remote },
+            Kind::WriteImmediate => Work::WriteImmediate { remote, target, immediate: id },
+            Kind::Read => Work::Read { remote },
+            Kind::Send => Work::Send { target },
+            Kind::SendImmediate => Work::SendImmediate { target, immediate: id },
+            Kind::Atomic | Kind::Load | Kind::Store => return None,
+        };
+        let local = LocalRange {
+            segment: local.id,
+            offset: operation.local.1 as u64,
+            length: operation.length,
+        };
+        let (channel, signaled) = (draft.channel, draft.signaled);
+        let order = operation.order;
+        Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
+    }
+
+    /// The near end: somewhere to read into, or something to send.
+    fn local(&mut self, world: &mut World, operation: &mut Operation) -> Option<Segment> {
+        let (node, length) = (operation.life.0, operation.length as usize);
+        if operation.kind == Kind::Read {
+            let landing = self.segment(node, Role::Landing)?;
+            let gap = self.random.below(GAP_MAX) as usize;
+            operation.local = (landing.key, world.memory.reserve(landing.key, length, gap)?);
+            Some(landing)
+        } else {
+            let role = self.random.pick(&[Role::Source, Role::Private]);
+            let source = self.segment(node, role)?;
+            let at = self.random.below(source.length - length as u64 + 1) as usize;
+            operation.local = (source.key, at);
+            Some(source)
+        }
+    }
+
+    /// The far end of a write or read, right or wrong.
+    fn remote(
+        &mut self,
+        world: &mut World,
+        operation: &mut Operation,
+        wrong: bool,
+    ) -> Option<RemoteRange> {
+        let peer = operation.target_life.0;
+        let length = operation.length as usize;
+        let is_read = operation.kind == Kind::Read;
+        let far = if is_read {
+            self.segment(peer, Role::Source)?
+        } else {
+            let role = self.random.pick(&[Role::Target, Role::Open]);
+            self.segment(peer, role)?
+        };
+        let gap = self.random.below(GAP_MAX) as usize;
+        let at = if is_read {
+            self.random.below(far.length - length as u64 + 1) as usize
+        } else {
+            world.memory.reserve(far.key, length, gap)?
+        };
+        operation.remote = Some((far.key, at));
+        let mut remote = RemoteRange {
+            token_id: far.id.token_id(),
+            token_value: far.token,
+            address: far.address + at as u64,
+        };
+        if !wrong || operation.allowed == Statuses::of(&[Status::RemoteNoJetty]) {
+            return Some(remote);
+        }
+        let mut status = Status::RemoteAccess;
+        match self.random.below(6) {
+            0 => remote.token_value ^= 1 << self.random.below(32),
+            1 => remote.token_id = TokenId::new(200 + self.random.below(1 << 19) as u32),
+            2 => {
+                let past = far.length - length as u64 + 1 + self.random.below(1000);
+                remote.address = far.address.checked_add(past)?;
+            }
+            3 => remote.address = far.address.checked_sub(1)?,
+            4 if length > 0 => remote.address = u64::MAX - self.random.below(length as u64),
+            _ => {
+                // The other kind of segment: closed to this operation.
+                let role = if is_read { Role::Target } else { Role::Source };
+                let closed = self.segment(peer, role)?;
+                remote = RemoteRange {
+                    token_id: closed.id.token_id(),
+                    token_value: closed.token,
+                    address: closed.address,
+                };
+                operation.remote = Some((closed.key, 0));
+                status = Status::RemoteRights;
+            }
+        }
+        operation.allowed = Statuses::of(&[status]);
+        Some(remote)
+    }
+}
