@@ -15,6 +15,7 @@ mod engine;
 mod machine;
 mod measure;
 mod place;
+mod sim;
 mod table;
 mod transactions;
 mod verbs;
@@ -70,7 +71,7 @@ const LINES: &[Line] = &[
 ];
 
 /// Parts beside those of the transaction layer.
-const OTHER_PARTS: &[&str] = &["transport", "verbs"];
+const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim"];
 
 /// What the user may choose.
 struct Options {
@@ -79,6 +80,8 @@ struct Options {
     place: Option<String>,
     /// Only this part.
     part: Option<String>,
+    /// `htsim_eqds`, to run beside the simulator.
+    htsim: Option<std::path::PathBuf>,
 }
 
 /// Measures, and prints the table.
@@ -99,6 +102,11 @@ pub fn run(args: &[String]) -> io::Result<()> {
     }
     if options.wants("verbs") {
         let section = verbs::run(options.repeats, options.duration)?;
+        println!("\n{}", section.markdown);
+        parts.push(json!({ "part": section.name, "rows": section.json }));
+    }
+    if options.wants("sim") {
+        let section = sim::run(options.repeats, options.htsim.as_deref())?;
         println!("\n{}", section.markdown);
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
@@ -168,7 +176,7 @@ impl Options {
 
     fn parse(args: &[String]) -> io::Result<Self> {
         let duration = Duration::from_secs(1);
-        let mut options = Options { repeats: 5, duration, place: None, part: None };
+        let mut options = Options { repeats: 5, duration, place: None, part: None, htsim: None };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().ok_or_else(|| wrong(name, "give it a value"))?;
@@ -182,6 +190,7 @@ impl Options {
                     let millis = number().ok_or_else(|| wrong(value, "give milliseconds"))?;
                     options.duration = Duration::from_millis(millis);
                 }
+                "--htsim" => options.htsim = Some(value.into()),
                 "--place" if matches!(value.as_str(), "loopback" | "veth") => {
                     options.place = Some(value.clone());
                 }
@@ -196,7 +205,12 @@ impl Options {
                     let parts = [OTHER_PARTS, transactions::PARTS].concat().join(", ");
                     return Err(wrong(value, &format!("choose {parts}")));
                 }
-                _ => return Err(wrong(name, "use --repeats, --duration, --place or --part")),
+                _ => {
+                    return Err(wrong(
+                        name,
+                        "use --repeats, --duration, --place, --part or --htsim",
+                    ));
+                }
             }
         }
         Ok(options)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway_fabric::simulator::{
-    Report, SETTINGS, Scenario, Settings, Simulation, WORKLOADS, pcap,
+    Quantiles, Report, SETTINGS, Scenario, Settings, Simulation, WORKLOADS, pcap,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -395,14 +395,24 @@ fn value(outcome: &Outcome) -> Value {
     let fct = report.completion_times();
     let wall = outcome.wall.as_secs_f64();
     let complete = report.flows.iter().filter(|flow| flow.completed_ps.is_some()).count();
+    let busiest = report.busiest();
+    let quantiles = |fct: Quantiles| {
+        json!({
+            "p50": us(fct.p50), "p99": us(fct.p99), "p999": us(fct.p999), "max": us(fct.max),
+        })
+    };
     json!({
         "seed": report.seed,
         "flows": report.flows.len(),
         "flows_completed": complete,
         "completion_us": us(report.completion_ps()),
-        "fct_us": {
-            "p50": us(fct.p50), "p99": us(fct.p99), "p999": us(fct.p999), "max": us(fct.max),
-        },
+        "fct_us": quantiles(fct),
+        "fct_busiest_us": quantiles(
+            report.completion_times_of(|flow| Some(flow.destination) == busiest)
+        ),
+        "fct_others_us": quantiles(
+            report.completion_times_of(|flow| Some(flow.destination) != busiest)
+        ),
         "goodput_gbps": report.goodput_mbps() as f64 / 1e3,
         "drops": report.dropped,
         "lost_on_links": report.lost_on_links,

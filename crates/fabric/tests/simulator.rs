@@ -204,6 +204,41 @@ fn what_overflows_is_dropped_or_trimmed_and_comes_again() {
     }
 }
 
+/// One packet in a hundred, in any direction; all of it comes nevertheless.
+#[test]
+fn what_is_lost_at_random_comes_again() {
+    let build = |chance| {
+        let mut scenario = scenario(tree(16), traffic::permutation(16, 4 << 20, 1));
+        scenario.loss = chance;
+        scenario
+    };
+    let report = run(build(u32::MAX / 100));
+    let share = report.lost_on_links as f64 / report.sent as f64;
+    assert!((0.008..0.012).contains(&share), "{share}");
+    assert!(report.resent > 0 && report.dropped == 0);
+    assert_eq!(run(build(0)).lost_on_links, 0);
+}
+
+/// A pair's channels share its paths, and all of them are used.
+#[test]
+fn channels_of_a_pair_share_messages_and_paths() {
+    let uplinks = |split, pieces| {
+        let network = tree(128);
+        let flow = Flow::new(0, 127, 8 << 20);
+        let flows = traffic::in_pieces(&[flow], pieces);
+        let mut scenario = scenario(network.clone(), flows);
+        (scenario.split, scenario.paths) = (split, 8);
+        let report = run(scenario);
+        let leaf = network.links[network.first_port[0] as usize].to;
+        let up = network.ports_of(leaf).filter(|port| network.links[*port as usize].to >= 128);
+        up.filter(|port| report.ports[*port as usize].bytes > 100_000).count()
+    };
+    // Of four uplinks eight paths use nearly all, and a quarter of the paths fewer.
+    let all = uplinks(1, 1);
+    assert_eq!(uplinks(4, 32), all);
+    assert!(uplinks(4, 1) < all, "one message goes by one channel");
+}
+
 /// The routings that leave little to chance keep what leaves a leaf by its upward ports nearly
 /// equal; one path per flow does not, and every routing uses every port.
 #[test]

@@ -382,14 +382,19 @@ impl Domain {
         here.busy_until = begins + here.time(hot.bytes);
         here.bytes += u64::from(hot.bytes);
         here.packets += 1;
-        if here.down {
+        let scenario = &self.plan.scenario;
+        // Of a packet's links the first one is its host's.
+        let unlucky = scenario.loss > 0 && hot.hops == 1 && {
+            let salt = port.wrapping_mul(0x9E37_79B9) ^ scenario.seed as u32;
+            mix(mix(salt) ^ here.packets) < scenario.loss
+        };
+        if here.down || unlucky {
             self.totals.lost_on_links += 1;
             self.packets.give_back(index);
             return;
         }
         // A switch that cuts through has a packet as soon as it begins to come; a host, when it is
         // whole.
-        let scenario = &self.plan.scenario;
         let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
         let at = if cuts { begins } else { here.busy_until } + u64::from(here.latency);
         let part = self.plan.part[here.to as usize];

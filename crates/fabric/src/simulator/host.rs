@@ -56,7 +56,7 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let messages = out.min(MESSAGES);
     let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
     let slots = (2 * slots).clamp(2, 16);
-    let channels = peers.max(1);
+    let channels = peers.max(1) * plan.scenario.split;
     Limits {
         channels,
         engines: 1,
@@ -211,35 +211,41 @@ fn connect(
     ends: [u32; 2],
     spec: &PolicySpec,
 ) -> Result<(), SetupError> {
-    let mut channels = [None; 2];
-    for (channel, end) in channels.iter_mut().zip(ends) {
-        let host = hosts[end as usize].as_mut().ok_or(SetupError::Missing)?;
-        *channel = Some(host.nic.reserve_channel()?);
-    }
-    let [Some(first), Some(second)] = channels else { return Err(SetupError::Missing) };
-    let channels = [first, second];
     let mut random =
         Random::fork(plan.scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
-    let psns = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
-    for n in 0..2 {
-        let Some(host) = hosts[ends[n] as usize].as_mut() else { continue };
-        let limits = *host.nic.limits();
-        let config = ChannelConfig {
-            leader: None,
-            engine: 0,
-            remote: address(ends[1 - n]),
-            remote_tpn: channels[1 - n].tpn(),
-            first_psn: psns[n],
-            remote_first_psn: psns[1 - n],
-            mtu: plan.scenario.mtu,
-            paths: plan.scenario.paths,
-            remote_window: limits.receive_window(),
-            remote_message_slots: limits.message_slots,
-            remote_read_slots: limits.read_slots,
-            policy: policies(plan, spec),
-        };
-        host.nic.open_channel(Instant::ZERO, channels[n], config)?;
-        host.peers.push((ends[1 - n], channels[n]));
+    let mut leaders = [None; 2];
+    for _ in 0..plan.scenario.split {
+        let mut channels = [None; 2];
+        for (channel, end) in channels.iter_mut().zip(ends) {
+            let host = hosts[end as usize].as_mut().ok_or(SetupError::Missing)?;
+            *channel = Some(host.nic.reserve_channel()?);
+        }
+        let [Some(first), Some(second)] = channels else { return Err(SetupError::Missing) };
+        let channels = [first, second];
+        let psns = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
+        for n in 0..2 {
+            let Some(host) = hosts[ends[n] as usize].as_mut() else { continue };
+            let limits = *host.nic.limits();
+            let config = ChannelConfig {
+                leader: leaders[n],
+                engine: 0,
+                remote: address(ends[1 - n]),
+                remote_tpn: channels[1 - n].tpn(),
+                first_psn: psns[n],
+                remote_first_psn: psns[1 - n],
+                mtu: plan.scenario.mtu,
+                paths: plan.scenario.paths_each(),
+                remote_window: limits.receive_window(),
+                remote_message_slots: limits.message_slots,
+                remote_read_slots: limits.read_slots,
+                policy: policies(plan, spec),
+            };
+            host.nic.open_channel(Instant::ZERO, channels[n], config)?;
+            if leaders[n].is_none() {
+                leaders[n] = Some(channels[n]);
+                host.peers.push((ends[1 - n], channels[n]));
+            }
+        }
     }
     Ok(())
 }

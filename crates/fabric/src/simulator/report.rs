@@ -205,8 +205,22 @@ impl Report {
 
     /// The times that flows took, in picoseconds.
     pub fn completion_times(&self) -> Quantiles {
-        let times = self.flows.iter().filter_map(FlowResult::completion_time_ps);
-        Quantiles::of(times.collect())
+        self.completion_times_of(|_| true)
+    }
+
+    /// The times that some of the flows took, in picoseconds.
+    pub fn completion_times_of(&self, wanted: impl Fn(&FlowResult) -> bool) -> Quantiles {
+        let flows = self.flows.iter().filter(|flow| wanted(flow));
+        Quantiles::of(flows.filter_map(FlowResult::completion_time_ps).collect())
+    }
+
+    /// The host that most bytes go to: the first of equals; `None` without flows.
+    pub fn busiest(&self) -> Option<u32> {
+        let mut bytes = std::collections::BTreeMap::new();
+        for flow in &self.flows {
+            *bytes.entry(flow.destination).or_insert(0) += u64::from(flow.bytes);
+        }
+        bytes.into_iter().rev().max_by_key(|(_, bytes)| *bytes).map(|(host, _)| host)
     }
 
     /// What was delivered, per second of the time until the last flow was completed, in megabits.

@@ -5,7 +5,7 @@ use super::topology::Network;
 use super::traffic::Flow;
 use fairway_engine::Profile;
 use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
-use fairway_engine::wire::Duration;
+use fairway_engine::wire::{Duration, Route};
 
 /// How a switch chooses among ports that lead on equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,6 +152,11 @@ pub struct Scenario {
     pub burst: u32,
     /// Packets in flight per channel; without, four bandwidth-delay products.
     pub window_packets: Option<u32>,
+    /// Chance that a packet is lost on its host's link, times 2^32.
+    pub loss: u32,
+    /// Channels of every pair of hosts, which share [`Self::paths`]: a message goes by the one that
+    /// has the least to do.
+    pub split: u32,
     /// Links that fail, come back, or get slower.
     pub changes: Vec<Change>,
     /// A port whose packets are kept, as many as the number says: for a capture.
@@ -196,6 +201,8 @@ impl Scenario {
             profile: None,
             burst: 1,
             window_packets: None,
+            loss: 0,
+            split: 1,
             changes: Vec::new(),
             tap: None,
             seed: 1,
@@ -229,17 +236,19 @@ impl Scenario {
     }
 
     /// Swift, for this network: it aims at a queue of three quarters of the round trip, from a
-    /// window of one and a half bandwidth-delay products, which it never passes.
+    /// window of one and a half bandwidth-delay products, which it never passes, for all channels
+    /// of a pair together.
     pub fn swift(&self) -> PolicySpec {
         let (rtt, bdp) = (self.base_rtt_ps(), self.bdp_bytes());
         let packet = u64::from(self.mtu + 80);
+        let window = (bdp * 3 / 2 / u64::from(self.split)).max(4 * packet);
         let congestion = CongestionSpec::Swift(SwiftParameters {
             target: Duration::from_ps(rtt / 4 * 7),
             range: Duration::from_ps(rtt / 2),
             increase_bytes: 4 * packet,
             min_bytes: 2 * packet,
-            max_bytes: (bdp * 3 / 2).max(4 * packet),
-            initial_bytes: (bdp * 3 / 2).max(4 * packet),
+            max_bytes: window,
+            initial_bytes: window,
             tolerated_loss_permille: 5,
             ..SwiftParameters::default()
         });
@@ -262,6 +271,18 @@ impl Scenario {
             path_probe: us(500),
             ..Profile::default()
         }
+    }
+
+    /// Paths of one of a pair's channels.
+    pub(crate) fn paths_each(&self) -> u32 {
+        (self.paths / self.split).max(1)
+    }
+
+    /// The path of a packet, among all of its pair of hosts.
+    pub(crate) fn path_of(&self, route: &Route) -> u8 {
+        // A host's channels are numbered pair by pair.
+        let member = route.source_tpn.value() % (1 << 16) % self.split;
+        (member * self.paths_each()) as u8 + route.path
     }
 
     /// Packets in flight that a channel can track.

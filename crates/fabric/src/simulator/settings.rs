@@ -10,7 +10,7 @@ mod program;
 mod quantity;
 
 use program::ProgramSettings;
-use quantity::{bytes, count, rate, time};
+use quantity::{bytes, chance, count, rate, time};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,10 @@ pub struct Settings {
     flows: u32,
     shared: Option<SharedBuffer>,
     pfc: Option<Pfc>,
+    loss: u32,
+    split: u32,
+    pieces: u32,
+    moe: traffic::Moe,
     changes: Vec<LinkChange>,
     link_megabits: u64,
     latency_ps: u32,
@@ -38,6 +42,8 @@ pub struct Settings {
     chunk: Option<u32>,
     paths: u32,
     policy: Option<PolicySpec>,
+    /// Another choice of path than the policy's.
+    path: Option<PolicySpec>,
     routing: Routing,
     queue_bytes: Option<u32>,
     overflow: Overflow,
@@ -65,8 +71,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "workload",
         "NAME",
         "permutation, incast, outcast, all-to-all, incast-permutation, ring-allreduce, \
-         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, sweep3d, \
-         halo3d or halo3d26",
+         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, moe, \
+         sweep3d, halo3d or halo3d26",
     ),
     (
         "topology",
@@ -88,7 +94,13 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("mtu", "SIZE", "payload of a packet, as 4K"),
     ("chunk", "SIZE", "of a chunk, as 32K, or policy: what the policy chooses"),
     ("paths", "N", "of every channel, 1 to 256"),
+    ("split", "N", "channels of every pair of hosts, which share the paths: 1 to 16"),
+    ("pieces", "N", "WRITEs that a message of permutation is cut into"),
+    ("tokens", "N", "of each host, of moe"),
+    ("experts", "N:K", "experts of moe, on all hosts in turn, and how many a token goes to"),
+    ("skew", "PERMILLE", "tokens of moe that choose experts by Zipf's law, and not all alike"),
     ("policy", "SPEC", "as cc=swift,path=spray; default: Swift, for this network"),
+    ("path", "NAME", "choice of path, with everything else as policy has it: spray, p2c or plb"),
     ("load", "PERCENT", "of all hosts' links, by websearch, hadoop and sizes"),
     ("flows", "N", "of websearch, hadoop and sizes"),
     ("routing", "NAME", "ecmp, source, spray, adaptive, dimension, valiant or ugal"),
@@ -102,6 +114,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "PAUSE:RESUME",
         "bytes that came by a link: above, data waits at its sender; below, not",
     ),
+    ("loss", "CHANCE", "that a packet is lost on its host's link, as 0.0001 or 0.01%"),
     ("fail", "A-B@TIME[..TIME]", "the links between two nodes are gone, until; may be repeated"),
     ("degrade", "A-B@TIME:RATE", "the links between two nodes get another rate; may be repeated"),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
@@ -149,6 +162,10 @@ impl Default for Settings {
             flows: 10_000,
             shared: None,
             pfc: None,
+            loss: 0,
+            split: 1,
+            pieces: 1,
+            moe: traffic::Moe::default(),
             changes: Vec::new(),
             link_megabits: 400_000,
             latency_ps: 1_000_000,
@@ -159,6 +176,7 @@ impl Default for Settings {
             chunk: Some(32 * 1024),
             paths: 256,
             policy: None,
+            path: None,
             routing: Routing::Ecmp,
             queue_bytes: None,
             overflow: Overflow::Drop,
@@ -257,6 +275,17 @@ impl Settings {
                 set(&mut self.dragonfly, numbers.filter(fits))
             }
             "hosts-per-switch" => set(&mut self.hosts_per_switch, count(value, 1, 512)),
+            "tokens" => set(&mut self.moe.tokens, count(value, 1, 1 << 16)),
+            "skew" => set(&mut self.moe.skew_permille, count(value, 0, 1000)),
+            "experts" => {
+                let pair = value
+                    .split_once(':')
+                    .and_then(|(all, each)| Some((count(all, 1, 4096)?, count(each, 1, 64)?)));
+                let pair = pair.filter(|(all, each)| each <= all);
+                set(&mut self.moe.experts, pair.map(|(all, _)| all))
+                    .and_then(|()| set(&mut self.moe.each, pair.map(|(_, each)| each)))
+            }
+            "pieces" => set(&mut self.pieces, count(value, 1, 4096)),
             "load" => set(&mut self.load_percent, count(value, 1, 1000)),
             "flows" => set(&mut self.flows, count(value, 1, 1 << 24)),
             "fail" | "degrade" => match link_changes(value, name == "fail") {
@@ -315,7 +344,10 @@ impl Settings {
             "mtu" => set(&mut self.mtu, bytes(value).filter(|mtu| (64..=32_768).contains(mtu))),
             "chunk" if value == "policy" => set(&mut self.chunk, Some(None)),
             "chunk" => set(&mut self.chunk, bytes(value).filter(|bytes| *bytes > 0).map(Some)),
+            "loss" => set(&mut self.loss, chance(value)),
+            "split" => set(&mut self.split, count(value, 1, 16)),
             "paths" => set(&mut self.paths, count(value, 1, 256)),
+            "path" => set(&mut self.path, format!("path={value}").parse().ok().map(Some)),
             "policy" => set(&mut self.policy, value.parse().ok().map(Some)),
             "window" => set(&mut self.window_packets, count(value, 128, 32_768).map(Some)),
             "burst" => set(&mut self.burst, count(value, 1, 1024)),
@@ -363,6 +395,7 @@ impl Settings {
         let changes = self.changes(&network)?;
         let mut scenario = Scenario::new(network, flows);
         scenario.mtu = self.mtu;
+        (scenario.loss, scenario.split) = (self.loss, self.split);
         scenario.queue.overflow = self.overflow;
         scenario.size_queues();
         if let Some(bytes) = self.queue_bytes {
@@ -378,6 +411,9 @@ impl Settings {
         (scenario.changes, scenario.cut_through) = (changes, self.cut_through);
         (scenario.routing, scenario.chunk, scenario.paths) = (self.routing, self.chunk, self.paths);
         (scenario.policy, scenario.window_packets) = (self.policy, self.window_packets);
+        if let Some(PolicySpec { path, .. }) = self.path {
+            scenario.policy = Some(PolicySpec { path, ..self.policy.unwrap_or(scenario.swift()) });
+        }
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
         (scenario.seed, scenario.program) = (seed, program);
         let mut profile = scenario.timing();
@@ -454,13 +490,14 @@ impl Settings {
                 let (load, rate) = (self.load_percent, self.link_megabits);
                 traffic::poisson(nodes, self.flows, &sizes, load, rate, seed)
             }
-            _ => traffic::permutation(nodes, bytes, seed),
+            "moe" => self.moe.flows(nodes, bytes, seed)?,
+            _ => traffic::in_pieces(&traffic::permutation(nodes, bytes, seed), self.pieces),
         })
     }
 }
 
 /// The workloads by name.
-pub const WORKLOADS: [&str; 16] = [
+pub const WORKLOADS: [&str; 17] = [
     "permutation",
     "incast",
     "outcast",
@@ -474,6 +511,7 @@ pub const WORKLOADS: [&str; 16] = [
     "hadoop",
     "sizes",
     "matrix",
+    "moe",
     "sweep3d",
     "halo3d",
     "halo3d26",

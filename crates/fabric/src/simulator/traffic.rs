@@ -2,10 +2,12 @@
 
 mod collectives;
 mod matrix;
+mod moe;
 mod poisson;
 
 pub use collectives::{Collective, collective};
 pub use matrix::parse_matrix;
+pub use moe::Moe;
 pub use poisson::{Sizes, poisson};
 
 use crate::random::Random;
@@ -86,6 +88,19 @@ pub fn incast_and_permutation(
     let each =
         incast(hosts, senders, bytes, seed).into_iter().chain(permutation(hosts, bytes, seed));
     each.flat_map(|flow| std::iter::repeat_n(flow, count as usize)).collect()
+}
+
+/// Each flow as `pieces` of nearly the same length, which begin together.
+pub fn in_pieces(flows: &[Flow], pieces: u32) -> Vec<Flow> {
+    let cut = |flow: &Flow| {
+        let (count, flow) = (pieces.min(flow.bytes), flow.clone());
+        let bytes = flow.bytes;
+        (0..count).map(move |piece| {
+            let longer = u32::from(piece < bytes % count);
+            Flow { bytes: bytes / count + longer, ..flow.clone() }
+        })
+    };
+    flows.iter().flat_map(cut).collect()
 }
 
 fn shuffled(hosts: u32, random: &mut Random) -> Vec<u32> {

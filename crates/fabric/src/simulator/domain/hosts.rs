@@ -235,14 +235,15 @@ impl Domain {
         let header = header_len(&transmit.packet) as u32;
         let destination = host_of(route.destination);
         let flow = mix(node ^ mix(destination).rotate_left(7));
+        let path = self.plan.scenario.path_of(&route);
         let hot = Hot {
             next: NONE,
             bytes: header + payload + self.plan.scenario.frame_bytes,
             destination,
-            entropy: mix(flow ^ u32::from(route.path).wrapping_mul(0x9E37_79B1)),
+            entropy: mix(flow ^ u32::from(path).wrapping_mul(0x9E37_79B1)),
             via: NONE,
             arrived: NONE,
-            path: route.path,
+            path,
             class: u8::from(payload > 0),
             marked: false,
             trimmed: false,

@@ -40,3 +40,20 @@ pub(super) fn time(text: &str) -> Option<u64> {
     };
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
+
+/// A chance, as `0.0001` or `0.01%`, times 2^32: at most a half.
+pub(super) fn chance(text: &str) -> Option<u32> {
+    let (digits, percent) = match text.strip_suffix('%') {
+        Some(digits) => (digits, 2),
+        None => (text, 0),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = whole.bytes().chain(part.bytes()).all(|digit| digit.is_ascii_digit());
+    if !all || part.len() > 9 || whole.is_empty() {
+        return None;
+    }
+    let number: u64 = format!("{whole}{part}").parse().ok()?;
+    let scale = 10u64.pow(part.len() as u32 + percent);
+    let chance = (u128::from(number) << 32) / u128::from(scale);
+    u32::try_from(chance).ok().filter(|chance| *chance <= 1 << 31)
+}

@@ -64,3 +64,40 @@ fn collectives_bring_everything_to_everybody() {
         assert_eq!(ring.len() as u32, hosts * (hosts - 1));
     }
 }
+
+#[test]
+fn tokens_go_to_their_experts_and_come_back() {
+    let bytes = |flows: &[Flow], to: u32| -> u64 {
+        let to = flows.iter().filter(|flow| flow.destination == to && flow.after.is_empty());
+        to.map(|flow| u64::from(flow.bytes)).sum()
+    };
+    let busiest = |skew_permille| {
+        let moe = Moe { skew_permille, ..Moe::default() };
+        let flows = moe.flows(32, 7168, 3).expect("flows");
+        let (out, back): (Vec<_>, Vec<_>) = flows.iter().partition(|flow| flow.after.is_empty());
+        assert_eq!(out.len(), back.len());
+        for answer in back {
+            let of = out.iter().find(|flow| {
+                (flow.source, flow.destination) == (answer.destination, answer.source)
+            });
+            assert_eq!(of.map(|flow| 2 * flow.bytes), Some(answer.bytes));
+            let all = answer.after.iter().map(|after| &flows[after.flow as usize]);
+            assert!(all.clone().all(|flow| flow.destination == answer.source));
+            assert_eq!(all.count(), out.iter().filter(|f| f.destination == answer.source).count());
+        }
+        (0..32).map(|host| bytes(&flows, host)).max().expect("hosts")
+    };
+    // Some 128 tokens of 8 experts from each of 31 hosts: an equal share is near 7.9 MB.
+    let equal = busiest(0);
+    assert!((6_000_000..9_000_000).contains(&equal), "{equal}");
+    assert!(busiest(1000) > 2 * equal, "{}", busiest(1000));
+}
+
+#[test]
+fn pieces_are_all_of_it() {
+    let flows = in_pieces(&permutation(8, 1001, 1), 4);
+    assert_eq!(flows.len(), 32);
+    let lengths: Vec<u32> = flows[..4].iter().map(|flow| flow.bytes).collect();
+    assert_eq!(lengths, [251, 250, 250, 250]);
+    assert_eq!(in_pieces(&permutation(8, 2, 1), 4).len(), 16);
+}

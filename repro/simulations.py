@@ -1,0 +1,94 @@
+"""Runs of `fairway sim`, for the programs beside this file: several at a time, kept in files."""
+
+import concurrent.futures
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FAIRWAY = ROOT / "target/release/fairway"
+
+
+def arguments(parser):
+    """Adds what all of these programs take."""
+    parser.add_argument("--fairway", type=pathlib.Path, default=FAIRWAY, help="the tool")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds of each run")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
+    parser.add_argument("--full", action="store_true", help="sizes as published: takes hours")
+    parser.add_argument("--csv", type=pathlib.Path, help="write every run to a file")
+    parser.add_argument("--only", action="append", help="experiments, by the names of the tables")
+
+
+class Runs:
+    """Simulations, each made once, whoever asks for it."""
+
+    def __init__(self, options):
+        self.options = options
+        self.done = {}
+
+    def make(self, lines):
+        """Runs all scenarios that were not run yet: each a workload and a dict of settings."""
+        wanted = [line for line in dict.fromkeys(map(self.key, lines)) if line not in self.done]
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            for count, (line, results) in enumerate(zip(wanted, pool.map(self.run, wanted)), 1):
+                self.done[line] = results
+                if sys.stderr.isatty():
+                    print(f"\r{count} of {len(wanted)} runs ", end="", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(end="\r", file=sys.stderr)
+
+    @staticmethod
+    def key(line):
+        workload, settings = line
+        return (workload, *(f"--{name}={value}" for name, value in sorted(settings.items())))
+
+    def run(self, line):
+        command = [self.options.fairway, "sim", *line, f"--seeds={self.options.seeds}",
+                   "--jobs=1", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+        return [json.loads(text) for text in done.stdout.splitlines()]
+
+    def values(self, line, figure="completion_us"):
+        """What each seed came to; `figure` may be within another, as `fct_us.p99`."""
+        def of(result):
+            for name in figure.split("."):
+                result = result[name]
+            return result
+        return [of(result) for result in self.done[self.key(line)]]
+
+    def median(self, line, figure="completion_us"):
+        return statistics.median(self.values(line, figure))
+
+    def spread(self, line, figure="completion_us", scale=1.0, digits=2):
+        """Median, and least and most, as text."""
+        low, middle, high = (f"{value * scale:.{digits}f}" for value in (
+            min(self.values(line, figure)), self.median(line, figure),
+            max(self.values(line, figure))))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+    def keep(self):
+        """Writes every run to the file that was asked for."""
+        if not self.options.csv:
+            return
+        with self.options.csv.open("w", newline="") as file:
+            rows = [{"scenario": " ".join(line), **{name: value for name, value in result.items()
+                                                    if not isinstance(value, dict)}}
+                    for line, results in self.done.items() for result in results]
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def table(title, heads, rows):
+    """Prints a table as Markdown."""
+    print(f"\n## {title}\n")
+    print("| " + " | ".join(heads) + " |")
+    print("|" + "---|" * len(heads))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
