@@ -174,10 +174,15 @@ fn simulate_with(options: &[String]) -> io::Result<Run> {
 
 fn run_htsim(program: &Path, matrix: &Path) -> io::Result<Run> {
     let log = matrix.with_extension("log");
-    let mut command = Command::new(program);
+    // It writes files of its own into the directory it runs in.
+    let directory = matrix.with_extension("htsim");
+    std::fs::create_dir_all(&directory)?;
+    let mut command = Command::new(program.canonicalize()?);
+    command.current_dir(&directory);
     command.arg("-tm").arg(matrix).args(HTSIM).arg("-o").arg(&log);
     let outcome = timed(&mut command);
     let _ = std::fs::remove_file(&log);
+    let _ = std::fs::remove_dir_all(&directory);
     let (output, cpu_s, wall_s) = outcome?;
     let finished = String::from_utf8_lossy(&output).matches("finished at").count();
     if finished != NICS as usize {
