@@ -84,6 +84,24 @@ impl Rights {
     }
 }
 
+/// What peers may do with memory by way of a Jetty
+/// ([`Nic::guard_segments`](crate::Nic::guard_segments)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grant {
+    /// Nothing: peers are told that there is no such Jetty.
+    #[default]
+    Nothing,
+    /// Nothing yet: peers try again, as they do when a receive is missing.
+    Later,
+    /// Some accesses to some segments.
+    Access {
+        /// Which accesses.
+        rights: Rights,
+        /// The segments' domain.
+        domain: u32,
+    },
+}
+
 /// Memory to register. The engine only knows its numbers; the bytes are the caller's affair.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRequest {

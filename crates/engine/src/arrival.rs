@@ -5,6 +5,7 @@ use crate::api::{Completion, CompletionKind};
 use crate::mailbox::Ticket;
 use crate::message::Progress;
 use crate::pool::NONE;
+use crate::segment::Admission;
 use fairway_wire::{Data, JettyId, Msn, Order};
 
 /// One message on its way in.
@@ -14,8 +15,8 @@ pub(crate) struct Arrival {
     pub(crate) offset: u64,
     pub(crate) immediate: u64,
     pub(crate) segment: u32,
-    /// Of a write: the registration it was checked against.
-    pub(crate) segment_generation: u32,
+    /// Of a write: what it was let in by.
+    pub(crate) admission: Admission,
     pub(crate) length: u32,
     /// Bytes in place.
     pub(crate) placed: u32,
@@ -62,7 +63,7 @@ impl Arrival {
             offset: 0,
             immediate: 0,
             segment: NONE,
-            segment_generation: 0,
+            admission: Admission::default(),
             length: 0,
             placed: 0,
             message: data.message,

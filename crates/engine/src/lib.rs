@@ -31,6 +31,7 @@ mod completion;
 mod counters;
 mod deadlines;
 mod group;
+mod guard;
 mod held;
 mod in_sequence;
 mod jetty;
@@ -53,11 +54,11 @@ mod usage;
 
 pub use api::{
     AtomicExecution, ChannelConfig, ChannelId, Completion, CompletionKind, CompletionQueueId,
-    Dispatch, DropReason, EpochDone, Event, ExceptionMode, Execution, GroupConfig, JettyConfig,
-    JettyState, LocalRange, MailboxConfig, MailboxId, OrderRequest, Placement, PlacementToken,
-    PostError, ReceiveRequest, Received, RemoteMailbox, RemoteRange, Rights, SegmentId,
-    SegmentRequest, SetupError, Status, Steering, Threshold, Transmit, Verdict, WhenEmpty, Work,
-    WorkRequest,
+    Dispatch, DropReason, EpochDone, Event, ExceptionMode, Execution, Grant, GroupConfig,
+    JettyConfig, JettyState, LocalRange, MailboxConfig, MailboxId, OrderRequest, Placement,
+    PlacementToken, PostError, ReceiveRequest, Received, RemoteMailbox, RemoteRange, Rights,
+    SegmentId, SegmentRequest, SetupError, Status, Steering, Threshold, Transmit, Verdict,
+    WhenEmpty, Work, WorkRequest,
 };
 pub use canary::Canary;
 pub use counters::Counters;

@@ -593,6 +593,7 @@ fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
 
 mod abort;
 mod channels;
+mod guard;
 mod jetties;
 mod mailboxes;
 mod request;

@@ -1,7 +1,8 @@
 //! Registered memory: what the engine knows of it, and who may touch it.
 
 use crate::api::{Rights, SegmentId, SegmentRequest, SetupError};
-use crate::pool::Pool;
+use crate::guard::Guards;
+use crate::pool::{NONE, Pool};
 use fairway_wire::{Access, Refusal};
 
 /// A segment: 32 bytes (checked below), as OpenURMA counts an MR (paper Table 4).
@@ -20,6 +21,15 @@ pub(crate) struct Segment {
 
 const _: () = assert!(size_of::<Segment>() == 32);
 
+/// By what a remote access was let in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// Of the registration, and of the grant if there is one, added: both only ever grow.
+    pub(crate) generation: u32,
+    /// The Jetty that granted it, or `NONE`.
+    pub(crate) via: u32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentState {
     Registered,
@@ -32,11 +42,13 @@ pub(crate) enum SegmentState {
 pub(crate) struct Segments {
     pool: Pool<Segment>,
     generation: u32,
+    /// What Jetties grant, if peers name one with every access.
+    pub(crate) guards: Option<Guards>,
 }
 
 impl Segments {
     pub(crate) fn new(capacity: u32) -> Self {
-        Segments { pool: Pool::new(capacity), generation: 0 }
+        Segments { pool: Pool::new(capacity), generation: 0, guards: None }
     }
 
     pub(crate) fn register(&mut self, request: &SegmentRequest) -> Result<SegmentId, SetupError> {
@@ -74,6 +86,26 @@ impl Segments {
         (index < self.pool.high_water()).then(|| &self.pool[index])
     }
 
+    /// Changes what peers may do; `revoke` says that some might before and may not now, so what
+    /// they have under way is refused.
+    pub(crate) fn set_rights(
+        &mut self,
+        id: SegmentId,
+        rights: Rights,
+        revoke: bool,
+    ) -> Result<(), SetupError> {
+        if !self.is_registered(id.0) {
+            return Err(SetupError::Missing);
+        }
+        let segment = &mut self.pool[id.0];
+        if revoke || !rights.contains(segment.rights) {
+            self.generation = self.generation.wrapping_add(1);
+            segment.generation = self.generation;
+        }
+        segment.rights = rights;
+        Ok(())
+    }
+
     pub(crate) fn set_token(&mut self, index: u32, token_value: u32) {
         if index < self.pool.high_water() {
             self.pool[index].token_value = token_value;
@@ -105,8 +137,25 @@ impl Segments {
         false
     }
 
-    /// Checks a remote access; gives the segment's generation and the offset in it.
-    pub(crate) fn check(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
+    /// Checks a remote access; gives what [`Self::is_current`] asks for, and the offset in the
+    /// segment.
+    pub(crate) fn check(
+        &self,
+        access: &Access,
+        rights: Rights,
+    ) -> Result<(Admission, u64), Refusal> {
+        let Some(guards) = &self.guards else {
+            let (generation, offset) = self.check_segment(access, rights)?;
+            return Ok((Admission { generation, via: NONE }, offset));
+        };
+        let (via, granted, secret) = guards.open(access, rights)?;
+        let own = Access { token_value: secret, ..*access };
+        let (generation, offset) = self.check_segment(&own, rights)?;
+        guards.check_domain(via, access.token_id.value())?;
+        Ok((Admission { generation: generation.wrapping_add(granted), via }, offset))
+    }
+
+    fn check_segment(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
         let segment = self.get(access.token_id.value()).ok_or(Refusal::Access)?;
         // A free or releasing segment, a wrong secret and a range outside give the same answer,
         // so that a stranger learns nothing from it.
@@ -124,10 +173,15 @@ impl Segments {
         Ok((segment.generation, offset))
     }
 
-    /// Is the registration that `generation` counted still open to remote accesses?
-    pub(crate) fn is_current(&self, index: u32, generation: u32) -> bool {
+    /// Is what was admitted still open: the registration, and the grant it came by?
+    pub(crate) fn is_current(&self, index: u32, admission: &Admission) -> bool {
         let segment = &self.pool[index];
-        segment.generation == generation && segment.state == SegmentState::Registered
+        let granted = match &self.guards {
+            Some(guards) => guards.generation(admission.via),
+            None => 0,
+        };
+        segment.generation.wrapping_add(granted) == admission.generation
+            && segment.state == SegmentState::Registered
     }
 
     /// Is it neither free nor about to be?

@@ -28,7 +28,7 @@ use fairway_engine::roce::{
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
 use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, SegmentId};
+use fairway_engine::{CompletionQueueId, Rights, SegmentId};
 
 pub mod devices;
 
@@ -249,6 +249,15 @@ pub trait Carrier: Send + Sync {
         memory: ForeignMemory,
         request: &MemoryRequest,
     ) -> Result<MemoryRegion, CarrierError>;
+
+    /// Changes the protection domain of memory, and what peers may do with it. The key stays. What
+    /// peers have under way and may not do any more is refused.
+    fn change_memory(
+        &self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError>;
 
     /// Refuses every access from now on, and returns when no operation uses the memory any more.
     fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError>;

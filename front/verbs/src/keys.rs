@@ -43,13 +43,19 @@ impl Hasher for KeyHasher {
 #[derive(Default)]
 pub(crate) struct Keys {
     table: RwLock<HashMap<u32, Key, BuildHasherDefault<KeyHasher>>>,
-    /// Grows with each key that is withdrawn: what was looked up before may be out of date.
+    /// Grows with each key that is withdrawn or replaced: what was looked up before may be out of date.
     withdrawn: AtomicU64,
 }
 
 impl Keys {
     pub(crate) fn insert(&self, l_key: u32, key: Key) {
         self.table.write().unwrap_or_else(PoisonError::into_inner).insert(l_key, key);
+    }
+
+    /// What a key opens is no longer what it was.
+    pub(crate) fn replace(&self, l_key: u32, key: Key) {
+        self.insert(l_key, key);
+        self.withdrawn.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn remove(&self, l_key: u32) {

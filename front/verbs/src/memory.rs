@@ -285,8 +285,41 @@ unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     })
 }
 
-/// Registers once more, with something changed; the keys change. Returns zero, or one of
-/// `ibv_rereg_mr_err_code`.
+/// Changes the access or the domain of memory where it is: the keys stay.
+unsafe fn change(region: &mut Region, pd: *mut ibv_pd, access: c_uint) -> Result<()> {
+    check_access(access)?;
+    if unsafe { (*pd).context } != region.base.context {
+        return Err(EINVAL);
+    }
+    let writable = access & IBV_ACCESS_LOCAL_WRITE != 0;
+    let was_writable = region.access & IBV_ACCESS_LOCAL_WRITE != 0;
+    if writable && !was_writable && region.base.length > 0 {
+        check_mapped(region.base.addr as usize, region.base.length, true)?;
+    }
+    let domain = unsafe { Domain::of(pd) }.number;
+    region.carrier.change_memory(region.segment, rights(access), domain)?;
+    let key = Key { segment: region.segment, address: region.address, writable };
+    unsafe { Context::of(region.base.context) }.hub.keys.replace(region.base.lkey, key);
+    (region.base.pd, region.access) = (pd, access);
+    Ok(())
+}
+
+/// Registers other memory, and gives the first up; the keys are new. `began` says whether it came
+/// so far.
+unsafe fn move_to(region: &mut Region, wanted: &Wanted, began: &mut bool) -> Result<()> {
+    let (key, segment, carrier) = unsafe { enter(wanted)? };
+    *began = true;
+    unsafe { leave(region)? };
+    (region.base.pd, region.base.addr) = (wanted.pd, wanted.start);
+    region.base.length = wanted.length;
+    (region.base.lkey, region.base.rkey) = (key, key);
+    (region.address, region.access) = (wanted.address, wanted.access);
+    (region.segment, region.carrier) = (segment, carrier);
+    Ok(())
+}
+
+/// Changes a registration. The keys stay, unless it is for other memory from now on. Returns zero,
+/// or one of `ibv_rereg_mr_err_code`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,
@@ -309,31 +342,22 @@ unsafe extern "C" fn ibv_rereg_mr(
         crate::guard::set_errno(EINVAL);
         return IBV_REREG_MR_ERR_INPUT;
     }
-    let mut wanted = Wanted {
-        pd: if new_domain { pd } else { region.base.pd },
-        start: region.base.addr,
-        length: region.base.length,
-        address: region.address,
-        access: region.access,
-    };
-    if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
-        wanted.access = access as c_uint;
-    }
-    if translation {
-        (wanted.start, wanted.length) = (start, length);
-        wanted.address = first_address(start, wanted.access);
-    }
+    let pd = if new_domain { pd } else { region.base.pd };
+    let new_access = flags & IBV_REREG_MR_CHANGE_ACCESS != 0;
+    let access = if new_access { access as c_uint } else { region.access };
     let mut outcome = IBV_REREG_MR_ERR_INPUT;
     let failed = status(|| {
-        let (key, segment, carrier) = unsafe { enter(&wanted)? };
-        outcome = IBV_REREG_MR_ERR_CMD;
-        unsafe { leave(region)? };
-        (region.base.pd, region.base.addr) = (wanted.pd, wanted.start);
-        region.base.length = wanted.length;
-        (region.base.lkey, region.base.rkey) = (key, key);
-        (region.address, region.access) = (wanted.address, wanted.access);
-        (region.segment, region.carrier) = (segment, carrier);
-        Ok(())
+        if !translation {
+            return unsafe { change(region, pd, access) };
+        }
+        let address = first_address(start, access);
+        let wanted = Wanted { pd, start, length, address, access };
+        let mut began = false;
+        let moved = unsafe { move_to(region, &wanted, &mut began) };
+        if began {
+            outcome = IBV_REREG_MR_ERR_CMD;
+        }
+        moved
     });
     if failed == 0 { 0 } else { outcome }
 }

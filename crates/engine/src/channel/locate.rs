@@ -27,7 +27,7 @@ impl Channel {
             if arrival.refused
                 || lost
                 || (into_segment
-                    && !shared.segments.is_current(arrival.segment, arrival.segment_generation))
+                    && !shared.segments.is_current(arrival.segment, &arrival.admission))
             {
                 return None;
             }

@@ -319,9 +319,9 @@ impl Channel {
         if let Operation::Write { access } | Operation::WriteImmediate { access, .. } =
             data.operation
         {
-            let (generation, offset) = shared.segments.check(&access, Rights::WRITE)?;
+            let (admission, offset) = shared.segments.check(&access, Rights::WRITE)?;
             arrival.segment = access.token_id.value();
-            arrival.segment_generation = generation;
+            arrival.admission = admission;
             arrival.offset = offset;
         }
         let Some(target) = target else { return Ok(arrival) };
@@ -396,9 +396,9 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         if arrival.is_into_segment()
-            && !shared.segments.is_current(arrival.segment, arrival.segment_generation)
+            && !shared.segments.is_current(arrival.segment, &arrival.admission)
         {
-            // Deregistered in the middle of the message.
+            // Deregistered, or no longer granted, in the middle of the message.
             let (jetty, order) = (arrival.remote_jetty, arrival.order);
             self.abandon_arrival(shared, index);
             self.skip_numbers(shared, jetty, &order);

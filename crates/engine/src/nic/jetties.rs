@@ -1,7 +1,7 @@
 //! The life of Jetties and of Jetty groups.
 
 use super::{Nic, channel_at};
-use crate::api::{Event, GroupConfig, JettyConfig, JettyState, SetupError};
+use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
 use crate::canary::Canary;
 use crate::group::Group;
 use crate::jetty::Jetty;
@@ -80,6 +80,9 @@ impl Nic {
         let lent = sources.any(|(&source, other)| source == number && other != number);
         if jetty.outstanding > 0 || arriving || waiting || lent {
             return Err(SetupError::Busy);
+        }
+        if let Some(guards) = &mut self.shared.segments.guards {
+            guards.set(id, Grant::Nothing);
         }
         self.shared.return_reserved_of(id);
         while !self.shared.shares_receives(id)

@@ -331,5 +331,6 @@ mod aborting;
 mod bypassing;
 mod defects;
 mod failing;
+mod guarding;
 mod in_sequence;
 mod sharing;

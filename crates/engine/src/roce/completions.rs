@@ -4,6 +4,7 @@
 
 use super::api::{Completion, Status};
 use alloc::collections::VecDeque;
+use fairway_wire::Qpn;
 
 #[derive(Debug)]
 pub(crate) struct Completions {
@@ -86,6 +87,10 @@ impl Completions {
             }
             _ => Pushed::Quietly,
         }
+    }
+
+    pub(crate) fn forget(&mut self, queue_pair: Qpn) {
+        self.entries.retain(|completion| completion.queue_pair != queue_pair);
     }
 
     pub(crate) fn pop(&mut self) -> Option<Completion> {

@@ -164,6 +164,9 @@ impl QueuePair {
                 shared.forget_receive(index);
             }
         }
+        for queue in [self.send_queue, self.receive_queue] {
+            shared.forget_completions(self.number, queue);
+        }
         self.established = false;
         self.stop(shared);
     }

@@ -12,7 +12,7 @@ use crate::api::{CompletionQueueId, Rights, SegmentId};
 use crate::deadlines::Deadlines;
 use crate::list::Ring;
 use crate::pool::{NONE, Pool};
-use crate::segment::Segments;
+use crate::segment::{Admission, Segments};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_wire::roce::{NakCode, Tail};
@@ -51,13 +51,14 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) segment: u32,
-    pub(crate) generation: u32,
+    pub(crate) admission: Admission,
     pub(crate) offset: u64,
 }
 
 impl Granted {
     /// Of nothing: what an access of no bytes needs.
-    pub(crate) const NOTHING: Granted = Granted { segment: NONE, generation: 0, offset: 0 };
+    pub(crate) const NOTHING: Granted =
+        Granted { segment: NONE, admission: Admission { generation: 0, via: NONE }, offset: 0 };
 }
 
 impl Shared {
@@ -159,16 +160,16 @@ impl Shared {
             token_id: TokenId::new(token_id),
             token_value: remote.r_key & ((1 << KEY_TAG_BITS) - 1),
         };
-        let (generation, offset) =
+        let (admission, offset) =
             self.segments.check(&access, rights).map_err(|_| NakCode::RemoteAccess)?;
         match self.domains.get(token_id as usize) {
-            Some(&of) if of == domain => Ok(Granted { segment: token_id, generation, offset }),
+            Some(&of) if of == domain => Ok(Granted { segment: token_id, admission, offset }),
             _ => Err(NakCode::RemoteAccess),
         }
     }
 
     pub(crate) fn is_current(&self, granted: &Granted) -> bool {
-        granted.segment == NONE || self.segments.is_current(granted.segment, granted.generation)
+        granted.segment == NONE || self.segments.is_current(granted.segment, &granted.admission)
     }
 
     /// Reports a send that is in no list any more, and gives its record back.
@@ -200,6 +201,14 @@ impl Shared {
             solicited: false,
         };
         self.push(queue, completion);
+    }
+
+    /// Forgets the completions of a queue pair that nobody has polled, as adapters do when it is
+    /// reset: its next life is not to be told of its last.
+    pub(crate) fn forget_completions(&mut self, queue_pair: Qpn, queue: u32) {
+        if let Some(queue) = &mut self.queues[queue as usize] {
+            queue.forget(queue_pair);
+        }
     }
 
     /// Takes the next receive of a queue.

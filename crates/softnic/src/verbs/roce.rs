@@ -28,7 +28,7 @@ use fairway_engine::roce::{
     ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
 use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, SegmentId, SetupError, policy};
+use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
 use fairway_port::Waiter;
 
 use self::device::{Device, LETTERS, Notice};
@@ -204,6 +204,16 @@ impl Carrier for Roce {
             device.memories.insert(region.segment.index(), memory);
             Ok(region)
         })
+    }
+
+    fn change_memory(
+        &self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError> {
+        let changed = |device: &mut Device| device.host.change_region(segment, rights, domain);
+        self.shared.with(changed).map_err(refused)
     }
 
     fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {

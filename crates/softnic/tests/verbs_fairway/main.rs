@@ -11,6 +11,8 @@ mod order;
 mod progress;
 #[path = "../verbs/reliable.rs"]
 mod reliable;
+#[path = "../verbs/rights.rs"]
+mod rights;
 mod shared;
 #[path = "../verbs/threads.rs"]
 mod threads;

@@ -12,6 +12,8 @@ mod processes;
 mod progress;
 #[path = "../verbs/reliable.rs"]
 mod reliable;
+#[path = "../verbs/rights.rs"]
+mod rights;
 mod strangers;
 #[path = "../verbs/threads.rs"]
 mod threads;

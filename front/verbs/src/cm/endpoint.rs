@@ -203,7 +203,9 @@ unsafe fn set_up(
     }
     if info.ai_flags & RAI_PASSIVE != 0 {
         done(unsafe { rdma_bind_addr(id, info.ai_src_addr) })?;
-        this.base.pd = pd;
+        if !pd.is_null() {
+            this.base.pd = pd;
+        }
         this.template = unsafe { init.as_ref() }.map(|init| Template {
             cap: init.cap,
             qp_context: init.qp_context as usize,

@@ -176,7 +176,8 @@ impl Id {
         self.base.qp_type == IBV_QPT_UD
     }
 
-    /// Shows the program its addresses.
+    /// Shows the program its addresses, its device and the protection domain that ids of the
+    /// device share.
     pub(super) fn show(&mut self) {
         let inner = lock(&self.core.inner);
         if let Some(local) = inner.local {
@@ -188,6 +189,10 @@ impl Id {
         if let Some(desk) = &inner.desk {
             self.base.verbs = desk.context();
             self.base.port_num = 1;
+            if self.base.pd.is_null() {
+                // Without one, calls that need it say so.
+                self.base.pd = desk.domain().unwrap_or(null_mut());
+            }
         }
     }
 }

@@ -125,15 +125,16 @@ unsafe extern "C" fn rdma_init_qp_attr(
     })
 }
 
-/// The protection domain a program names, or the device's own.
+/// The protection domain a program names, or the id's.
 unsafe fn domain(this: &Id, pd: *mut ibv_pd) -> Result<*mut ibv_pd> {
     if this.base.verbs.is_null() {
         return Err(EINVAL);
     }
+    let pd = if pd.is_null() { this.base.pd } else { pd };
     match unsafe { pd.as_ref() } {
-        Some(given) if given.context != this.base.verbs => Err(EINVAL),
+        None => Err(ENOMEM),
+        Some(domain) if domain.context != this.base.verbs => Err(EINVAL),
         Some(_) => Ok(pd),
-        None => lock(&this.core.inner).desk.as_ref().ok_or(EINVAL)?.domain(),
     }
 }
 

@@ -46,7 +46,11 @@ static void memory(void)
     uint32_t key = mr->rkey;
     CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) ==
           0);
-    CHECK(mr->rkey != key);
+    CHECK(mr->rkey == key && mr->lkey == key);
+    CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE) ==
+          IBV_REREG_MR_ERR_INPUT);
+    CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buffer + 8, 16, 0) == 0);
+    CHECK(mr->rkey != key && mr->addr == buffer + 8 && mr->length == 16);
     CHECK(ibv_rereg_mr(mr, 8, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT);
     CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT);
     CHECK(ibv_dereg_mr(mr) == 0);

@@ -52,7 +52,7 @@ impl Pair {
         all
     }
 
-    fn statuses(&mut self) -> Vec<Status> {
+    pub(super) fn statuses(&mut self) -> Vec<Status> {
         let mut done = self.completions(0);
         done.sort_by_key(|completion| completion.id);
         done.iter().map(|completion| completion.status).collect()

@@ -1,7 +1,7 @@
 //! What a host is asked to make, change and remove: memory regions, queues, queue pairs.
 
 use super::Host;
-use crate::api::{CompletionQueueId, SegmentId, SegmentRequest, SetupError};
+use crate::api::{CompletionQueueId, Rights, SegmentId, SegmentRequest, SetupError};
 use crate::list::List;
 use crate::roce::api::{
     Change, ChangeError, MemoryRegion, MemoryRequest, QueuePairConfig, ReceiveQueueId,
@@ -36,6 +36,24 @@ impl Host {
     /// freed at once, if the caller drops placements that it has put off.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
+    }
+
+    /// Changes the protection domain of memory, and what peers may do with it. Its key stays. What
+    /// was allowed and is not any more is refused, also in the middle of a message.
+    ///
+    /// # Errors
+    /// `Missing` if it is not registered.
+    pub fn change_region(
+        &mut self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), SetupError> {
+        let known = self.shared.domains.get(segment.index()).copied();
+        let moved = known.ok_or(SetupError::Missing)? != domain;
+        self.shared.segments.set_rights(segment, rights, moved)?;
+        self.shared.domains[segment.index()] = domain;
+        Ok(())
     }
 
     /// Makes a completion queue for `depth` completions. More unpolled ones are an overrun

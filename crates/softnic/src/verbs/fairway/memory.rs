@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use fairway_engine::roce::{MemoryRegion, MemoryRequest, ScatterList};
+use fairway_engine::wire::JettyId;
 use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 
 use crate::core::Core;
@@ -20,6 +21,9 @@ pub(super) struct Region {
     pub(super) is_live: bool,
     pub(super) domain: u32,
     length: u64,
+    /// An atomic is an instruction of the CPU, which wants its word aligned: peers align what they
+    /// ask for, and that has to mean the same here.
+    atomics: bool,
     /// Counts registrations of this number; its lowest bits are the tag.
     pub(super) generation: u32,
 }
@@ -48,10 +52,8 @@ impl Regions {
     ) -> Result<MemoryRegion, CarrierError> {
         let length = request.length.min(memory.len() as u64);
         let start = NonNull::new(memory.start()).unwrap_or(NonNull::dangling());
-        // An atomic is an instruction of the CPU, which wants its word aligned: peers align what
-        // they ask for, and that has to mean the same here.
-        let aligned = (memory.start() as u64).wrapping_sub(request.address).is_multiple_of(8);
-        let rights = if aligned { request.rights } else { without_atomics(request.rights) };
+        let atomics = (memory.start() as u64).wrapping_sub(request.address).is_multiple_of(8);
+        let rights = if atomics { request.rights } else { without_atomics(request.rights) };
         // SAFETY: who made the `ForeignMemory` promised that it stays mapped while it is
         // registered, and that nobody has references to it; it is writable where that matters.
         let memory = unsafe { Memory::from_raw(start, memory.len()) };
@@ -62,8 +64,25 @@ impl Regions {
             (request.address, length, rights),
             (request.domain, seed & TAG_MASK),
         )?;
+        self.all[segment.index()].atomics = atomics;
         let r_key = (segment.index() as u32) << TAG_BITS | generation & TAG_MASK;
         Ok(MemoryRegion { segment, r_key })
+    }
+
+    /// Changes whose memory it is, and what peers may do with it.
+    pub(super) fn change(
+        &mut self,
+        core: &mut Core,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError> {
+        let region = self.all.get_mut(segment.index()).filter(|region| region.is_live);
+        let region = region.ok_or(CarrierError::Missing)?;
+        let rights = if region.atomics { rights } else { without_atomics(rights) };
+        core.nic.set_segment_access(segment, rights, domain).map_err(|_| CarrierError::Missing)?;
+        region.domain = domain;
+        Ok(())
     }
 
     fn add(
@@ -88,6 +107,8 @@ impl Regions {
         (region.is_live, region.domain, region.length) = (true, domain, length);
         let generation = region.generation;
         core.nic.set_segment_token(segment, generation & TAG_MASK);
+        // It was registered a moment ago.
+        let _ = core.nic.set_segment_access(segment, rights, domain);
         core.memories.insert(segment, Arc::new(memory));
         Ok((segment, generation))
     }
@@ -156,11 +177,11 @@ fn without_atomics(rights: Rights) -> Rights {
         .fold(Rights::NONE, Rights::with)
 }
 
-/// The key's segment and secret.
-pub(super) fn remote(r_key: u32, address: u64) -> fairway_engine::RemoteRange {
+/// The key's segment and secret, and the peer's Jetty that is to grant the access.
+pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::RemoteRange {
     fairway_engine::RemoteRange {
         token_id: fairway_engine::wire::TokenId::new(r_key >> TAG_BITS),
-        token_value: r_key & TAG_MASK,
+        token_value: via.value() << TAG_BITS | r_key & TAG_MASK,
         address,
     }
 }

@@ -31,10 +31,10 @@
 //! * Operations posted behind one that fails may have been executed; they complete as flushed.
 //! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
 //!   with a length error: only the requester hears of it.
-//! * The protection domain, rights and state of the *target's queue pair* are not looked at by
-//!   WRITEs, READs and atomics: whoever has the key of a region and a channel may use it. (Domains
-//!   count for local memory; SENDs reach only the peer's queue pair, by a secret made of both
-//!   numbers.)
+//! * WRITEs, READs and atomics name the target's queue pair, whose state, rights and protection
+//!   domain they need, as in RoCE; but that it is connected to who sends them is not looked at.
+//!   (SENDs reach only the peer's queue pair, by a secret made of both numbers.) A READ that has
+//!   been let in is answered to its end, whatever becomes of the queue pair.
 //! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds, and a
 //!   queue pair that does not exist at once. Both are `RetryExceeded`. The RNR timer is 100 µs; a
 //!   queue pair that is not yet ready to receive answers like one without a receive.
@@ -68,7 +68,7 @@ use fairway_engine::roce::{
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
 use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, Limits, Profile, SegmentId};
+use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
 pub(crate) use tables::Verbs;
 
@@ -223,6 +223,15 @@ impl Carrier for Fairway {
         request: &MemoryRequest,
     ) -> Result<MemoryRegion, CarrierError> {
         self.with(|verbs, core| verbs.regions.register(core, memory, request))
+    }
+
+    fn change_memory(
+        &self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError> {
+        self.with(|verbs, core| verbs.regions.change(core, segment, rights, domain))
     }
 
     fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {

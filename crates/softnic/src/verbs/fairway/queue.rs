@@ -88,7 +88,7 @@ impl CompletionQueue {
         count
     }
 
-    /// Forgets the completions of a queue pair that is no more.
+    /// Forgets the completions of a queue pair that is no more, or begins anew.
     pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn) {
         self.entries.retain(|completion| completion.queue_pair != number);
     }

@@ -7,7 +7,7 @@ use fairway_engine::roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Transport,
 };
 use fairway_engine::wire::{JettyId, Qpn};
-use fairway_engine::{JettyState, Rights, SegmentId};
+use fairway_engine::{Grant, JettyState, Rights, SegmentId};
 
 use super::link::PATIENCE;
 use super::send::Send;
@@ -105,6 +105,11 @@ pub(super) fn suspend(core: &mut Core, jetty: JettyId) {
     let _ = core.nic.set_jetty_state(jetty, JettyState::Suspended);
 }
 
+/// Peers that ask for memory by way of it are asked to wait; what they have under way is refused.
+pub(super) fn close(core: &mut Core, jetty: JettyId) {
+    let _ = core.nic.set_jetty_grant(jetty, Grant::Later);
+}
+
 /// Peers may send to it.
 fn ready(core: &mut Core, jetty: JettyId) {
     if core.nic.jetty_state(jetty) != JettyState::Ready {
@@ -148,6 +153,10 @@ impl Verbs {
                 pair.token = token(number, peer.queue_pair);
                 let secret = if unconnected { pair.q_key } else { token(peer.queue_pair, number) };
                 let _ = core.nic.set_jetty_token(jetty, secret);
+                if !unconnected {
+                    let (rights, domain) = (pair.rights, pair.config.domain);
+                    let _ = core.nic.set_jetty_grant(jetty, Grant::Access { rights, domain });
+                }
                 ready(core, jetty);
                 if let Some(ip) = ip.filter(|_| !unconnected) {
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
@@ -182,6 +191,8 @@ impl Verbs {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let jetty = pair.jetty();
         pair.state = QueuePairState::Error;
+        // What peers have under way to memory is refused.
+        let _ = core.nic.set_jetty_grant(jetty, Grant::Nothing);
         self.abort(core, local);
         if core.nic.jetty_state(jetty) != JettyState::Error {
             let _ = core.nic.set_jetty_state(jetty, JettyState::Error);
@@ -193,9 +204,11 @@ impl Verbs {
 
     /// The reset state: everything is forgotten.
     pub(super) fn forget(&mut self, core: &mut Core, local: u32) {
+        close(core, Verbs::jetty_of(local));
         self.abort(core, local);
         self.forget_sends(core, local);
         self.forget_receives(core, local);
+        self.forget_completions(local);
         self.set(local, |pair| {
             pair.state = QueuePairState::Reset;
             (pair.link, pair.waits_for, pair.channel) = (None, None, None);

@@ -492,7 +492,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     };
     let before: u32 = ranges.iter().take(number).map(|range| range.length).sum();
     let there = |to: &fairway_engine::roce::RemoteAddress| -> RemoteRange {
-        remote(to.r_key, to.address.wrapping_add(u64::from(before)))
+        remote(to.r_key, to.address.wrapping_add(u64::from(before)), target.jetty)
     };
     let atomic = |to: &fairway_engine::roce::RemoteAddress, operator, operand, compare| {
         let work = EngineWork::Atomic { remote: there(to), width: 8, operator, operand, compare };

@@ -88,6 +88,7 @@ impl Verbs {
     ) -> Result<Verbs, CarrierError> {
         let refused = |_| CarrierError::Limit("completions");
         let engine_queue = core.nic.create_completion_queue(completions).map_err(refused)?;
+        core.nic.guard_segments(super::memory::TAG_BITS);
         let own = core.local_addrs()[0].ip();
         let mut regions = Regions::default();
         let nothing = LocalRange { length: 0, ..regions.lend(core, 1)? };
@@ -207,6 +208,7 @@ impl Verbs {
         let number = Qpn::new(u32::from(self.slot) << LOCAL_BITS | local);
         let pair = QueuePair::new(number, local, self.lives, *config);
         super::queue_pair::suspend(core, pair.jetty());
+        super::queue_pair::close(core, pair.jetty());
         self.queues[config.send_queue.index()].as_mut().ok_or(CarrierError::Missing)?.users += 1;
         self.queues[config.receive_queue.index()].as_mut().ok_or(CarrierError::Missing)?.users += 1;
         if let Some(shared) = config.shared_receives {
@@ -254,7 +256,6 @@ impl Verbs {
         for id in [pair.config.send_queue, pair.config.receive_queue] {
             if let Ok(queue) = self.queue(id) {
                 queue.users -= 1;
-                queue.forget(number);
             }
         }
         if let Some(shared) = pair.config.shared_receives
@@ -263,6 +264,17 @@ impl Verbs {
             shared.users -= 1;
         }
         Ok(())
+    }
+
+    /// Completions of a queue pair that nobody has polled are forgotten, as adapters do.
+    pub(super) fn forget_completions(&mut self, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref() else { return };
+        let (number, config) = (pair.number, pair.config);
+        for id in [config.send_queue, config.receive_queue] {
+            if let Ok(queue) = self.queue(id) {
+                queue.forget(number);
+            }
+        }
     }
 
     /// An operation of a queue pair has failed, or it has failed itself.

@@ -1,0 +1,78 @@
+//! Guarded memory: a remote access goes through a Jetty of the target, which has to grant it.
+//!
+//! RDMA's queue pairs do that: a WRITE is for a queue pair, and that queue pair's state, access flags
+//! and protection domain count beside the region's. UB's accesses name a segment and a secret
+//! only. In a guarded NIC the bits of the secret above the segment's own are the number of the
+//! Jetty, so the packet's format stays what it is.
+
+use crate::api::{Grant, Rights};
+use alloc::vec::Vec;
+use fairway_wire::{Access, JettyId, Refusal};
+
+#[derive(Debug)]
+pub(crate) struct Guards {
+    /// Bits of the secret that are the segment's own.
+    secret_bits: u32,
+    /// By Jetty.
+    grants: Vec<Granted>,
+    /// The domain of each segment.
+    domains: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Granted {
+    grant: Grant,
+    /// Counts changes.
+    generation: u32,
+}
+
+impl Guards {
+    pub(crate) fn new(secret_bits: u32, jetties: u32, segments: u32) -> Guards {
+        let grants = alloc::vec![Granted::default(); jetties as usize];
+        Guards { secret_bits, grants, domains: alloc::vec![0; segments as usize] }
+    }
+
+    pub(crate) fn set(&mut self, jetty: JettyId, grant: Grant) {
+        let granted = &mut self.grants[jetty.value() as usize];
+        granted.grant = grant;
+        granted.generation = granted.generation.wrapping_add(1);
+    }
+
+    pub(crate) fn set_domain(&mut self, segment: u32, domain: u32) {
+        self.domains[segment as usize] = domain;
+    }
+
+    pub(crate) fn domain(&self, segment: u32) -> u32 {
+        self.domains[segment as usize]
+    }
+
+    /// The Jetty that an access names, if it grants it; its generation, and the segment's secret.
+    pub(crate) fn open(&self, access: &Access, rights: Rights) -> Result<(u32, u32, u32), Refusal> {
+        let via = access.token_value >> self.secret_bits;
+        let granted = self.grants.get(via as usize).ok_or(Refusal::NoJetty)?;
+        match granted.grant {
+            Grant::Nothing => Err(Refusal::NoJetty),
+            Grant::Later => Err(Refusal::ReceiverNotReady),
+            Grant::Access { rights: granted, .. } if !granted.contains(rights) => {
+                Err(Refusal::Rights)
+            }
+            Grant::Access { .. } => {
+                let secret = access.token_value & ((1 << self.secret_bits) - 1);
+                Ok((via, granted.generation, secret))
+            }
+        }
+    }
+
+    /// Is the segment of the domain of the Jetty, which grants something?
+    pub(crate) fn check_domain(&self, via: u32, segment: u32) -> Result<(), Refusal> {
+        match (self.grants[via as usize].grant, self.domains.get(segment as usize)) {
+            (Grant::Access { domain, .. }, Some(&of)) if of == domain => Ok(()),
+            // As for a segment that is not there: who is outside learns nothing.
+            _ => Err(Refusal::Access),
+        }
+    }
+
+    pub(crate) fn generation(&self, via: u32) -> u32 {
+        self.grants.get(via as usize).map_or(0, |granted| granted.generation)
+    }
+}

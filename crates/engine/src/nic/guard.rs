@@ -1,0 +1,55 @@
+//! Memory that peers reach by way of Jetties.
+
+use super::Nic;
+use crate::api::{Grant, Rights, SegmentId, SetupError};
+use crate::guard::Guards;
+use fairway_wire::JettyId;
+
+impl Nic {
+    /// From now on every remote access to memory goes through a Jetty. A peer names it in the
+    /// secret: the lowest `secret_bits` are the segment's, those above are the Jetty's number. The
+    /// Jetty has to grant the access ([`Self::set_jetty_grant`]), and be of the segment's domain
+    /// ([`Self::set_segment_access`]). Room for that is taken here.
+    ///
+    /// # Panics
+    /// If a Jetty's number does not fit into the bits above, or `secret_bits` is above 31.
+    pub fn guard_segments(&mut self, secret_bits: u32) {
+        let limits = &self.shared.limits;
+        assert!(secret_bits < 32 && limits.jetties <= u32::MAX >> secret_bits, "secret_bits");
+        let guards = Guards::new(secret_bits, limits.jetties, limits.segments);
+        self.shared.segments.guards = Some(guards);
+    }
+
+    /// What peers may do through a Jetty; nothing before this is called. What they have under way by an earlier grant is refused, but READs that are being answered.
+    ///
+    /// # Errors
+    /// `Missing` if it is no Jetty; `Parameter` if segments are not guarded.
+    pub fn set_jetty_grant(&mut self, jetty: JettyId, grant: Grant) -> Result<(), SetupError> {
+        self.shared.jetty(jetty).ok_or(SetupError::Missing)?;
+        let guards = self.shared.segments.guards.as_mut();
+        guards.ok_or(SetupError::Parameter("guard_segments"))?.set(jetty, grant);
+        Ok(())
+    }
+
+    /// Changes what peers may do with a segment, and its domain, which counts if segments are
+    /// guarded. What they have under way is refused if it was allowed before and is not now, but
+    /// READs that are being answered.
+    ///
+    /// # Errors
+    /// `Missing` if it is not registered.
+    pub fn set_segment_access(
+        &mut self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), SetupError> {
+        let segments = &mut self.shared.segments;
+        let moved =
+            segments.guards.as_ref().is_some_and(|guards| guards.domain(segment.0) != domain);
+        segments.set_rights(segment, rights, moved)?;
+        if let Some(guards) = &mut segments.guards {
+            guards.set_domain(segment.0, domain);
+        }
+        Ok(())
+    }
+}

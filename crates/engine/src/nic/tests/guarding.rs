@@ -1,0 +1,179 @@
+//! Memory that is reached by way of Jetties, and rights that change.
+
+use super::*;
+use crate::api::Grant;
+use fairway_wire::AtomicOperator;
+
+const DOMAIN: u32 = 9;
+/// Bits of the secret that are the segment's.
+const OWN: u32 = 12;
+
+/// Two nodes; at the second, memory goes through Jetties.
+fn guarded(grant: Grant) -> Pair {
+    let mut pair = Pair::new(0, 1);
+    let (far, segment) = (pair.jetties[1], pair.segments[1]);
+    pair.nics[1].guard_segments(OWN);
+    pair.nics[1].set_segment_access(segment, Rights::ALL, DOMAIN).unwrap();
+    pair.nics[1].set_jetty_grant(far, grant).unwrap();
+    pair
+}
+
+impl Pair {
+    /// The memory of the second node, by way of a Jetty.
+    fn via(&self, jetty: u32) -> RemoteRange {
+        let remote = self.remote();
+        RemoteRange { token_value: jetty << OWN | remote.token_value, ..remote }
+    }
+
+    fn add(&mut self, id: u64, remote: RemoteRange) {
+        let work = Work::Atomic {
+            remote,
+            width: 8,
+            operator: AtomicOperator::Add,
+            operand: 1,
+            compare: 0,
+        };
+        self.post(id, work, 0);
+    }
+}
+
+fn access(rights: Rights) -> Grant {
+    Grant::Access { rights, domain: DOMAIN }
+}
+
+#[test]
+fn the_jetty_that_is_named_has_to_grant_the_access() {
+    let (ok, rights) = (Status::Success, Status::RemoteRights);
+    for (granted, expected) in [
+        (access(Rights::ALL), [ok, ok, ok]),
+        (access(Rights::WRITE), [ok, rights, rights]),
+        (access(Rights::READ), [rights, ok, rights]),
+        (access(Rights::ATOMIC), [rights, rights, ok]),
+        (Grant::Nothing, [Status::RemoteNoJetty; 3]),
+        (Grant::Access { rights: Rights::ALL, domain: DOMAIN + 1 }, [Status::RemoteAccess; 3]),
+    ] {
+        for length in [8, 5000] {
+            let mut pair = guarded(granted);
+            let remote = pair.via(1);
+            pair.post(0, Work::Write { remote }, length);
+            pair.post(1, Work::Read { remote }, length);
+            pair.add(2, remote);
+            pair.settle(|_, _| false);
+            assert_eq!(pair.statuses(), expected, "{granted:?}");
+            let written = expected[0] == ok;
+            assert_eq!(pair.placed[1] > 0, written, "{granted:?}");
+            assert_eq!(pair.word, u64::from(expected[2] == ok), "{granted:?}");
+        }
+    }
+}
+
+#[test]
+fn no_other_jetty_and_no_other_secret_opens_it() {
+    let mut pair = guarded(access(Rights::ALL));
+    let good = pair.via(1);
+    let others = [pair.via(0), pair.via(2), pair.via(7), pair.via(0xF_FFFF)];
+    let secret = RemoteRange { token_value: good.token_value ^ 1, ..good };
+    for (id, remote) in others.into_iter().chain([secret]).enumerate() {
+        pair.post(id as u64, Work::Write { remote }, 3000);
+    }
+    pair.settle(|_, _| false);
+    let gone = Status::RemoteNoJetty;
+    assert_eq!(pair.statuses(), [gone, gone, gone, gone, Status::RemoteAccess]);
+    assert_eq!(pair.placed, [0, 0]);
+}
+
+#[test]
+fn who_comes_too_early_comes_again() {
+    let mut pair = guarded(Grant::Later);
+    let remote = pair.via(1);
+    pair.post(0, Work::Write { remote }, 5000);
+    pair.post(1, Work::Read { remote }, 5000);
+    pair.add(2, remote);
+    for _ in 0..2000 {
+        pair.now = pair.now + Duration::from_us(1);
+        for n in 0..2 {
+            pair.nics[n].handle_timeout(pair.now);
+            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
+                pair.deliver(1 - n, &transmit);
+            }
+        }
+    }
+    assert!(pair.nics[1].counters().not_ready > 3);
+    assert_eq!((pair.completions(0), pair.word), (vec![], 0));
+    let far = pair.jetties[1];
+    pair.nics[1].set_jetty_grant(far, access(Rights::ALL)).unwrap();
+    pair.settle(|_, _| false);
+    assert_eq!((pair.statuses(), pair.word), (vec![Status::Success; 3], 1));
+}
+
+/// A WRITE of which one packet has arrived, when `change` happens.
+fn in_the_middle(mut pair: Pair, remote: RemoteRange, change: impl FnOnce(&mut Pair)) -> Pair {
+    pair.post(0, Work::Write { remote }, 5000);
+    let sent = pair.outgoing();
+    assert_eq!(sent.len(), 5);
+    pair.deliver(1, &sent[0]);
+    change(&mut pair);
+    for packet in &sent[1..] {
+        pair.deliver(1, packet);
+    }
+    pair.settle(|_, _| false);
+    pair
+}
+
+#[test]
+fn what_is_under_way_when_a_grant_ends_is_refused() {
+    let ends: [&[Grant]; 3] =
+        [&[Grant::Nothing], &[Grant::Later, access(Rights::ALL)], &[access(Rights::READ)]];
+    for grants in ends {
+        let pair = guarded(access(Rights::ALL));
+        let remote = pair.via(1);
+        let mut pair = in_the_middle(pair, remote, |pair| {
+            for grant in grants {
+                pair.nics[1].set_jetty_grant(pair.jetties[1], *grant).unwrap();
+            }
+        });
+        assert_eq!(pair.statuses(), [Status::RemoteAccess], "{grants:?}");
+        assert_eq!(pair.placed[1], 1, "{grants:?}");
+    }
+}
+
+#[test]
+fn a_jetty_that_is_destroyed_grants_nothing() {
+    let mut pair = guarded(access(Rights::ALL));
+    let remote = pair.via(1);
+    let far = pair.jetties[1];
+    pair.nics[1].destroy_jetty(far).unwrap();
+    pair.post(0, Work::Write { remote }, 8);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.statuses(), [Status::RemoteNoJetty]);
+    assert_eq!(pair.nics[1].set_jetty_grant(far, Grant::Later), Err(SetupError::Missing));
+    let near = pair.jetties[0];
+    let unguarded = pair.nics[0].set_jetty_grant(near, Grant::Later);
+    assert_eq!(unguarded, Err(SetupError::Parameter("guard_segments")));
+}
+
+#[test]
+fn rights_that_a_segment_loses_count_at_once_and_its_secret_stays() {
+    let plain = Pair::new(0, 1);
+    let remote = plain.remote();
+    let mut pair = in_the_middle(plain, remote, |pair| {
+        let segment = pair.segments[1];
+        pair.nics[1].set_segment_access(segment, Rights::READ, 0).unwrap();
+    });
+    assert_eq!((pair.statuses(), pair.placed[1]), (vec![Status::RemoteAccess], 1));
+    pair.post(1, Work::Write { remote }, 8);
+    pair.post(2, Work::Read { remote }, 8);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.statuses(), [Status::RemoteRights, Status::Success]);
+    // More rights stop nothing.
+    let mut fewer = Pair::new(0, 1);
+    let segment = fewer.segments[1];
+    fewer.nics[1].set_segment_access(segment, Rights::WRITE, 0).unwrap();
+    let mut pair = in_the_middle(fewer, remote, |pair| {
+        pair.nics[1].set_segment_access(segment, Rights::ALL, 0).unwrap();
+    });
+    assert_eq!(pair.statuses(), [Status::Success]);
+    let free = SegmentId(pair.segments[1].0 + 1);
+    let missing = pair.nics[1].set_segment_access(free, Rights::ALL, 0);
+    assert_eq!(missing, Err(SetupError::Missing));
+}
