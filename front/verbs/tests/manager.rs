@@ -25,6 +25,7 @@ fn listens(space: &str, port: u16) {
         table.lines().any(|line| line.ends_with(&name))
     };
     while !claimed() && since.elapsed() < PATIENCE {
+        // The kernel tells nobody of new names: looking again is all there is.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -161,6 +161,10 @@ impl QueuePair {
     /// The answer to the oldest send is missing, although a later one has come: an implied NAK
     /// (9.7.3.1.1).
     fn answer_was_lost(&mut self, shared: &mut Shared, now: Instant) {
+        if self.requester.asked_again == Some(self.requester.una) {
+            // The peer is still at what it was asked for before. It lives, and will come to this.
+            return self.arm(shared, now);
+        }
         if self.requester.rewound_to != Some(self.requester.una) {
             shared.counters.implied_naks += 1;
         }
@@ -229,7 +233,7 @@ impl QueuePair {
             return shared.drop(DropReason::Malformed);
         }
         let target = send.local.slice(offset, payload);
-        if shared.is_revoked(&target) {
+        if shared.is_revoked(self.domain, &target) {
             self.fail(shared, index, Status::LocalProtection);
             return shared.drop(DropReason::Refused);
         }
@@ -261,7 +265,7 @@ impl QueuePair {
         }
         send.value = original;
         let target = send.local;
-        if shared.is_revoked(&target) {
+        if shared.is_revoked(self.domain, &target) {
             self.fail(shared, index, Status::LocalProtection);
             return shared.drop(DropReason::Refused);
         }
@@ -294,6 +298,7 @@ impl QueuePair {
         send.acknowledged += 1;
         requester.una = requester.una.next();
         requester.read_span = requester.read_span.saturating_sub(1);
+        requester.read_window.grow(1);
         if send.acknowledged == send.packets {
             requester.oldest = send.links.next;
         }

@@ -55,8 +55,12 @@ pub(crate) struct Requester {
     pub(crate) rewound_to: Option<Psn>,
     /// Only the packet at `una` is to be sent again, without moving the cursor.
     pub(crate) repair: bool,
+    /// `una` when everything from there on was last asked for again.
+    pub(crate) asked_again: Option<Psn>,
     /// How much may be on its way.
     pub(crate) window: Window,
+    /// How many packets of answers to READs may be: as many as READs ask for, until some are lost.
+    pub(crate) read_window: Window,
     /// [`Event::Drained`] is owed.
     draining: bool,
     /// Its rate, if it is controlled (DCQCN).
@@ -88,7 +92,9 @@ impl Requester {
             not_before: None,
             rewound_to: None,
             repair: false,
+            asked_again: None,
             window: Window::new(0),
+            read_window: Window::new(SPAN_MAX),
             draining: false,
             rate: None,
             paced_until: None,
@@ -173,7 +179,7 @@ impl QueuePair {
         if !self.is_in_window(&send) {
             return None;
         }
-        if shared.is_revoked(&send.local) {
+        if shared.is_revoked(self.domain, &send.local) {
             // What is before it ends as it would have.
             if self.requester.oldest == index {
                 self.fail(shared, index, Status::LocalProtection);
@@ -217,7 +223,7 @@ impl QueuePair {
         self.requester.repair = false;
         let oldest = self.requester.oldest;
         let send = shared.sends[oldest];
-        if shared.is_revoked(&send.local) {
+        if shared.is_revoked(self.domain, &send.local) {
             self.fail(shared, oldest, Status::LocalProtection);
             return None;
         }
@@ -291,7 +297,12 @@ impl QueuePair {
             return false;
         }
         match send.is_answered() {
-            true => requester.reads_in_flight < u32::from(requester.reliability.read_depth),
+            true => {
+                let answers = requester.read_span + send.packets;
+                requester.reads_in_flight < u32::from(requester.reliability.read_depth)
+                    && (requester.reads_in_flight == 0
+                        || answers <= requester.read_window.packets())
+            }
             false => span.saturating_sub(requester.read_span) < requester.window.packets(),
         }
     }
@@ -394,6 +405,7 @@ impl QueuePair {
         requester.read_span = 0;
         requester.repair = false;
         requester.rewound_to = Some(requester.una);
+        requester.asked_again = requester.rewound_to;
         self.move_cursor_to_oldest(shared);
         self.mark_ready(shared);
     }
@@ -441,8 +453,13 @@ impl QueuePair {
 
     /// Something of what was on its way was lost.
     pub(crate) fn note_loss(&mut self, shared: &Shared) {
-        if shared.profile.window_adapts {
-            self.requester.window.shrink();
+        if !shared.profile.window_adapts {
+            return;
+        }
+        let requester = &mut self.requester;
+        requester.window.shrink();
+        if requester.read_span > 0 {
+            requester.read_window.shrink_from(requester.read_span);
         }
     }
 

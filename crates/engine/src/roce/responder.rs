@@ -316,7 +316,7 @@ impl QueuePair {
         };
         let record = shared.receives[receive];
         self.responder.incoming = Incoming::Send { receive, bytes: bytes + payload };
-        if payload > 0 && (record.faulty || shared.is_revoked(&record.local)) {
+        if payload > 0 && (record.faulty || shared.is_revoked(self.domain, &record.local)) {
             let code = NakCode::RemoteOperational;
             return Err(Refusal::Receive(Status::LocalProtection, code));
         }

@@ -122,9 +122,13 @@ impl Shared {
         })
     }
 
-    /// Is some of the memory of these bytes, which were good when they were posted, deregistered?
-    pub(crate) fn is_revoked(&self, list: &ScatterList) -> bool {
-        !list.ranges().iter().all(|range| self.segments.is_registered(range.segment.0))
+    /// Is some of the memory of these bytes, which were good when they were posted, deregistered, or
+    /// of another domain by now?
+    pub(crate) fn is_revoked(&self, domain: u32, list: &ScatterList) -> bool {
+        !list.ranges().iter().all(|range| {
+            self.segments.is_registered(range.segment.0)
+                && self.domains[range.segment.index()] == domain
+        })
     }
 
     pub(crate) fn hold(&mut self, list: &ScatterList) {

@@ -40,6 +40,12 @@ impl Window {
         self.acknowledged = 0;
     }
 
+    /// The same for one that is larger than what is on its way: that was too much.
+    pub(crate) fn shrink_from(&mut self, on_the_way: u32) {
+        self.packets = self.packets.min(on_the_way.max(LEAST));
+        self.shrink();
+    }
+
     /// So many packets were acknowledged.
     pub(crate) fn grow(&mut self, count: u32) {
         let fast = count.min(self.threshold.saturating_sub(self.packets));
@@ -80,6 +86,9 @@ mod tests {
         let mut window = Window::new(64);
         (0..10).for_each(|_| window.shrink());
         assert_eq!(window.packets(), LEAST);
+        let mut wide = Window::new(1 << 23);
+        wide.shrink_from(100);
+        assert_eq!(wide.packets(), 50);
         let mut narrow = Window::new(2);
         (0..10).for_each(|_| narrow.shrink());
         assert_eq!(narrow.packets(), 2);

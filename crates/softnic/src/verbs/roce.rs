@@ -272,11 +272,19 @@ impl Carrier for Roce {
     }
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
-        self.shared.with(|device| device.host.destroy_queue_pair(number).map_err(refused))
+        self.shared.with(|device| {
+            device.turn();
+            device.host.destroy_queue_pair(number).map_err(refused)
+        })
     }
 
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
         self.shared.with(|device| {
+            if matches!(change, Change::Error | Change::Reset) {
+                // What has come counts, and what it owes its peer is said: an acknowledgement may
+                // wait for company.
+                device.turn();
+            }
             device.host.modify(number, change)?;
             device.transmit(clock::now());
             Ok(())

@@ -94,6 +94,23 @@ fn a_region_may_change_and_keep_its_key() {
 }
 
 #[test]
+fn who_takes_a_message_and_ends_has_acknowledged_it() {
+    for round in 0..30 {
+        let pair = Pair::local(Transport::Rc);
+        let [here, there] = &pair.nodes;
+        there.receive(pair.pairs[1], 1, 0, 8);
+        pair.post(0, 2, Work::Send { tail: Tail::Nothing }, here.local(0, 8));
+        there.received(1);
+        match round % 3 {
+            0 => there.carrier.modify(pair.pairs[1], &Change::Error).unwrap(),
+            1 => there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap(),
+            _ => there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap(),
+        }
+        here.sent(2);
+    }
+}
+
+#[test]
 fn what_nobody_has_polled_of_a_queue_pair_is_forgotten_when_it_is_reset() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;

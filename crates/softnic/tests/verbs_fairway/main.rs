@@ -7,6 +7,8 @@ mod many;
 #[path = "../verbs/node.rs"]
 mod node;
 mod order;
+#[path = "../verbs/processes.rs"]
+mod processes;
 #[path = "../verbs/progress.rs"]
 mod progress;
 #[path = "../verbs/reliable.rs"]

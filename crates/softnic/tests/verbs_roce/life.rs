@@ -1,9 +1,9 @@
 //! Memory and queue pairs that go while packets come.
 
 use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
+use fairway_softnic::engine::Rights;
 use fairway_softnic::engine::roce::{MemoryRequest, Status, Transport, Work};
 use fairway_softnic::engine::wire::roce::Tail;
-use fairway_softnic::engine::Rights;
 use fairway_softnic::verbs::{CarrierError, CarrierKind, DEVICE_ADDRESSES, Gid, ROCE_PORT, open};
 
 /// A region of its own is taken from the carrier while a peer writes to it. From then on nothing of

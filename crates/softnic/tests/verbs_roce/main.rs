@@ -2,11 +2,13 @@
 
 use fairway_softnic::verbs::CarrierKind;
 
+mod hosts;
 mod life;
 mod management;
 mod namespaces;
 #[path = "../verbs/node.rs"]
 mod node;
+#[path = "../verbs/processes.rs"]
 mod processes;
 #[path = "../verbs/progress.rs"]
 mod progress;

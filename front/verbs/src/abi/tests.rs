@@ -131,6 +131,11 @@ fn objects() -> String {
         sgid,
         dgid
     );
+    text
+}
+
+fn addresses() -> String {
+    let mut text = String::new();
     layout!(
         text,
         "struct ibv_ah_attr",
@@ -226,6 +231,11 @@ fn queues() -> String {
         alt_timeout,
         rate_limit
     );
+    text
+}
+
+fn queue_pairs() -> String {
+    let mut text = String::new();
     layout!(
         text,
         "struct ibv_qp",
@@ -244,6 +254,11 @@ fn queues() -> String {
         cond,
         events_completed
     );
+    text
+}
+
+fn completions() -> String {
+    let mut text = String::new();
     layout!(text, "struct ibv_comp_channel", ibv_comp_channel, context, fd, refcnt);
     layout!(
         text,
@@ -371,6 +386,11 @@ fn contexts() -> String {
     );
     layout!(text, "struct ibv_poll_cq_attr", ibv_poll_cq_attr, comp_mask);
     layout!(text, "struct ibv_wc_tm_info", ibv_wc_tm_info, tag);
+    text
+}
+
+fn devices() -> String {
+    let mut text = String::new();
     layout!(
         text,
         "struct ibv_device",
@@ -477,9 +497,13 @@ fn layouts_are_those_of_the_installed_header() {
         "#include <infiniband/verbs.h>\n".to_owned(),
         attributes(),
         objects(),
+        addresses(),
         queues(),
+        queue_pairs(),
+        completions(),
         work(),
         contexts(),
+        devices(),
         extended_context(),
     ]
     .concat();

@@ -1,16 +1,16 @@
 //! A device's connection manager at work: its datagrams, its clock, and who hears of what happens.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, Once, PoisonError, Weak};
 use std::time;
 
 use fairway_softnic::engine::roce::cm::{
-    ConnectionId, Limits, ListenerId, Manager, Profile, Route, Transmit, refuse, route,
+    ConnectionId, Limits, ListenerId, Manager, Profile, Refuser, Route, Transmit, destination,
+    route,
 };
-use fairway_softnic::engine::wire::roce::cm::{self, CommunicationId, Datagram, IpHeader, Message};
 use fairway_softnic::engine::wire::{Duration, Instant};
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
 
@@ -333,52 +333,16 @@ pub(crate) fn unattended(carrier: Option<&dyn Carrier>, datagram: &Management<'_
     }
 }
 
-/// Requests of this host that found nobody once: who asked, and by which name.
-static UNHEARD: Mutex<VecDeque<(IpAddr, CommunicationId)>> = Mutex::new(VecDeque::new());
-
-/// As many are remembered.
-const UNHEARD_MAX: usize = 64;
-
-/// True for a request of this host that is seen for the first time. It is left unanswered, and
-/// comes again soon: a program that listens anew, as perftest's does between its two connections,
-/// would lose to a peer on the same host for whom the way is no distance.
-fn comes_again(carrier: &dyn Carrier, datagram: &Management<'_>) -> bool {
-    let name = match cm::parse(datagram.bytes) {
-        Ok(Datagram { message: Message::Request(request), .. }) => request.local,
-        Ok(Datagram { message: Message::ServiceRequest(request), .. }) => request.id,
-        _ => return false,
-    };
-    if !carrier.gids().contains(&Gid::from(datagram.from)) {
-        return false;
-    }
-    let asked = (datagram.from, name);
-    let mut unheard = lock(&UNHEARD);
-    if unheard.contains(&asked) {
-        return false;
-    }
-    unheard.truncate(UNHEARD_MAX - 1);
-    unheard.push_front(asked);
-    true
-}
+/// What is said for processes that are not there.
+static REFUSER: Mutex<Refuser> = Mutex::new(Refuser::new());
 
 fn refuse_to(carrier: &dyn Carrier, datagram: &Management<'_>) {
-    if comes_again(carrier, datagram) {
-        return;
-    }
-    if let Some(answer) = refuse(datagram.bytes) {
+    let is_local = carrier.gids().contains(&Gid::from(datagram.from));
+    let answer = lock(&REFUSER).handle_datagram(datagram.source, is_local, datagram.bytes);
+    if let Some(answer) = answer {
         // What can't be sent is lost, and asked again.
         let _ = carrier.send_management(datagram.source, &answer);
     }
-}
-
-/// Whom a request is for, as far as it says.
-fn destination(bytes: &[u8]) -> Option<IpAddr> {
-    let header = match cm::parse(bytes).ok()?.message {
-        Message::Request(request) => IpHeader::parse(&request.private),
-        Message::ServiceRequest(request) => IpHeader::parse(&request.private),
-        _ => None,
-    };
-    header.map(|header| header.destination)
 }
 
 /// Listens at every device that has the address, or at all of them.

@@ -5,8 +5,8 @@ use std::io::{Read, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 #[path = "../../link.rs"]
@@ -81,25 +81,31 @@ impl Outcome {
 pub struct Running {
     what: String,
     child: Child,
-    readers: Vec<JoinHandle<String>>,
+    /// What it prints, to either side, once that side is closed.
+    printed: Receiver<(usize, String)>,
     since: Instant,
+}
+
+/// Sends all that a stream brings, when it has ended.
+fn collect(number: usize, stream: Option<impl Read + Send + 'static>, to: Sender<(usize, String)>) {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        // Nobody waits if the test has failed meanwhile.
+        let _ = to.send((number, String::from_utf8_lossy(&bytes).into_owned()));
+    });
 }
 
 impl Running {
     pub fn start(mut command: Command) -> Running {
         let what = format!("{command:?}");
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
-        fn reader(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
-                if let Some(mut stream) = stream {
-                    let _ = stream.read_to_end(&mut bytes);
-                }
-                String::from_utf8_lossy(&bytes).into_owned()
-            })
-        }
-        let readers = vec![reader(child.stdout.take()), reader(child.stderr.take())];
-        Running { what, child, readers, since: Instant::now() }
+        let (to, printed) = channel();
+        collect(0, child.stdout.take(), to.clone());
+        collect(1, child.stderr.take(), to);
+        Running { what, child, printed, since: Instant::now() }
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {
@@ -120,24 +126,23 @@ impl Running {
             && !listening("/proc/net/tcp6")
             && self.since.elapsed() < PATIENCE
         {
+            // The kernel tells nobody of new listeners: looking again is all there is.
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Waits for its end; kills it if that takes too long.
+    /// Waits for its end, which closes what it prints to; kills it if that takes too long.
     pub fn outcome(mut self) -> Outcome {
-        let status = loop {
-            if let Some(status) = self.ended() {
-                break status;
+        let mut output = [String::new(), String::new()];
+        for _ in 0..output.len() {
+            let left = PATIENCE.saturating_sub(self.since.elapsed()).max(Duration::from_secs(1));
+            match self.printed.recv_timeout(left) {
+                Ok((number, text)) => output[number] = text,
+                Err(_) => self.child.kill().expect("a child of ours"),
             }
-            if self.since.elapsed() > PATIENCE {
-                self.child.kill().expect("a child of ours");
-                break self.child.wait().expect("a child of ours");
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        let output = self.readers.into_iter().map(|it| it.join().expect("it ends")).collect();
-        Outcome { what: self.what, status, output }
+        }
+        let status = self.child.wait().expect("a child of ours");
+        Outcome { what: self.what, status, output: output.concat() }
     }
 }
 

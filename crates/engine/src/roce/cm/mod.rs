@@ -15,13 +15,14 @@
 //! Nothing that came from a wire is unwrapped, asserted or used as an unchecked index.
 //!
 //! **Files.** `manager` has the commands, `receive` what comes in, `record` one connection,
-//! `route` says whose a datagram is and refuses it for whom nobody answers.
+//! `route` says whose a datagram is, `refuse` what is said for whom nobody answers.
 
 mod api;
 mod limits;
 mod manager;
 mod receive;
 mod record;
+mod refuse;
 mod route;
 
 pub use api::{
@@ -29,7 +30,8 @@ pub use api::{
 };
 pub use limits::{Limits, Profile};
 pub use manager::Manager;
-pub use route::{Route, refuse, route};
+pub use refuse::Refuser;
+pub use route::{Route, destination, route};
 
 #[cfg(test)]
 mod tests;

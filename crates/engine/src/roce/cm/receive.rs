@@ -3,7 +3,7 @@
 use super::api::{DropReason, Event, ListenerId, State};
 use super::manager::Manager;
 use super::record::{self, Record};
-use super::route::{refuse, rejection};
+use super::refuse::{refuse, rejection};
 use fairway_wire::Instant;
 use fairway_wire::roce::cm::{
     self, Acknowledgement, CommunicationId, Datagram, Disconnect, Disconnected, Message, Names,

@@ -1,9 +1,7 @@
 //! Whose a management datagram is. Many processes of a host share its queue pair 1.
 
-use fairway_wire::roce::cm::{
-    self, CommunicationId, Datagram, Disconnected, Message, Names, Reason, Refused, Reject,
-    ServiceReply, ServiceStatus,
-};
+use core::net::IpAddr;
+use fairway_wire::roce::cm::{self, CommunicationId, IpHeader, Message};
 
 /// Bits of a communication id below those of the slot.
 pub(super) const LOCAL_BITS: u32 = 24;
@@ -44,56 +42,12 @@ fn by_name(id: CommunicationId) -> Route {
     }
 }
 
-/// The answer to a datagram that nobody takes, if it deserves one.
-pub fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
-    let Datagram { transaction, message } = cm::parse(bytes).ok()?;
-    let message = match message {
-        // 12.9.8.3: nobody listens.
-        Message::Request(request) => {
-            let names = Names { local: CommunicationId(0), remote: request.local };
-            rejection(names, Refused::Request, Reason::INVALID_SERVICE)
-        }
-        Message::ServiceRequest(request) => Message::ServiceReply(ServiceReply {
-            id: request.id,
-            status: ServiceStatus::UNSUPPORTED,
-            queue_pair: fairway_wire::Qpn::new(0),
-            service: request.service,
-            q_key: 0,
-            information_len: 0,
-            information: [0; ServiceReply::INFORMATION_LEN],
-            private: [0; ServiceReply::PRIVATE_LEN],
-        }),
-        Message::Reply(reply) => rejection(turned(reply.names), Refused::Reply, Reason::INVALID_ID),
-        // The peer believes in a connection that is no more.
-        Message::ReadyToUse(ready) => {
-            rejection(turned(ready.names), Refused::Other, Reason::INVALID_ID)
-        }
-        // Whatever connection it was, it is no more: DREQ need not be repeated.
-        Message::Disconnect(disconnect) => Message::Disconnected(Disconnected {
-            names: turned(disconnect.names),
-            private: [0; Disconnected::PRIVATE_LEN],
-        }),
-        Message::Acknowledgement(_)
-        | Message::Reject(_)
-        | Message::Disconnected(_)
-        | Message::ServiceReply(_)
-        | Message::Path(_) => return None,
+/// The IP address that a request is for, as far as it says.
+pub fn destination(bytes: &[u8]) -> Option<IpAddr> {
+    let header = match cm::parse(bytes).ok()?.message {
+        Message::Request(request) => IpHeader::parse(&request.private),
+        Message::ServiceRequest(request) => IpHeader::parse(&request.private),
+        _ => None,
     };
-    Some(cm::emit(&Datagram { transaction, message }))
-}
-
-fn turned(names: Names) -> Names {
-    Names { local: names.remote, remote: names.local }
-}
-
-/// A REJ without more to say.
-pub(super) fn rejection(names: Names, refused: Refused, reason: Reason) -> Message {
-    Message::Reject(Reject {
-        names,
-        refused,
-        reason,
-        information_len: 0,
-        information: [0; Reject::INFORMATION_LEN],
-        private: [0; Reject::PRIVATE_LEN],
-    })
+    header.map(|header| header.destination)
 }

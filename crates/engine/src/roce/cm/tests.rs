@@ -1,11 +1,12 @@
 //! Two managers, a virtual clock: what is said when nothing, or one thing, goes wrong.
 
+use super::refuse::refuse;
 use super::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_wire::roce::cm::{
-    self, CommunicationId, Datagram, Message, Path, ReadyToUse, Reason, Refused, Reply, Request,
-    Service, ServiceReply, ServiceRequest, ServiceStatus,
+    self, CommunicationId, Datagram, Disconnect, Message, Names, Path, ReadyToUse, Reason, Refused,
+    Reply, Request, Service, ServiceReply, ServiceRequest, ServiceStatus,
 };
 use fairway_wire::{Duration, Instant, Psn, Qpn};
 
@@ -412,4 +413,28 @@ fn whom_nobody_answers_for_is_refused() {
     assert_eq!(reject.names.remote, CommunicationId(3));
     assert_eq!(refuse(&cm::emit(&refusal)), None, "nobody answers answers");
     assert_eq!(refuse(&[0; 256]), None);
+}
+
+#[test]
+fn a_request_of_this_host_is_refused_when_it_comes_again() {
+    let bytes = |name| {
+        let message = Message::Request(Request { local: CommunicationId(name), ..request(5) });
+        cm::emit(&Datagram { transaction: 9, message })
+    };
+    let mut refuser = Refuser::new();
+    assert!(refuser.handle_datagram(1, false, &bytes(3)).is_some(), "from elsewhere, at once");
+    for name in 0..200 {
+        let asked = bytes(name);
+        assert_eq!(refuser.handle_datagram(1, true, &asked), None, "{name}");
+        assert_eq!(refuser.handle_datagram(2, true, &asked), None, "somebody else: {name}");
+        assert!(refuser.handle_datagram(1, true, &asked).is_some(), "{name}");
+        assert!(refuser.handle_datagram(2, true, &asked).is_some(), "{name}");
+    }
+    // What is no request is answered at once, or never.
+    let names = Names { local: CommunicationId(1), remote: CommunicationId(2) };
+    let message =
+        Message::Disconnect(Disconnect { names, queue_pair: Qpn::new(5), private: [0; 220] });
+    let end = cm::emit(&Datagram { transaction: 1, message });
+    assert!(refuser.handle_datagram(1, true, &end).is_some());
+    assert_eq!(refuser.handle_datagram(1, true, &[0; 256]), None);
 }

@@ -86,7 +86,7 @@ impl QueuePair {
         };
         let record = shared.receives[receive];
         let bytes = IP_HEADER + received.payload;
-        if record.faulty || shared.is_revoked(&record.local) {
+        if record.faulty || shared.is_revoked(self.domain, &record.local) {
             let failed = Shared::empty_receive(self.number, Status::LocalProtection);
             shared.complete_receive(self.receive_queue, receive, failed);
             self.fault(shared, Status::LocalProtection);

@@ -86,6 +86,20 @@ fn rights_of_the_region_the_domain_and_the_queue_pair_all_count() {
 }
 
 #[test]
+fn a_receive_fails_if_its_memory_has_moved_to_another_domain() {
+    for (domain, expected) in [(3, Status::Success), (4, Status::RemoteOperation)] {
+        let mut pair = Pair::new(Transport::Rc);
+        pair.receive(1, 9, 64);
+        let segment = pair.regions[1].segment;
+        pair.hosts[1].change_region(segment, Rights::READ, domain).unwrap();
+        pair.send(0, 1, 64);
+        pair.settle();
+        assert_eq!(pair.sent(0), [(1, expected)]);
+        assert_eq!(pair.placed[1].len(), usize::from(expected == Status::Success));
+    }
+}
+
+#[test]
 fn memory_that_is_gone_is_refused_in_the_middle_of_a_message() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 1, 3 * MTU);

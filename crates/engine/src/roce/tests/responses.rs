@@ -46,6 +46,60 @@ fn the_rest_of_a_read_is_asked_for_again() {
     assert_eq!(offsets, [0, 1024, 2048, 3072], "each once");
 }
 
+/// READs of 64 packets each, as many as may be in flight; their answers, which the first reaches
+/// without its first packet.
+fn many_reads(pair: &mut Pair) -> Vec<Transmit> {
+    for id in 0..4 {
+        pair.read(0, id, 64 * MTU);
+    }
+    assert_eq!(pair.pull(0).len(), 4);
+    pair.flow(1);
+    let answers = pair.pull(1);
+    pair.wires[0].clear();
+    assert_eq!(answers.len(), 4 * 64);
+    answers
+}
+
+#[test]
+fn after_a_loss_fewer_answers_are_asked_for_at_once() {
+    let profile = Profile { window_adapts: true, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    let answers = many_reads(&mut pair);
+    pair.deliver(0, &answers[1]);
+    let again = pair.pull(0);
+    assert_eq!(psns(&again), [0, 64]);
+    pair.settle();
+    let expected: Vec<_> = (0..4).map(|id| (id, Status::Success)).collect();
+    assert_eq!(pair.sent(0), expected);
+}
+
+#[test]
+fn a_peer_that_is_still_at_earlier_requests_is_waited_for() {
+    let mut pair = Pair::new(Transport::Rc);
+    let answers = many_reads(&mut pair);
+    let timeout = Reliability::default().timeout;
+    // The rest comes slowly, for longer than all retries together would last.
+    for answer in answers[1..].iter().step_by(16) {
+        pair.pass(timeout);
+        pair.deliver(0, answer);
+    }
+    assert_eq!(pair.sent(0), []);
+    assert_eq!((pair.hosts[0].counters().timeouts, pair.hosts[0].counters().implied_naks), (1, 0));
+    // What it was asked for again comes behind.
+    pair.settle();
+    assert_eq!(pair.sent(0).len(), 4);
+    // Silence is not waited for.
+    pair.read(0, 99, MTU);
+    pair.pull(0);
+    pair.wires[1].clear();
+    for _ in 0..40 {
+        pair.pass(timeout);
+        pair.pull(0);
+        pair.wires[1].clear();
+    }
+    assert_eq!(pair.sent(0), [(99, Status::RetryExceeded)]);
+}
+
 #[test]
 fn an_atomic_that_is_asked_for_again_is_answered_and_not_executed() {
     let mut pair = Pair::new(Transport::Rc);

@@ -1,8 +1,7 @@
-//! Several processes of one host, and one that is killed.
+//! Another process of this host, and one that is killed.
 
-use crate::namespaces::Namespaces;
 use crate::node::{Node, content, options, own_options, patient};
-use fairway_softnic::engine::roce::{Peer, Reliability, RemoteAddress, Status, Transport, Work};
+use fairway_softnic::engine::roce::{Reliability, RemoteAddress, Status, Transport, Work};
 use fairway_softnic::engine::wire::{Duration, Qpn};
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
@@ -12,15 +11,15 @@ use std::process::{Child, Command, Stdio};
 const CHILD: &str = "FAIRWAY_TEST_CHILD";
 
 /// Another process with a carrier, whose application does nothing.
-struct Other {
+pub struct Other {
     process: Child,
     lines: BufReader<std::process::ChildStdout>,
-    queue_pair: Qpn,
+    pub queue_pair: Qpn,
     r_key: u32,
 }
 
 impl Other {
-    fn start(ip: &str) -> Other {
+    pub fn start(ip: &str) -> Other {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "processes::another_process", "--nocapture", "--ignored"])
             .env(CHILD, ip)
@@ -48,7 +47,7 @@ impl Other {
         }
     }
 
-    fn connect(&mut self, from: IpAddr, queue_pair: Qpn) {
+    pub fn connect(&mut self, from: IpAddr, queue_pair: Qpn) {
         let stdin = self.process.stdin.as_mut().unwrap();
         writeln!(stdin, "{from} {}", queue_pair.value()).unwrap();
         self.line();
@@ -83,7 +82,7 @@ fn another_process() {
     }
 }
 
-fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
+pub fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
     let bytes = content(seed, 200_000);
     here.memory.write(0, &bytes);
     let remote = other.remote(0);
@@ -94,44 +93,63 @@ fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
     assert!(here.memory.read(400_000, 200_000) == bytes);
 }
 
-#[test]
-fn a_killed_process_is_given_up() {
-    let own = own_options();
-    let mut other = Other::start(&own.addresses[0].to_string());
-    let here = Node::new(&own);
+/// A queue pair of `here` that is connected to the other process.
+fn joined(here: &Node, other: &mut Other) -> Qpn {
     let pair = here.queue_pair(Transport::Rc);
     let gid = here.carrier.gids()[0];
     let patience = Reliability { timeout: Duration::from_us(4000), ..Reliability::default() };
-    let peer = Peer { queue_pair: other.queue_pair, ..here.peer(gid, pair) };
-    here.connect(pair, peer, patience);
+    here.connect(pair, here.peer(gid, other.queue_pair), patience);
     other.connect(gid.ip(), pair);
+    pair
+}
+
+#[test]
+fn who_is_killed_is_given_up_and_who_is_started_again_is_somebody_else() {
+    const POSTED: u64 = 40;
+    let own = own_options();
+    let address = own.addresses[0].to_string();
+    let mut other = Other::start(&address);
+    let here = Node::new(&own);
+    let pair = joined(&here, &mut other);
+    write_and_read_back(&here, pair, &other, 1);
+    // It is killed while much is under way.
+    let remote = other.remote(0);
+    for id in 0..POSTED {
+        let write = Work::Write { remote, immediate: None };
+        let work = if id % 2 == 0 { write } else { Work::Read { remote } };
+        here.post(pair, id, work, here.local(0, 400_000));
+    }
+    here.sent(0);
+    other.process.kill().unwrap();
+    other.process.wait().unwrap();
+    // Who has its slot now is not asked in its place, and is there at once.
+    let mut again = Other::start(&address);
+    assert_eq!(again.queue_pair.value() >> 16, other.queue_pair.value() >> 16);
+    let mut failed = None;
+    for id in 1..POSTED {
+        let done = here.next(here.sends);
+        let expected = match (failed, done.status) {
+            (None, Status::Success) => Status::Success,
+            (None, _) => *failed.insert(Status::RetryExceeded),
+            (Some(_), _) => Status::Flushed,
+        };
+        assert_eq!((done.id, done.status), (id, expected));
+    }
+    assert!(failed.is_some());
+    let pair = joined(&here, &mut again);
+    write_and_read_back(&here, pair, &again, 2);
+}
+
+#[test]
+fn who_is_killed_when_nothing_is_under_way_is_noticed_by_what_is_posted_next() {
+    let own = own_options();
+    let mut other = Other::start(&own.addresses[0].to_string());
+    let here = Node::new(&own);
+    let pair = joined(&here, &mut other);
     write_and_read_back(&here, pair, &other, 1);
     other.process.kill().unwrap();
     other.process.wait().unwrap();
     let work = Work::Write { remote: other.remote(0), immediate: None };
     here.post(pair, 1, work, here.local(0, 64));
     assert_eq!(here.next(here.sends).status, Status::RetryExceeded);
-    // Its slot is free again, for somebody whose queue pair has nothing to do with it.
-    let again = Other::start(&own.addresses[0].to_string());
-    assert_eq!(again.queue_pair.value() >> 16, other.queue_pair.value() >> 16);
-}
-
-#[test]
-fn processes_of_one_host_share_the_port_of_roce() {
-    let Some(spaces) = Namespaces::new("share") else {
-        println!("SKIPPED: network namespaces need the superuser and the ip tool");
-        return;
-    };
-    let mut others = [0, 1].map(|_| spaces.inside(1, || Other::start("10.77.0.2")));
-    let here = spaces.inside(0, || Node::new(&options("10.77.0.1")));
-    let gid = IpAddr::from([10, 77, 0, 2]).into();
-    for (seed, other) in others.iter_mut().enumerate() {
-        let pair = here.queue_pair(Transport::Rc);
-        let peer = spaces.inside(0, || here.peer(gid, other.queue_pair));
-        here.connect(pair, peer, patient());
-        other.connect([10, 77, 0, 1].into(), pair);
-        // The kernel gives all our packets to one of them, who hands the other's on.
-        write_and_read_back(&here, pair, other, seed as u64);
-    }
-    assert_ne!(others[0].queue_pair.value() >> 16, others[1].queue_pair.value() >> 16);
 }

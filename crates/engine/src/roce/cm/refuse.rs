@@ -1,0 +1,116 @@
+//! What is said in the place of somebody who is not there.
+
+use fairway_wire::roce::cm::{
+    self, CommunicationId, Datagram, Disconnected, Message, Names, Reason, Refused, Reject,
+    ServiceReply, ServiceStatus,
+};
+
+/// As many requests are remembered.
+const UNHEARD_MAX: usize = 64;
+
+/// Refuses what nobody takes, and remembers which requests it has let come again.
+#[derive(Clone, Debug)]
+pub struct Refuser {
+    /// Who asked, and by which name. A ring.
+    unheard: [Option<(u64, CommunicationId)>; UNHEARD_MAX],
+    next: usize,
+}
+
+impl Default for Refuser {
+    fn default() -> Refuser {
+        Refuser::new()
+    }
+}
+
+impl Refuser {
+    /// One that has refused nothing.
+    pub const fn new() -> Refuser {
+        Refuser { unheard: [None; UNHEARD_MAX], next: 0 }
+    }
+
+    /// The answer to a datagram that nobody takes, if it deserves one now. `from` is the network
+    /// address that it is from, in the caller's own numbers; `is_local` says that this is an address
+    /// of this host.
+    ///
+    /// A request of this host is left unanswered the first time, and comes again soon: a program
+    /// that listens anew, as perftest's does between its two connections, would lose to a peer on
+    /// the same host for whom the way is no distance.
+    pub fn handle_datagram(
+        &mut self,
+        from: u64,
+        is_local: bool,
+        bytes: &[u8],
+    ) -> Option<[u8; cm::MAD_LEN]> {
+        if is_local && self.is_first(from, bytes) { None } else { refuse(bytes) }
+    }
+
+    /// Is it a request that was not seen before? It is, from now on.
+    fn is_first(&mut self, from: u64, bytes: &[u8]) -> bool {
+        let name = match cm::parse(bytes) {
+            Ok(Datagram { message: Message::Request(request), .. }) => request.local,
+            Ok(Datagram { message: Message::ServiceRequest(request), .. }) => request.id,
+            _ => return false,
+        };
+        let asked = Some((from, name));
+        if self.unheard.contains(&asked) {
+            return false;
+        }
+        self.unheard[self.next] = asked;
+        self.next = (self.next + 1) % UNHEARD_MAX;
+        true
+    }
+}
+
+/// The answer to a datagram that nobody takes, if it deserves one.
+pub(super) fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
+    let Datagram { transaction, message } = cm::parse(bytes).ok()?;
+    let message = match message {
+        // 12.9.8.3: nobody listens.
+        Message::Request(request) => {
+            let names = Names { local: CommunicationId(0), remote: request.local };
+            rejection(names, Refused::Request, Reason::INVALID_SERVICE)
+        }
+        Message::ServiceRequest(request) => Message::ServiceReply(ServiceReply {
+            id: request.id,
+            status: ServiceStatus::UNSUPPORTED,
+            queue_pair: fairway_wire::Qpn::new(0),
+            service: request.service,
+            q_key: 0,
+            information_len: 0,
+            information: [0; ServiceReply::INFORMATION_LEN],
+            private: [0; ServiceReply::PRIVATE_LEN],
+        }),
+        Message::Reply(reply) => rejection(turned(reply.names), Refused::Reply, Reason::INVALID_ID),
+        // The peer believes in a connection that is no more.
+        Message::ReadyToUse(ready) => {
+            rejection(turned(ready.names), Refused::Other, Reason::INVALID_ID)
+        }
+        // Whatever connection it was, it is no more: DREQ need not be repeated.
+        Message::Disconnect(disconnect) => Message::Disconnected(Disconnected {
+            names: turned(disconnect.names),
+            private: [0; Disconnected::PRIVATE_LEN],
+        }),
+        Message::Acknowledgement(_)
+        | Message::Reject(_)
+        | Message::Disconnected(_)
+        | Message::ServiceReply(_)
+        | Message::Path(_) => return None,
+    };
+    Some(cm::emit(&Datagram { transaction, message }))
+}
+
+fn turned(names: Names) -> Names {
+    Names { local: names.remote, remote: names.local }
+}
+
+/// A REJ without more to say.
+pub(super) fn rejection(names: Names, refused: Refused, reason: Reason) -> Message {
+    Message::Reject(Reject {
+        names,
+        refused,
+        reason,
+        information_len: 0,
+        information: [0; Reject::INFORMATION_LEN],
+        private: [0; Reject::PRIVATE_LEN],
+    })
+}
