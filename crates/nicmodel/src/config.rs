@@ -186,6 +186,8 @@ pub enum WorkloadKind {
     Ycsb(char),
     /// Reads of lines with Zipf popularity.
     Zipf,
+    /// Every Jetty's application is to reach every connection's host, from nothing.
+    Setup,
     /// One host changes lines, all others read them: each reader so many times after each change.
     Share {
         /// Reads of each reader per change.
@@ -332,7 +334,8 @@ impl Config {
             within("remote jetties", self.remote_jetties.into(), 1, 1024)?;
             let pairs = u64::from(self.jetties) * u64::from(self.connections);
             let pairs = pairs * u64::from(self.remote_jetties) * u64::from(self.hosts - 1);
-            if !self.stack.is_ub() || self.without.split {
+            let makes_pairs = !self.stack.is_ub() || self.without.split;
+            if makes_pairs && self.workload != WorkloadKind::Setup {
                 within("queue pairs", pairs, 1, 32_768)?;
             }
         }
@@ -350,6 +353,9 @@ impl Config {
             return Err("order is UB's: a RoCE queue pair is always strict".into());
         }
         self.check_caches()?;
+        if self.workload == WorkloadKind::Setup {
+            crate::setup::check(self)?;
+        }
         if self.stack.swaps() && self.hosts > 2 {
             return Err("paging stacks have two hosts".into());
         }

@@ -127,6 +127,14 @@ constants! {
     dram_line_ns = 2.5, "ns", "A: 64 B of a channel of 25.6 GB/s";
     dram_banks = 16.0, "banks", "A: of DDR4";
     row_bytes = 8192.0, "bytes", "A: DDR4 row of a rank of x8 chips";
+    ioctl_ns = 5000.0, "ns", "P: a call into the kernel that makes an object (setup)";
+    exchange_us = 500.0, "us", "P: an exchange out of band (setup, oracle only)";
+    kernel_workers = 32.0, "workers", "P: of a host, that serve such calls at once (setup)";
+    setup_end_ns = 100.0, "ns", "P: added at the end (setup, oracle only)";
+    import_calls = 2.0, "calls",
+        "P: importing a Jetty and a segment (fact sheet 6.3); 0 where imports stay in the library";
+    handles_per_message = 1.0, "handles",
+        "A: applications whose handles one message asks for, where somebody asks for all (setup)";
     directory_entries = 16384.0, "lines",
         "A: of a home's directory (coherent only): 1 MB of lines, the middle one of the paper's runs";
     directory_ways = 16.0, "ways", "A: its associativity (coherent only)";

@@ -27,6 +27,7 @@ mod random;
 mod report;
 mod run;
 mod server;
+mod setup;
 mod side;
 pub mod stages;
 mod swap;

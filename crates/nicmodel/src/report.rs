@@ -1,6 +1,5 @@
 //! What a run has measured.
 
-use crate::config::Config;
 use crate::path::Phase;
 use crate::side::Counted;
 use crate::world::{PhaseSum, World};
@@ -58,7 +57,7 @@ pub struct ServerUse {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Operations that were completed.
     pub ops: u64,
@@ -105,8 +104,37 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of a run that is none of operations: so many things, and how long each took.
+    pub(crate) fn of_spans(
+        mut spans: Vec<u64>,
+        elapsed: u64,
+        figures: Vec<(&'static str, f64)>,
+    ) -> Report {
+        spans.sort_unstable();
+        let elapsed_ns = elapsed as f64 / 1000.0;
+        let mops = spans.len() as f64 * 1000.0 / elapsed_ns.max(1e-3);
+        Report { elapsed_ns, mops, figures, ..Report::default() }.with_spans(&spans)
+    }
+
+    fn with_spans(self, spans: &[u64]) -> Report {
+        let count = spans.len();
+        let ns = |span: u64| span as f64 / 1000.0;
+        // The paper's: sorted[n/2], sorted[99n/100].
+        let at = |share: usize| spans.get(count * share / 1000).copied().map_or(0.0, ns);
+        let total: u128 = spans.iter().map(|&span| u128::from(span)).sum();
+        Report {
+            ops: count as u64,
+            mean_ns: total as f64 / 1000.0 / count.max(1) as f64,
+            p50_ns: at(500),
+            p99_ns: at(990),
+            p999_ns: at(999),
+            max_ns: spans.last().copied().map_or(0.0, ns),
+            is_deterministic: spans.first() == spans.last(),
+            ..self
+        }
+    }
+
     pub(crate) fn new(
-        config: &Config,
         times: Times,
         world: &World,
         phases: Vec<(Phase, PhaseSum)>,
@@ -117,9 +145,6 @@ impl Report {
         spans.sort_unstable();
         let count = spans.len();
         let ns = |span: u64| span as f64 / 1000.0;
-        // The paper's: sorted[n/2], sorted[99n/100].
-        let at = |share: usize| spans.get(count * share / 1000).copied().map_or(0.0, ns);
-        let total: u128 = spans.iter().map(|&span| u128::from(span)).sum();
         let began = times.began.unwrap_or(0);
         let elapsed = times.last.saturating_sub(began);
         let between = times.last - times.first.unwrap_or(times.last);
@@ -135,16 +160,8 @@ impl Report {
             context[0] += node.contexts.hits;
             context[1] += node.contexts.misses;
         }
-        let _ = config;
         Report {
-            ops: count as u64,
             bytes: times.bytes,
-            mean_ns: total as f64 / 1000.0 / count.max(1) as f64,
-            p50_ns: at(500),
-            p99_ns: at(990),
-            p999_ns: at(999),
-            max_ns: spans.last().copied().map_or(0.0, ns),
-            is_deterministic: spans.first() == spans.last(),
             mops: count.saturating_sub(1) as f64 * 1e6 / between.max(1) as f64,
             elapsed_ns: ns(elapsed),
             concurrency: times.integral as f64 / elapsed.max(1) as f64,
@@ -158,7 +175,9 @@ impl Report {
             phases,
             servers: servers(world, elapsed),
             figures,
+            ..Report::default()
         }
+        .with_spans(&spans)
     }
 }
 

@@ -57,6 +57,9 @@ const ARRIVAL: u64 = u64::MAX;
 /// A sentence: about an option that can't be, or about what the model did wrong.
 pub fn run(config: &Config) -> Result<Report, String> {
     config.check()?;
+    if config.workload == WorkloadKind::Setup {
+        return crate::setup::run(config);
+    }
     let mut run = Run::new(config)?;
     run.start()?;
     while !run.is_over() {
@@ -346,6 +349,6 @@ impl Run {
         let access = self.access.figures();
         let sides = self.world.nodes.iter().flat_map(|node| node.side.figures());
         let figures = figures.into_iter().chain(access).chain(sides).collect();
-        Ok(Report::new(&self.config, self.times, &self.world, phases, figures, self.compared))
+        Ok(Report::new(self.times, &self.world, phases, figures, self.compared))
     }
 }

@@ -96,6 +96,7 @@ pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
         }
         WorkloadKind::CasLock => Box::new(contention::Lock::new(config, actors)),
         WorkloadKind::Barrier => Box::new(contention::Barrier::new(config, actors)),
+        WorkloadKind::Setup => unreachable!("set-up is no workload of operations"),
         WorkloadKind::Ycsb(letter) => Box::new(ycsb::Ycsb::new(config, actors, letter)),
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "ub-urma", value_parser = stack)]
     stack: Stack,
 
-    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty or share
+    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty, share or setup
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
@@ -284,7 +284,7 @@ fn verb(text: &str) -> Result<Verb, String> {
     named(text, &Verb::ALL.map(|verb| (verb.name(), verb)))
 }
 
-const WORKLOADS: [(&str, WorkloadKind); 14] = [
+const WORKLOADS: [(&str, WorkloadKind); 15] = [
     ("bulk", WorkloadKind::Bulk),
     ("ptr-chase", WorkloadKind::PointerChase),
     ("cas-lock", WorkloadKind::CasLock),
@@ -298,6 +298,7 @@ const WORKLOADS: [(&str, WorkloadKind); 14] = [
     ("zipf", WorkloadKind::Zipf),
     ("scan", WorkloadKind::Scan { dirty: false }),
     ("scan-dirty", WorkloadKind::Scan { dirty: true }),
+    ("setup", WorkloadKind::Setup),
     ("share", WorkloadKind::Share { reads: 1, fenced: true }),
 ];
 

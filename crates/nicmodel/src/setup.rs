@@ -1,0 +1,286 @@
+//! Connection set-up as a workload: applications of one host that want to reach remote hosts, until
+//! every pair is usable, with every import.
+//!
+//! The control plane's messages are the live ones, as bytes: HELLO, WELCOME, CONFIRM and ACCEPT of a
+//! TP channel, and REQ, REP and RTU of RoCE's connection manager (which is the engine's). Objects are
+//! made in the engines at the moment that the kernel has got to them. Both stacks are charged by one
+//! rule: whatever enters the kernel holds one of its workers, at either end; a message costs a system
+//! call to send, the wire, and an interrupt and wake-up to receive. What a peer has to know beyond
+//! its connection (a segment's token, a Jetty's number) is imported: RoCE's REP brings it along, for
+//! UB somebody has to ask, and URMA enters the kernel for each Jetty and each segment.
+//!
+//! The oracle is the artifact's own task list, which leaves imports out: N Jetties and M channels
+//! against N times M queue pairs, dealt out to the kernel's workers.
+
+mod roce;
+mod ub;
+
+use crate::config::{Config, Stack};
+use crate::constants::ps;
+use crate::events::Events;
+use crate::report::Report;
+use crate::server::Server;
+use std::collections::VecDeque;
+
+/// Something to be made: it goes from stage to stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) stage: u32,
+    began: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// What an application needs for itself.
+    Own { app: usize },
+    /// What a host needs for another one.
+    Host { remote: usize },
+    /// What an application needs for a remote host.
+    Pair { app: usize, remote: usize },
+}
+
+/// What a job does next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Enters the kernel of the local host (`None`) or of a remote one.
+    Kernel(Option<usize>),
+    /// Sends these bytes, to a remote host or from it, and goes on where they arrive.
+    Send {
+        remote: usize,
+        outward: bool,
+        bytes: Vec<u8>,
+    },
+    /// Goes on when this has been made.
+    After(Work),
+    Done,
+}
+
+/// One stack's way of setting up.
+pub(crate) trait Plane {
+    /// Does what comes after the stage that is over; `bytes` is the message that has arrived.
+    fn advance(&mut self, now: u64, job: &Job, bytes: &[u8]) -> Result<Next, String>;
+    /// Is everything there, and does each end know the other?
+    fn check(&self) -> Result<(), String>;
+    fn has_channels(&self) -> bool;
+}
+
+enum Happening {
+    Advance {
+        job: usize,
+        bytes: Vec<u8>,
+    },
+    /// A message is at a host's network port.
+    Arrive {
+        job: usize,
+        bytes: Vec<u8>,
+        at: Option<usize>,
+    },
+}
+
+struct Setup {
+    config: Config,
+    plane: Box<dyn Plane>,
+    events: Events<Happening>,
+    jobs: Vec<Job>,
+    local: Server,
+    remote: Vec<Server>,
+    port: Server,
+    ended: Vec<Work>,
+    /// Jobs that wait for something to be made.
+    waiting: Vec<(Work, usize)>,
+    /// By application: remote hosts that it has not begun with.
+    left: Vec<VecDeque<usize>>,
+    spans: Vec<u64>,
+    calls: u64,
+    messages: u64,
+    bytes: u64,
+}
+
+/// Runs it.
+pub(crate) fn run(config: &Config) -> Result<Report, String> {
+    if config.oracle {
+        return Ok(published(config));
+    }
+    let plane: Box<dyn Plane> = match config.stack.is_ub() {
+        true => Box::new(ub::UbPlane::new(config)?),
+        false => Box::new(roce::RocePlane::new(config)?),
+    };
+    let workers = config.constants.kernel_workers.max(1.0) as usize;
+    let (apps, hosts) = (config.jetties as usize, config.connections as usize);
+    let mut setup = Setup {
+        config: config.clone(),
+        plane,
+        events: Events::new(),
+        jobs: Vec::new(),
+        local: Server::new(workers),
+        remote: vec![Server::new(workers); hosts],
+        port: Server::new(1),
+        ended: Vec::new(),
+        waiting: Vec::new(),
+        left: (0..apps).map(|app| (0..hosts).map(|step| (app + step) % hosts).collect()).collect(),
+        spans: Vec::new(),
+        calls: 0,
+        messages: 0,
+        bytes: 0,
+    };
+    if setup.plane.has_channels() {
+        (0..hosts).for_each(|remote| setup.begin(Work::Host { remote }));
+    }
+    (0..apps).for_each(|app| setup.begin(Work::Own { app }));
+    while let Some(happening) = setup.events.next() {
+        setup.happen(happening)?;
+    }
+    setup.finish()
+}
+
+impl Setup {
+    fn begin(&mut self, work: Work) {
+        let now = self.events.now;
+        self.jobs.push(Job { work, stage: 0, began: now });
+        let job = self.jobs.len() - 1;
+        self.events.at(now, Happening::Advance { job, bytes: Vec::new() });
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), String> {
+        let now = self.events.now;
+        match happening {
+            Happening::Arrive { job, bytes, at } => {
+                let constants = &self.config.constants;
+                let hold = ps(constants.interrupt_hold_ns);
+                let ready = now + self.kernel(at).enter(now, hold);
+                let ready = ready + ps(self.config.constants.interrupt_ns);
+                self.events.at(ready, Happening::Advance { job, bytes });
+                Ok(())
+            }
+            Happening::Advance { job, bytes } => self.advance(job, &bytes),
+        }
+    }
+
+    fn kernel(&mut self, at: Option<usize>) -> &mut Server {
+        match at {
+            None => &mut self.local,
+            Some(remote) => &mut self.remote[remote],
+        }
+    }
+
+    fn advance(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
+        let now = self.events.now;
+        let job = self.jobs[index];
+        let constants = &self.config.constants;
+        let call = ps(constants.ioctl_ns);
+        let (send, link) = (ps(constants.interrupt_hold_ns), ps(self.config.link_ns));
+        let (gbps, frame) = (constants.link_gbps, constants.frame_bytes);
+        self.jobs[index].stage += 1;
+        match self.plane.advance(now, &job, bytes)? {
+            Next::Kernel(at) => {
+                self.calls += 1;
+                let ready = now + self.kernel(at).enter(now, call) + call;
+                self.events.at(ready, Happening::Advance { job: index, bytes: Vec::new() });
+            }
+            Next::Send { remote, outward, bytes } => {
+                self.messages += 1;
+                self.bytes += bytes.len() as u64;
+                let (from, to) = if outward { (None, Some(remote)) } else { (Some(remote), None) };
+                let left = now + self.kernel(from).enter(now, send) + send;
+                // Ethernet, IPv4 and UDP around it. All that leaves the host leaves by one port.
+                let serial = ps((bytes.len() as f64 + 42.0 + frame) * 8.0 / gbps);
+                let queued = if outward { self.port.enter(left, serial) } else { 0 };
+                let arrival = left + queued + serial + link;
+                self.events.at(arrival, Happening::Arrive { job: index, bytes, at: to });
+            }
+            Next::After(work) => {
+                self.jobs[index].stage -= 1;
+                match self.ended.contains(&work) {
+                    true => return Err(format!("{work:?} is there, and {job:?} waits for it")),
+                    false => self.waiting.push((work, index)),
+                }
+            }
+            Next::Done => self.ended(job),
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, job: Job) {
+        let now = self.events.now;
+        match job.work {
+            Work::Own { app } => {
+                // So many attempts of an application are under way at once.
+                (0..self.config.concurrency).for_each(|_| self.next_pair(app));
+                self.ended.push(job.work);
+            }
+            Work::Pair { app, .. } => {
+                self.spans.push(now - job.began);
+                self.next_pair(app);
+            }
+            Work::Host { .. } => self.ended.push(job.work),
+        }
+        let (ready, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(work, _)| *work == job.work);
+        self.waiting = rest;
+        for (_, job) in ready {
+            self.events.at(now, Happening::Advance { job, bytes: Vec::new() });
+        }
+    }
+
+    fn next_pair(&mut self, app: usize) {
+        if let Some(remote) = self.left[app].pop_front() {
+            self.begin(Work::Pair { app, remote });
+        }
+    }
+
+    fn finish(self) -> Result<Report, String> {
+        let pairs = u64::from(self.config.jetties) * u64::from(self.config.connections);
+        if self.spans.len() as u64 != pairs {
+            return Err(format!("{} of {pairs} pairs are usable", self.spans.len()));
+        }
+        self.plane.check()?;
+        let figures = vec![
+            ("setup_us", self.events.now as f64 / 1e6),
+            ("kernel_calls", self.calls as f64),
+            ("control_messages", self.messages as f64),
+            ("control_bytes", self.bytes as f64),
+        ];
+        Ok(Report::of_spans(self.spans, self.events.now, figures))
+    }
+}
+
+/// The artifact's task list.
+fn published(config: &Config) -> Report {
+    let constants = &config.constants;
+    let (apps, hosts) = (u64::from(config.jetties), u64::from(config.connections));
+    let (call, exchange) = (ps(constants.ioctl_ns), ps(constants.exchange_us * 1000.0));
+    let mut workers = vec![0; constants.kernel_workers.max(1.0) as usize];
+    let count = workers.len();
+    let mut number = 0;
+    let mut deal = |tasks: u64, each: u64| {
+        for _ in 0..tasks {
+            workers[number % count] += each;
+            number += 1;
+        }
+    };
+    if config.stack.is_ub() {
+        deal(apps, call);
+        deal(hosts, call + exchange);
+    } else {
+        deal(apps * hosts, 4 * call + exchange);
+    }
+    let last = workers.into_iter().max().unwrap_or(0) + ps(constants.setup_end_ns);
+    Report::of_spans(vec![last], last, vec![("setup_us", last as f64 / 1e6)])
+}
+
+/// What of a stack can be set up.
+pub(crate) fn check(config: &Config) -> Result<(), String> {
+    if matches!(config.stack, Stack::Coherent) {
+        return Err("a coherent fabric has no connections to set up".into());
+    }
+    let pairs = u64::from(config.jetties) * u64::from(config.connections);
+    let most = if config.oracle { 1 << 24 } else { 1 << 20 };
+    if pairs > most {
+        return Err(format!("{pairs} pairs: at most {most} can be set up"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

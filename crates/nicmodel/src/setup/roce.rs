@@ -1,0 +1,360 @@
+//! RoCE: a segment per application, and a queue pair per application and remote host, connected by
+//! the engine's connection manager.
+
+use super::{Job, Next, Plane, Work};
+use crate::config::Config;
+use fairway_engine::roce::cm::{self, ConnectionId, Event, Manager};
+use fairway_engine::roce::{
+    Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, Transport,
+};
+use fairway_engine::wire::roce::cm::{
+    CommunicationId, Names, Path, ReadyToUse, Reply, Request, Service,
+};
+use fairway_engine::wire::roce::{self, RnrTimer};
+use fairway_engine::wire::{Instant, Psn, Qpn};
+use fairway_engine::{CompletionQueueId, Rights};
+
+const DOMAIN: u32 = 1;
+const SERVICE: u64 = 0x0106_12B7;
+const READ_DEPTH: u8 = 16;
+
+pub(super) struct RocePlane {
+    host: Host,
+    queue: CompletionQueueId,
+    /// One for each application.
+    managers: Vec<Manager>,
+    remotes: Vec<Remote>,
+    /// By application and remote host.
+    pairs: Vec<Pair>,
+    mtu: u32,
+}
+
+struct Remote {
+    host: Host,
+    queue: CompletionQueueId,
+    manager: Manager,
+    r_key: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    near: Option<Qpn>,
+    far: Option<Qpn>,
+    near_id: Option<ConnectionId>,
+    far_id: Option<ConnectionId>,
+    /// What the REP has brought of the remote segment.
+    r_key: Option<u32>,
+    is_usable: bool,
+}
+
+fn text(error: impl std::fmt::Debug) -> String {
+    format!("setting up: {error:?}")
+}
+
+fn host(config: &Config, pairs: u32, segments: u32, seed: u64) -> Host {
+    let limits = Limits {
+        queue_pairs: pairs,
+        segments,
+        completion_queues: 1,
+        completions: 64,
+        receive_queues: pairs,
+        receives: 1,
+        sends: 64,
+        read_depth: READ_DEPTH,
+        ..Limits::default()
+    };
+    Host::new(&limits, &Profile::default(), config.seed << 20 | seed)
+}
+
+fn register(host: &mut Host, index: u64) -> Result<u32, String> {
+    let (address, length, rights) = (index << 32, 1 << 20, Rights::ALL);
+    let request = MemoryRequest { domain: DOMAIN, address, length, rights };
+    Ok(host.register(&request).map_err(text)?.r_key)
+}
+
+fn manager(connections: u32, slot: u8, seed: u64) -> Manager {
+    let limits = cm::Limits { connections, listeners: 1, transmits: connections + 8 };
+    Manager::new(&limits, &cm::Profile::default(), slot, seed)
+}
+
+fn no_path() -> Path {
+    Path {
+        local_lid: 0xFFFF,
+        remote_lid: 0xFFFF,
+        local_gid: [0; 16],
+        remote_gid: [0; 16],
+        flow_and_rate: 0,
+        traffic_class: 0,
+        hop_limit: 64,
+        service_level: 0,
+        subnet_local: false,
+        ack_timeout: 14,
+    }
+}
+
+impl RocePlane {
+    pub(super) fn new(config: &Config) -> Result<RocePlane, String> {
+        let (apps, hosts) = (config.jetties, config.connections);
+        if apps > 4096 || hosts > 4096 {
+            return Err("at most 4096 applications and hosts: a connection manager's limit".into());
+        }
+        let mut near = host(config, apps * hosts, apps + 1, 1);
+        let queue = near.create_completion_queue(64).map_err(text)?;
+        let mut remotes = Vec::new();
+        for number in 0..u64::from(hosts) {
+            let mut far = host(config, apps, 2, number + 2);
+            let queue = far.create_completion_queue(64).map_err(text)?;
+            let r_key = register(&mut far, number + 1)?;
+            let mut manager = manager(apps, 0, number);
+            manager.listen(Instant::ZERO, SERVICE, apps).map_err(text)?;
+            remotes.push(Remote { host: far, queue, manager, r_key });
+        }
+        Ok(RocePlane {
+            host: near,
+            queue,
+            managers: (0..apps).map(|app| manager(hosts, app as u8, u64::from(app))).collect(),
+            remotes,
+            pairs: vec![Pair::default(); (apps * hosts) as usize],
+            mtu: config.mtu,
+        })
+    }
+
+    fn create(host: &mut Host, queue: CompletionQueueId) -> Result<Qpn, String> {
+        let config = QueuePairConfig {
+            transport: Transport::Rc,
+            domain: DOMAIN,
+            send_queue: queue,
+            receive_queue: queue,
+            shared_receives: None,
+            send_depth: 16,
+            receive_depth: 1,
+        };
+        host.create_queue_pair(&config).map_err(text)
+    }
+
+    fn ready(&self, peer: Peer) -> [Change; 3] {
+        [
+            Change::Init { rights: Rights::ALL, p_key: roce::DEFAULT_P_KEY, q_key: 0 },
+            Change::ReadyToReceive {
+                peer,
+                mtu: self.mtu,
+                expected: Psn::new(1),
+                read_depth: READ_DEPTH,
+                rnr_timer: RnrTimer::from_code(1),
+            },
+            Change::ReadyToSend { first: Psn::new(1), reliability: Reliability::default() },
+        ]
+    }
+
+    fn request(&self, queue_pair: Qpn) -> Request {
+        Request {
+            local: CommunicationId(0),
+            service: SERVICE,
+            ca_guid: 1,
+            q_key: 0,
+            queue_pair,
+            responder_resources: READ_DEPTH,
+            initiator_depth: READ_DEPTH,
+            remote_response_timeout: 20,
+            transport: Service::Rc,
+            flow_control: true,
+            psn: Psn::new(1),
+            local_response_timeout: 20,
+            retries: 7,
+            p_key: roce::DEFAULT_P_KEY,
+            mtu: 5,
+            rnr_retries: 7,
+            cm_retries: 15,
+            shared_receives: false,
+            extended_transport: 0,
+            primary: no_path(),
+            alternate: Path {
+                ack_timeout: 0,
+                hop_limit: 0,
+                local_lid: 0,
+                remote_lid: 0,
+                ..no_path()
+            },
+            private: [0; Request::PRIVATE_LEN],
+        }
+    }
+
+    fn reply(queue_pair: Qpn, r_key: u32) -> Reply {
+        let mut private = [0; Reply::PRIVATE_LEN];
+        private[..4].copy_from_slice(&r_key.to_le_bytes());
+        Reply {
+            names: Names { local: CommunicationId(0), remote: CommunicationId(0) },
+            q_key: 0,
+            queue_pair,
+            psn: Psn::new(1),
+            responder_resources: READ_DEPTH,
+            initiator_depth: READ_DEPTH,
+            ack_delay: 0,
+            failover: 0,
+            flow_control: true,
+            rnr_retries: 7,
+            shared_receives: false,
+            ca_guid: 2,
+            private,
+        }
+    }
+
+    /// The initiator's queue pair, up to its REQ.
+    fn ask(&mut self, now: Instant, app: usize, number: usize, stage: u32) -> Result<Next, String> {
+        let index = app * self.remotes.len() + number;
+        let nobody = Peer { address: 0, queue_pair: Qpn::new(0) };
+        let [init, ..] = self.ready(nobody);
+        match stage {
+            1 => self.pairs[index].near = Some(Self::create(&mut self.host, self.queue)?),
+            2 => {
+                let own = self.pairs[index].near.ok_or("no queue pair")?;
+                self.host.modify(own, &init).map_err(text)?;
+                let request = self.request(own);
+                let id = self.managers[app].connect(now, number as u64, &request).map_err(text)?;
+                self.pairs[index].near_id = Some(id);
+                return self.send(app, number, true);
+            }
+            _ => {}
+        }
+        Ok(Next::Kernel(None))
+    }
+
+    /// What a manager has to say.
+    fn send(&mut self, app: usize, remote: usize, outward: bool) -> Result<Next, String> {
+        let manager = match outward {
+            true => &mut self.managers[app],
+            false => &mut self.remotes[remote].manager,
+        };
+        let message = manager.poll_transmit().ok_or("a connection manager says nothing")?;
+        Ok(Next::Send { remote, outward, bytes: message.bytes.to_vec() })
+    }
+
+    /// The target's queue pair, from the REQ to its REP.
+    fn grant(
+        &mut self,
+        now: Instant,
+        app: usize,
+        number: usize,
+        stage: u32,
+        bytes: &[u8],
+    ) -> Result<Next, String> {
+        let index = app * self.remotes.len() + number;
+        let near = self.pairs[index].near.ok_or("no queue pair")?;
+        let [init, receive, _] = self.ready(Peer { address: 1, queue_pair: near });
+        let remote = &mut self.remotes[number];
+        let own = || self.pairs[index].far.ok_or("no queue pair");
+        match stage {
+            3 => {
+                if let Some(why) = remote.manager.handle_datagram(now, app as u64, bytes) {
+                    return Err(format!("REQ: {why:?}"));
+                }
+                let Some(Event::Requested { connection, request, .. }) =
+                    remote.manager.poll_event()
+                else {
+                    return Err("a REQ that asks for nothing".into());
+                };
+                if request.queue_pair != near {
+                    return Err("a REQ of another queue pair".into());
+                }
+                self.pairs[index].far_id = Some(connection);
+            }
+            4 => self.pairs[index].far = Some(Self::create(&mut remote.host, remote.queue)?),
+            5 => drop(remote.host.modify(own()?, &init).map_err(text)?),
+            _ => {
+                remote.host.modify(own()?, &receive).map_err(text)?;
+                let reply = Self::reply(own()?, remote.r_key);
+                let id = self.pairs[index].far_id.ok_or("no connection")?;
+                remote.manager.accept(now, id, &reply).map_err(text)?;
+                return self.send(app, number, false);
+            }
+        }
+        Ok(Next::Kernel(Some(number)))
+    }
+
+    /// The initiator hears the REP, and gets ready; the target hears the RTU.
+    fn settle(
+        &mut self,
+        now: Instant,
+        app: usize,
+        number: usize,
+        stage: u32,
+        bytes: &[u8],
+    ) -> Result<Next, String> {
+        let index = app * self.remotes.len() + number;
+        let pair = self.pairs[index];
+        let far = Peer { address: number as u64, queue_pair: pair.far.ok_or("no queue pair")? };
+        let [_, receive, send] = self.ready(far);
+        let near = pair.near.ok_or("no queue pair")?;
+        match stage {
+            7 => {
+                if let Some(why) = self.managers[app].handle_datagram(now, number as u64, bytes) {
+                    return Err(format!("REP: {why:?}"));
+                }
+                let Some(Event::Replied { reply, .. }) = self.managers[app].poll_event() else {
+                    return Err("a REP that says nothing".into());
+                };
+                let key = [0, 1, 2, 3].map(|byte| reply.private[byte]);
+                self.pairs[index].r_key = Some(u32::from_le_bytes(key));
+            }
+            8 => drop(self.host.modify(near, &receive).map_err(text)?),
+            9 => {
+                self.host.modify(near, &send).map_err(text)?;
+                let id = pair.near_id.ok_or("no connection")?;
+                let nothing = [0; ReadyToUse::PRIVATE_LEN];
+                self.managers[app].confirm(now, id, &nothing).map_err(text)?;
+                return self.send(app, number, true);
+            }
+            10 => {
+                let manager = &mut self.remotes[number].manager;
+                if let Some(why) = manager.handle_datagram(now, app as u64, bytes) {
+                    return Err(format!("RTU: {why:?}"));
+                }
+                let said = manager.poll_event();
+                if !matches!(said, Some(Event::Established { .. })) {
+                    return Err(format!("an RTU that brings {said:?}"));
+                }
+                return Ok(Next::Kernel(Some(number)));
+            }
+            _ => {
+                self.remotes[number].host.modify(far.queue_pair, &send).map_err(text)?;
+                self.pairs[index].is_usable = true;
+                return Ok(Next::Done);
+            }
+        }
+        Ok(Next::Kernel(None))
+    }
+}
+
+impl Plane for RocePlane {
+    fn advance(&mut self, now: u64, job: &Job, bytes: &[u8]) -> Result<Next, String> {
+        let now = Instant::from_ps(now);
+        match (job.work, job.stage) {
+            (Work::Own { .. }, 0) => Ok(Next::Kernel(None)),
+            (Work::Own { app }, _) => {
+                register(&mut self.host, app as u64 + 1)?;
+                Ok(Next::Done)
+            }
+            (Work::Pair { app, remote }, stage @ 0..=2) => self.ask(now, app, remote, stage),
+            (Work::Pair { app, remote }, stage @ 3..=6) => {
+                self.grant(now, app, remote, stage, bytes)
+            }
+            (Work::Pair { app, remote }, stage) => self.settle(now, app, remote, stage, bytes),
+            (Work::Host { .. }, _) => Err("RoCE shares nothing between hosts".into()),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let hosts = self.remotes.len();
+        for (index, pair) in self.pairs.iter().enumerate() {
+            let key = self.remotes[index % hosts].r_key;
+            if !pair.is_usable || pair.r_key != Some(key) {
+                return Err(format!("{pair:?} is not usable"));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_channels(&self) -> bool {
+        false
+    }
+}
