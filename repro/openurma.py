@@ -1,291 +1,282 @@
 #!/usr/bin/env python3
-"""The experiments of the OpenURMA paper, run again by `fairway nic`.
+"""The tables and figures of the OpenURMA paper, §6 to §13, run again by `fairway nic`.
 
 Every row is run twice where the paper's model can tell: as the paper has it (`oracle`: published
 constants, nothing is ever occupied) and executed (every step a server, the protocol by the engines).
-Next to both stands the published figure. Nothing is kept by hand but the published figures.
+Next to both stand the paper's number and that of its artifact's own data.
 
-    python3 repro/openurma.py                        # all of it, as tables
-    python3 repro/openurma.py --only spill --plot    # one experiment; plots need matplotlib
+    python3 repro/openurma.py                              # all of it, into target/openurma
+    python3 repro/openurma.py --only "Figure 14" --out /tmp/x
 
-Standard library only. Exit status 1 if an oracle row is not the published figure.
+Writes openurma.csv, page.md, and a PNG for each figure with an axis if matplotlib is there
+(repro/requirements.txt). Exit status 1 if an oracle row that has to be the artifact's number isn't.
 """
 
 import argparse
+import csv
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
+
+from urma import fabrics, feasibility, latency, ordering, state, summary, system, transport
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The paper's stacks, and the verb that each reads by.
-READS = {"ub-ldst": "load", "ub-urma": "read", "roce-bf": "read", "roce-dma": "read"}
+SECTIONS = [feasibility, state, latency, ordering, system, transport, fabrics, summary]
 
 
-class Row:
-    """One figure: what to run, and what was published for it."""
-
-    def __init__(self, series, at, options, published=None, oracle=None, metric="mean_ns"):
-        self.series, self.at, self.options = series, at, options
-        self.published, self.oracle, self.metric = published, oracle, metric
-
-    def lines(self):
-        """The sweep lines of this row: executed, and, if it can be, as the oracle."""
-        def text(options):
-            return " ".join(n if v is True else f"{n}={v}" for n, v in options.items())
-
-        yield text(self.options)
-        if self.oracle is not None:
-            yield text({**self.options, **self.oracle, "oracle": True})
+def line(options):
+    """Options as a line of a sweep file."""
+    settings = [f"set={one}" for one in str(options.get("set", "")).split(",") if one]
+    words = [name if at is True else f"{name}={at}" for name, at in options.items() if name != "set"]
+    return " ".join(words + settings)
 
 
-def headline():
-    """Figure 19 and Table 6: 64 B over a wire of 100 ns, one at a time."""
-    published = {
-        "ub-ldst": {"load": 500},
-        "ub-urma": {"read": 757, "write": 750, "send": 804, "cas": 750},
-        "roce-bf": {"read": 1736, "write": 1227, "send": 1281, "cas": 1477},
-        "roce-dma": {"read": 2236, "write": 1727, "send": 1781, "cas": 1977},
-    }
-    for stack, verbs in published.items():
-        for verb, figure in verbs.items():
-            payload = 8 if verb == "cas" else 64
-            options = {"stack": stack, "verb": verb, "payload": payload, "ops": 500}
-            yield Row(stack, verb, options, figure, {"ops": 5})
+def wanted(items):
+    """Every line of a sweep that the items need, once."""
+    lines = {}
+    for item in items:
+        for row in item.rows:
+            for kind in kinds(row):
+                lines.setdefault(line(kind))
+    return list(lines)
 
 
-def link():
-    """Figure 21: the wire gets longer."""
-    published = {
-        "ub-ldst": [400, 500, 700, 1300],
-        "ub-urma": [657, 757, 957, 1557],
-        "roce-bf": [1636, 1736, 1936, 2536],
-        "roce-dma": [2136, 2236, 2436, 3036],
-    }
-    for stack, figures in published.items():
-        for at, figure in zip([50, 100, 200, 500], figures):
-            options = {"stack": stack, "verb": READS[stack], "link-ns": at,
-                       "workload": "ptr-chase", "ops": 500}
-            yield Row(stack, at, options, figure, {"ops": 5})
+def kinds(row):
+    """The options of a row's runs: executed, and the oracle's."""
+    if row.options is not None:
+        yield row.options
+    if row.oracle is not None:
+        yield {**(row.options or {}), **row.oracle, "oracle": True}
 
 
-def payload():
-    """Figure 26: operations get longer. (A load has 64 bytes: longer ones only the oracle has.)"""
-    published = {
-        "ub-urma": [750, 757, 799, 962, 1621, 4251, 14776],
-        "roce-bf": [1727, 1736, None, None, None, None, None],
-        "roce-dma": [2227, 2236, 2276, 2441, 3098, 5730, 16253],
-    }
-    for stack, figures in published.items():
-        for at, figure in zip([8, 64, 256, 1024, 4096, 16384, 65536], figures):
-            options = {"stack": stack, "verb": "read", "payload": at, "ops": 300}
-            yield Row(stack, at, options, figure, {"ops": 5})
-
-
-def concurrency():
-    """Figure 20, in Mops: the paper's model handles one operation at a time."""
-    published = {"ub-ldst": 2.0, "ub-urma": 1.32, "roce-bf": 0.576, "roce-dma": 0.447}
-    for stack, figure in published.items():
-        for at in [1, 4, 16, 64, 256]:
-            options = {"stack": stack, "verb": READS[stack], "concurrency": at, "ops": 5000}
-            yield Row(stack, at, options, figure, metric="mops")
-
-
-def spill():
-    """Figure 14: n Jetties and n nodes; a step in the paper, an LRU cache here."""
-    steps = {"ub-ldst": (500, 700, 1024), "ub-urma": (757, 957, 1024),
-             "roce-bf": (1736, 2736, 23), "roce-dma": (2236, 3236, 23)}
-    for stack, (fits, spilled, limit) in steps.items():
-        for at in [1, 4, 16, 22, 23, 32, 64, 128]:
-            options = {"stack": stack, "verb": READS[stack], "jetties": at, "connections": at,
-                       "ops": max(2000, 3 * at * at)}
-            figure = spilled if at >= limit else fits
-            oracle = {"ops": 5}
-            yield Row(stack, at, options, figure, oracle)
-            popular = {**options, "popularity": 0.99}
-            yield Row(f"{stack}, Zipf", at, popular)
-
-
-def loss():
-    """Figure 44, in Mops: packets are lost."""
-    published = {
-        "ub-ldst": [1.996, 1.9958, 1.9862, 1.9416, 1.8854],
-        "ub-urma": [1.3193, 1.3191, 1.3120, 1.2790, 1.2377],
-        "roce-bf": [0.5757, 0.5750, 0.5497, 0.4538, 0.3684],
-        "roce-dma": [0.4470, 0.4466, 0.4312, 0.3698, 0.3111],
-    }
-    for stack, figures in published.items():
-        for at, figure in zip([0, 0.001, 0.01, 0.05, 0.1], figures):
-            options = {"stack": stack, "verb": READS[stack], "loss": at, "ops": 5000}
-            yield Row(stack, at, options, figure, metric="mops")
-
-
-def open_loop():
-    """Figure 30: operations arrive at random; mean latency against the rate offered, in Mops."""
-    published = {
-        "ub-ldst": {0.2: 526, 1.0: 745, 1.8: 2698}, "ub-urma": {0.2: 820, 1.0: 1959},
-        "roce-bf": {0.2: 2178, 0.5: 7588}, "roce-dma": {0.1: 2521, 0.3: 4443},
-    }
-    for stack, figures in published.items():
-        for at in sorted({*figures, 1, 2, 4, 5, 6, 8, 16}):
-            options = {"stack": stack, "verb": READS[stack], "rate": at, "ops": 10000}
-            yield Row(stack, at, options, figures.get(at))
-
-
-def order():
-    """Figure 35: a share of the operations is strictly ordered; alone, and with 32 in flight."""
-    for flight in [1, 32]:
-        for mode in ["roi", "rot", "rol"]:
-            for at in [0, 5, 25, 50, 100]:
-                options = {"stack": "ub-urma", "verb": "write", "order": mode,
-                           "order-percent": at, "concurrency": flight, "ops": 5000}
-                yield Row(f"{mode}, {flight} in flight", at, options)
-
-
-def lock():
-    """Figure 27: contenders for a lock, which here race for it and let it go."""
-    for stack in ["ub-urma", "roce-bf", "roce-dma"]:
-        for at in [1, 4, 16, 64]:
-            options = {"stack": stack, "workload": "cas-lock", "concurrency": at, "ops": 500}
-            yield Row(stack, at, options, metric="acquire_mean_ns")
-
-
-def ycsb():
-    """Figure 33, in Mops: YCSB, A as published, the others not in the paper."""
-    published = {"ub-ldst": 4.97, "ub-urma": 1.325, "roce-bf": 0.673, "roce-dma": 0.5035}
-    for letter in "abcdef":
-        for stack, figure in published.items():
-            options = {"stack": stack, "workload": f"ycsb-{letter}", "ops": 5000}
-            if stack == "ub-ldst" and letter != "e":
-                uncached = {**options}
-                yield Row("ub-ldst, uncached", letter.upper(), uncached, metric="mops")
-                options["cache"] = "wb"
-            known = figure if letter == "a" else None
-            yield Row(stack, letter.upper(), options, known, metric="mops")
-
-
-def paging():
-    """Figure 25: Zipf reads of far memory; the last row is larger than what is resident."""
-    published = {"ub-ldst": [76, 236, 294], "infiniswap": [89, 835, 1906],
-                 "fastswap": [76, 466, 2040]}
-    for stack, figures in published.items():
-        for at, figure in zip([1 << 10, 1 << 16, 1 << 20], figures):
-            options = {"stack": stack, "workload": "zipf", "verb": "load", "keys": at,
-                       "ops": 5000}
-            if stack == "ub-ldst":
-                options["cache"] = "wb"
-            yield Row(stack, at, options, figure)
-
-
-def ablations():
-    """Table 8: one feature taken away at a time, and run."""
-    base = {"stack": "ub-urma", "verb": "read", "ops": 5000}
-    shapes = {
-        "alone": {},
-        "32 in flight": {"concurrency": 32, "jetties": 8},
-        "64 x 64 endpoints": {"jetties": 64, "connections": 64, "ops": 16000},
-    }
-    for name, shape in shapes.items():
-        for without in [None, "split", "bus", "unordered"]:
-            options = {**base, **shape}
-            if without:
-                options["without"] = without
-            yield Row(name, without or "all there", options)
-        yield Row(name, "roce-bf", {**base, **shape, "stack": "roce-bf"})
-
-
-EXPERIMENTS = {
-    "headline": headline, "link": link, "payload": payload, "concurrency": concurrency,
-    "spill": spill, "loss": loss, "open-loop": open_loop, "order": order, "lock": lock,
-    "ycsb": ycsb, "paging": paging, "ablations": ablations,
-}
-
-
-def run(fairway, rows):
-    """Runs all rows in one sweep; gives, by row, the executed object and the oracle's."""
-    lines = [list(row.lines()) for row in rows]
-    with tempfile.NamedTemporaryFile("w", suffix=".sweep") as sweep:
-        sweep.write("\n".join(line for row in lines for line in row) + "\n")
-        sweep.flush()
-        done = subprocess.run([fairway, "nic", "--sweep", sweep.name, "--json"],
+def sweep(fairway, lines):
+    """Runs all lines at once, on all cores; gives the objects by line."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sweep") as file:
+        file.write("\n".join(lines) + "\n")
+        file.flush()
+        done = subprocess.run([fairway, "nic", "--sweep", file.name, "--json"],
                               stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"{fairway} nic failed with status {done.returncode}")
-    objects = iter(map(json.loads, done.stdout.splitlines()))
-    return [[next(objects) for _ in row] for row in lines]
+    return dict(zip(lines, map(json.loads, done.stdout.splitlines())))
 
 
-def figure(row, measured):
-    """The row's metric of a run."""
-    return measured.get(row.metric, measured["figures"].get(row.metric))
+def commands(fairway, items):
+    """Runs what is no run of the model; gives the objects by arguments."""
+    found = {}
+    for item in items:
+        for row in item.rows:
+            key = tuple(row.command or ())
+            if key and key not in found:
+                done = subprocess.run([fairway, *key], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, check=False)
+                if done.returncode:
+                    sys.exit(f"fairway {' '.join(key)}: {done.stderr}")
+                found[key] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-def table(name, rows, results):
-    """Prints an experiment; gives how many oracle rows are not what was published."""
-    print(f"\n## {name}: {EXPERIMENTS[name].__doc__}\n")
-    print(f"{'series':<22} {'at':>12} {'published':>12} {'oracle':>12} {'executed':>12}"
-          f" {'p99':>12}  busiest")
-    wrong = 0
-    for row, objects in zip(rows, results):
-        executed = objects[0]
-        oracle = figure(row, objects[1]) if len(objects) > 1 else None
-        if oracle is not None and row.published is not None:
-            wrong += oracle != row.published
-
-        def show(value):
-            return "" if value is None else f"{value:.4g}" if value < 10 else f"{value:.1f}"
-
-        tail = None if executed["deterministic"] else executed["p99_ns"]
-        busy = f"{executed['busiest']} {executed['busiest_utilisation']:.0%}"
-        print(f"{row.series:<22} {row.at!s:>12} {show(row.published):>12} {show(oracle):>12}"
-              f" {show(figure(row, executed)):>12} {show(tail):>12}  {busy}")
-    return wrong
+def metric(row, measured):
+    """The row's number of a run."""
+    if measured is None:
+        return None
+    if row.metric.startswith("phase:"):
+        name = row.metric.removeprefix("phase:")
+        found = [phase["latency_ns"] for phase in measured["phases"] if phase["phase"] == name]
+        return (found[0] if found else 0.0) * row.scale
+    found = measured.get(row.metric, measured.get("figures", {}).get(row.metric))
+    return None if found is None else found * row.scale
 
 
-def plot(name, rows, results, directory):
-    """Draws an experiment, if there is something to draw with."""
+def evaluate(item, objects, others):
+    """Gives [oracle, executed] for each row, and the number of rows that are wrong."""
+    values, wrong = {}, []
+
+    def value(series, at, kind="executed"):
+        return values[series, at, kind]
+
+    results = []
+    for row in item.rows:
+        oracle = executed = None
+        if row.derive:
+            executed = row.derive(value)
+        elif row.command:
+            executed = metric(row, others[tuple(row.command)])
+        else:
+            if row.options is not None:
+                executed = metric(row, objects[line(row.options)])
+            if row.oracle is not None:
+                options = {**(row.options or {}), **row.oracle, "oracle": True}
+                oracle = metric(row, objects[line(options)])
+        values[row.series, row.at, "executed"] = executed
+        values[row.series, row.at, "oracle"] = oracle
+        if row.exact and oracle is not None and row.artefact is not None:
+            if abs(oracle - row.artefact) > 1e-6 * abs(row.artefact):
+                wrong.append(f"{item.name}: {row.series} at {row.at}: {oracle}, not {row.artefact}")
+        results.append((oracle, executed))
+    return results, wrong
+
+
+def show(value):
+    """A number for people."""
+    if value is None:
+        return ""
+    if value == 0 or abs(value) >= 1e6:
+        return f"{value:.4g}"
+    return f"{value:.4g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def headlines(results):
+    """The six headlines, from the items' rows."""
+    def of(name, series, at, kind=1):
+        item, rows, values = results[name]
+        for row, pair in zip(rows, values):
+            if (row.series, row.at) == (series, at):
+                return pair[kind]
+        raise KeyError((name, series, at))
+
+    six, rate, ycsb = "Table 6, Figures 19, 23", "§8.3 request rate", "Figure 33"
+    spill, setup, loss = "Figure 14", "Figure 18", "Figure 44"
+    over = lambda a, b: f"{a / b:.2f} x"
+    yield ("64 B fetch, LOAD against DMA READ", "4.37 x", "4.47 x",
+           over(of(six, "roce-dma", "read", 0), of(six, "ub-ldst", "load", 0)),
+           over(of(six, "roce-dma", "read"), of(six, "ub-ldst", "load")))
+    one = lambda s: of(rate, f"{s}, NIC alone", "1 Jetties")
+    yield ("request rate, UB against RoCE, NIC alone", "2.80 x", "0.37 x", "",
+           over(one("ub-urma"), one("roce-dma")))
+    core = lambda s: of(rate, f"{s}, with its core", "1 Jetty")
+    yield ("request rate, UB against RoCE, one core posting", "", "", "",
+           over(core("ub-urma"), core("roce-dma")))
+    yield ("YCSB-A, LD/ST against DMA, cache on", "9.2 x", "9.87 x", "",
+           over(of(ycsb, "ub-ldst", "A"), of(ycsb, "roce-dma", "A")))
+    yield ("YCSB-A, LD/ST against DMA, cache off", "", "", "",
+           over(of(ycsb, "ub-ldst, uncached", "A"), of(ycsb, "roce-dma", "A")))
+    for series, what in [("roce-dma", "in turn"), ("roce-dma, Zipf 0.99", "Zipf 0.99")]:
+        more = of(spill, series, 64) - of(spill, series, 1)
+        old = of(spill, "roce-dma", 64, 0) - of(spill, "roce-dma", 1, 0)
+        yield (f"spill cliff, DMA READ, n = 64, {what}", "+1000 ns", "+1000 ns",
+               f"+{old:.0f} ns" if what == "in turn" else "", f"+{more:.0f} ns")
+    yield ("set-up, 256 x 256, RoCE against UB", "(1044 x at 1024)", "261 x",
+           over(of(setup, "roce-dma", 256, 0), of(setup, "ub-urma", 256, 0)),
+           over(of(setup, "roce-dma", 256), of(setup, "ub-urma", 256)))
+    for flight in ["1 in flight", "32 in flight"]:
+        lost = [of(loss, f"{s}, lost at 5 %, in percent", flight) for s in ["ub-urma", "roce-dma"]]
+        first = flight == "1 in flight"
+        yield (f"rate lost at 5 % loss, {flight}: UB / RoCE", "3 % / 17 %" if first else "",
+               "3.1 % / 17.3 %" if first else "", "", f"{lost[0]:.0f} % / {lost[1]:.0f} %")
+
+
+def page(results, directory, drawn, seconds, partial):
+    """Writes all of it as a page."""
+    out = ["# OpenURMA's evaluation, run again", "",
+           "Made by `python3 repro/openurma.py`; "
+           "every number of ours is from a run that compared the bytes it moved. *Oracle*: "
+           "the paper's model, its constants, nothing ever occupied. *Executed*: every step a server. "
+           "*Paper*: v1 of its text. *Artefact*: its repository's data.", ""]
+    if not partial:
+        out += ["| headline | paper | artefact | oracle | executed |", "|---|---|---|---|---|"]
+        out += ["| " + " | ".join(row) + " |" for row in headlines(results)]
+        out.append("")
+    for item, rows, values in results.values():
+        unit = f" ({item.unit})" if item.unit else ""
+        out += [f"## {item.name}: {item.title}{unit}", "", item.note, ""]
+        if item.name in drawn:
+            out += [f"![{item.title}]({drawn[item.name]})", ""]
+        if rows:
+            out += ["| series | at | paper | artefact | oracle | executed |", "|---|---|---|---|---|---|"]
+        for row, (oracle, executed) in zip(rows, values):
+            cells = [row.series, str(row.at)]
+            cells += [show(v) for v in (row.paper, row.artefact, oracle, executed)]
+            out.append("| " + " | ".join(cells) + " |")
+        out.append("")
+    out.append(f"{seconds:.0f} seconds in all.")
+    (directory / "page.md").write_text("\n".join(out) + "\n")
+
+
+def table(results, directory):
+    """Writes all rows as CSV."""
+    with open(directory / "openurma.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item", "section", "unit", "series", "at", "metric", "paper", "artefact",
+                         "oracle", "executed", "why they differ"])
+        for item, rows, values in results.values():
+            for row, (oracle, executed) in zip(rows, values):
+                writer.writerow([item.name, item.section, item.unit, row.series, row.at, row.metric,
+                                 row.paper, row.artefact, oracle, executed, item.note])
+            if not rows:
+                writer.writerow([item.name, item.section, *[""] * 8, item.note])
+
+
+def plots(results, directory):
+    """Draws every item that has an axis; gives file names by item."""
     try:
         import matplotlib
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError:
-        print("(no matplotlib: not drawn)")
-        return
-    _, axes = pyplot.subplots()
-    series = {}
-    for row, objects in zip(rows, results):
-        series.setdefault(row.series, []).append((row.at, figure(row, objects[0]), row.published))
-    for label, points in series.items():
-        drawn = axes.plot([str(at) for at, _, _ in points], [y for _, y, _ in points], "o-",
-                          label=label)
-        known = [(str(at), y) for at, _, y in points if y is not None]
-        if known:
-            axes.plot(*zip(*known), "x:", color=drawn[0].get_color())
-    axes.set_title(f"{name} (crosses: published)")
-    axes.set_yscale("log")
-    axes.set_ylabel(rows[0].metric)
-    axes.legend()
-    pyplot.savefig(directory / f"openurma-{name}.svg")
-    pyplot.close()
+        print("no matplotlib: nothing is drawn (pip install -r repro/requirements.txt)",
+              file=sys.stderr)
+        return {}
+    drawn = {}
+    for item, rows, values in results.values():
+        numeric = [(row, pair) for row, pair in zip(rows, values)
+                   if item.axis and isinstance(row.at, (int, float))]
+        if not numeric:
+            continue
+        _, axes = pyplot.subplots(figsize=(8, 5))
+        series = {}
+        for row, (oracle, executed) in numeric:
+            series.setdefault(row.series, []).append((row.at, executed, oracle, row.artefact))
+        for label, points in series.items():
+            known = [(at, y) for at, y, _, _ in points if y is not None]
+            color = axes.plot(*zip(*known), "o-", label=label)[0].get_color() if known else None
+            for column, mark in [(2, "x:"), (3, "+")]:
+                known = [(point[0], point[column]) for point in points if point[column] is not None]
+                if known:
+                    axes.plot(*zip(*known), mark, color=color)
+        axes.set_title(f"{item.name}: {item.title}\n(o executed, x oracle, + artefact)", fontsize=9)
+        axes.set_xlabel(item.axis)
+        axes.set_ylabel(item.unit)
+        axes.set_xscale("symlog" if item.log else "linear")
+        if item.log:
+            axes.set_yscale("log")
+        axes.legend(fontsize=6)
+        name = item.name.lower().replace(",", "").replace("§", "s").replace(" ", "-") + ".png"
+        pyplot.savefig(directory / name, dpi=110)
+        pyplot.close()
+        drawn[item.name] = name
+    return drawn
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="not all of them")
+    parser.add_argument("--only", action="append", help="an item's name, or the beginning of it")
     parser.add_argument("--fairway", default=str(ROOT / "target/release/fairway"))
-    parser.add_argument("--plot", action="store_true", help="draw them too")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/openurma")
     arguments = parser.parse_args()
-    wrong = 0
-    for name in arguments.only or EXPERIMENTS:
-        rows = list(EXPERIMENTS[name]())
-        results = run(arguments.fairway, rows)
-        wrong += table(name, rows, results)
-        if arguments.plot:
-            plot(name, rows, results, arguments.out)
+    items = [item for section in SECTIONS for item in section.items()]
+    if arguments.only:
+        items = [item for item in items if any(map(item.name.startswith, arguments.only))]
+    if not items:
+        sys.exit("no such item")
+    began = time.monotonic()
+    objects = sweep(arguments.fairway, wanted(items)) if wanted(items) else {}
+    others = commands(arguments.fairway, items)
+    results, wrong = {}, []
+    for item in items:
+        values, mistakes = evaluate(item, objects, others)
+        results[item.name] = (item, item.rows, values)
+        wrong += mistakes
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    drawn = plots(results, arguments.out)
+    table(results, arguments.out)
+    page(results, arguments.out, drawn, time.monotonic() - began, bool(arguments.only))
+    print((arguments.out / "page.md").read_text())
     if wrong:
-        sys.exit(f"{wrong} oracle rows are not the published figure")
+        sys.exit("\n".join(["oracle rows that are not the artifact's:", *wrong]))
 
 
 if __name__ == "__main__":

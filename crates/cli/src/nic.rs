@@ -8,7 +8,7 @@ pub(crate) use options::NicOptions;
 
 use crate::failure::Failure;
 use crate::process;
-use fairway_nicmodel::{Config, Report, constants, run as run_model};
+use fairway_nicmodel::{Config, Report, constants, run as run_model, state};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -16,6 +16,9 @@ use std::fmt::Write;
 pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
     if options.constants {
         return process::print(&constants_text(options)?);
+    }
+    if options.state {
+        return process::print(&state_text(options)?);
     }
     if let Some(path) = &options.sweep {
         return sweep::run(options, path);
@@ -29,6 +32,21 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
         (false, false) => table::summary(&config, &report),
     };
     process::print(&text)
+}
+
+fn state_text(options: &NicOptions) -> Result<String, Failure> {
+    let config = options.model.config().map_err(Failure::usage)?;
+    let sizes = state::state(&config);
+    if options.json {
+        let object: Map<String, Value> =
+            sizes.iter().map(|size| (size.name.to_owned(), json!(size.bytes))).collect();
+        return Ok(format!("{}\n", Value::Object(object)));
+    }
+    let mut text = String::new();
+    for size in sizes {
+        let _ = writeln!(text, "{:<24} {:>16} bytes", size.name, size.bytes);
+    }
+    Ok(text)
 }
 
 fn constants_text(options: &NicOptions) -> Result<String, Failure> {

@@ -149,6 +149,8 @@ pub enum Notice {
     /// It polls.
     #[default]
     Poll,
+    /// It polls by a system call.
+    Call,
     /// Interrupt and wake-up.
     Interrupt,
 }
@@ -171,6 +173,22 @@ pub enum Ordering {
     Uno,
 }
 
+/// Who chooses the member of a service that a SEND goes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dispatching {
+    /// The sender: every member has an endpoint of its own.
+    #[default]
+    Direct,
+    /// A dispatcher at the target, which is a core.
+    Cpu,
+    /// A Jetty group: by the hint in the message.
+    Hint,
+    /// A Jetty group: each member in turn.
+    Turn,
+    /// A Jetty group: the member with the fewest messages to handle.
+    Depth,
+}
+
 /// Who comes up with operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkloadKind {
@@ -186,6 +204,13 @@ pub enum WorkloadKind {
     Ycsb(char),
     /// Reads of lines with Zipf popularity.
     Zipf,
+    /// SENDs to a service with as many members as there are remote Jetties.
+    Fanout {
+        /// Who chooses the member.
+        dispatch: Dispatching,
+        /// The target's endpoints share their receives.
+        shared: bool,
+    },
     /// Every Jetty's application is to reach every connection's host, from nothing.
     Setup,
     /// One host changes lines, all others read them: each reader so many times after each change.
@@ -353,6 +378,7 @@ impl Config {
             return Err("order is UB's: a RoCE queue pair is always strict".into());
         }
         self.check_caches()?;
+        self.check_fanout()?;
         if self.workload == WorkloadKind::Setup {
             crate::setup::check(self)?;
         }
@@ -361,6 +387,24 @@ impl Config {
         }
         if self.stack.swaps() && !(self.verb.is_incoming() || self.verb == Verb::Store) {
             return Err("a paging stack knows loads and stores only".into());
+        }
+        Ok(())
+    }
+
+    fn check_fanout(&self) -> Result<(), String> {
+        let Some(fanout) = self.fanout() else { return Ok(()) };
+        let group = !matches!(fanout.dispatch, Dispatching::Direct | Dispatching::Cpu);
+        if self.verb != Verb::Send || self.oracle {
+            return Err("fanout is for --verb send, and has no oracle (bulk has)".into());
+        }
+        if self.stack.swaps() || self.stack == Stack::Coherent {
+            return Err("fanout is for stacks with SENDs".into());
+        }
+        if group && !self.stack.is_ub() {
+            return Err("Jetty groups are UB's: take --dispatch direct or cpu".into());
+        }
+        if group && fanout.members > 32 {
+            return Err("a Jetty group has at most 32 members".into());
         }
         Ok(())
     }

@@ -89,6 +89,8 @@ constants! {
     l2_lines = 8192.0, "lines of 64 B", "P: 512 KB";
     cache_ways = 8.0, "ways", "A: set-associative, as CPUs are (the oracle: fully associative)";
     mshrs = 16.0, "loads", "A: line fill buffers of one core, 10 to 16 in CPUs since 2013";
+    prefetch_lines = 0.0, "lines",
+        "A: ahead of three loads at equal distances (ub-ldst with a cache; CPUs: up to 20; paper: 0)";
     membus_ns = 30.0, "ns", "P: one crossing of the on-chip bus";
     membus_gbytes = 64.0, "GB/s", "A: 512 bits at 1 GHz, one way";
     mmio_ns = 150.0, "ns", "P: posted MMIO write over PCIe (doorbell)";
@@ -155,7 +157,11 @@ constants! {
     recv_bus_ns = 30.0, "ns", "P: SEND: taking a receive";
     recv_cycles = 8.0, "cycles", "P: SEND: likewise";
     dispatch_ns = 200.0, "ns",
-        "C: RoCE SEND to one of several remote endpoints: the target's dispatcher";
+        "C: a dispatcher in software hands a message to a member (oracle: every RoCE SEND)";
+    serve_ns = 100.0, "ns", "A: what a member does with a message (fanout)";
+    serve_spread = 0.0, "share", "A: how much of that is exponentially distributed (fanout)";
+    rnr_us = 10.0, "us",
+        "A: a SEND that finds no receive is tried again after so long, by both engines";
     rto_us = 100.0, "us",
         "A: shortest retransmission time-out of both engines (the paper has none)";
     irn_window = 256.0, "packets",

@@ -24,17 +24,21 @@ mod ledger;
 mod node;
 mod path;
 mod random;
+mod receive;
 mod report;
 mod run;
 mod server;
 mod setup;
 mod side;
 pub mod stages;
+pub mod state;
 mod swap;
 mod workload;
 mod world;
 
-pub use config::{Ablations, CachePolicy, Config, Notice, Ordering, Stack, Verb, WorkloadKind};
+pub use config::{
+    Ablations, CachePolicy, Config, Dispatching, Notice, Ordering, Stack, Verb, WorkloadKind,
+};
 pub use constants::Constants;
 pub use path::Phase;
 pub use report::{Report, ServerUse};

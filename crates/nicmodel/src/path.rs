@@ -44,6 +44,8 @@ phases! {
     TargetTransfer "target NIC to memory",
     TargetDram "target DRAM",
     ReceiveQueue "receive queue",
+    Dispatch "dispatcher",
+    Serve "member",
     TargetTx "target NIC, transmit",
     WireBack "wire, back",
     InitiatorRx "initiator NIC, receive",
@@ -499,12 +501,22 @@ impl Prices {
         if segment == RECEIVES {
             let cycles = self.whole_ns(ps(constants.recv_cycles * constants.cycle_ns));
             let latency = ps(constants.recv_bus_ns) + cycles;
-            let dispatched = !self.config.stack.is_ub() && self.config.remote_jetties > 1;
+            // The paper has the sender wait for the dispatcher, too.
+            let several = self.config.oracle && self.config.remote_jetties > 1;
+            let dispatched = !self.config.stack.is_ub() && several;
             let more = if dispatched { ps(constants.dispatch_ns) } else { 0 };
             let phase = Phase::ReceiveQueue;
             steps.push(self.step(phase, host, Resource::Nothing, 0, latency + more));
         }
         steps
+    }
+
+    /// The completion entry of a receive, on its way to whoever polls for it.
+    pub(crate) fn receive_entry(&self, host: usize) -> Step {
+        match self.pcie {
+            true => self.dma_write(Phase::ReceiveQueue, host, 64),
+            false => self.bus(Phase::ReceiveQueue, host, 64),
+        }
     }
 
     /// From the initiator's NIC into its memory.
@@ -539,6 +551,9 @@ impl Prices {
         if self.config.notice == Notice::Interrupt {
             let (hold, latency) = (ps(constants.interrupt_hold_ns), ps(constants.interrupt_ns));
             steps.push(self.step(Phase::Notice, host, Resource::Core(core), hold, latency));
+        }
+        if self.config.notice == Notice::Call {
+            steps.push(self.core(Phase::Notice, host, core, constants.interrupt_hold_ns));
         }
         steps.push(self.core(Phase::Notice, host, core, poll));
         steps.push(self.core(Phase::PollLibrary, host, core, constants.poll_lib_ns));

@@ -3,6 +3,7 @@
 
 mod access;
 mod coherent;
+mod prefetch;
 
 use crate::config::{Config, Stack, WorkloadKind};
 use crate::path::Phase;
@@ -69,6 +70,10 @@ pub fn run(config: &Config) -> Result<Report, String> {
         while let Some(id) = run.world.finished.pop() {
             run.finished(id)?;
         }
+        for message in std::mem::take(&mut run.world.handled) {
+            let now = run.world.events.now;
+            run.workload.handled(now, message.member, &message.bytes)?;
+        }
     }
     run.finish()
 }
@@ -133,7 +138,8 @@ impl Run {
             true => self.to_arrive == 0 && self.arrived.is_empty(),
             false => self.actors.iter().all(|actor| actor.stopped),
         };
-        nothing_more && self.owners.is_empty() && self.access.is_idle()
+        let over = nothing_more && self.workload.is_over();
+        over && self.owners.is_empty() && self.access.is_idle()
     }
 
     fn plan_arrival(&mut self) {
@@ -252,7 +258,7 @@ impl Run {
     /// Which endpoints take this operation: in turn, or by popularity.
     fn endpoints(&mut self, turn: u64) -> Post {
         let [jetties, connections, remotes] =
-            [self.config.jetties, self.config.connections, self.config.remote_jetties];
+            [self.config.jetties, self.config.connections, self.config.addressed()];
         let pairs = u64::from(jetties) * u64::from(connections);
         let pair = match &self.pairs {
             Some(zipf) => crate::random::mix(zipf.draw(&mut self.random)) % pairs,
@@ -268,6 +274,7 @@ impl Run {
             jetty: pick(pair % u64::from(jetties)),
             connection: pick(pair / u64::from(jetties)),
             remote_jetty: pick(turn % u64::from(remotes)),
+            hint: turn as u8,
             remote: 0,
             local: 0,
             length: 0,

@@ -115,6 +115,8 @@ pub(crate) struct Post {
     pub(crate) order: Ordering,
     pub(crate) operand: u64,
     pub(crate) compare: u64,
+    /// Of a SEND: what a Jetty group may go by.
+    pub(crate) hint: u8,
     /// Over a coherent fabric: a line is given back; nothing of what it holds is wanted.
     pub(crate) returns: bool,
     pub(crate) whole: bool,
@@ -128,6 +130,8 @@ pub(crate) struct Done {
     pub(crate) failure: Option<String>,
     pub(crate) value: u64,
     pub(crate) receive: bool,
+    /// Of a receive: which of the target's endpoints it is for.
+    pub(crate) endpoint: u32,
 }
 
 /// What an engine has counted.
@@ -162,6 +166,10 @@ pub(crate) trait Side {
     fn placed(&mut self, now: u64, token: &Token, old: u64);
     fn completion(&mut self) -> Option<Done>;
     fn repost(&mut self, receive: u64);
+    /// Where a receive lies.
+    fn receive_buffer(&self, _receive: u64) -> LocalRange {
+        unreachable!("this stack has no receives")
+    }
     fn timeout(&self) -> Option<u64>;
     fn handle_timeout(&mut self, now: u64);
     fn counted(&self) -> Counted;
@@ -188,7 +196,15 @@ pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
     // A buffer per operation in flight, and behind them what a host keeps of the peer's memory.
     let buffers = slots(config) * slot_bytes(config);
     let receive = payload.next_multiple_of(64) * RECEIVE_DEPTH as usize;
-    let receives = receive * config.remote_jetties.max(config.jetties) as usize;
+    let endpoints = match config.fanout() {
+        // A queue pair for each sender's endpoint and each that it addresses.
+        Some(_) => {
+            let senders = config.jetties * config.connections * (config.hosts - 1);
+            (senders * config.addressed()).max(config.remote_jetties + 1)
+        }
+        None => config.remote_jetties.max(config.jetties),
+    };
+    let receives = receive * endpoints as usize;
     [set, buffers + set, receives, 256 * config.mtu as usize]
 }
 

@@ -1,6 +1,7 @@
 //! Who comes up with operations, and checks what they bring: every workload has real data.
 
 mod contention;
+mod fanout;
 mod share;
 mod sweeps;
 mod ycsb;
@@ -70,6 +71,14 @@ pub(crate) trait Workload {
     fn fill(&mut self, host: usize, memory: &mut [u8]);
     /// What an actor does next, after the answer to what it asked for before.
     fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String>;
+    /// A member of a service has handled a message.
+    fn handled(&mut self, _now: u64, _member: u32, _bytes: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+    /// Has everything come of it that has to?
+    fn is_over(&self) -> bool {
+        true
+    }
     /// Actors that were parked, and go on.
     fn take_woken(&mut self) -> Vec<usize> {
         Vec::new()
@@ -96,6 +105,7 @@ pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
         }
         WorkloadKind::CasLock => Box::new(contention::Lock::new(config, actors)),
         WorkloadKind::Barrier => Box::new(contention::Barrier::new(config, actors)),
+        WorkloadKind::Fanout { .. } => Box::new(fanout::Fanout::new(config)),
         WorkloadKind::Setup => unreachable!("set-up is no workload of operations"),
         WorkloadKind::Ycsb(letter) => Box::new(ycsb::Ycsb::new(config, actors, letter)),
     }

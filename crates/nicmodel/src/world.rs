@@ -6,6 +6,7 @@ use crate::ledger::Ledger;
 use crate::node::Node;
 use crate::path::{Phase, Prices, Resource, Size, Step, Steps};
 use crate::random::Random;
+use crate::receive::Handled;
 use crate::side::{
     CoherentSide, EXPOSED, Effect, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role,
     Side, UbSide,
@@ -24,6 +25,8 @@ pub(crate) enum Then {
     Placed { host: usize, placing: Placing },
     /// The application has its answer.
     Finish(u64),
+    /// A member of a service has handled a message.
+    Handled { host: usize, receive: u64, member: u32 },
 }
 
 /// A packet with its payload.
@@ -84,17 +87,20 @@ pub(crate) struct World {
     pub(crate) prices: Prices,
     pub(crate) operations: BTreeMap<u64, Operation>,
     pub(crate) finished: Vec<u64>,
+    pub(crate) handled: Vec<Handled>,
+    /// Of a dispatcher in software.
+    pub(crate) turn: u64,
     pub(crate) phases: Vec<PhaseSum>,
     pub(crate) lost: u64,
     pub(crate) packets: u64,
     pub(crate) wire_bytes: u64,
     pub(crate) ledger: Ledger,
-    random: Random,
+    pub(crate) random: Random,
     /// By sender and receiver: when the last packet arrives. A wire does not reorder.
     arrivals: BTreeMap<(usize, usize), u64>,
     /// By host, stream and number: packets whose turn has not come, and since when.
     waiting: BTreeMap<(usize, u32, u64), (u64, Box<Journey>)>,
-    touched: BTreeSet<usize>,
+    pub(crate) touched: BTreeSet<usize>,
     next: u64,
 }
 
@@ -109,12 +115,16 @@ impl World {
             RoceSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
         };
         let cores = if config.oracle { 1 } else { config.jetties };
+        // The members of a service, and its dispatcher.
+        let cores = config.fanout().map_or(cores, |fanout| cores.max(fanout.members + 1));
         Ok(World {
             events: Events::new(),
             nodes: sides.into_iter().map(|side| Node::new(config, side, cores)).collect(),
             prices: Prices::new(config),
             operations: BTreeMap::new(),
             finished: Vec::new(),
+            handled: Vec::new(),
+            turn: 0,
             phases: vec![PhaseSum::default(); Phase::ALL.len()],
             lost: 0,
             packets: 0,
@@ -182,7 +192,7 @@ impl World {
         Ok(woken)
     }
 
-    fn start(&mut self, steps: Steps, then: Then, counts: bool) {
+    pub(crate) fn start(&mut self, steps: Steps, then: Then, counts: bool) {
         let journey = Journey { steps: steps.into_iter(), then, counts };
         self.events.at(self.events.now, Happening::Go(Box::new(journey)));
     }
@@ -250,6 +260,10 @@ impl World {
                 let old = self.nodes[host].apply(&placing.effect);
                 self.nodes[host].side.placed(now, &placing.token, old);
                 self.touched.insert(host);
+                Ok(())
+            }
+            Then::Handled { host, receive, member } => {
+                self.handled(host, receive, member);
                 Ok(())
             }
             Then::Finish(id) => {
@@ -320,7 +334,7 @@ impl World {
         }
         while let Some(done) = self.nodes[host].side.completion() {
             if done.receive {
-                self.nodes[host].side.repost(done.id);
+                self.received(host, &done);
                 continue;
             }
             let Some(operation) = self.operations.get_mut(&done.id) else {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use fairway_nicmodel::{
-    Ablations, CachePolicy, Config, Constants, Notice, Ordering, Stack, Verb, WorkloadKind,
+    Ablations, CachePolicy, Config, Constants, Dispatching, Notice, Ordering, Stack, Verb,
+    WorkloadKind,
 };
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -25,6 +26,10 @@ pub(crate) struct NicOptions {
     #[arg(long)]
     pub(crate) constants: bool,
 
+    /// Show what the state of --jetties applications and --connections hosts takes, and end
+    #[arg(long)]
+    pub(crate) state: bool,
+
     /// Run what a text file says: each line options without their dashes, with lists
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) sweep: Option<PathBuf>,
@@ -37,7 +42,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "ub-urma", value_parser = stack)]
     stack: Stack,
 
-    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty, share or setup
+    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty, share, fanout or setup
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
@@ -113,11 +118,19 @@ pub(crate) struct ModelOptions {
     #[arg(long)]
     unfenced: bool,
 
+    /// Who chooses among the members of a service: direct, cpu, hint, turn or depth (fanout)
+    #[arg(long, default_value = "direct", value_parser = dispatching)]
+    dispatch: Dispatching,
+
+    /// The target's endpoints share their receives (fanout)
+    #[arg(long)]
+    srq: bool,
+
     /// Zipf's exponent, of YCSB and zipf
     #[arg(long, default_value_t = 0.99, value_name = "EXPONENT")]
     skew: f64,
 
-    /// poll or interrupt
+    /// poll, call (by a system call) or interrupt
     #[arg(long, default_value = "poll", value_parser = notice)]
     completion: Notice,
 
@@ -159,6 +172,9 @@ impl ModelOptions {
         match self.workload {
             WorkloadKind::Share { .. } => {
                 WorkloadKind::Share { reads: self.reads, fenced: !self.unfenced }
+            }
+            WorkloadKind::Fanout { .. } => {
+                WorkloadKind::Fanout { dispatch: self.dispatch, shared: self.srq }
             }
             kind => kind,
         }
@@ -221,6 +237,13 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         WorkloadKind::Share { reads, fenced } => (Some(reads), Some(fenced)),
         _ => (None, None),
     };
+    let (dispatch, srq) = match config.workload {
+        WorkloadKind::Fanout { dispatch, shared } => {
+            let name = DISPATCHES.iter().find(|(_, other)| *other == dispatch);
+            (name.map(|(name, _)| *name), Some(shared))
+        }
+        _ => (None, None),
+    };
     let without = config.without;
     let features =
         [("split", without.split), ("bus", without.bus), ("unordered", without.unordered)];
@@ -252,6 +275,8 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         "cache": cache_name(config.cache),
         "locality": config.locality,
         "keys": config.keys,
+        "dispatch": dispatch,
+        "srq": srq,
         "reads": reads,
         "fenced": fenced,
         "skew": config.skew,
@@ -284,7 +309,7 @@ fn verb(text: &str) -> Result<Verb, String> {
     named(text, &Verb::ALL.map(|verb| (verb.name(), verb)))
 }
 
-const WORKLOADS: [(&str, WorkloadKind); 15] = [
+const WORKLOADS: [(&str, WorkloadKind); 16] = [
     ("bulk", WorkloadKind::Bulk),
     ("ptr-chase", WorkloadKind::PointerChase),
     ("cas-lock", WorkloadKind::CasLock),
@@ -298,6 +323,7 @@ const WORKLOADS: [(&str, WorkloadKind); 15] = [
     ("zipf", WorkloadKind::Zipf),
     ("scan", WorkloadKind::Scan { dirty: false }),
     ("scan-dirty", WorkloadKind::Scan { dirty: true }),
+    ("fanout", WorkloadKind::Fanout { dispatch: Dispatching::Direct, shared: false }),
     ("setup", WorkloadKind::Setup),
     ("share", WorkloadKind::Share { reads: 1, fenced: true }),
 ];
@@ -308,8 +334,8 @@ fn workload(text: &str) -> Result<WorkloadKind, String> {
 
 fn workload_name(kind: WorkloadKind) -> &'static str {
     let same = |other: WorkloadKind| {
-        let shares = |kind| matches!(kind, WorkloadKind::Share { .. });
-        other == kind || (shares(other) && shares(kind))
+        std::mem::discriminant(&other) == std::mem::discriminant(&kind)
+            && (other == kind || !matches!(kind, WorkloadKind::Ycsb(_) | WorkloadKind::Scan { .. }))
     };
     WORKLOADS.iter().find(|(_, other)| same(*other)).map_or("", |(name, _)| name)
 }
@@ -329,8 +355,20 @@ fn cache_name(policy: CachePolicy) -> &'static str {
 }
 
 fn notice(text: &str) -> Result<Notice, String> {
-    named(text, &[("poll", Notice::Poll), ("interrupt", Notice::Interrupt)])
+    named(text, &[("poll", Notice::Poll), ("call", Notice::Call), ("interrupt", Notice::Interrupt)])
 }
+
+fn dispatching(text: &str) -> Result<Dispatching, String> {
+    named(text, &DISPATCHES)
+}
+
+const DISPATCHES: [(&str, Dispatching); 5] = [
+    ("direct", Dispatching::Direct),
+    ("cpu", Dispatching::Cpu),
+    ("hint", Dispatching::Hint),
+    ("turn", Dispatching::Turn),
+    ("depth", Dispatching::Depth),
+];
 
 fn order(text: &str) -> Result<Ordering, String> {
     let all = [

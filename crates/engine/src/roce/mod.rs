@@ -36,6 +36,7 @@ mod responder;
 mod scatter;
 mod shared;
 mod state;
+mod usage;
 mod window;
 mod work;
 

@@ -2,6 +2,7 @@
 //! in front of swapped memory, and nothing at all in front of work requests.
 
 use super::coherent::Coherence;
+use super::prefetch::Prefetcher;
 use crate::config::{CachePolicy, Config, Stack, Verb};
 use crate::constants::ps;
 use crate::path::{Phase, Resource};
@@ -31,6 +32,7 @@ pub(crate) struct Access {
     queued: VecDeque<(usize, Post, usize)>,
     pub(super) hits: [u64; 3],
     pub(super) coherence: Coherence,
+    pub(super) prefetcher: Prefetcher,
     write_backs: u64,
 }
 
@@ -49,6 +51,7 @@ impl Access {
             queued: VecDeque::new(),
             hits: [0; 3],
             coherence: Coherence::default(),
+            prefetcher: Prefetcher::default(),
             write_backs: 0,
             config: config.clone(),
         }
@@ -61,6 +64,7 @@ impl Access {
             && self.background.is_empty()
             && self.queued.is_empty()
             && self.coherence.is_idle()
+            && self.prefetcher.is_idle()
     }
 
     /// Does an access of this kind end in local memory?
@@ -75,6 +79,19 @@ impl Access {
     pub(crate) fn keeps_dirty(&self) -> bool {
         let back = self.config.cache == CachePolicy::WriteBack;
         self.pager.is_some() || (back && !self.config.flushes())
+    }
+
+    pub(super) fn defer(&mut self, actor: usize, post: &Post) {
+        self.deferred.insert(actor, *post);
+    }
+
+    pub(super) fn undefer(&mut self, actor: usize) {
+        self.deferred.remove(&actor);
+    }
+
+    /// Is a line being written back?
+    pub(super) fn writes_back(&self, line: u64) -> bool {
+        self.background.values().any(|&other| other == line)
     }
 
     pub(crate) fn is_deferred(&self, actor: usize) -> bool {
@@ -111,9 +128,17 @@ impl Access {
             return Ok((Some(world.begin(host, post.jetty, Vec::new(), post)), local));
         }
         post.bypass = post.length <= 64;
+        let prefetches = self.prefetches(post.verb) && !request.fresh;
+        if prefetches && self.awaits(host, &post, actor, data) {
+            self.prefetch(world, host, &post);
+            return Ok((None, local));
+        }
         if request.fresh {
             self.flush(world, host, &post);
         } else if let Some(id) = self.look_up(world, host, &post) {
+            if prefetches {
+                self.prefetch(world, host, &post);
+            }
             return Ok((Some(id), local));
         }
         if !self.stays_local(post.verb) {
@@ -126,10 +151,14 @@ impl Access {
             return Ok((None, local));
         }
         *used += 1;
-        Ok((Some(self.miss(world, host, post)), local))
+        let id = self.miss(world, host, post);
+        if prefetches {
+            self.prefetch(world, host, &post);
+        }
+        Ok((Some(id), local))
     }
 
-    fn miss(&mut self, world: &mut World, host: usize, mut post: Post) -> u64 {
+    pub(super) fn miss(&mut self, world: &mut World, host: usize, mut post: Post) -> u64 {
         let constants = &self.config.constants;
         let core = Resource::Core(post.jetty);
         let (hold, latency) = (ps(constants.load_issue_ns), ps(constants.miss_ns));
@@ -221,6 +250,9 @@ impl Access {
             return Ok(self.try_deferred(world, operation.host));
         }
         let post = operation.post;
+        if let Some(begun) = self.prefetched(world, &post, id) {
+            return Ok(begun);
+        }
         if let Some(line) = self.background.remove(&id) {
             if self.again.remove(&line) {
                 self.write_back(world, operation.host, line, &operation.post);
@@ -241,7 +273,7 @@ impl Access {
         Ok(Vec::new())
     }
 
-    fn next_miss(&mut self, world: &mut World, key: (usize, u32)) -> Vec<(usize, u64)> {
+    pub(super) fn next_miss(&mut self, world: &mut World, key: (usize, u32)) -> Vec<(usize, u64)> {
         let next = self.queued.iter().position(|(host, post, _)| (*host, post.jetty) == key);
         let Some((host, post, actor)) = next.and_then(|next| self.queued.remove(next)) else {
             return Vec::new();
@@ -252,7 +284,7 @@ impl Access {
     }
 
     /// Lines have come; what has to go, and was changed, is stored to the target.
-    fn fill(&mut self, world: &mut World, host: usize, post: &Post, changed: bool) {
+    pub(super) fn fill(&mut self, world: &mut World, host: usize, post: &Post, changed: bool) {
         let end = post.remote + u64::from(post.length.max(1));
         for line in post.remote / 64..end.div_ceil(64) {
             let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
@@ -339,6 +371,7 @@ impl Access {
                 order: crate::Ordering::None,
                 operand: 0,
                 compare: 0,
+                hint: 0,
                 returns: false,
                 whole: false,
             };
@@ -369,6 +402,9 @@ impl Access {
             let [l1, l2, miss] = self.hits.map(|count| count as f64);
             list.extend([("l1_hits", l1), ("l2_hits", l2), ("cache_misses", miss)]);
             list.push(("write_backs", self.write_backs as f64));
+            if self.prefetches(Verb::Load) {
+                list.extend(self.prefetcher.figures());
+            }
         }
         if let Some(pager) = &self.pager {
             list.extend(pager.figures());

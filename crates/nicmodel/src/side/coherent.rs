@@ -144,7 +144,7 @@ impl Side for CoherentSide {
 
     fn completion(&mut self) -> Option<Done> {
         let id = self.agent.poll_done()?;
-        Some(Done { id, failure: None, value: 0, receive: false })
+        Some(Done { id, failure: None, value: 0, receive: false, endpoint: 0 })
     }
 
     fn repost(&mut self, _receive: u64) {}

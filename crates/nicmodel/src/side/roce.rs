@@ -7,8 +7,8 @@ use super::{
 use crate::config::{Config, Stack, Verb};
 use fairway_engine::roce::{
     Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
-    QueuePairConfig, ReceiveRequest, Received, Reliability, RemoteAddress, ScatterList, Status,
-    Transport, Verdict, Work, WorkRequest,
+    QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress,
+    ScatterList, Status, Transport, Verdict, Work, WorkRequest,
 };
 use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
 use fairway_engine::wire::{AtomicOperator, Duration, Ecn, Instant, Psn, Qpn};
@@ -33,6 +33,12 @@ pub(crate) struct RoceSide {
     passive: Vec<Qpn>,
     shape: [u32; 2],
     receive_bytes: u32,
+    /// Endpoints that a sender tells apart.
+    addressed: u32,
+    /// What all of them take receives from, if they share them.
+    shared: Option<ReceiveQueueId>,
+    /// Every receive has memory of its own, and somebody looks at it.
+    is_looked_at: bool,
 }
 
 impl RoceSide {
@@ -42,7 +48,7 @@ impl RoceSide {
         let shape = if config.oracle {
             [1, 1, 1]
         } else {
-            [config.jetties, config.connections, config.remote_jetties]
+            [config.jetties, config.connections, config.addressed()]
         };
         let per_peer = shape.iter().product::<u32>();
         let mut sides: Vec<RoceSide> = Vec::new();
@@ -72,7 +78,7 @@ impl RoceSide {
             segments: 4,
             completion_queues: 1,
             completions: 65_536 / (config.hosts / 8 + 1) + number * RECEIVE_DEPTH,
-            receive_queues: number,
+            receive_queues: number + 1,
             receives: number * RECEIVE_DEPTH + 1,
             read_depth: READ_DEPTH,
             ..Limits::default()
@@ -103,6 +109,13 @@ impl RoceSide {
         }
         let queue = engine.create_completion_queue(limits.completions).map_err(text)?;
         let peers = config.hosts as usize;
+        let shared = match config.fanout() {
+            Some(fanout) if fanout.shared => {
+                let depth = number * RECEIVE_DEPTH;
+                Some(engine.create_receive_queue(DOMAIN, depth).map_err(text)?)
+            }
+            _ => None,
+        };
         Ok(RoceSide {
             host: engine,
             queue,
@@ -114,6 +127,9 @@ impl RoceSide {
             passive: Vec::new(),
             shape: [shape[1], shape[2]],
             receive_bytes: config.payload.next_multiple_of(64),
+            addressed: shape[2],
+            shared,
+            is_looked_at: config.fanout().is_some(),
         })
     }
 
@@ -123,7 +139,7 @@ impl RoceSide {
             domain: DOMAIN,
             send_queue: self.queue,
             receive_queue: self.queue,
-            shared_receives: None,
+            shared_receives: self.shared,
             send_depth: 4096,
             receive_depth: RECEIVE_DEPTH,
         };
@@ -156,6 +172,15 @@ impl RoceSide {
             changed.map_err(|error| format!("a queue pair: {error:?}"))?;
         }
         Ok(())
+    }
+
+    /// Which of the endpoints that senders tell apart a queue pair of ours is.
+    fn endpoint(&self, pair: Qpn, receive: bool) -> u32 {
+        if !receive || !self.is_looked_at {
+            return 0;
+        }
+        let place = self.passive.iter().position(|&other| other == pair).unwrap_or(0);
+        place as u32 % self.addressed
     }
 
     fn index(&self, post: &Post) -> usize {
@@ -292,18 +317,27 @@ impl Side for RoceSide {
             matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
         let status = completion.status;
         let failure = (status != Status::Success).then(|| format!("{status:?}"));
-        Some(Done { id: completion.id, failure, value: completion.value, receive })
+        let endpoint = self.endpoint(completion.queue_pair, receive);
+        Some(Done { id: completion.id, failure, value: completion.value, receive, endpoint })
     }
 
     fn repost(&mut self, receive: u64) {
         let pair = self.passive[(receive / u64::from(RECEIVE_DEPTH)) as usize];
-        let length = self.receive_bytes;
-        // Endpoints share the memory of as many receives as there is.
-        let offset = receive % u64::from(RECEIVE_DEPTH) * u64::from(length);
-        let range = LocalRange { segment: self.segments[RECEIVES], offset, length };
-        let posted =
-            self.host.post_receive(pair, &ReceiveRequest { id: receive, local: range.into() });
+        let request = ReceiveRequest { id: receive, local: self.receive_buffer(receive).into() };
+        let posted = match self.shared {
+            Some(queue) => self.host.post_shared_receive(queue, &request),
+            None => self.host.post_receive(pair, &request),
+        };
         assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
+    }
+
+    fn receive_buffer(&self, receive: u64) -> LocalRange {
+        let length = self.receive_bytes;
+        // Where nobody looks, endpoints share the memory of as many receives as there is.
+        let depth = u64::from(RECEIVE_DEPTH);
+        let place = if self.is_looked_at { receive } else { receive % depth };
+        let offset = place * u64::from(length);
+        LocalRange { segment: self.segments[RECEIVES], offset, length }
     }
 
     fn timeout(&self) -> Option<u64> {

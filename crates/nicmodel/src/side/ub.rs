@@ -4,17 +4,18 @@ use super::{
     BASE, Counted, Done, EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
     RECEIVES, Role, STASH, Side, Token, memory_bytes,
 };
-use crate::config::{Config, Ordering, Verb};
+use crate::config::{Config, Dispatching, Ordering, Verb};
+use crate::receive::Fanout;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
     self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Operation, Psn,
     ServiceMode, Tag, Target,
 };
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, DropReason, Execution,
-    JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile, ReceiveRequest,
-    Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit, Verdict, Work,
-    WorkRequest,
+    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, DropReason, Execution,
+    GroupConfig, JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile,
+    ReceiveRequest, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit,
+    Verdict, Work, WorkRequest,
 };
 
 const TOKEN: u32 = 0xFA12_3A59;
@@ -33,7 +34,11 @@ pub(crate) struct UbSide {
     unsplit: bool,
     connections: u32,
     receive_bytes: u32,
+    /// So many Jetties take the receives of the first.
+    shared: u32,
     remote_tokens: [SegmentId; 4],
+    /// What SENDs of a fan-out go to, if it is one endpoint.
+    service: Option<JettyId>,
 }
 
 impl UbSide {
@@ -94,6 +99,10 @@ impl UbSide {
             timeout_initial: rto,
             acknowledge_delay: rto.divided_by(4),
             bypass_retries: 50,
+            not_ready_delay: Duration::from_ps(crate::constants::ps(
+                config.constants.rnr_us * 1000.0,
+            )),
+            not_ready_retries: 255,
             // A run is over before anybody is suspected of having died.
             keep_alive: Duration::from_secs(1000),
             peer_dead: Duration::from_secs(10_000),
@@ -126,14 +135,47 @@ impl UbSide {
             unsplit: config.without.split,
             connections: per_peer,
             receive_bytes: config.payload.next_multiple_of(64),
+            shared: 0,
             remote_tokens: segments,
+            service: None,
         };
+        if let Some(fanout) = config.fanout() {
+            side.serve(fanout)?;
+        }
         if config.verb == Verb::Send {
             for receive in 0..u64::from(number * RECEIVE_DEPTH) {
                 side.repost(receive);
             }
         }
         Ok(side)
+    }
+
+    /// What the members of a service are to senders: a group, a Jetty, or Jetties each.
+    fn serve(&mut self, fanout: Fanout) -> Result<(), fairway_engine::SetupError> {
+        let members: Vec<JettyId> = self.jetties[..fanout.members as usize].to_vec();
+        if fanout.shared {
+            for &member in &members[1..] {
+                self.nic.share_receives(member, members[0])?;
+            }
+            self.shared = fanout.members;
+        }
+        let dispatch = match fanout.dispatch {
+            Dispatching::Direct => return Ok(()),
+            Dispatching::Cpu => {
+                self.service = Some(members[0]);
+                return Ok(());
+            }
+            Dispatching::Hint => Dispatch::Hint,
+            Dispatching::Turn => Dispatch::RoundRobin,
+            Dispatching::Depth => Dispatch::LeastDepth,
+        };
+        let number = Some(self.jetties.len() as u32 + 1);
+        let group = self.nic.create_group(&GroupConfig { number, dispatch, token_value: 0 })?;
+        for &member in &members {
+            self.nic.join_group(group, member)?;
+        }
+        self.service = Some(group);
+        Ok(())
     }
 
     fn channel(&self, post: &Post) -> ChannelId {
@@ -155,7 +197,9 @@ impl UbSide {
             operand: post.operand,
             compare: post.compare,
         };
-        let target = Target { jetty: JettyId::new(post.remote_jetty + 1), ..Target::default() };
+        // Hosts are made alike, so the service is called the same everywhere.
+        let jetty = self.service.unwrap_or(JettyId::new(post.remote_jetty + 1));
+        let target = Target { jetty, hint: post.hint, ..Target::default() };
         match post.verb {
             Verb::Load if post.bypass => Work::Load { remote },
             Verb::Store if post.bypass => Work::Store { remote },
@@ -310,16 +354,23 @@ impl Side for UbSide {
             matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
         let status = completion.status;
         let failure = (status != Status::Success).then(|| format!("{status:?}"));
-        Some(Done { id: completion.id, failure, value: completion.value, receive })
+        let endpoint = completion.jetty.value().saturating_sub(1);
+        Some(Done { id: completion.id, failure, value: completion.value, receive, endpoint })
     }
 
     fn repost(&mut self, receive: u64) {
-        let jetty = self.jetties[(receive / u64::from(RECEIVE_DEPTH)) as usize];
+        let owner = (receive / u64::from(RECEIVE_DEPTH)) as usize;
+        let owner = if owner < self.shared as usize { 0 } else { owner };
+        let local = self.receive_buffer(receive);
+        let posted =
+            self.nic.post_receive(self.jetties[owner], &ReceiveRequest { id: receive, local });
+        assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
+    }
+
+    fn receive_buffer(&self, receive: u64) -> LocalRange {
         let length = self.receive_bytes;
         let offset = receive * u64::from(length);
-        let local = LocalRange { segment: self.segments[RECEIVES], offset, length };
-        let posted = self.nic.post_receive(jetty, &ReceiveRequest { id: receive, local });
-        assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
+        LocalRange { segment: self.segments[RECEIVES], offset, length }
     }
 
     fn timeout(&self) -> Option<u64> {

@@ -1,0 +1,90 @@
+//! What a message meets at the target after the NIC has placed it: the completion entry, whoever
+//! polls for it, a dispatcher if software chooses among the members, and the member itself, which
+//! handles it and posts its receive again. (`fanout` only; elsewhere receives cost nothing.)
+
+use crate::config::{Config, Dispatching, WorkloadKind};
+use crate::constants::ps;
+use crate::path::{Phase, Resource, Steps};
+use crate::side::Done;
+use crate::world::{Then, World};
+
+/// A message that a member has handled.
+#[derive(Clone, Debug)]
+pub(crate) struct Handled {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) member: u32,
+}
+
+/// How messages reach members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fanout {
+    pub(crate) dispatch: Dispatching,
+    /// Endpoints of the target share their receives.
+    pub(crate) shared: bool,
+    pub(crate) members: u32,
+}
+
+impl Config {
+    /// The fan-out that is asked for.
+    pub(crate) fn fanout(&self) -> Option<Fanout> {
+        let members = self.remote_jetties;
+        match self.workload {
+            WorkloadKind::Fanout { dispatch, shared } => Some(Fanout { dispatch, shared, members }),
+            _ => None,
+        }
+    }
+
+    /// Endpoints of the target that a sender tells apart: queue pairs each, over RoCE.
+    pub(crate) fn addressed(&self) -> u32 {
+        let direct = |fanout: Fanout| fanout.dispatch == Dispatching::Direct;
+        if self.fanout().is_none_or(direct) { self.remote_jetties } else { 1 }
+    }
+}
+
+impl World {
+    /// A receive has completed.
+    pub(crate) fn received(&mut self, host: usize, done: &Done) {
+        let Some(fanout) = self.prices.config.fanout() else {
+            return self.nodes[host].side.repost(done.id);
+        };
+        let by_software = fanout.dispatch == Dispatching::Cpu;
+        let member = if by_software {
+            self.turn += 1;
+            (self.turn % u64::from(fanout.members)) as u32
+        } else {
+            done.endpoint % fanout.members
+        };
+        let constants = &self.prices.config.constants;
+        let spread = constants.serve_spread.min(1.0);
+        let factor = 1.0 - spread + spread * self.random.exponential();
+        let serve = ps(constants.serve_ns * factor);
+        let [polls, library, dispatch] = [
+            if self.prices.pcie { constants.cqe_poll_pcie_ns } else { constants.cqe_poll_chip_ns },
+            constants.poll_lib_ns,
+            constants.dispatch_ns,
+        ]
+        .map(ps);
+        // Members have the first cores; the dispatcher has one of its own.
+        let who = if by_software { fanout.members } else { member };
+        let prices = &self.prices;
+        let mut steps: Steps = Vec::with_capacity(4);
+        steps.push(prices.receive_entry(host));
+        let polling = polls + library;
+        steps.push(prices.step(Phase::ReceiveQueue, host, Resource::Core(who), polling, polling));
+        if by_software {
+            let core = Resource::Core(who);
+            steps.push(prices.step(Phase::Dispatch, host, core, dispatch, dispatch));
+        }
+        steps.push(prices.step(Phase::Serve, host, Resource::Core(member), serve, serve));
+        self.start(steps, Then::Handled { host, receive: done.id, member }, false);
+    }
+
+    /// A member has handled a message: its bytes are looked at, and its receive is posted again.
+    pub(crate) fn handled(&mut self, host: usize, receive: u64, member: u32) {
+        let range = self.nodes[host].side.receive_buffer(receive);
+        let bytes = self.nodes[host].bytes(&range).to_vec();
+        self.handled.push(Handled { bytes, member });
+        self.nodes[host].side.repost(receive);
+        self.touched.insert(host);
+    }
+}

@@ -1,0 +1,91 @@
+//! What the protocol's state takes, of both stacks and by one rule: from the live types of the
+//! engines, with and without what its operations need.
+
+use crate::config::Config;
+use fairway_engine::{Limits, StateSize, roce};
+
+/// Operations that an application may have under way, and receives that it keeps posted to each of
+/// its endpoints.
+pub const DEPTH: u32 = 16;
+
+/// Bytes of one stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Which stack, and what is counted.
+    pub name: &'static str,
+    /// Bytes, for so many applications and remote hosts.
+    pub bytes: u64,
+}
+
+fn total(lines: &[StateSize], counts: impl Fn(&StateSize) -> bool) -> u64 {
+    lines.iter().filter(|line| counts(line)).map(|line| line.bytes as u64 * line.count).sum()
+}
+
+/// State for `config.jetties` applications and `config.connections` remote hosts.
+///
+/// The paper's layouts, without and with their padding (fact sheet §6.1): Jetty 15 and 20 bytes, TP
+/// channel 52 and 56, queue pair 248 and 512 (its explicit pad array), segment 32 in both stacks. Then
+/// ours: contexts alone, and every buffer: [`DEPTH`] operations an application, its receives (which
+/// RoCE keeps for each queue pair, unless they are shared), windows, tables, completions.
+pub fn state(config: &Config) -> Vec<Size> {
+    let [apps, hosts] = [config.jetties, config.connections].map(u64::from);
+    let pairs = apps * hosts;
+    let depth = u64::from(DEPTH);
+    let under_way = (apps * depth) as u32;
+    let ub = Limits {
+        jetties: apps as u32,
+        channels: hosts as u32,
+        segments: apps as u32,
+        messages: under_way,
+        arrivals: under_way,
+        receives: under_way,
+        completions: 2 * under_way,
+        window_packets: 128,
+        send_blocks: (under_way / 16).max(hosts as u32),
+        bitmap_blocks: 2 * hosts as u32,
+        paths: 1,
+        withheld: DEPTH,
+        message_slots: DEPTH,
+        read_slots: DEPTH,
+        order_records: apps as u32,
+        // What the other stack has no counterpart of is left out.
+        bypass_answers: 0,
+        held: 0,
+        groups: 0,
+        mailboxes: 0,
+        mailbox_buffers: 0,
+        put_streams: 0,
+        ..Limits::default()
+    };
+    let lines = ub.state(apps, hosts, 1);
+    let contexts = ["Jetty", "TP channel, hot", "segment"];
+    let ub_contexts = total(&lines, |line| contexts.contains(&line.name));
+    let ub_whole = total(&lines, |_| true);
+    let roce = |receives: u64| {
+        let limits = roce::Limits {
+            segments: apps as u32,
+            receive_queues: pairs as u32,
+            sends: under_way,
+            receives: receives as u32,
+            pending: under_way,
+            completions: 2 * under_way,
+            read_depth: DEPTH as u8,
+            ..roce::Limits::default()
+        };
+        limits.state(pairs)
+    };
+    let own = roce(pairs * depth);
+    let contexts = ["queue pair", "segment"];
+    let size = |name, bytes| Size { name, bytes };
+    vec![
+        size("ub_paper_fields", 15 * apps + 32 * apps + 52 * hosts),
+        size("ub_paper_padded", 20 * apps + 32 * apps + 56 * hosts),
+        size("roce_paper_fields", 248 * pairs + 32 * apps),
+        size("roce_paper_padded", 512 * pairs + 32 * apps),
+        size("ub_contexts", ub_contexts),
+        size("roce_contexts", total(&own, |line| contexts.contains(&line.name))),
+        size("ub_every_buffer", ub_whole),
+        size("roce_every_buffer", total(&own, |_| true)),
+        size("roce_shared_receives", total(&roce(apps * depth), |_| true)),
+    ]
+}

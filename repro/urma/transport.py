@@ -1,0 +1,64 @@
+"""§11: loss and congestion."""
+
+from .rows import READS, Item, Row, of
+
+
+def loss():
+    known = {
+        "ub-ldst": [1.996, 1.9958, 1.9862, 1.9416, 1.8854],
+        "ub-urma": [1.3193, 1.3191, 1.3120, 1.2790, 1.2377],
+        "roce-bf": [0.5757, 0.5750, 0.5497, 0.4538, 0.3684],
+        "roce-dma": [0.4470, 0.4466, 0.4312, 0.3698, 0.3111],
+    }
+    rates = [0, 0.001, 0.01, 0.05, 0.1]
+    rows = []
+    for stack, figures in known.items():
+        for at, figure in zip(rates, figures):
+            options = of(stack, verb=READS[stack], loss=at, ops=4000)
+            rows.append(Row(f"{stack}, 1 in flight", at, options, None, None, figure, "mops"))
+    for stack in [*known, "roce-irn"]:
+        for at in rates:
+            options = of(stack, verb="write" if stack != "ub-ldst" else "load", loss=at,
+                         concurrency=32, ops=6000)
+            rows.append(Row(f"{stack}, 32 in flight", at, options, metric="mops"))
+    for share, series in [(1, "coherent, retrained"), (0, "coherent, repeated by the link")]:
+        for at in [0, 0.0001, 0.001, 0.01]:
+            options = of("coherent", verb="load", workload="ptr-chase", loss=at, ops=4000)
+            options["set"] = f"retrain_share={share}"
+            says = {0: 2.0, 0.0001: 1.67, 0.001: 0.667, 0.01: 0.0952}[at] if share else None
+            paper = {0: 2.0, 0.01: 0.01}.get(at) if share else None
+            rows.append(Row(series, at, options, None, paper, says, "mops"))
+    drop = lambda series: lambda value: 100 * (1 - value(series, 0.05) / value(series, 0))
+    for series, paper in [("ub-urma", 3), ("roce-dma", 17)]:
+        for flight in [1, 32]:
+            rows.append(Row(f"{series}, lost at 5 %, in percent", f"{flight} in flight", None, None,
+                            paper if flight == 1 else None,
+                            {"ub-urma": 3.1, "roce-dma": 17.3}[series] if flight == 1 else None,
+                            derive=drop(f"{series}, {flight} in flight")))
+    rows.append(Row("roce-irn, lost at 5 %, in percent", "32 in flight",
+                    derive=drop("roce-irn, 32 in flight")))
+    yield Item("Figure 44", "11.1", "packets are lost: requests, answers and acknowledgements",
+               "Mops", rows,
+               "The paper resends at once what was lost and charges RoCE for 32 packets with one in "
+               "flight; executed, with nothing behind a lost packet only a time-out (100 us, "
+               "assumed) reveals it in every stack, and with 32 in flight selective repeat shows.",
+               "loss")
+
+
+def congestion():
+    rows = []
+    for policy, paper, artefact in [("c-aqm", 96, 95.98), ("dcqcn", 62.5, 62.52),
+                                    ("swift", None, None)]:
+        command = ["sim", "--topology", "leaf-spine", "--nodes", "16", "--hosts-per-leaf", "16",
+                   "--senders", "8", "--bytes", "8M", "--link", "100G", "--latency", "500ns",
+                   "--mtu", "4K", "--paths", "1", "--policy", f"cc={policy}", "--json", "incast"]
+        rows.append(Row(policy, "8 to 1", None, None, paper, artefact, "goodput_gbps",
+                        command=command))
+    yield Item("Figure 45", "11.2", "congestion control: use of a shared link", "%", rows,
+               "The paper's traces have no queue, no round trip and no other flow; here eight "
+               "senders meet at a switch of the packet simulator, with the engine's own policies.")
+
+
+def items():
+    for part in [loss, congestion]:
+        yield from part()
