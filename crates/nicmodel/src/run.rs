@@ -3,6 +3,7 @@
 
 mod access;
 mod coherent;
+mod lines;
 mod prefetch;
 
 use crate::config::{Config, Stack, WorkloadKind};

@@ -96,3 +96,26 @@ fn a_lossless_link_stands_still_for_what_is_lost() {
     let (trained, repeated) = (mean(0.01, 1.0), mean(0.01, 0.0));
     assert!(trained > 10.0 * clean && repeated < 1.1 * clean, "{clean} {trained} {repeated}");
 }
+
+/// A line or page that comes must not overwrite what was stored to it meanwhile.
+#[test]
+fn what_is_stored_while_its_line_is_on_its_way_is_not_lost() {
+    for (stack, cache) in [
+        (Stack::UbLdst, CachePolicy::WriteBack),
+        (Stack::UbLdst, CachePolicy::WriteThrough),
+        (Stack::Infiniswap, CachePolicy::Uncached),
+        (Stack::Fastswap, CachePolicy::Uncached),
+    ] {
+        for prefetch_lines in [0.0, 4.0] {
+            let workload = WorkloadKind::Ycsb('A');
+            let (keys, concurrency, jetties) = (4096, 64, 16);
+            let base =
+                Config { stack, cache, workload, keys, verb: Verb::Load, ..Config::default() };
+            let mut config = Config { concurrency, jetties, ops: 8000, ..base };
+            config.constants.prefetch_lines = prefetch_lines;
+            config.constants.l2_lines = 256.0;
+            config.constants.resident_pages = 16.0;
+            measure(&config);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! in front of swapped memory, and nothing at all in front of work requests.
 
 use super::coherent::Coherence;
+use super::lines::{Instruction, Lines};
 use super::prefetch::Prefetcher;
 use crate::config::{CachePolicy, Config, Stack, Verb};
 use crate::constants::ps;
@@ -10,7 +11,7 @@ use crate::side::{EXPOSED, LOCAL, Post, memory_bytes};
 use crate::swap::{Fault, Pager};
 use crate::workload::Request;
 use crate::world::{Operation, World};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands between.
 pub(crate) struct Access {
@@ -27,9 +28,11 @@ pub(crate) struct Access {
     background: BTreeMap<u64, u64>,
     /// Lines that were changed and had to go again while they were being written back.
     again: BTreeSet<u64>,
-    /// Loads under way, by host and core; and those that wait for a miss register.
+    /// Loads and stores under way, by host and core.
     pub(super) misses: BTreeMap<(usize, u32), u64>,
-    queued: VecDeque<(usize, Post, usize)>,
+    pub(super) lines: Lines,
+    /// What actors store into pages, until those are here.
+    stored: BTreeMap<usize, Vec<u8>>,
     pub(super) hits: [u64; 3],
     pub(super) coherence: Coherence,
     pub(super) prefetcher: Prefetcher,
@@ -48,7 +51,8 @@ impl Access {
             background: BTreeMap::new(),
             again: BTreeSet::new(),
             misses: BTreeMap::new(),
-            queued: VecDeque::new(),
+            lines: Lines::default(),
+            stored: BTreeMap::new(),
             hits: [0; 3],
             coherence: Coherence::default(),
             prefetcher: Prefetcher::default(),
@@ -62,7 +66,7 @@ impl Access {
             && self.reading.is_empty()
             && self.writing.is_empty()
             && self.background.is_empty()
-            && self.queued.is_empty()
+            && self.lines.is_idle()
             && self.coherence.is_idle()
             && self.prefetcher.is_idle()
     }
@@ -79,14 +83,6 @@ impl Access {
     pub(crate) fn keeps_dirty(&self) -> bool {
         let back = self.config.cache == CachePolicy::WriteBack;
         self.pager.is_some() || (back && !self.config.flushes())
-    }
-
-    pub(super) fn defer(&mut self, actor: usize, post: &Post) {
-        self.deferred.insert(actor, *post);
-    }
-
-    pub(super) fn undefer(&mut self, actor: usize) {
-        self.deferred.remove(&actor);
     }
 
     /// Is a line being written back?
@@ -115,47 +111,23 @@ impl Access {
         if self.config.stack == Stack::Coherent {
             return Ok((self.begin_coherent(world, host, post, data, actor), local));
         }
-        if post.verb.is_outgoing() {
-            let at = local as usize..local as usize + data.len();
-            world.nodes[host].memory[LOCAL][at].copy_from_slice(data);
-            world.ledger.forget(post.peer, EXPOSED, post.remote, post.length);
-        }
         if self.pager.is_some() {
+            self.stored.insert(actor, data.to_vec());
             return Ok((self.touch_page(world, host, post, actor), local));
         }
         if !world.prices.by_instruction(post.verb) {
+            if post.verb.is_outgoing() {
+                let at = local as usize..local as usize + data.len();
+                world.nodes[host].memory[LOCAL][at].copy_from_slice(data);
+                world.ledger.forget(post.peer, EXPOSED, post.remote, post.length);
+            }
             world.ledger.forget(host, LOCAL, local, post.length);
             return Ok((Some(world.begin(host, post.jetty, Vec::new(), post)), local));
         }
         post.bypass = post.length <= 64;
-        let prefetches = self.prefetches(post.verb) && !request.fresh;
-        if prefetches && self.awaits(host, &post, actor, data) {
-            self.prefetch(world, host, &post);
-            return Ok((None, local));
-        }
-        if request.fresh {
-            self.flush(world, host, &post);
-        } else if let Some(id) = self.look_up(world, host, &post) {
-            if prefetches {
-                self.prefetch(world, host, &post);
-            }
-            return Ok((Some(id), local));
-        }
-        if !self.stays_local(post.verb) {
-            world.ledger.forget(host, LOCAL, local, post.length);
-        }
-        let used = self.misses.entry((host, post.jetty)).or_default();
-        if !self.config.oracle && *used >= self.config.constants.mshrs.max(1.0) as u64 {
-            self.queued.push_back((host, post, actor));
-            self.deferred.insert(actor, post);
-            return Ok((None, local));
-        }
-        *used += 1;
-        let id = self.miss(world, host, post);
-        if prefetches {
-            self.prefetch(world, host, &post);
-        }
-        Ok((Some(id), local))
+        let (data, fresh) = (data.to_vec(), request.fresh);
+        let access = Instruction { host, post, actor, data, fresh };
+        Ok((self.attempt(world, access), local))
     }
 
     pub(super) fn miss(&mut self, world: &mut World, host: usize, mut post: Post) -> u64 {
@@ -180,7 +152,7 @@ impl Access {
 
     /// Lines are dropped from the caches, because what is read has to be the newest, or what is
     /// stored must be seen by others.
-    fn flush(&self, world: &mut World, host: usize, post: &Post) {
+    pub(super) fn flush(&self, world: &mut World, host: usize, post: &Post) {
         let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
         let end = post.remote + u64::from(post.length.max(1));
         for line in post.remote / 64..end.div_ceil(64) {
@@ -190,7 +162,7 @@ impl Access {
     }
 
     /// A hit in the CPU's caches ends there; `None` if the NIC is needed.
-    fn look_up(&mut self, world: &mut World, host: usize, post: &Post) -> Option<u64> {
+    pub(super) fn look_up(&mut self, world: &mut World, host: usize, post: &Post) -> Option<u64> {
         let store = post.verb == Verb::Store;
         let cpu = world.nodes[host].cpu.as_mut()?;
         let end = post.remote + u64::from(post.length.max(1));
@@ -264,23 +236,9 @@ impl Access {
             if self.config.cache != CachePolicy::Uncached && post.verb == Verb::Load {
                 self.fill(world, operation.host, &post, false);
             }
-            let key = (operation.host, post.jetty);
-            if let Some(used) = self.misses.get_mut(&key) {
-                *used = used.saturating_sub(1);
-            }
-            return Ok(self.next_miss(world, key));
+            return Ok(self.release(world, operation.host, &post));
         }
         Ok(Vec::new())
-    }
-
-    pub(super) fn next_miss(&mut self, world: &mut World, key: (usize, u32)) -> Vec<(usize, u64)> {
-        let next = self.queued.iter().position(|(host, post, _)| (*host, post.jetty) == key);
-        let Some((host, post, actor)) = next.and_then(|next| self.queued.remove(next)) else {
-            return Vec::new();
-        };
-        self.deferred.remove(&actor);
-        *self.misses.entry(key).or_default() += 1;
-        vec![(actor, self.miss(world, host, post))]
     }
 
     /// Lines have come; what has to go, and was changed, is stored to the target.
@@ -323,6 +281,10 @@ impl Access {
         match pager.touch(post.remote, post.verb == Verb::Store) {
             Fault::Resident => {
                 self.deferred.remove(&actor);
+                if let Some(data) = self.stored.remove(&actor) {
+                    let at = post.local as usize..post.local as usize + data.len();
+                    world.nodes[host].memory[LOCAL][at].copy_from_slice(&data);
+                }
                 let latency = ps(self.config.constants.resident_ns);
                 let core = Resource::Core(post.jetty);
                 let step = world.prices.step(Phase::Resident, host, core, latency, latency);

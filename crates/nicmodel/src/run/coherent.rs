@@ -58,7 +58,7 @@ impl Access {
         actor: usize,
     ) -> Option<u64> {
         let wanted = Wanted { host, post, data: data.to_vec(), actor };
-        let id = self.attempt(world, &wanted);
+        let id = self.attempt_coherent(world, &wanted);
         if id.is_none() {
             self.coherence.waiting.push_back(wanted);
         }
@@ -66,7 +66,7 @@ impl Access {
     }
 
     /// Hits, or asks for the line; `None` if it can't yet.
-    fn attempt(&mut self, world: &mut World, wanted: &Wanted) -> Option<u64> {
+    fn attempt_coherent(&mut self, world: &mut World, wanted: &Wanted) -> Option<u64> {
         let Wanted { host, post, .. } = *wanted;
         let line = post.remote / 64;
         let gone = self.coherence.returning.values().any(|&other| other == (host, line));
@@ -214,7 +214,7 @@ impl Access {
     fn retry(&mut self, world: &mut World, host: usize) -> Vec<(usize, u64)> {
         let mut begun = Vec::new();
         for wanted in std::mem::take(&mut self.coherence.waiting) {
-            let id = if wanted.host == host { self.attempt(world, &wanted) } else { None };
+            let id = if wanted.host == host { self.attempt_coherent(world, &wanted) } else { None };
             match id {
                 Some(id) => begun.push((wanted.actor, id)),
                 None => self.coherence.waiting.push_back(wanted),

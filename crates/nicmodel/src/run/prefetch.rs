@@ -3,9 +3,7 @@
 
 use super::access::Access;
 use crate::config::{CachePolicy, Stack, Verb};
-use crate::constants::ps;
-use crate::path::{Phase, Resource};
-use crate::side::{EXPOSED, LOCAL, Post, memory_bytes};
+use crate::side::{EXPOSED, Post, memory_bytes};
 use crate::world::World;
 use std::collections::BTreeMap;
 
@@ -14,22 +12,18 @@ use std::collections::BTreeMap;
 pub(super) struct Prefetcher {
     /// By host and core: the last line, and the distance to the one before; true if it came twice.
     streams: BTreeMap<(usize, u32), (u64, i64, bool)>,
-    /// By operation: the line that comes; and by line.
-    coming: BTreeMap<u64, (usize, u64)>,
-    on_its_way: BTreeMap<(usize, u64), u64>,
-    /// Loads and stores that wait for such a line: host, line, actor, and what is stored.
-    awaited: Vec<(usize, u64, Post, usize, Vec<u8>)>,
+    /// Lines that were asked for: by operation, whose.
+    coming: BTreeMap<u64, usize>,
     issued: u64,
-    in_time: u64,
 }
 
 impl Prefetcher {
     pub(super) fn is_idle(&self) -> bool {
-        self.coming.is_empty() && self.awaited.is_empty()
+        self.coming.is_empty()
     }
 
     pub(super) fn figures(&self) -> Vec<(&'static str, f64)> {
-        vec![("prefetched", self.issued as f64), ("prefetches_awaited", self.in_time as f64)]
+        vec![("prefetched", self.issued as f64)]
     }
 
     /// Notes an access; gives the distance to the next one, if it is sure of it.
@@ -53,18 +47,6 @@ impl Access {
             && self.config.constants.prefetch_lines >= 1.0
     }
 
-    /// Is an access's line on its way? Then it waits for that.
-    pub(super) fn awaits(&mut self, host: usize, post: &Post, actor: usize, data: &[u8]) -> bool {
-        let line = post.remote / 64;
-        if !self.prefetcher.on_its_way.contains_key(&(host, line)) {
-            return false;
-        }
-        self.prefetcher.in_time += 1;
-        self.prefetcher.awaited.push((host, line, *post, actor, data.to_vec()));
-        self.defer(actor, post);
-        true
-    }
-
     /// Asks for the lines that come next, as far as miss registers are free.
     pub(super) fn prefetch(&mut self, world: &mut World, host: usize, post: &Post) {
         let line = post.remote / 64;
@@ -75,7 +57,7 @@ impl Access {
             let key = (host, next);
             let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
             let known = next >= lines || cpu.l2.holds(next).is_some();
-            if known || self.prefetcher.on_its_way.contains_key(&key) || self.writes_back(next) {
+            if known || self.lines.on_their_way.contains(&key) || self.writes_back(next) {
                 continue;
             }
             let used = self.misses.entry((host, post.jetty)).or_default();
@@ -86,54 +68,21 @@ impl Access {
             let (remote, local, verb) = (next * 64, self.shadow + next * 64, Verb::Load);
             let ask = Post { verb, remote, local, length: 64, bypass: true, ..*post };
             let id = world.begin(host, post.jetty, Vec::new(), ask);
-            self.prefetcher.coming.insert(id, key);
-            self.prefetcher.on_its_way.insert(key, id);
+            self.prefetcher.coming.insert(id, host);
+            self.lines.on_their_way.insert(key);
             self.prefetcher.issued += 1;
         }
     }
 
-    /// A prefetched line has come. Gives the loads that waited for it; `None` if it is no such.
+    /// A prefetched line has come. Gives the accesses that waited for it; `None` if it is no such.
     pub(super) fn prefetched(
         &mut self,
         world: &mut World,
         post: &Post,
         id: u64,
     ) -> Option<Vec<(usize, u64)>> {
-        let (host, line) = self.prefetcher.coming.remove(&id)?;
-        self.prefetcher.on_its_way.remove(&(host, line));
+        let host = self.prefetcher.coming.remove(&id)?;
         self.fill(world, host, post, false);
-        let key = (host, post.jetty);
-        if let Some(used) = self.misses.get_mut(&key) {
-            *used = used.saturating_sub(1);
-        }
-        let mut begun = Vec::new();
-        let awaited = std::mem::take(&mut self.prefetcher.awaited);
-        for (waiter, wanted, access, actor, data) in awaited {
-            if (waiter, wanted) != (host, line) {
-                self.prefetcher.awaited.push((waiter, wanted, access, actor, data));
-                continue;
-            }
-            self.undefer(actor);
-            // What is stored came before the line did.
-            let at = access.local as usize;
-            world.nodes[host].memory[LOCAL][at..at + data.len()].copy_from_slice(&data);
-            if access.verb == Verb::Store && self.config.cache == CachePolicy::WriteThrough {
-                *self.misses.entry(key).or_default() += 1;
-                begun.push((actor, self.miss(world, host, access)));
-                continue;
-            }
-            if access.verb == Verb::Store {
-                self.fill(world, host, &access, true);
-                if let Some(cpu) = world.nodes[host].cpu.as_mut() {
-                    cpu.l2.touch(line, true);
-                }
-            }
-            let latency = ps(self.config.constants.l2_ns);
-            let core = Resource::Core(access.jetty);
-            let step = world.prices.step(Phase::CpuCache, host, core, latency, latency);
-            begun.push((actor, world.begin_local(host, vec![step], access)));
-        }
-        begun.extend(self.next_miss(world, key));
-        Some(begun)
+        Some(self.release(world, host, post))
     }
 }
