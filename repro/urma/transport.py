@@ -47,7 +47,7 @@ def loss():
 
 def congestion():
     rows = []
-    for policy, paper, artefact in [("c-aqm", 96, 95.98), ("dcqcn", 62.5, 62.52),
+    for policy, paper, artefact in [("caqm", 96, 95.98), ("dcqcn", 62.5, 62.52),
                                     ("swift", None, None)]:
         command = ["sim", "--topology", "leaf-spine", "--nodes", "16", "--hosts-per-leaf", "16",
                    "--senders", "8", "--bytes", "8M", "--link", "100G", "--latency", "500ns",

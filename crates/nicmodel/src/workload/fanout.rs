@@ -32,7 +32,7 @@ impl Fanout {
     }
 
     fn content(number: u64, length: usize) -> Vec<u8> {
-        let rest = (1..length.div_ceil(8) as u64).map(|at| word(number << 16 | at * 8));
+        let rest = (1..length.div_ceil(8) as u64).map(|at| word((number << 16) | (at * 8)));
         let words = std::iter::once(number).chain(rest);
         let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         bytes.truncate(length);
