@@ -29,9 +29,12 @@ SECTIONS = [feasibility, state, latency, ordering, system, transport, fabrics, s
 
 def line(options):
     """Options as a line of a sweep file."""
-    settings = [f"set={one}" for one in str(options.get("set", "")).split(",") if one]
-    words = [name if at is True else f"{name}={at}" for name, at in options.items() if name != "set"]
-    return " ".join(words + settings)
+    # A comma in a sweep file makes two runs of it.
+    lists = [f"{name}={one}" for name in ("set", "without")
+             for one in str(options.get(name, "")).split(",") if one]
+    words = [name if at is True else f"{name}={at}" for name, at in options.items()
+             if name not in ("set", "without")]
+    return " ".join(words + lists)
 
 
 def wanted(items):
@@ -61,7 +64,10 @@ def sweep(fairway, lines):
                               stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"{fairway} nic failed with status {done.returncode}")
-    return dict(zip(lines, map(json.loads, done.stdout.splitlines())))
+    objects = [json.loads(text) for text in done.stdout.splitlines()]
+    if len(objects) != len(lines):
+        sys.exit(f"{len(lines)} runs were asked for, and {len(objects)} came back")
+    return dict(zip(lines, objects))
 
 
 def commands(fairway, items):
@@ -98,25 +104,26 @@ def evaluate(item, objects, others):
     def value(series, at, kind="executed"):
         return values[series, at, kind]
 
-    results = []
     for row in item.rows:
         oracle = executed = None
-        if row.derive:
-            executed = row.derive(value)
-        elif row.command:
+        if row.command:
             executed = metric(row, others[tuple(row.command)])
-        else:
-            if row.options is not None:
-                executed = metric(row, objects[line(row.options)])
-            if row.oracle is not None:
-                options = {**(row.options or {}), **row.oracle, "oracle": True}
-                oracle = metric(row, objects[line(options)])
+        if row.options is not None:
+            executed = metric(row, objects[line(row.options)])
+        if row.oracle is not None:
+            options = {**(row.options or {}), **row.oracle, "oracle": True}
+            oracle = metric(row, objects[line(options)])
         values[row.series, row.at, "executed"] = executed
         values[row.series, row.at, "oracle"] = oracle
         if row.exact and oracle is not None and row.artefact is not None:
             if abs(oracle - row.artefact) > 1e-6 * abs(row.artefact):
                 wrong.append(f"{item.name}: {row.series} at {row.at}: {oracle}, not {row.artefact}")
-        results.append((oracle, executed))
+    # What others are needed for comes after all of them.
+    for row in item.rows:
+        if row.derive:
+            values[row.series, row.at, "executed"] = row.derive(value)
+    results = [(values[row.series, row.at, "oracle"], values[row.series, row.at, "executed"])
+               for row in item.rows]
     return results, wrong
 
 

@@ -66,9 +66,9 @@ def invalidation():
                     derive=lambda value: math.log(value("coherent, write", 128)
                                                   / value("coherent, write", 8)) / math.log(16)))
     yield Item("Figure 48", "12", "one writer, N - 1 readers of a line", "ns", rows,
-               "Snoops leave one home port side by side, so a write costs about 20 ns a reader "
-               "here, against 120 in gem5; the readers' misses after it cost a coherent fabric as "
-               "much as loads cost UB.", "N")
+               "Snoops leave one home port side by side, so a write costs about 15 ns a reader "
+               "here, against 115 in gem5; the reads after it cost a coherent fabric more than "
+               "loads cost UB, because the first one snoops the writer.", "N")
     rows = []
     for reads in [1, 4, 16, 64]:
         for series, options in [

@@ -41,7 +41,8 @@ def loss():
                "Mops", rows,
                "The paper resends at once what was lost and charges RoCE for 32 packets with one in "
                "flight; executed, with nothing behind a lost packet only a time-out (100 us, "
-               "assumed) reveals it in every stack, and with 32 in flight selective repeat shows.",
+               "assumed) reveals it in every stack. With 32 in flight UB hides it behind the core that "
+               "posts; roce-irn places out of order only within a WRITE, so at 64 B it is go-back-N.",
                "loss")
 
 
@@ -56,7 +57,8 @@ def congestion():
                         command=command))
     yield Item("Figure 45", "11.2", "congestion control: use of a shared link", "%", rows,
                "The paper's traces have no queue, no round trip and no other flow; here eight "
-               "senders meet at a switch of the packet simulator, with the engine's own policies.")
+               "senders meet at a switch of the packet simulator, with the engine's own policies (DCQCN's "
+               "figure is drops and time-outs at the simulator's default buffer).")
 
 
 def items():
