@@ -3,6 +3,9 @@ CARGO ?= cargo
 SEEDS ?= 200000..201000
 XTASK = $(CARGO) run --quiet --release --package xtask --
 
+# Compiles policies to WebAssembly.
+CLANG ?= clang
+
 # The script that boots guests whose kernels speak soft-RoCE.
 RXE_PEER ?= ../shared/tools/rxe-peer.sh
 
@@ -11,7 +14,7 @@ DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check canaries fuzz interop install-rvma clean
+.PHONY: run test lint bench soak order-check canaries fuzz interop policies install-rvma clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -47,6 +50,15 @@ interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make
 	$(XTASK) verbs
 	$(XTASK) interop --peer $(RXE_PEER)
 	$(XTASK) interop --peer $(RXE_PEER) --loss 2%
+
+policies:  ## The examples of policies as modules (needs clang, lld, and rustup target add wasm32-unknown-unknown).
+	for name in aimd p2c; do $(CLANG) --target=wasm32 -O2 -nostdlib -ffreestanding -Wall -Wextra \
+		-Wl,--no-entry,--strip-all,-z,stack-size=8192 \
+		-o examples/policies/c/$$name.wasm examples/policies/c/$$name.c || exit 1; done
+	cd examples/policies/rust && $(CARGO) build --release --examples
+	cp examples/policies/rust/target/wasm32-unknown-unknown/release/examples/aimd.wasm \
+		examples/policies/rust/target/wasm32-unknown-unknown/release/examples/swift.wasm \
+		examples/policies/rust/
 
 install-rvma: ## The C library librvma, its header, pkg-config file and man pages: make install-rvma PREFIX=/usr
 	$(CARGO) build --release --package fairway-rvma

@@ -9,6 +9,7 @@ use fairway_softnic::Spec;
 use crate::net::{self, NetOptions};
 use crate::nic::NicOptions;
 use crate::perf::{Operation, OrderOptions};
+use crate::policy::PolicyOptions;
 use crate::quantity;
 use crate::sim::SimOptions;
 pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     /// Run the NIC model: what state, order, placement and attachment cost, step by step
     #[command(after_help = NIC_EXAMPLES)]
     Nic(Box<NicOptions>),
+    /// Check a policy that is a WebAssembly file, or put it in the place of one that runs
+    #[command(after_help = crate::policy::EXAMPLES)]
+    Policy(PolicyOptions),
     /// Run an RDMA program over Ethernet: its libibverbs and librdmacm are Fairway's
     #[command(after_help = crate::verbs::RUN_EXAMPLES)]
     Run(RunOptions),

@@ -2,11 +2,13 @@
 //!
 //! **What it is.** `perf` measures the transport in the shape that perftest's users know, `serve`
 //! and `copy` move files by remote WRITE, `emulate` makes a network worse, `sim` simulates
-//! networks of thousands of NICs, `nic` runs the NIC model, and `info` says what there is.
+//! networks of thousands of NICs, `nic` runs the NIC model, `policy` checks
+//! policies that are files, and `info` says what there is.
 //! [`command`] describes all of it, for the manual pages and the shells' completions.
 //!
 //! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
-//! the simulated worlds: `fairway-fabric` for `sim`, `fairway-nicmodel` for `nic`.
+//! the simulated worlds: `fairway-fabric` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox`
+//! for `policy`.
 //!
 //! **Invariants.** What the tool prints as measured was moved, and compared at its target unless
 //! the user said otherwise. Everything the other side sends is parsed by total parsers. A name that
@@ -28,6 +30,7 @@ mod mailbox;
 mod net;
 mod nic;
 mod perf;
+mod policy;
 mod process;
 mod quantity;
 mod sim;
@@ -64,6 +67,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Run(options) => verbs::run(&options),
         Command::Devices(options) => verbs::devices(&options),
         Command::Nic(options) => nic::run(&options),
+        Command::Policy(options) => policy::run(&options),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command_for_shells(), "fairway", &mut out);

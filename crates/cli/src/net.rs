@@ -5,8 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use fairway_softnic::policy::PolicySpec;
-use fairway_softnic::{Builder, Context, Peer, Spec};
+use fairway_softnic::{Builder, Context, Peer, Policies, Spec};
 
 use crate::failure::Failure;
 
@@ -41,9 +40,10 @@ pub(crate) struct NetOptions {
     pub(crate) sockets: u32,
 
     /// Congestion control, path choice and loss detection, as cc=swift,path=spray; there are
-    /// cc=fixed|swift|cubic|timely|dcqcn|caqm, path=spray|p2c|plb, loss=path-order|sack|receiver
+    /// cc=fixed|swift|cubic|timely|dcqcn|caqm, path=spray|p2c|plb, loss=path-order|sack|receiver;
+    /// cc and path may be WebAssembly files of yours: cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]
-    pub(crate) policy: Option<PolicySpec>,
+    pub(crate) policy: Option<Policies>,
 
     /// Payload bytes per packet [default: 4096, or what the link has room for]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=32_768))]
@@ -96,8 +96,8 @@ impl NetOptions {
             .sockets(self.sockets as usize)
             .engines(self.engines as usize)
             .paths(self.paths);
-        if let Some(policy) = self.policy {
-            builder = builder.policy(policy);
+        if let Some(policy) = &self.policy {
+            builder = builder.policy(policy.clone());
         }
         if let Some(mtu) = self.mtu {
             builder = builder.mtu(mtu as usize);
@@ -211,8 +211,8 @@ pub(crate) fn pins(text: &str) -> Result<Pins, String> {
     Ok(Pins::Cores(own.parse().map_err(|_| wrong())?, other))
 }
 
-fn policy(text: &str) -> Result<PolicySpec, String> {
-    PolicySpec::from_str(text).map_err(|error| error.to_string())
+fn policy(text: &str) -> Result<Policies, String> {
+    Policies::from_str(text).map_err(|error| error.to_string())
 }
 
 /// Without the brackets that an IPv6 address may have.

@@ -70,7 +70,7 @@ fn drive(
     server: &str,
     both_sides_here: bool,
 ) -> Result<(), Failure> {
-    let policy = options.net.policy.unwrap_or_default().to_string();
+    let policy = options.net.policy.clone().unwrap_or_default().to_string();
     let mut first = true;
     initiator::measure(options, operation, server, |row| {
         if options.json {
@@ -131,7 +131,7 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
         // The paths of the two directions make decisions of their own.
         format!("--seed={}", net.seed.wrapping_add(1)),
     ];
-    arguments.extend(net.policy.map(|policy| format!("--policy={policy}")));
+    arguments.extend(net.policy.as_ref().map(|policy| format!("--policy={policy}")));
     arguments.extend(net.mtu.map(|mtu| format!("--mtu={mtu}")));
     arguments.extend(net.emulate.as_ref().map(|spec| format!("--emulate={spec}")));
     arguments

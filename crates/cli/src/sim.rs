@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway_fabric::simulator::{
     Quantiles, Report, SETTINGS, Scenario, Settings, Simulation, WORKLOADS, pcap,
 };
+use fairway_softnic::PolicyReport;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -135,6 +136,8 @@ struct Outcome {
     wall: Duration,
     /// Lines of the time series.
     series: String,
+    /// What became of policies that are modules.
+    policies: Vec<PolicyReport>,
 }
 
 /// Runs the command.
@@ -225,7 +228,9 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         let file = pcap(simulation.captured());
         std::fs::write(&tap.file, file).map_err(|error| Failure::io(doing(), &error))?;
     }
-    Ok(Outcome { report: simulation.report(), wall: begun.elapsed(), series })
+    let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
+    let (report, wall) = (simulation.report(), begun.elapsed());
+    Ok(Outcome { report, wall, series, policies: policies.unwrap_or_default() })
 }
 
 /// The port of a link between neighbours.
@@ -327,6 +332,9 @@ impl Printer {
         self.completions.push(report.completion_ps());
         let value = value(outcome);
         process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
+        for policy in outcome.policies.iter().filter(|_| !self.json) {
+            process::print(&format!("  {policy}\n"))?;
+        }
         self.series.write(&outcome.series)?;
         let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
         for (index, flow) in report.flows.iter().enumerate() {
@@ -435,6 +443,7 @@ fn value(outcome: &Outcome) -> Value {
         "hops_per_second": report.packet_hops as f64 / wall,
         "peak_rss_bytes": peak_rss_bytes(),
         "digest": format!("{:016x}", report.digest()),
+        "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
     })
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum, ValueHint};
+use fairway_softnic::Policies;
 use fairway_softnic::Spec;
-use fairway_softnic::policy::PolicySpec;
 use fairway_softnic::verbs::Gid;
 use fairway_softnic::verbs::devices::{self, Device, Filter};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ fn checked<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<S
 }
 
 fn policy(text: &str) -> Result<String, String> {
-    checked::<PolicySpec>(text)
+    checked::<Policies>(text)
 }
 
 impl RunOptions {

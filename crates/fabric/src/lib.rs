@@ -6,7 +6,7 @@
 //! most of the project's testing. [`simulator`] is the other world: thousands of NICs on a fabric of
 //! switches, to see how fast and fair they are, with payload only named.
 //!
-//! **May import:** `engine` (and through it `wire` and `policy`).
+//! **May import:** `engine` (and through it `wire` and `policy`), `sandbox` for policies that users bring.
 //!
 //! **Invariants.** The protocol is the engine's: nothing of it is written again here. The same
 //! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no

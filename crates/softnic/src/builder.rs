@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use fairway_engine::policy::PolicySpec;
 use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
+use fairway_sandbox::Policies;
 
 use crate::clock;
 use crate::context::Context;
@@ -31,7 +31,7 @@ pub struct Builder {
     sockets: usize,
     engines: usize,
     paths: u32,
-    policy: Result<PolicySpec, BadPolicy>,
+    policy: Result<Policies, BadPolicy>,
     mtu: Option<usize>,
     limits: Limits,
     profile: Profile,
@@ -53,7 +53,7 @@ impl Default for Builder {
             sockets: 4,
             engines: 1,
             paths: 16,
-            policy: Ok(PolicySpec::default()),
+            policy: Ok(Policies::default()),
             mtu: None,
             limits: Limits::default(),
             profile: Profile::default(),
@@ -111,18 +111,18 @@ impl Builder {
         self
     }
 
-    /// Congestion control, path choice and loss detection of this side.
+    /// Congestion control, path choice and loss detection of this side: a
+    /// [`PolicySpec`](crate::policy::PolicySpec), or [`Policies`] with modules of the user's own.
     #[must_use]
-    pub fn policy(mut self, policy: PolicySpec) -> Self {
-        self.policy = Ok(policy);
+    pub fn policy(mut self, policy: impl Into<Policies>) -> Self {
+        self.policy = Ok(policy.into());
         self
     }
 
-    /// The same by name, such as `cc=swift,path=spray,loss=path-order`.
+    /// The same by name, such as `cc=swift,path=spray,loss=path-order` or `cc=./mine.wasm`.
     #[must_use]
     pub fn policy_named(mut self, names: &str) -> Self {
-        self.policy =
-            names.parse::<PolicySpec>().map_err(|error| (names.into(), error.to_string()));
+        self.policy = names.parse::<Policies>().map_err(|error| (names.into(), error.to_string()));
         self
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairway_engine::{Rights, Usage};
+use fairway_sandbox::Policies;
 
 use crate::builder::Builder;
 use crate::core::{Core, Notice};
@@ -49,6 +50,13 @@ impl Context {
 
     pub(crate) fn into_handle(self) -> Arc<Handle> {
         self.handle
+    }
+
+    /// The policies that channels are opened with. Through it modules of the user's own are
+    /// replaced while traffic runs ([`Policies::swap`], [`Policies::reload`]), and tell what has
+    /// become of them ([`Policies::reports`]).
+    pub fn policies(&self) -> Policies {
+        self.handle.shared.with(|core| core.policy.clone())
     }
 
     /// The addresses of the sockets. Peers connect to any of them.

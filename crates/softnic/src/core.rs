@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{self, Instant, JettyId, Setup, TokenId};
 use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
 };
 use fairway_port::{Address, PortCounters};
+use fairway_sandbox::Policies;
 
 use crate::clock;
 use crate::connect::Connecting;
@@ -69,7 +69,7 @@ pub(crate) struct Core {
     /// Counts whatever somebody might sleep for.
     pub(crate) changes: u64,
     pub(crate) counters: NicCounters,
-    pub(crate) policy: PolicySpec,
+    pub(crate) policy: Policies,
     jetties: Jetties,
     mailboxes: Mailboxes,
     /// Queue pairs that live on this NIC.
@@ -111,7 +111,7 @@ const OUTBOX_MAX: usize = 64;
 pub(crate) struct CoreConfig<'a> {
     pub(crate) limits: Limits,
     pub(crate) profile: Profile,
-    pub(crate) policy: PolicySpec,
+    pub(crate) policy: Policies,
     pub(crate) identity: Identity,
     /// What will carry its packets, by engine.
     pub(crate) ios: &'a [Io],

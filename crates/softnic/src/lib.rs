@@ -45,7 +45,7 @@
 //! ```
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-port`,
-//! `fairway-ring`, `libc`, `crc32fast`.
+//! `fairway-ring`, `fairway-sandbox`, `libc`, `crc32fast`.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
@@ -104,6 +104,10 @@ pub use fairway_engine::{
     WhenEmpty, policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
+pub use fairway_sandbox::{
+    News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
+    SwapError,
+};
 pub use group::{GroupOptions, JettyGroup};
 pub use jetty::{Jetty, JettyOptions};
 pub use key::{KeyError, RemoteSlice, SegmentKey};

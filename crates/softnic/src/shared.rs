@@ -8,6 +8,7 @@ use fairway_engine::Rights;
 use fairway_engine::wire::{GROUP_MAX, Instant};
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell};
+use fairway_sandbox::{News, Watcher};
 
 use crate::clock;
 use crate::core::{Core, DUE_MAX, Wake};
@@ -284,7 +285,12 @@ pub(crate) struct Handle {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Hands segments to processes on this host; started when there is one to share.
     neighbours: Mutex<Neighbours>,
+    /// Looks whether modules of the user's have changed, if there are any.
+    _watcher: Option<Watcher>,
 }
+
+/// How often files of policies are looked at.
+const POLICIES_PERIOD: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Whether segments are shared with processes on this host.
 enum Neighbours {
@@ -300,10 +306,16 @@ impl Handle {
         mut ios: Vec<Io>,
         progress_thread: bool,
     ) -> Result<Handle, Error> {
+        let tell = |news: &News| eprintln!("fairway: {news}");
+        let watcher = match progress_thread {
+            true => Watcher::start(&core.policy, POLICIES_PERIOD, tell)
+                .map_err(|error| Error::io("start a thread", error))?,
+            false => None,
+        };
         let shared = Arc::new(Shared::new(core, &mut ios, progress_thread)?);
         let neighbours = Mutex::new(Neighbours::NotYet);
         // What fails halfway ends the threads that are there.
-        let handle = Handle { shared, threads: Mutex::default(), neighbours };
+        let handle = Handle { shared, threads: Mutex::default(), neighbours, _watcher: watcher };
         let several = !ios.is_empty();
         for io in ios {
             let shared = handle.shared.clone();

@@ -4,13 +4,14 @@ use super::plan::{Plan, SLOT_BITS};
 use super::ranks::{Ranks, jetty_of};
 use crate::random::Random;
 use crate::simulator::chunked::Chunked;
-use fairway_engine::policy::{PolicySet, PolicySpec};
+use fairway_engine::policy::PolicySet;
 use fairway_engine::wire::{Cna, Instant, JettyId, Psn};
 use fairway_engine::{
     ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, MailboxConfig,
     MailboxId, Nic, OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId,
     SegmentRequest, SetupError, Steering, Threshold, WhenEmpty, Work, WorkRequest,
 };
+use fairway_sandbox::Policies;
 use std::collections::VecDeque;
 
 /// Messages of one host that may be under way at once; more wait at the host.
@@ -140,7 +141,7 @@ pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> 
         peers[b as usize] += 1;
     }
     let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
-    let spec = scenario.policy.unwrap_or_else(|| scenario.swift());
+    let spec = scenario.policy.clone().unwrap_or_else(|| scenario.swift().into());
     let mut hosts = Vec::with_capacity(peers.len());
     for (host, &count) in peers.iter().enumerate() {
         let idle = plan.scenario.program.is_none_or(|p| p.ranks_of(host as u32).is_empty());
@@ -197,7 +198,7 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
     })
 }
 
-fn policies(plan: &Plan, spec: &PolicySpec) -> PolicySet {
+fn policies(plan: &Plan, spec: &Policies) -> PolicySet {
     let mut policies = spec.build(plan.scenario.mtu);
     if let Some(bytes) = plan.scenario.chunk {
         policies.congestion = Box::new(Chunked::new(policies.congestion, bytes));
@@ -209,7 +210,7 @@ fn connect(
     plan: &Plan,
     hosts: &mut [Option<Box<Host>>],
     ends: [u32; 2],
-    spec: &PolicySpec,
+    spec: &Policies,
 ) -> Result<(), SetupError> {
     let mut random =
         Random::fork(plan.scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));

@@ -6,6 +6,7 @@ use super::traffic::Flow;
 use fairway_engine::Profile;
 use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Route};
+use fairway_sandbox::Policies;
 
 /// How a switch chooses among ports that lead on equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,7 +144,7 @@ pub struct Scenario {
     /// Paths of every channel.
     pub paths: u32,
     /// The policies of every channel; without, Swift for this network: see [`Self::swift`].
-    pub policy: Option<PolicySpec>,
+    pub policy: Option<Policies>,
     /// Timing of every NIC; without, one for this network: see [`Self::timing`].
     pub profile: Option<Profile>,
     /// Packets that a NIC takes from its engine at once when its wire is free: 1 decides for each

@@ -4,7 +4,8 @@ use super::scenario::{Change, Marking, Overflow, Pfc, QueueSpec, Routing, Scenar
 use super::topology::{Clos, Direct, Network, Shape, Wiring};
 use super::traffic::{self, Collective, Flow, Sizes};
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::Duration;
+use fairway_engine::wire::{Duration, Instant};
+use fairway_sandbox::Policies;
 
 mod program;
 mod quantity;
@@ -41,9 +42,11 @@ pub struct Settings {
     mtu: u32,
     chunk: Option<u32>,
     paths: u32,
-    policy: Option<PolicySpec>,
     /// Another choice of path than the policy's.
     path: Option<PolicySpec>,
+    policy: Option<Policies>,
+    /// When a module takes the place of another, and which.
+    policy_swaps: Vec<(u64, String)>,
     routing: Routing,
     queue_bytes: Option<u32>,
     overflow: Overflow,
@@ -99,8 +102,13 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("tokens", "N", "of each host, of moe"),
     ("experts", "N:K", "experts of moe, on all hosts in turn, and how many a token goes to"),
     ("skew", "PERMILLE", "tokens of moe that choose experts by Zipf's law, and not all alike"),
-    ("policy", "SPEC", "as cc=swift,path=spray; default: Swift, for this network"),
     ("path", "NAME", "choice of path, with everything else as policy has it: spray, p2c or plb"),
+    (
+        "policy",
+        "SPEC",
+        "as cc=swift,path=spray, or with modules: cc=./mine.wasm; default: Swift, for this network",
+    ),
+    ("policy-swap", "TIME:ITEM", "from then on another module: 1ms:cc=./new.wasm; may be repeated"),
     ("load", "PERCENT", "of all hosts' links, by websearch, hadoop and sizes"),
     ("flows", "N", "of websearch, hadoop and sizes"),
     ("routing", "NAME", "ecmp, source, spray, adaptive, dimension, valiant or ugal"),
@@ -177,6 +185,7 @@ impl Default for Settings {
             paths: 256,
             policy: None,
             path: None,
+            policy_swaps: Vec::new(),
             routing: Routing::Ecmp,
             queue_bytes: None,
             overflow: Overflow::Drop,
@@ -223,6 +232,12 @@ impl Settings {
             let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
             return Err(format!("'{name}' is no setting; known are {}", names.join(", ")));
         };
+        if name == "policy" {
+            // Of a module only it can say what it takes.
+            let policies = value.parse::<Policies>().map_err(|error| format!("policy: {error}"))?;
+            self.policy = Some(policies);
+            return Ok(());
+        }
         let outcome = self
             .set_network(name, value)
             .or_else(|| self.set_switches(name, value))
@@ -348,7 +363,11 @@ impl Settings {
             "split" => set(&mut self.split, count(value, 1, 16)),
             "paths" => set(&mut self.paths, count(value, 1, 256)),
             "path" => set(&mut self.path, format!("path={value}").parse().ok().map(Some)),
-            "policy" => set(&mut self.policy, value.parse().ok().map(Some)),
+            "policy-swap" => {
+                let parts = value.split_once(':');
+                let swap = parts.and_then(|(at, item)| Some((time(at)?, item.to_owned())));
+                swap.map(|swap| self.policy_swaps.push(swap))
+            }
             "window" => set(&mut self.window_packets, count(value, 128, 32_768).map(Some)),
             "burst" => set(&mut self.burst, count(value, 1, 1024)),
             "timeout-min" => {
@@ -410,9 +429,10 @@ impl Settings {
         }
         (scenario.changes, scenario.cut_through) = (changes, self.cut_through);
         (scenario.routing, scenario.chunk, scenario.paths) = (self.routing, self.chunk, self.paths);
-        (scenario.policy, scenario.window_packets) = (self.policy, self.window_packets);
+        (scenario.policy, scenario.window_packets) = (self.policies()?, self.window_packets);
         if let Some(PolicySpec { path, .. }) = self.path {
-            scenario.policy = Some(PolicySpec { path, ..self.policy.unwrap_or(scenario.swift()) });
+            let policies = scenario.policy.take().unwrap_or_else(|| scenario.swift().into());
+            scenario.policy = Some(policies.with_path(path));
         }
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
         (scenario.seed, scenario.program) = (seed, program);
@@ -421,6 +441,17 @@ impl Settings {
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
         scenario.profile = Some(profile);
         Ok(scenario)
+    }
+
+    /// The policies of a run, with counts of their own.
+    fn policies(&self) -> Result<Option<Policies>, String> {
+        let mut policies = self.policy.as_ref().map(Policies::fresh).unwrap_or_default();
+        for (at, item) in &self.policy_swaps {
+            policies = policies
+                .with_planned(Instant::from_ps(*at), item)
+                .map_err(|error| format!("policy-swap: {error}"))?;
+        }
+        Ok(self.policy.is_some().then_some(policies))
     }
 
     /// Both directions of every link that changes.

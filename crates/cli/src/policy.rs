@@ -1,0 +1,142 @@
+//! `fairway policy`: what a file with a policy holds, what it costs, and how it gets into place.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueHint};
+use fairway_sandbox::probe::{self, Cost};
+use fairway_sandbox::{EVENT_FUEL, Hook, Module, Policies, Report, Role};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::process;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  fairway policy check examples/policies/c/aimd.wasm
+  fairway policy check mine.wasm:gain=2:floor=64K --json
+  fairway policy put better.wasm running.wasm   # programs that run with it change over at once
+
+docs/policies.md says how such files are made; fairway perf, sim and run take them as
+--policy cc=./mine.wasm.";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PolicyOptions {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Task {
+    /// Say what a file exports, whether it starts, and what its events cost beside the built-in ones
+    Check {
+        /// The file, and what it takes as parameters, as mine.wasm:gain=2
+        #[arg(value_name = "FILE[:PARAMETERS]", value_hint = ValueHint::FilePath)]
+        file: String,
+
+        /// Events that are timed, per round
+        #[arg(long, value_name = "N", default_value_t = 20_000,
+              value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+        events: u32,
+
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a file, and put it in the place of another: who runs with that changes over
+    Put {
+        /// The new file
+        #[arg(value_hint = ValueHint::FilePath)]
+        new: PathBuf,
+
+        /// The file in whose place it comes
+        #[arg(value_hint = ValueHint::FilePath)]
+        running: PathBuf,
+    },
+}
+
+pub(crate) fn run(options: &PolicyOptions) -> Result<(), Failure> {
+    match &options.task {
+        Task::Check { file, events, json } => check(file, *events as usize, *json),
+        Task::Put { new, running } => put(new, running),
+    }
+}
+
+/// As an object of the JSON output.
+pub(crate) fn report(report: &Report) -> Value {
+    json!({
+        "policy": report.item,
+        "started": report.started,
+        "replaced": report.replaced,
+        "faults": report.faults,
+        "first_fault": report.first_fault.as_ref().map(|(_, fault)| fault.to_string()),
+    })
+}
+
+fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
+    let path = file.split_once(':').map_or(file, |(path, _)| path);
+    let module = Module::read(Path::new(path))
+        .map_err(|error| Failure::failed(format!("{path}: {error}")))?;
+    let mut lines = vec![format!("{path}: {} bytes", module.file_bytes())];
+    let hooks = Hook::ALL.iter().filter(|hook| module.has(**hook));
+    let hooks: Vec<&str> = hooks.map(|hook| hook.name()).collect();
+    lines.push(format!("exports {}", hooks.join(", ")));
+    let mut kinds = Vec::new();
+    for role in module.roles() {
+        let (item, built_in) = match role {
+            Role::Congestion => (format!("cc=wasm:{file}"), "cc=swift"),
+            Role::Path => (format!("path=wasm:{file}"), "path=p2c"),
+        };
+        let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
+        let policies: Policies = item.parse().map_err(|error| failed(&error))?;
+        let built_in_policies: Policies = built_in.parse().map_err(|error| failed(&error))?;
+        let costs = probe::costs(&policies, &built_in_policies, events);
+        for cost in &costs {
+            lines.push(format!("{}: {}", role.label(), line(cost, built_in)));
+        }
+        let outcome = policies.reports().swap_remove(0);
+        if let Some((_, fault)) = &outcome.first_fault {
+            return Err(Failure::failed(format!("{item}: {fault}")));
+        }
+        kinds.push(json!({
+            "kind": role.label(),
+            "compared_with": built_in,
+            "costs": costs.iter().map(value).collect::<Vec<_>>(),
+        }));
+    }
+    if as_json {
+        let bytes = module.file_bytes();
+        let all = json!({ "file": path, "bytes": bytes, "exports": hooks, "kinds": kinds });
+        return process::print(&format!("{all}\n"));
+    }
+    process::print(&format!("{}\n", lines.join("\n  ")))
+}
+
+fn line(cost: &Cost, built_in: &str) -> String {
+    format!(
+        "{} {:.0} ns ({built_in} {:.0} ns), fuel {:.0} on average and {} at most of {EVENT_FUEL}",
+        cost.what, cost.module_ns, cost.built_in_ns, cost.fuel_mean, cost.fuel_max
+    )
+}
+
+fn value(cost: &Cost) -> Value {
+    json!({
+        "event": cost.what,
+        "module_ns": cost.module_ns,
+        "built_in_ns": cost.built_in_ns,
+        "fuel_mean": cost.fuel_mean,
+        "fuel_max": cost.fuel_max,
+        "fuel_limit": EVENT_FUEL,
+    })
+}
+
+fn put(new: &Path, running: &Path) -> Result<(), Failure> {
+    let module = Module::read(new)
+        .map_err(|error| Failure::failed(format!("{}: {error}", new.display())))?;
+    // Beside the other, so that it can take its name in one step.
+    let mut beside = running.as_os_str().to_owned();
+    beside.push(".new");
+    let copied = std::fs::copy(new, &beside);
+    let moved = copied.and_then(|_| std::fs::rename(&beside, running));
+    moved.map_err(|error| Failure::io(format!("write {}", running.display()), &error))?;
+    let (bytes, running) = (module.file_bytes(), running.display());
+    process::print(&format!("{running}: {bytes} bytes, in place\n"))
+}

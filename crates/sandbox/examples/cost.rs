@@ -1,0 +1,27 @@
+//! What the example policies cost beside the built-in ones: the table of `docs/policies.md`.
+//!
+//! `cargo run --release -p fairway-sandbox --example cost`
+
+use fairway_sandbox::Policies;
+use fairway_sandbox::probe::costs;
+
+/// Files, and what they are compared with.
+const CASES: [(&str, &str, &str); 4] = [
+    ("cc", "rust/swift.wasm", "cc=swift"),
+    ("cc", "rust/aimd.wasm", "cc=swift"),
+    ("cc", "c/aimd.wasm", "cc=swift"),
+    ("path", "c/p2c.wasm", "path=p2c"),
+];
+
+fn main() {
+    println!("| module | event | ns | built in | ns | fuel |\n|---|---|---|---|---|---|");
+    for (label, file, built_in) in CASES {
+        let path = format!("{}/../../examples/policies/{file}", env!("CARGO_MANIFEST_DIR"));
+        let read = |text: &str| text.parse::<Policies>().unwrap_or_else(|error| panic!("{error}"));
+        for cost in costs(&read(&format!("{label}=wasm:{path}")), &read(built_in), 20_000) {
+            let (module, own, fuel) = (cost.module_ns, cost.built_in_ns, cost.fuel_mean);
+            let what = &cost.what;
+            println!("| {file} | {what} | {module:.0} | {built_in} | {own:.0} | {fuel:.0} |");
+        }
+    }
+}

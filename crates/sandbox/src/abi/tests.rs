@@ -1,0 +1,127 @@
+use fairway_wire::{Duration, Instant};
+
+use super::*;
+
+const MTU: u32 = 4096;
+
+fn area(bytes: &mut [u8; AREA_BYTES]) -> Area<'_> {
+    Area::at(bytes, 0).expect("it is as large")
+}
+
+fn words(bytes: &[u8], at: usize, count: usize) -> Vec<u64> {
+    let words = bytes[at..].chunks_exact(8).take(count);
+    words.map(|word| u64::from_le_bytes(word.try_into().expect("eight"))).collect()
+}
+
+#[test]
+fn an_area_lies_wholly_in_the_memory() {
+    let mut memory = vec![0; AREA_BYTES + 8];
+    assert!(Area::at(&mut memory, 0).is_some());
+    assert!(Area::at(&mut memory, 8).is_some());
+    assert!(Area::at(&mut memory, 9).is_none());
+    assert!(Area::at(&mut memory, usize::MAX).is_none());
+    assert!(Area::at(&mut [], 0).is_none());
+}
+
+/// The layout is frozen: these numbers stand in `docs/policies.md` and in the headers.
+#[test]
+fn every_field_is_where_the_document_says() {
+    let mut bytes = [0xee; AREA_BYTES];
+    let mut area = area(&mut bytes);
+    area.put_ack(&AckSample {
+        now: Instant::from_ps(1),
+        rtt: Some(Duration::from_ps(2)),
+        smoothed_rtt: Duration::from_ps(3),
+        bytes_in_flight: 4,
+        acked_bytes: 5,
+        acked_packets: 6,
+        marked_packets: 7,
+        path: 8,
+        hint: 9,
+        pressure: true,
+        window_limited: true,
+        endpoint_delay: Some(Duration::from_ps(10)),
+        hops: 11,
+    });
+    let told = [1, 2, 3, 4, 5 | 6 << 32, 7 | 8 << 32, 15 | 9 << 32, 10, 11, 0];
+    assert_eq!(words(area.0, 64, 10), told);
+    area.put_loss(&LossSample {
+        now: Instant::from_ps(1),
+        lost_bytes: 2,
+        path: 3,
+        smoothed_rtt: Duration::from_ps(4),
+        by_timeout: true,
+    });
+    assert_eq!(words(area.0, 64, 5), [1, 4, 2 | 3 << 32, 1, 0]);
+    let view = PathView {
+        smoothed_rtt: Duration::from_ps(1),
+        rtt_deviation: Duration::from_ps(2),
+        in_flight: 6,
+        sent: 3,
+        lost: 4,
+        marked: 5,
+        usable: true,
+    };
+    let request = ChunkRequest { now: Instant::from_ps(7), bytes: 8, random: 9 };
+    area.put_chunk(&[view; 2], &request);
+    assert_eq!(words(area.0, 64, 3), [7, 8 | 9 << 32, 0]);
+    assert_eq!(words(area.0, 256, 6), [1, 2, 3, 4, 5, 6 | 1 << 32]);
+    assert_eq!(words(area.0, 256 + 48, 6), [1, 2, 3, 4, 5, 6 | 1 << 32]);
+    let start = Start {
+        mtu_bytes: 1,
+        parameters: "a=b",
+        inherited: Decision {
+            window_bytes: 2,
+            pacing_bytes_per_second: 3,
+            pacing_burst_bytes: 4,
+            chunk_bytes: 5,
+        },
+    };
+    area.put_start(&start);
+    assert_eq!(words(area.0, 0, 3), [2, 3, 4 | 5 << 32]);
+    assert_eq!(words(area.0, 192, 2), [1 | 1 << 32, 3]);
+    assert_eq!(&area.0[12_544..12_547], b"a=b");
+    let end = 12_544 + 1024;
+    assert!(area.0[end..].iter().all(|byte| *byte == 0xee), "what is behind is the module's");
+}
+
+#[test]
+fn decisions_are_kept_within_bounds() {
+    let mut bytes = [0; AREA_BYTES];
+    let none = Decision {
+        window_bytes: 2 * 4096,
+        pacing_bytes_per_second: 0,
+        pacing_burst_bytes: 0,
+        chunk_bytes: 32 * 1024,
+    };
+    assert_eq!(area(&mut bytes).decision(MTU), none);
+    bytes[..24].fill(0xff);
+    let most = Decision {
+        window_bytes: 1 << 40,
+        pacing_bytes_per_second: u64::MAX,
+        pacing_burst_bytes: 64 * 1024,
+        chunk_bytes: u32::MAX,
+    };
+    assert_eq!(area(&mut bytes).decision(MTU), most);
+    bytes[8..16].copy_from_slice(&1_u64.to_le_bytes());
+    assert_eq!(area(&mut bytes).decision(MTU).pacing_bytes_per_second, 125_000);
+    assert_eq!(area(&mut bytes).decision(u32::MAX).window_bytes, 1 << 40);
+}
+
+#[test]
+fn more_paths_than_there_is_room_for_are_not_told_of() {
+    let mut bytes = [0; AREA_BYTES];
+    let view = PathView { sent: u64::MAX, ..PathView::default() };
+    let request = ChunkRequest { now: Instant::ZERO, bytes: 0, random: 0 };
+    area(&mut bytes).put_chunk(&[view; 300], &request);
+    assert!(bytes[TEXT..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn texts_end_at_a_zero_and_print() {
+    let mut bytes = [0; AREA_BYTES];
+    bytes[TEXT..TEXT + 5].copy_from_slice(b"a\nb\xff\0");
+    assert_eq!(area(&mut bytes).text(), "a b\u{fffd}");
+    bytes[TEXT..].fill(b'x');
+    assert_eq!(area(&mut bytes).text().len(), 200);
+}

@@ -1,0 +1,163 @@
+//! An instance of a module: memory of its own, and calls that fuel limits.
+
+use wasmi::{
+    Instance, Linker, Memory, Store, StoreLimits, StoreLimitsBuilder, TypedFunc, WasmParams,
+    WasmResults,
+};
+
+use crate::abi::{Area, Decision, Start};
+use crate::module::{Hook, Module, engine};
+use crate::{ABI_VERSION, Fault, Reason};
+
+/// Instructions (about) that an event may take. The built-in Swift takes some 1,400.
+pub const EVENT_FUEL: u64 = 20_000;
+/// Instructions (about) that the start of an instance may take, and its reading of parameters.
+pub const START_FUEL: u64 = 5_000_000;
+/// The memory that an instance may have.
+pub const MEMORY_BYTES_MAX: usize = 1 << 20;
+/// The elements that its tables may have.
+const TABLE_MAX: usize = 1024;
+
+/// A running instance.
+pub(crate) struct Guest {
+    store: Store<StoreLimits>,
+    memory: Memory,
+    /// The address of its area.
+    area: usize,
+    pub(crate) hooks: Hooks,
+}
+
+/// The functions it exports.
+pub(crate) struct Hooks {
+    pub(crate) on_ack: Option<TypedFunc<(), ()>>,
+    pub(crate) on_loss: Option<TypedFunc<(), ()>>,
+    pub(crate) on_spurious: Option<TypedFunc<(u64, u32), ()>>,
+    pub(crate) permit_retransmit: Option<TypedFunc<(u64, u32), u32>>,
+    pub(crate) on_data: Option<TypedFunc<(u64, u32, u32), ()>>,
+    pub(crate) on_credit: Option<TypedFunc<(u64, u32), ()>>,
+    pub(crate) choose_path: Option<TypedFunc<u32, u32>>,
+}
+
+impl Guest {
+    /// Makes an instance and lets it read its parameters.
+    pub(crate) fn start(module: &Module, start: &Start<'_>) -> Result<Guest, Fault> {
+        let mut store = Store::new(engine(), limits(MEMORY_BYTES_MAX, TABLE_MAX));
+        store.limiter(|limits| limits);
+        refuel(&mut store, START_FUEL);
+        let linker = Linker::new(engine());
+        let unusable = |error: wasmi::Error| Fault {
+            hook: Hook::Init,
+            reason: match Reason::of(&error) {
+                Reason::Unusable(text) => Reason::Unusable(text),
+                reason => Reason::Unusable(format!("its start function: {reason:?}")),
+            },
+        };
+        let instance =
+            linker.instantiate_and_start(&mut store, module.inner()).map_err(unusable)?;
+        let memory = instance.get_memory(&store, "memory").ok_or_else(|| Fault {
+            hook: Hook::Init,
+            reason: Reason::Unusable(String::from("it has no memory")),
+        })?;
+        let hooks = Hooks::of(&instance, &store);
+        let mut guest = Guest { store, memory, area: 0, hooks };
+        let version = guest.number(&instance, Hook::Abi)?;
+        if version == 0 || version > ABI_VERSION {
+            return Err(Fault { hook: Hook::Abi, reason: Reason::WrongAbi(version) });
+        }
+        let area = guest.number(&instance, Hook::Area)?;
+        guest.area = area as usize;
+        let fault = Fault { hook: Hook::Area, reason: Reason::BadArea(area) };
+        if area == 0 || !area.is_multiple_of(8) {
+            return Err(fault);
+        }
+        match guest.area() {
+            Some(mut area) => area.put_start(start),
+            None => return Err(fault),
+        }
+        if guest.number(&instance, Hook::Init)? != 0 {
+            let text = guest.area().map(|area| area.text()).unwrap_or_default();
+            return Err(Fault { hook: Hook::Init, reason: Reason::Refused(text) });
+        }
+        // From now on nothing grows, so that the host allocates nothing for it.
+        *guest.store.data_mut() = limits(guest.memory_bytes(), 0);
+        Ok(guest)
+    }
+
+    /// Calls a function that is only needed at the start.
+    fn number(&mut self, instance: &Instance, hook: Hook) -> Result<u32, Fault> {
+        refuel(&mut self.store, START_FUEL);
+        let call = instance
+            .get_typed_func::<(), u32>(&self.store, hook.name())
+            .and_then(|function| function.call(&mut self.store, ()));
+        call.map_err(|error| Fault { hook, reason: Reason::of(&error) })
+    }
+
+    /// The area; `None` only if it is not in its memory, which was looked at when it started.
+    pub(crate) fn area(&mut self) -> Option<Area<'_>> {
+        Area::at(self.memory.data_mut(&mut self.store), self.area)
+    }
+
+    /// Calls `function` with the fuel of an event.
+    pub(crate) fn call<P: WasmParams, R: WasmResults>(
+        &mut self,
+        hook: Hook,
+        function: TypedFunc<P, R>,
+        parameters: P,
+    ) -> Result<R, Fault> {
+        refuel(&mut self.store, EVENT_FUEL);
+        let result = function.call(&mut self.store, parameters);
+        result.map_err(|error| Fault { hook, reason: Reason::of(&error) })
+    }
+
+    /// What it has decided.
+    pub(crate) fn decision(&mut self, mtu_bytes: u32) -> Decision {
+        self.area().map_or_else(Decision::default, |area| area.decision(mtu_bytes))
+    }
+
+    /// What the last event used.
+    pub(crate) fn fuel_used(&self) -> u64 {
+        EVENT_FUEL.saturating_sub(self.store.get_fuel().unwrap_or(0))
+    }
+
+    /// The size of its memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.data(&self.store).len()
+    }
+}
+
+fn refuel(store: &mut Store<StoreLimits>, fuel: u64) {
+    // It only fails if fuel is not counted, and it is.
+    let _counted = store.set_fuel(fuel);
+}
+
+impl Hooks {
+    fn of(instance: &Instance, store: &Store<StoreLimits>) -> Hooks {
+        fn find<P: WasmParams, R: WasmResults>(
+            instance: &Instance,
+            store: &Store<StoreLimits>,
+            hook: Hook,
+        ) -> Option<TypedFunc<P, R>> {
+            instance.get_typed_func(store, hook.name()).ok()
+        }
+        Hooks {
+            on_ack: find(instance, store, Hook::OnAck),
+            on_loss: find(instance, store, Hook::OnLoss),
+            on_spurious: find(instance, store, Hook::OnSpurious),
+            permit_retransmit: find(instance, store, Hook::PermitRetransmit),
+            on_data: find(instance, store, Hook::OnData),
+            on_credit: find(instance, store, Hook::OnCredit),
+            choose_path: find(instance, store, Hook::ChoosePath),
+        }
+    }
+}
+
+/// What an instance may take of the host's memory: its own up to `memory_bytes`.
+fn limits(memory_bytes: usize, table_elements: usize) -> StoreLimits {
+    StoreLimitsBuilder::new()
+        .memory_size(memory_bytes)
+        .table_elements(table_elements)
+        .instances(1)
+        .memories(1)
+        .tables(4)
+        .build()
+}

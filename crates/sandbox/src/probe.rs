@@ -1,0 +1,288 @@
+//! Events to try policies with, and what one costs.
+//!
+//! A [`Sequence`] is what a channel might live through: round trips that wander, marks, losses,
+//! reordering. The same seed gives the same events, so that two policies can be compared decision by
+//! decision.
+
+use std::time::Instant as Clock;
+
+use fairway_policy::{
+    AckSample, ChunkRequest, CongestionControl, LossSample, PathChoice, PathView,
+};
+use fairway_wire::{Duration, Instant};
+
+use crate::congestion::UserCongestion;
+use crate::module::Hook;
+use crate::path::UserPath;
+use crate::slot::Role;
+use crate::{EVENT_FUEL, Policies};
+
+/// What a congestion control may be told.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// [`CongestionControl::on_ack`].
+    Ack(AckSample),
+    /// [`CongestionControl::on_loss`].
+    Loss(LossSample),
+    /// [`CongestionControl::on_spurious`].
+    Spurious(Instant, u32),
+    /// [`CongestionControl::permit_retransmit`].
+    Resend(Instant, u32),
+    /// [`CongestionControl::on_data`].
+    Data(Instant, u32, bool),
+    /// [`CongestionControl::on_credit`].
+    Credit(Instant, u32),
+}
+
+impl Event {
+    /// Tells it to a policy; what was decided about a retransmission, if it was that.
+    pub fn tell(&self, policy: &mut dyn CongestionControl) -> Option<bool> {
+        match *self {
+            Event::Ack(ref sample) => policy.on_ack(sample),
+            Event::Loss(ref sample) => policy.on_loss(sample),
+            Event::Spurious(now, packets) => policy.on_spurious(now, packets),
+            Event::Resend(now, bytes) => return Some(policy.permit_retransmit(now, bytes)),
+            Event::Data(now, bytes, again) => policy.on_data(now, bytes, again),
+            Event::Credit(now, bytes) => policy.on_credit(now, bytes),
+        }
+        None
+    }
+}
+
+/// An endless sequence of events.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    random: u64,
+    now_ps: u64,
+    rtt_ns: u64,
+    smoothed_ns: u64,
+}
+
+impl Sequence {
+    /// From a seed.
+    pub fn new(seed: u64) -> Sequence {
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Sequence { random, now_ps: 1_000_000_000, rtt_ns: 100_000, smoothed_ns: 0 }
+    }
+
+    /// A number below `limit` (xorshift64*).
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % limit.max(1)
+    }
+
+    fn tick(&mut self) -> Instant {
+        self.now_ps += 1000 * (1 + self.below(40_000));
+        Instant::from_ps(self.now_ps)
+    }
+
+    /// An acknowledgement.
+    pub fn ack(&mut self) -> AckSample {
+        let now = self.tick();
+        // The round trip wanders between 20 us and 2 ms, and is late now and then.
+        let step = self.below(30_000);
+        let up = self.below(100) < 49;
+        self.rtt_ns = if up { self.rtt_ns + step } else { self.rtt_ns.saturating_sub(step) };
+        self.rtt_ns = self.rtt_ns.clamp(20_000, 2_000_000);
+        let late = if self.below(200) == 0 { self.below(5_000_000) } else { 0 };
+        let rtt_ns = self.rtt_ns + late;
+        let is_measured = self.below(10) > 0;
+        if is_measured {
+            let before = if self.smoothed_ns == 0 { rtt_ns } else { self.smoothed_ns };
+            self.smoothed_ns = (7 * before + rtt_ns) / 8;
+        }
+        let packets = self.below(17) as u32;
+        let marked = if self.below(50) == 0 { self.below(u64::from(packets) + 1) } else { 0 };
+        AckSample {
+            now,
+            acked_bytes: packets * 4096,
+            acked_packets: packets,
+            path: self.below(256) as u8,
+            rtt: is_measured.then(|| Duration::from_ns(rtt_ns)),
+            smoothed_rtt: Duration::from_ns(self.smoothed_ns),
+            marked_packets: marked as u32,
+            bytes_in_flight: self.below(1 << 22),
+            hint: self.below(256) as u8,
+            pressure: self.below(100) == 0,
+            window_limited: self.below(4) > 0,
+            endpoint_delay: (self.below(3) == 0)
+                .then(|| Duration::from_ns(rtt_ns / (1 + self.below(8)))),
+            hops: self.below(6) as u8,
+        }
+    }
+
+    fn loss(&mut self) -> LossSample {
+        LossSample {
+            now: self.tick(),
+            lost_bytes: 4096 * (1 + self.below(16) as u32),
+            path: self.below(256) as u8,
+            smoothed_rtt: Duration::from_ns(self.smoothed_ns),
+            by_timeout: self.below(4) == 0,
+        }
+    }
+
+    /// What a path choice is asked, into `paths`.
+    pub fn chunk(&mut self, paths: &mut [PathView]) -> ChunkRequest {
+        for path in paths.iter_mut() {
+            let rtt_ns = self.below(4) * 50_000;
+            *path = PathView {
+                smoothed_rtt: Duration::from_ns(rtt_ns),
+                rtt_deviation: Duration::from_ns(self.below(50_000)),
+                in_flight: self.below(8) as u32,
+                sent: self.below(1 << 40),
+                lost: self.below(1 << 20),
+                marked: self.below(1 << 20),
+                usable: self.below(8) > 0,
+            };
+        }
+        let now = self.tick();
+        ChunkRequest { now, bytes: self.below(65_536) as u32, random: self.below(1 << 32) as u32 }
+    }
+}
+
+impl Iterator for Sequence {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        Some(match self.below(100) {
+            0..=79 => Event::Ack(self.ack()),
+            80..=86 => Event::Loss(self.loss()),
+            87..=89 => Event::Spurious(self.tick(), 1 + self.below(8) as u32),
+            90..=93 => Event::Resend(self.tick(), 4096),
+            94..=97 => Event::Data(self.tick(), 4096, self.below(10) == 0),
+            _ => Event::Credit(self.tick(), self.below(1 << 20) as u32),
+        })
+    }
+}
+
+/// What an event costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Which one; of a path choice, with how many paths.
+    pub what: String,
+    /// Of the module: the median of several rounds.
+    pub module_ns: f64,
+    /// Of the built-in policy it stands for.
+    pub built_in_ns: f64,
+    /// Instructions (about), on average.
+    pub fuel_mean: f64,
+    /// At most; [`EVENT_FUEL`] is the limit.
+    pub fuel_max: u64,
+}
+
+const ROUNDS: usize = 9;
+const MTU: u32 = 4096;
+
+/// Measures the modules of `policies` beside what is built in. `events` per round; a module that
+/// faults under it is not measured, and its report says why.
+pub fn costs(policies: &Policies, built_in: &Policies, events: usize) -> Vec<Cost> {
+    let mut costs = Vec::new();
+    for slot in policies.slots() {
+        match slot.role() {
+            Role::Congestion => {
+                let built_in = || built_in.build(MTU).congestion;
+                let module = || UserCongestion::new(slot.clone(), built_in(), MTU);
+                costs.push(ack_cost(module, built_in, events));
+            }
+            Role::Path => {
+                for count in [16, 256] {
+                    let built_in = || built_in.build(MTU).path;
+                    let module = || UserPath::new(slot.clone(), built_in(), MTU);
+                    costs.push(path_cost(module, built_in, count, events));
+                }
+            }
+        }
+    }
+    costs.retain(|cost| cost.fuel_max > 0 && cost.fuel_max < EVENT_FUEL);
+    costs
+}
+
+fn ack_cost(
+    module: impl Fn() -> UserCongestion,
+    built_in: impl Fn() -> Box<dyn CongestionControl>,
+    events: usize,
+) -> Cost {
+    let mut sequence = Sequence::new(1);
+    let samples: Vec<AckSample> = (0..events).map(|_| sequence.ack()).collect();
+    let mut counted = module();
+    let fuel = Fuel::of(samples.iter().map(|sample| {
+        counted.on_ack(sample);
+        counted.fuel_used()
+    }));
+    let time = |policy: &mut dyn CongestionControl| {
+        let begin = Clock::now();
+        let mut windows = 0_u64;
+        for sample in &samples {
+            policy.on_ack(sample);
+            windows = windows.wrapping_add(policy.window_bytes());
+        }
+        std::hint::black_box(windows);
+        begin.elapsed().as_nanos() as f64 / events as f64
+    };
+    let mut pairs = Vec::new();
+    for _ in 0..ROUNDS {
+        pairs.push((time(&mut module()), time(&mut *built_in())));
+    }
+    fuel.cost(Hook::OnAck.name().to_owned(), &mut pairs)
+}
+
+fn path_cost(
+    module: impl Fn() -> UserPath,
+    built_in: impl Fn() -> Box<dyn PathChoice>,
+    count: usize,
+    events: usize,
+) -> Cost {
+    let mut sequence = Sequence::new(1);
+    let mut paths = vec![PathView::default(); count];
+    let requests: Vec<ChunkRequest> = (0..events).map(|_| sequence.chunk(&mut paths)).collect();
+    let mut counted = module();
+    let fuel = Fuel::of(requests.iter().map(|request| {
+        counted.choose(&paths, request);
+        counted.fuel_used()
+    }));
+    let time = |policy: &mut dyn PathChoice| {
+        let begin = Clock::now();
+        let chosen: usize = requests.iter().map(|request| policy.choose(&paths, request)).sum();
+        std::hint::black_box(chosen);
+        begin.elapsed().as_nanos() as f64 / events as f64
+    };
+    let mut pairs = Vec::new();
+    for _ in 0..ROUNDS {
+        pairs.push((time(&mut module()), time(&mut *built_in())));
+    }
+    fuel.cost(format!("{}, {count} paths", Hook::ChoosePath.name()), &mut pairs)
+}
+
+struct Fuel {
+    mean: f64,
+    max: u64,
+}
+
+impl Fuel {
+    fn of(used: impl Iterator<Item = u64>) -> Fuel {
+        let (mut sum, mut max, mut count) = (0, 0, 0_u64);
+        for fuel in used {
+            sum += fuel;
+            max = max.max(fuel);
+            count += 1;
+        }
+        Fuel { mean: sum as f64 / count.max(1) as f64, max }
+    }
+
+    /// With the medians of what was timed: of the module, and of what is built in.
+    fn cost(self, what: String, pairs: &mut [(f64, f64)]) -> Cost {
+        let mut median = |key: fn(&(f64, f64)) -> f64| {
+            pairs.sort_by(|a, b| key(a).total_cmp(&key(b)));
+            pairs.get(pairs.len() / 2).map_or(0.0, key)
+        };
+        Cost {
+            what,
+            module_ns: median(|pair| pair.0),
+            built_in_ns: median(|pair| pair.1),
+            fuel_mean: self.mean,
+            fuel_max: self.max,
+        }
+    }
+}

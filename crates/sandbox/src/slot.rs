@@ -1,0 +1,322 @@
+//! Which module decides one kind of policy, for all channels of a NIC or of a simulation.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use fairway_wire::Instant;
+
+use crate::abi::{Decision, Start, TEXT_BYTES};
+use crate::guest::Guest;
+use crate::module::{self, Hook, Module};
+use crate::{Fault, LoadError, Reason};
+
+/// The kinds of policy that a module can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Congestion control, `cc`.
+    Congestion,
+    /// Path choice, `path`.
+    Path,
+}
+
+impl Role {
+    /// What it is called in specifications.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Role::Congestion => "cc",
+            Role::Path => "path",
+        }
+    }
+}
+
+/// Why a module did not take the place of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SwapError {
+    /// There is no module of this kind that it could replace.
+    NoModule(Role),
+    /// It is none itself.
+    Load(LoadError),
+    /// It is one of another kind.
+    WrongRole(Role),
+    /// It did not start.
+    Start(Fault),
+}
+
+impl fmt::Display for SwapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SwapError::NoModule(role) => {
+                write!(f, "{} is no module, so none can replace it", role.label())
+            }
+            SwapError::Load(error) => error.fmt(f),
+            SwapError::WrongRole(role) => write!(f, "it exports no hooks of {}", role.label()),
+            SwapError::Start(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SwapError {}
+
+/// What has become of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The item of the specification, as `cc=wasm:./mine.wasm:gain=2`.
+    pub item: String,
+    /// Instances that have started: one per channel, and one more for each replacement.
+    pub started: u64,
+    /// Of those, how many took the place of another one.
+    pub replaced: u64,
+    /// Instances that were taken out of use: their channels have the built-in default since.
+    pub faults: u64,
+    /// The earliest fault, and when it was. (At one instant the least, so that it does not
+    /// depend on who came first.)
+    pub first_fault: Option<(Instant, Fault)>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { item, started, replaced, faults, .. } = self;
+        write!(f, "{item}: {started} started, {replaced} of them in place of another, ")?;
+        match &self.first_fault {
+            None => write!(f, "no fault"),
+            Some((_, fault)) => write!(f, "{faults} fell back to the default: {fault}"),
+        }
+    }
+}
+
+/// One item of a specification.
+pub(crate) struct Slot {
+    role: Role,
+    /// As the user gave it.
+    name: String,
+    parameters: String,
+    file: PathBuf,
+    current: Mutex<Module>,
+    /// Counts the modules that have been current.
+    version: AtomicU32,
+    /// By time.
+    planned: Vec<(Instant, Module)>,
+    seen: Mutex<Option<Stamp>>,
+    mtu_bytes: AtomicU32,
+    started: AtomicU64,
+    replaced: AtomicU64,
+    faults: AtomicU64,
+    first_fault: Mutex<Option<(Instant, Fault)>>,
+}
+
+/// How far an instance has followed its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    version: u32,
+    planned: usize,
+}
+
+/// Tells one version of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    inode: u64,
+}
+
+/// The packets for which a module is tried before it is used, if there is no channel yet.
+const MTU_USUAL: u32 = 4096;
+
+impl Slot {
+    /// For `file`, which was called `name`.
+    pub(crate) fn open(
+        role: Role,
+        name: &str,
+        file: PathBuf,
+        parameters: &str,
+    ) -> Result<Slot, SwapError> {
+        let seen = stamp(&file);
+        let module = Module::read(&file).map_err(SwapError::Load)?;
+        try_out(&module, role, MTU_USUAL, parameters)?;
+        Ok(Slot {
+            role,
+            name: name.to_owned(),
+            parameters: parameters.to_owned(),
+            file,
+            current: Mutex::new(module),
+            version: AtomicU32::new(0),
+            planned: Vec::new(),
+            seen: Mutex::new(seen),
+            mtu_bytes: AtomicU32::new(MTU_USUAL),
+            started: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+            first_fault: Mutex::new(None),
+        })
+    }
+
+    /// The same module and plan, as if nothing had happened yet.
+    pub(crate) fn fresh(&self) -> Slot {
+        Slot {
+            role: self.role,
+            name: self.name.clone(),
+            parameters: self.parameters.clone(),
+            file: self.file.clone(),
+            current: Mutex::new(lock(&self.current).clone()),
+            version: AtomicU32::new(0),
+            planned: self.planned.clone(),
+            seen: Mutex::new(*lock(&self.seen)),
+            mtu_bytes: AtomicU32::new(MTU_USUAL),
+            started: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+            first_fault: Mutex::new(None),
+        }
+    }
+
+    /// The same, and from `at` on with another module.
+    pub(crate) fn planned(&self, at: Instant, module: Module) -> Result<Slot, SwapError> {
+        try_out(&module, self.role, MTU_USUAL, &self.parameters)?;
+        let mut slot = self.fresh();
+        slot.planned.push((at, module));
+        slot.planned.sort_by_key(|(at, _)| at.as_ps());
+        Ok(slot)
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// As it stands in a specification.
+    pub(crate) fn item(&self) -> String {
+        let separator = if self.parameters.is_empty() { "" } else { ":" };
+        format!("{}=wasm:{}{separator}{}", self.role.label(), self.name, self.parameters)
+    }
+
+    /// An instance of the current module; `None`, and counted, if it does not start.
+    pub(crate) fn start(&self, mtu_bytes: u32) -> (Option<Guest>, Cursor) {
+        self.mtu_bytes.store(mtu_bytes, Ordering::Relaxed);
+        let version = self.version.load(Ordering::Acquire);
+        let module = lock(&self.current).clone();
+        let guest = self.instance(&module, mtu_bytes, Decision::default(), Instant::ZERO);
+        (guest, Cursor { version, planned: 0 })
+    }
+
+    /// Has the module been replaced by another one since? Then an instance of that.
+    pub(crate) fn replacement(
+        &self,
+        cursor: &mut Cursor,
+        now: Instant,
+        mtu_bytes: u32,
+        inherited: Decision,
+    ) -> Option<Option<Guest>> {
+        let version = self.version.load(Ordering::Acquire);
+        let is_planned =
+            self.planned.get(cursor.planned).is_some_and(|(at, _)| now.is_at_or_after(*at));
+        if version == cursor.version && !is_planned {
+            return None;
+        }
+        let mut module = lock(&self.current).clone();
+        if version == cursor.version {
+            let due = self.planned[cursor.planned..]
+                .iter()
+                .take_while(|(at, _)| now.is_at_or_after(*at))
+                .count();
+            cursor.planned += due;
+            module = self.planned[cursor.planned - 1].1.clone();
+        }
+        cursor.version = version;
+        let guest = self.instance(&module, mtu_bytes, inherited, now);
+        self.replaced.fetch_add(u64::from(guest.is_some()), Ordering::Relaxed);
+        Some(guest)
+    }
+
+    fn instance(
+        &self,
+        module: &Module,
+        mtu_bytes: u32,
+        inherited: Decision,
+        now: Instant,
+    ) -> Option<Guest> {
+        let start = Start { mtu_bytes, parameters: &self.parameters, inherited };
+        match Guest::start(module, &start) {
+            Ok(guest) => {
+                self.started.fetch_add(1, Ordering::Relaxed);
+                Some(guest)
+            }
+            Err(fault) => {
+                self.note(now, fault);
+                None
+            }
+        }
+    }
+
+    /// An instance was taken out of use.
+    pub(crate) fn note(&self, now: Instant, fault: Fault) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
+        let mut first = lock(&self.first_fault);
+        let key = (now.as_ps(), fault);
+        if first.as_ref().is_none_or(|(at, fault)| key < (at.as_ps(), fault.clone())) {
+            *first = Some((now, key.1));
+        }
+    }
+
+    /// Every instance changes to this module before its next event.
+    pub(crate) fn swap(&self, bytes: &[u8]) -> Result<(), SwapError> {
+        let module = Module::load(bytes).map_err(SwapError::Load)?;
+        let mtu_bytes = self.mtu_bytes.load(Ordering::Relaxed);
+        try_out(&module, self.role, mtu_bytes, &self.parameters)?;
+        let mut current = lock(&self.current);
+        *current = module;
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// If the file has changed since the last look: changes to what it holds now.
+    pub(crate) fn reload(&self) -> Option<Result<(), SwapError>> {
+        let now = stamp(&self.file);
+        let mut seen = lock(&self.seen);
+        // A file that is gone is one that is about to be there again.
+        if now.is_none() || *seen == now {
+            return None;
+        }
+        *seen = now;
+        let bytes = module::read(&self.file).map_err(SwapError::Load);
+        Some(bytes.and_then(|bytes| self.swap(&bytes)))
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        Report {
+            item: self.item(),
+            started: self.started.load(Ordering::Relaxed),
+            replaced: self.replaced.load(Ordering::Relaxed),
+            faults: self.faults.load(Ordering::Relaxed),
+            first_fault: lock(&self.first_fault).clone(),
+        }
+    }
+}
+
+/// Is the module one of this kind, and does it start?
+fn try_out(module: &Module, role: Role, mtu_bytes: u32, parameters: &str) -> Result<(), SwapError> {
+    if !module.roles().contains(&role) {
+        return Err(SwapError::WrongRole(role));
+    }
+    if parameters.len() > TEXT_BYTES {
+        let text = format!("they are longer than {TEXT_BYTES} bytes");
+        return Err(SwapError::Start(Fault { hook: Hook::Init, reason: Reason::Refused(text) }));
+    }
+    let start = Start { mtu_bytes, parameters, inherited: Decision::default() };
+    Guest::start(module, &start).map(|_| ()).map_err(SwapError::Start)
+}
+
+fn stamp(file: &std::path::Path) -> Option<Stamp> {
+    let data = std::fs::metadata(file).ok()?;
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&data);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Some(Stamp { modified: data.modified().ok(), bytes: data.len(), inode })
+}
+
+/// Nothing that is kept under these locks is ever half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

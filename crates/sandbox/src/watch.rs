@@ -1,0 +1,61 @@
+//! A thread that looks whether the files of modules have changed, and tells what has happened.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::Policies;
+use crate::policies::News;
+
+/// Watches until it is dropped.
+#[derive(Debug)]
+pub struct Watcher {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Looks every `period`, and gives what is new to `tell`. `None` if there are no modules.
+    ///
+    /// # Errors
+    /// The system grants no thread.
+    pub fn start(
+        policies: &Policies,
+        period: Duration,
+        tell: impl Fn(&News) + Send + 'static,
+    ) -> std::io::Result<Option<Watcher>> {
+        if !policies.has_modules() {
+            return Ok(None);
+        }
+        let policies = policies.clone();
+        let (stop, stopped) = channel();
+        let mut told = vec![0; policies.reports().len()];
+        let look = move || {
+            loop {
+                let is_last = stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout);
+                policies.reload().iter().for_each(&tell);
+                for (told, report) in told.iter_mut().zip(policies.reports()) {
+                    if report.faults > *told {
+                        *told = report.faults;
+                        tell(&News::Faulted(report));
+                    }
+                }
+                if is_last {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("fairway-policies".into()).spawn(look)?;
+        Ok(Some(Watcher { stop: Some(stop), thread: Some(thread) }))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // What it tells may have panicked; that is no business of whoever drops this.
+            let _ended = thread.join();
+        }
+    }
+}

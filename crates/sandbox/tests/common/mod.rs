@@ -1,0 +1,95 @@
+//! What the tests of this room share.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fairway_policy::CongestionControl;
+use fairway_sandbox::Policies;
+use fairway_sandbox::probe::Event;
+
+/// A module in WebAssembly's text form, of which parts can be replaced by worse ones.
+pub const TEMPLATE: &str = r#"(module
+    (memory (export "memory") 1)
+    (func (export "fairway_policy_abi") (result i32) i32.const 1)
+    (func (export "fairway_area") (result i32) i32.const 1024)
+    (func (export "fairway_init") (result i32)
+        (i64.store (i32.const 1024) (i64.const 100000))
+        i32.const 0)
+    (func (export "on_ack")
+        (i64.store (i32.const 1024) (i64.add (i64.load (i32.const 1024)) (i64.const 1000))))
+    (func (export "on_loss")
+        (i64.store (i32.const 1024) (i64.const 50000)))
+    (func (export "choose_path") (param i32) (result i32) i32.const 0)
+    (;more;)
+)"#;
+
+/// The template with `new` in the place of `old`, which it must contain.
+pub fn with(old: &str, new: &str) -> Vec<u8> {
+    assert!(TEMPLATE.contains(old), "{old}");
+    module(&TEMPLATE.replace(old, new))
+}
+
+pub fn module(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A folder that goes when the test ends.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fairway-sandbox-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a folder of our own");
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    /// Puts a file there whole, in the place of one of that name.
+    pub fn put(&self, name: &str, bytes: &[u8]) -> String {
+        let (new, path) = (self.0.join(format!("{name}.new")), self.0.join(name));
+        std::fs::write(&new, bytes).expect("the folder takes files");
+        std::fs::rename(&new, &path).expect("a file can be renamed");
+        path.to_str().expect("plain").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("it was ours");
+    }
+}
+
+/// The file of one of the examples.
+pub fn example(name: &str) -> String {
+    format!("{}/../../examples/policies/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+pub fn policies(text: &str) -> Policies {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// What a policy decides under a sequence of events, one number for each.
+pub fn decisions(
+    policy: &mut dyn CongestionControl,
+    events: impl Iterator<Item = Event>,
+) -> Vec<[u64; 6]> {
+    let one = |event: Event| {
+        let permitted = event.tell(policy);
+        [
+            policy.window_bytes(),
+            policy.pacing_bytes_per_second().unwrap_or(0),
+            u64::from(policy.pacing_burst_bytes()),
+            u64::from(policy.chunk_bytes(1 << 40)),
+            u64::from(policy.chunk_bytes(5000)),
+            permitted.map_or(2, u64::from),
+        ]
+    };
+    events.map(one).collect()
+}
