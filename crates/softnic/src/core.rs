@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::peer::PeerState;
+use crate::promptness::Promptness;
 use crate::setup::Identity;
 use crate::turn::Io;
 use crate::verbs::fairway::Verbs;
@@ -74,6 +75,8 @@ pub(crate) struct Core {
     mailboxes: Mailboxes,
     /// Queue pairs that live on this NIC.
     pub(crate) verbs: Option<Box<Verbs>>,
+    /// Of those who use verbs.
+    pub(crate) promptness: Promptness,
     state: State,
     /// One of the segments is the stash.
     has_stash: bool,
@@ -157,6 +160,7 @@ impl Core {
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
             verbs: None,
+            promptness: Promptness::default(),
             state: State::Running,
             has_stash: false,
         };

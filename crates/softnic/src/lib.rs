@@ -81,6 +81,7 @@ mod peer;
 mod pointer;
 mod post;
 mod progress;
+mod promptness;
 mod record;
 mod same_host;
 mod segment;
@@ -89,6 +90,7 @@ mod shared;
 mod target;
 mod turn;
 pub mod verbs;
+mod vigil;
 mod word;
 
 pub use batch::Batch;

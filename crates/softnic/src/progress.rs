@@ -8,7 +8,8 @@
 //! | the background thread | when nobody polled for a while, and nobody leads | asleep on the sockets |
 //!
 //! Who uses verbs may poll now and then, and watch memory that a peer writes in between. So where
-//! verbs are served "a while" is some microseconds.
+//! verbs are served, the background thread goes on driving until it has met somebody who polls all
+//! the time ([`crate::vigil`]).
 //!
 //! The background thread's own states, and what takes it from one to another, are
 //! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a
@@ -32,6 +33,7 @@ use crate::clock;
 use crate::core::{Core, Wake, What};
 use crate::error::Error;
 use crate::shared::{Asleep, Shared, Sleeper};
+use crate::vigil;
 
 thread_local! {
     /// What a thread sleeps in that follows.
@@ -41,9 +43,6 @@ thread_local! {
 /// How long the background thread leaves those alone who poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
 
-/// Who has neither polled verbs nor posted to them for so long does not poll all the time.
-const QUIET_NS: i64 = 5_000;
-
 /// How long a thread that waits polls before it sleeps. Sleeping and waking cost about as much.
 const SPIN: wire::Duration = wire::Duration::from_us(20);
 
@@ -52,11 +51,12 @@ const FOLLOW: Duration = Duration::from_millis(50);
 
 /// The life of the background thread.
 pub(crate) fn run_background(shared: &Shared) {
+    vigil::prefer_short_slices();
     let mut polls_seen = 0;
     let mut ready = Vec::with_capacity(64);
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
-        if shared.is_quiet() {
+        if shared.vigil.calls() {
             shared.baton.demand();
         }
         match shared.baton.decide(&mut polls_seen) {
@@ -77,6 +77,7 @@ pub(crate) fn run_background(shared: &Shared) {
 fn drive_in_background(shared: &Shared, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
     let turned = locked.turn();
+    shared.vigil.turned();
     locked.core.counters.background_turns += 1;
     if turned.unfinished {
         shared.unlock(locked);
@@ -88,6 +89,9 @@ fn drive_in_background(shared: &Shared, ready: &mut Vec<usize>) {
     shared.unlock(locked);
     // A failing wait is like one that was interrupted: the next turn looks at every socket.
     let woken = shared.background.wait(span_until(until), ready);
+    if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
+        shared.vigil.woken();
+    }
     let mut locked = shared.lock();
     locked.asleep[Sleeper::Background as usize] = None;
     if woken.is_ok() {
@@ -116,20 +120,6 @@ impl Shared {
         let result = take(&mut locked.core);
         self.unlock(locked);
         result
-    }
-
-    /// Somebody has posted to verbs, or polled them.
-    pub(crate) fn note_activity(&self) {
-        self.active_at.store(clock::now().as_ps() / 1000, Ordering::Relaxed);
-    }
-
-    /// There are verbs, and nobody did just now. Perhaps he watches memory that a peer is to write:
-    /// he is not left alone with that.
-    fn is_quiet(&self) -> bool {
-        let active_at = self.active_at.load(Ordering::Relaxed);
-        let since = (clock::now().as_ps() / 1000).wrapping_sub(active_at);
-        // A difference that is negative is one of threads that were quick.
-        active_at != 0 && since as i64 > QUIET_NS
     }
 
     /// Asks the background thread to drive.

@@ -1,6 +1,6 @@
 //! What all handles of a context, and its background thread, share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::progress;
 use crate::same_host::{Server, Share};
 use crate::turn::{Io, Turned};
+use crate::vigil::Vigil;
 
 /// The core behind its lock, and who drives it.
 pub(crate) struct Shared {
@@ -39,8 +40,8 @@ pub(crate) struct Shared {
     /// How many want that no memory is lent to system calls.
     still_wanted: AtomicU32,
     pub(crate) stopping: AtomicBool,
-    /// When verbs were last posted to or polled, in nanoseconds; 0: never.
-    pub(crate) active_at: AtomicU64,
+    /// How those behave who use verbs, if anybody does.
+    pub(crate) vigil: Vigil,
 }
 
 /// What the lock guards.
@@ -91,7 +92,7 @@ impl Shared {
             engines,
             still_wanted: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
-            active_at: AtomicU64::new(0),
+            vigil: Vigil::new(),
         })
     }
 

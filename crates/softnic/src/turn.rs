@@ -66,6 +66,11 @@ pub(crate) struct Io {
     bound_for: Option<Bound>,
     /// The packet that begins the next run.
     pending: Option<transmit::Pending>,
+    /// An acknowledgement that waits, until then, for what the application may answer.
+    held: Option<transmit::Held>,
+    owed_until: Option<Instant>,
+    /// A lone acknowledgement may wait.
+    patient: bool,
     /// Payloads of unreliable packets, whose memory is the application's again as soon as the engine
     /// has handed them out: room, and how much of it is taken by packets that have not left.
     copies: Box<[u8]>,
@@ -125,6 +130,9 @@ impl Io {
             train,
             bound_for: None,
             pending: None,
+            held: None,
+            owed_until: None,
+            patient: false,
             copies: Box::default(),
             copied: 0,
             blocked,
@@ -153,7 +161,8 @@ impl Io {
         }
         let retry = self.blocked_for.map(|_| self.retry_at);
         let release = self.datapath.next_release_ns().map(Instant::from_ns);
-        retry.into_iter().chain(release).reduce(Instant::min)
+        let owed = self.owed_until;
+        retry.into_iter().chain(release).chain(owed).reduce(Instant::min)
     }
 
     /// Lets an emulated network let go of what it has held long enough.
@@ -298,6 +307,7 @@ impl Core {
         if received > 0 {
             self.changes += 1;
             now = clock::now();
+            self.promptness.delivered(now);
             self.handle_setups(io, now);
         }
         if is_due(self.nic.poll_timeout(), now) {
@@ -305,7 +315,9 @@ impl Core {
             self.catch_up(io, now);
         }
         self.fire_timers(now);
+        io.patient = self.promptness.may_owe(now, received, io.owed_until);
         self.transmit(io, now);
+        io.patient = false;
         self.end_turn();
         Turned { unfinished: io.unfinished || io.waiting != 0 }
     }

@@ -38,8 +38,8 @@ pub use codec::{
 pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, Close, Data,
-    Datagram, Ecn, Get, Nak, Operation, Order, Packet, Put, Refusal, Route, SACK_BITS, Sack,
-    ServiceMode, Tag, Target, Void,
+    Datagram, ECHO_DELAY_UNIT_NS, Ecn, Get, Nak, Operation, Order, Packet, Put, Refusal, Route,
+    SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
 };
 pub use paths::{PathSockets, Role, path_sockets};
 pub use psn::Psn;

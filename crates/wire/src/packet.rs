@@ -392,6 +392,9 @@ pub struct Access {
 /// Bits in a selective acknowledgement's map.
 pub const SACK_BITS: u32 = 256;
 
+/// The unit of [`Ack::echo_delay`], in nanoseconds.
+pub const ECHO_DELAY_UNIT_NS: u64 = 64;
+
 /// An acknowledgement. Later ones overwrite earlier ones; nothing in it is a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
@@ -401,8 +404,8 @@ pub struct Ack {
     pub echo: Psn,
     /// If [`AckFlags::LEARNED`]: the newest message whose start the receiver knows.
     pub learned: Msn,
-    /// Time from the echoed packet's arrival to this packet's departure, in 64 ns units,
-    /// saturating.
+    /// Time from the echoed packet's arrival to this packet's departure, in units of
+    /// [`ECHO_DELAY_UNIT_NS`], saturating.
     pub echo_delay: u16,
     /// How many packets after `cumulative` the receiver is able to track.
     pub window: u16,

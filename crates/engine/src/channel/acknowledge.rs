@@ -7,10 +7,7 @@ use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::AckSample;
-use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
-
-/// The unit of an acknowledgement's turn-round time on the wire.
-const ECHO_DELAY_UNIT_NS: u64 = 64;
+use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, SACK_BITS, Sack};
 
 /// What one acknowledgement has changed so far.
 #[derive(Default)]

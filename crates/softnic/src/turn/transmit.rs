@@ -1,12 +1,16 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
-use fairway_engine::wire::{BYPASS_BYTES, Instant, MAX_HEADER, Packet, encode, encode_setup};
-use fairway_engine::{LocalRange, Transmit};
+use fairway_engine::wire::{
+    Ack, AckFlags, BYPASS_BYTES, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route, encode,
+    encode_setup,
+};
+use fairway_engine::{ChannelId, LocalRange, Transmit};
 use fairway_port::{RawSlice, Sent};
 
 use super::{Bound, Io, RETRY_AFTER, ns};
 use crate::clock;
 use crate::core::Core;
+use crate::promptness::PROMPT;
 
 /// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
 const RUNS_MAX: u32 = 4;
@@ -21,6 +25,28 @@ pub(super) struct Pending {
     header: [u8; MAX_HEADER],
     length: usize,
     payload: RawSlice,
+}
+
+/// An acknowledgement that waits for what the application answers: they may leave in one system
+/// call, and if not, the answer leaves first. It names no memory.
+pub(super) struct Held {
+    bound: Bound,
+    channel: ChannelId,
+    route: Route,
+    ack: Ack,
+    since: Instant,
+}
+
+impl Held {
+    /// The packet, which says how long it has waited: peers measure round trips by it.
+    fn encode(mut self, now: Instant) -> Pending {
+        let units = now.since(self.since).as_ns() / ECHO_DELAY_UNIT_NS;
+        let units = u16::try_from(units).unwrap_or(u16::MAX);
+        self.ack.echo_delay = self.ack.echo_delay.saturating_add(units);
+        let mut header = [0; MAX_HEADER];
+        let length = encode(&self.route, &Packet::Ack(self.ack), 0, &mut header);
+        Pending { bound: self.bound, header, length, payload: RawSlice::EMPTY }
+    }
 }
 
 /// What became of a packet that was to be added to the run.
@@ -92,7 +118,16 @@ impl Core {
                 socket: ends.socket,
                 to: ends.remote,
             };
+            if io.hold(now, bound, &transmit) {
+                continue;
+            }
             if !self.append_packet(io, bound, &transmit, payload) {
+                return true;
+            }
+        }
+        if let Some(held) = io.let_go(now) {
+            let packet = held.encode(now);
+            if !self.append(io, packet.bound, &packet.header[..packet.length], packet.payload) {
                 return true;
             }
         }
@@ -182,6 +217,31 @@ impl Io {
         self.reuse_copies();
         (self.runs, self.packets) = (0, 0);
         self.retry_blocked(now)
+    }
+
+    /// Holds a plain acknowledgement, if one may wait. One of the same channel that was held is
+    /// covered by whatever the engine says now.
+    fn hold(&mut self, now: Instant, bound: Bound, transmit: &Transmit) -> bool {
+        let Packet::Ack(ack) = transmit.packet else { return false };
+        let channel = transmit.channel;
+        self.held.take_if(|held| held.channel == channel);
+        let urgent = AckFlags::REQUEST.bits() | AckFlags::SELECTIVE.bits();
+        if !self.patient || self.held.is_some() || ack.flags.bits() & urgent != 0 {
+            return false;
+        }
+        self.held = Some(Held { bound, channel, route: transmit.route, ack, since: now });
+        true
+    }
+
+    /// The acknowledgement that was held, unless it may go on waiting.
+    fn let_go(&mut self, now: Instant) -> Option<Held> {
+        let lone = self.bound_for.is_none() && self.runs == 0;
+        if self.patient && lone && self.held.is_some() {
+            self.owed_until.get_or_insert(now + PROMPT);
+            return None;
+        }
+        self.owed_until = None;
+        self.held.take()
     }
 
     /// Drops what waits to be sent.

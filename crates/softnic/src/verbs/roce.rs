@@ -140,14 +140,17 @@ fn profile(options: &CarrierOptions, received: usize) -> Profile {
     // The kernel counts up to twice what a packet has. What is on its way to one peer should find
     // room there even if somebody else's packets have half of it.
     let window = received / 4 / (options.mtu as usize + 512);
-    let window_packets = window.clamp(16, 1024) as u32;
+    let out_of_order = options.out_of_order.then(OutOfOrder::default);
+    // A peer with the same option keeps no packet that comes earlier than that.
+    let most = out_of_order.map_or(1024, |option| option.window as usize);
+    let window_packets = window.clamp(16, most) as u32;
     Profile {
         window_packets,
         // A socket's buffer overflows, above all if many send to it. A peer that places packets out of
         // order, though, tells of a loss only when many more have come.
         window_adapts: !options.out_of_order,
         acknowledge_every: (window_packets / 4).clamp(1, 64),
-        out_of_order: options.out_of_order.then(OutOfOrder::default),
+        out_of_order,
         dcqcn: options.dcqcn.then(|| policy::DcqcnRateParameters::new(LINE_BITS)),
         ..Profile::default()
     }
@@ -310,13 +313,15 @@ impl Carrier for Roce {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        self.shared.vigil.posted();
         let posted = self.shared.with(|device| {
             let now = clock::now();
+            device.promptness.posted(now);
             let posted = all(requests, |request| device.host.post_send(now, number, request));
             device.transmit(now);
             posted
         });
-        self.shared.note_activity();
+        self.shared.vigil.posted();
         posted
     }
 

@@ -21,12 +21,15 @@ pub(crate) struct Ahead {
     count: u32,
     /// The highest PSN of those that were dropped for being early.
     dropped: Option<Psn>,
+    /// The highest PSN of those that have come early.
+    highest: Psn,
 }
 
 impl Ahead {
     /// For `window` packets, a power of two or none at all.
     pub(crate) fn new(window: u32) -> Ahead {
-        Ahead { slots: alloc::vec![NONE; window as usize], count: 0, dropped: None }
+        let slots = alloc::vec![NONE; window as usize];
+        Ahead { slots, count: 0, dropped: None, highest: Psn::new(0) }
     }
 
     fn slot(&mut self, psn: Psn) -> &mut u32 {
@@ -125,8 +128,12 @@ impl QueuePair {
         let Some(index) = shared.pending.take(pending) else {
             return shared.drop(DropReason::PendingPool);
         };
-        *self.responder.ahead.slot(packet.bth.psn) = index;
-        self.responder.ahead.count += 1;
+        let (psn, ahead) = (packet.bth.psn, &mut self.responder.ahead);
+        if ahead.count == 0 || ahead.highest.is_before(psn) {
+            ahead.highest = psn;
+        }
+        *ahead.slot(psn) = index;
+        ahead.count += 1;
         shared.counters.placed_early += 1;
         let token = self.token(TokenKind::Request, index);
         Verdict::Place(Placement { target, header: ScatterList::EMPTY, token })
@@ -162,10 +169,16 @@ impl QueuePair {
             }
             self.responder.pending.push_back(&mut shared.pending, index);
         }
-        // Nobody else would say that what was dropped has to come again.
+        let Some(option) = shared.profile.out_of_order else { return };
         let expected = self.responder.expected;
         let ahead = &mut self.responder.ahead;
-        if ahead.count == 0 && ahead.dropped.take().is_some_and(|psn| !psn.is_before(expected)) {
+        // Nobody else would say that what was dropped has to come again, ...
+        let dropped =
+            ahead.count == 0 && ahead.dropped.take().is_some_and(|psn| !psn.is_before(expected));
+        // ... nor, if nothing more is on its way, that there is another gap.
+        let late =
+            ahead.count > 0 && ahead.highest.distance_from(expected) > option.tolerance as i32;
+        if dropped || late {
             self.tell_missing(shared);
         }
     }

@@ -53,6 +53,25 @@ fn beyond_the_tolerance_the_missing_packet_alone_is_sent_again() {
 }
 
 #[test]
+fn another_gap_is_told_of_when_the_first_has_closed_although_nothing_more_comes() {
+    let mut pair = pair(3);
+    pair.write(0, 1, 12 * MTU);
+    let sent = pair.pull(0);
+    pair.wires[1].clear();
+    for index in [0, 2, 3, 4, 6, 7, 8, 9, 10, 11] {
+        pair.deliver(1, &sent[index]);
+    }
+    assert_eq!(psns(&pair.pull(1)), [1]);
+    pair.deliver(1, &sent[1]);
+    let answers = pair.pull(1);
+    assert_eq!(psns(&answers), [5]);
+    assert_eq!(syndrome(&answers[0]), Syndrome::Nak(NakCode::PsnSequence));
+    pair.deliver(1, &sent[5]);
+    pair.settle();
+    assert_eq!(pair.sent(0), [(1, Status::Success)]);
+}
+
+#[test]
 fn what_cannot_be_placed_early_is_asked_for_when_the_gap_has_closed() {
     let mut pair = pair(8);
     pair.write(0, 1, 3 * MTU);

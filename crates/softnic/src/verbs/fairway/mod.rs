@@ -275,10 +275,11 @@ impl Carrier for Fairway {
         let mut locked = shared.lock();
         let taken = locked.core.with_verbs(|verbs, _| take(verbs)).unwrap_or_default();
         shared.baton.touch();
-        if taken > 0 {
+        if taken > 0 || shared.vigil.is_served() {
             // What is there is handed out at once: whoever polls again drives again.
             shared.unlock(locked);
-            shared.note_activity();
+            shared.vigil.polled(taken > 0);
+            shared.make_way();
             return taken;
         }
         locked.turn();
@@ -286,10 +287,11 @@ impl Carrier for Fairway {
             verbs.digest(core);
             take(verbs)
         });
+        let taken = taken.unwrap_or_default();
         shared.unlock(locked);
-        shared.note_activity();
+        shared.vigil.polled(taken > 0);
         shared.make_way();
-        taken.unwrap_or_default()
+        taken
     }
 
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
@@ -344,8 +346,9 @@ impl Carrier for Fairway {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        self.handle.shared.vigil.posted();
         let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));
-        self.handle.shared.note_activity();
+        self.handle.shared.vigil.posted();
         posted
     }
 

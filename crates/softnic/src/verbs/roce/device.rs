@@ -13,6 +13,7 @@ use super::routes::Routes;
 use super::sockets::Sockets;
 use super::transmit::Outbox;
 use crate::clock;
+use crate::promptness::Promptness;
 use crate::verbs::NetworkCounters;
 use crate::verbs::letter::{LETTER_BYTES_MAX, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Service, Slot};
@@ -23,12 +24,6 @@ const TURNS_PER_LOOK: u32 = 8;
 
 /// Who polls again within this time is taken to go on doing so.
 const SOON: Duration = Duration::from_us(20);
-
-/// After so few packets or less, the application has its turn before answers leave.
-const FEW: usize = 2;
-
-/// ... so often in a row at most.
-const OWED_TURNS_MAX: u32 = 8;
 
 /// A waiter's index for what is handed over by other processes; sockets have smaller ones.
 pub(super) const LETTERS: usize = 1 << 16;
@@ -74,10 +69,9 @@ pub(super) struct Device {
     turns_until_look: u32,
     /// There was more to do than a turn may.
     pub(super) unfinished: bool,
-    /// There may be something to be sent, which can wait until the application that polls has seen
-    /// what came.
-    pub(super) owing: bool,
-    pub(super) owed_turns: u32,
+    /// An acknowledgement waits until then: perhaps the application answers what has come.
+    pub(super) owed_until: Option<Instant>,
+    pub(super) promptness: Promptness,
     polled_at: Instant,
 }
 
@@ -106,26 +100,31 @@ impl Device {
             hot: 0,
             turns_until_look: 0,
             unfinished: false,
-            owing: false,
-            owed_turns: 0,
+            owed_until: None,
+            promptness: Promptness::default(),
             polled_at: Instant::ZERO,
             datapath,
         }
     }
 
-    /// A turn on behalf of somebody who polls. If he does so all the time and little has come, then
-    /// the acknowledgement of it does not leave before he has seen it: his answer may leave with it,
-    /// in one system call.
+    /// A turn on behalf of somebody who polls. If he answers at once, an acknowledgement waits for
+    /// that.
     pub(super) fn polled_turn(&mut self) {
         let now = clock::now();
-        let patient = self.asleep.is_none() && now.since(self.polled_at) < SOON;
+        let often = self.asleep.is_none() && now.since(self.polled_at) < SOON;
         self.polled_at = now;
-        let received = self.take_turn(now, patient);
-        self.owed_turns += 1;
-        match patient && (1..=FEW).contains(&received) && self.owed_turns < OWED_TURNS_MAX {
-            true => self.owing = true,
-            false => self.transmit(now),
-        }
+        let received = self.take_turn(now, often);
+        let waits = self.promptness.may_owe(now, received, self.owed_until);
+        self.transmit_with(now, waits);
+    }
+
+    /// A turn of the background thread's. The application may be one that watches its memory, and
+    /// answers what it sees there.
+    pub(super) fn background_turn(&mut self) {
+        let now = clock::now();
+        let received = self.take_turn(now, false);
+        let waits = self.promptness.may_owe(now, received, self.owed_until);
+        self.transmit_with(now, waits);
     }
 
     /// What has arrived goes to the protocol, what that wants goes out.
@@ -155,6 +154,9 @@ impl Device {
             if packets > 0 {
                 self.hot = socket;
             }
+        }
+        if received > 0 {
+            self.promptness.delivered(now);
         }
         // Those that had more than they were asked for are marked.
         self.unfinished = !few && self.waiting != 0;
@@ -200,11 +202,11 @@ impl Device {
 
     /// When the next turn is due although nothing arrives.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        if self.unfinished || self.owing {
+        if self.unfinished {
             return Some(clock::now());
         }
         let release = self.datapath.next_release_ns().map(Instant::from_ns);
-        [self.host.poll_timeout(), self.outbox.retry_at(), release]
+        [self.host.poll_timeout(), self.outbox.retry_at(), self.owed_until, release]
             .into_iter()
             .flatten()
             .reduce(Instant::min)

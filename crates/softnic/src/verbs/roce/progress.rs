@@ -6,7 +6,7 @@
 //! do so, so the background thread drives at once, and as long as a queue is armed. Who polls now
 //! and then, and in between watches memory that a peer writes, is not left alone either.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -15,20 +15,16 @@ use fairway_engine::roce::Completion;
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell, Role};
 
-use super::device::{Device, Notice, ns};
-use crate::clock;
+use super::device::{Device, Notice};
 use crate::progress::span_until;
 use crate::verbs::letter::{LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Addressee, Handed, Slot};
 use crate::verbs::{Listener, Management, Routed};
+use crate::vigil::{self, Vigil};
 use std::net::IpAddr;
 
 /// How long the background thread leaves those alone who poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
-
-/// Who has neither polled nor posted for so long is not one who polls all the time: perhaps he watches
-/// memory that a peer is to write. In nanoseconds.
-const QUIET_NS: u64 = 5_000;
 
 /// The device behind its lock, and who drives it.
 pub(super) struct Shared {
@@ -41,19 +37,19 @@ pub(super) struct Shared {
     /// It sleeps here while it drives.
     pub(super) background: Waiter,
     stopping: AtomicBool,
-    /// When somebody last polled or posted, in nanoseconds.
-    active_at: AtomicU64,
+    pub(super) vigil: Vigil,
     slot: Arc<Slot>,
     listener: Arc<dyn Listener>,
 }
 
 /// The life of the background thread.
 pub(super) fn run_background(shared: &Shared) {
+    vigil::prefer_short_slices();
     let mut polls_seen = 0;
     let mut ready = Vec::with_capacity(64);
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
-        if shared.is_quiet() {
+        if shared.vigil.calls() {
             shared.baton.demand();
         }
         match shared.baton.decide(&mut polls_seen) {
@@ -75,7 +71,7 @@ impl Shared {
             bell: Doorbell::new(),
             background,
             stopping: AtomicBool::new(false),
-            active_at: AtomicU64::new(0),
+            vigil: Vigil::new(),
             listener,
         }
     }
@@ -88,13 +84,17 @@ impl Shared {
         self.unlock(device);
         // A failing wait is like one that was interrupted: the next turn looks at every socket.
         let woken = self.background.wait(span_until(until), ready);
+        if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
+            self.vigil.woken();
+        }
         let mut device = self.lock();
         device.asleep = None;
         if woken.is_ok() {
             device.mark_ready(ready);
         }
         loop {
-            device.turn();
+            device.background_turn();
+            self.vigil.turned();
             device.counters.background_turns += 1;
             let unfinished = device.unfinished;
             if !unfinished && device.host.is_armed() {
@@ -110,31 +110,19 @@ impl Shared {
         }
     }
 
-    /// Takes completions; if there are none, after a turn.
+    /// Takes completions; if there are none, after a turn, if that is up to the caller.
     pub(super) fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
         self.baton.touch();
         let mut device = self.lock();
         let mut count = device.take(queue, out);
-        if count == 0 {
+        if count == 0 && !self.vigil.is_served() {
             device.polled_turn();
             count = device.take(queue, out);
         }
         self.unlock(device);
-        self.note_activity();
+        self.vigil.polled(count > 0);
         self.make_way();
         count
-    }
-
-    /// Somebody polled or posted.
-    pub(super) fn note_activity(&self) {
-        self.active_at.store(ns(clock::now()), Ordering::Relaxed);
-    }
-
-    /// Nobody did, just now.
-    fn is_quiet(&self) -> bool {
-        let since = ns(clock::now()).wrapping_sub(self.active_at.load(Ordering::Relaxed));
-        // A difference that is negative is one of threads that were quick.
-        since as i64 > QUIET_NS as i64
     }
 
     /// Asks the background thread to drive.

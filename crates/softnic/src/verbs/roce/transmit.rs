@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use super::device::{Device, address, ns};
 use super::routes::Way;
+use crate::promptness::PROMPT;
 use crate::verbs::letter::MANAGEMENT_BYTES;
 use crate::verbs::{CarrierError, MANAGEMENT_Q_KEY, ROCE_PORT, roce_port, slot_of};
 
@@ -148,6 +149,19 @@ impl Outbox {
         true
     }
 
+    /// Can this acknowledgement be the one that is held?
+    fn may_hold(&self, transmit: &Transmit) -> bool {
+        self.held.as_ref().is_none_or(|held| held.queue_pair == transmit.queue_pair)
+    }
+
+    /// Holds an acknowledgement; it covers whatever an older one of the same queue pair did.
+    fn hold(&mut self, transmit: Transmit) {
+        let psn = transmit.packet.bth.psn;
+        if self.held.as_ref().is_none_or(|held| held.packet.bth.psn.is_before(psn)) {
+            self.held = Some(transmit);
+        }
+    }
+
     fn clear(&mut self) {
         self.train.clear();
         self.room.used = 0;
@@ -159,7 +173,12 @@ impl Outbox {
 impl Device {
     /// Sends what is to be sent, as far as there is room.
     pub(super) fn transmit(&mut self, now: Instant) {
-        (self.owing, self.owed_turns) = (false, 0);
+        self.transmit_with(now, false);
+    }
+
+    /// The same; but a lone acknowledgement waits, if it may, for an answer of the application's:
+    /// they leave in one system call.
+    pub(super) fn transmit_with(&mut self, now: Instant, waits: bool) {
         if self.outbox.retry_at.is_some_and(|at| now.is_before(at)) {
             return;
         }
@@ -170,11 +189,15 @@ impl Device {
             let waited = self.outbox.pending.take();
             let carried = waited.map(|_| std::mem::take(&mut self.outbox.carried));
             let Some(transmit) = waited.or_else(|| self.host.poll_transmit(now)) else {
-                self.flush(now);
+                if waits && self.outbox.bound_for.is_none() && self.outbox.held.is_some() {
+                    self.owed_until.get_or_insert(now + PROMPT);
+                } else {
+                    self.flush(now);
+                }
                 return;
             };
-            if is_acknowledgement(&transmit.packet) && self.outbox.held.is_none() {
-                self.outbox.held = Some(transmit);
+            if is_acknowledgement(&transmit.packet) && self.outbox.may_hold(&transmit) {
+                self.outbox.hold(transmit);
             } else if !self.send(now, &transmit, carried.as_deref()) {
                 self.put_off(transmit, carried);
                 return;
@@ -290,6 +313,7 @@ impl Device {
     /// Sends the run, and the acknowledgement that was held. False if the socket is full; then they
     /// wait.
     fn flush(&mut self, now: Instant) -> bool {
+        self.owed_until = None;
         self.push_held();
         if !self.flush_run(now) {
             return false;

@@ -1,0 +1,196 @@
+//! Whether those who use verbs poll, or have to be driven for.
+//!
+//! Programs that use verbs poll all the time; or post, poll for that, and then watch memory that a
+//! peer writes; or do neither and compute. Only the first kind is served best when the background
+//! thread stays away: one that sleeps on the sockets is woken by every packet, takes the core from
+//! the thread that polls, and finds nothing left to do. The other kinds depend on it.
+//!
+//! What a program does is seen from two sides. While it drives itself the background thread looks now
+//! and then whether it still does ([`Vigil::calls`]): who has not been seen for [`QUIET_NS`] does
+//! not. (A thread that polls is not seen either while it sends, while it waits for the lock, and while
+//! the background thread, on the same core, is in its way. So that span is much longer than these:
+//! otherwise each side, slowed down by its background thread, would look quiet to its own.) While the background thread drives, it
+//! notes at every wake-up whether it has met somebody who polls ([`Vigil::woken`]): who was met
+//! [`MEETINGS`] times more often than not can do without it. Whoever has posted will poll; whoever
+//! has polled and found what he looked for may have stopped.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::clock;
+
+/// Who has neither polled nor posted for so long does not poll all the time.
+const QUIET_NS: u64 = 100_000;
+
+/// So many packets more that met somebody who polled than did not: he polls all the time.
+const MEETINGS: u32 = 8;
+
+/// Who polls leaves the sockets to the background thread, unless that has not been seen for so long.
+const HELD_UP_NS: u64 = 200_000;
+
+/// What is known of the program's habits. Its words need not agree with one another: a wrong guess
+/// costs time and nothing else.
+pub(crate) struct Vigil {
+    /// When somebody last polled or posted, in nanoseconds; 0: never.
+    active_at: AtomicU64,
+    /// The last poll brought nothing, or something was posted since: a poll is to be expected.
+    searching: AtomicBool,
+    /// The background thread drives, for want of somebody who polls.
+    driving: AtomicBool,
+    /// When it last ran a turn, in nanoseconds.
+    turned_at: AtomicU64,
+    /// How much more often it has met somebody who polled than not. Its own.
+    meetings: AtomicU32,
+}
+
+impl Vigil {
+    pub(crate) fn new() -> Vigil {
+        Vigil {
+            active_at: AtomicU64::new(0),
+            searching: AtomicBool::new(false),
+            driving: AtomicBool::new(false),
+            turned_at: AtomicU64::new(0),
+            meetings: AtomicU32::new(0),
+        }
+    }
+
+    /// Somebody has polled, and perhaps found something.
+    pub(crate) fn polled(&self, found: bool) {
+        self.searching.store(!found, Ordering::Relaxed);
+        self.active_at.store(now_ns(), Ordering::Relaxed);
+    }
+
+    /// Somebody posts, or has posted.
+    pub(crate) fn posted(&self) {
+        self.searching.store(true, Ordering::Relaxed);
+        self.active_at.store(now_ns(), Ordering::Relaxed);
+    }
+
+    /// Is the background thread to drive? It asks before every turn, and whenever it has looked.
+    pub(crate) fn calls(&self) -> bool {
+        let active_at = self.active_at.load(Ordering::Relaxed);
+        if active_at == 0 {
+            return false;
+        }
+        let drives = match self.driving.load(Ordering::Relaxed) {
+            true => self.meetings.load(Ordering::Relaxed) < MEETINGS,
+            false => span(active_at) > QUIET_NS,
+        };
+        if drives != self.driving.load(Ordering::Relaxed) {
+            self.meetings.store(0, Ordering::Relaxed);
+            self.turned_at.store(now_ns(), Ordering::Relaxed);
+            self.driving.store(drives, Ordering::Relaxed);
+        }
+        drives
+    }
+
+    /// The background thread has been woken by packets.
+    pub(crate) fn woken(&self) {
+        let polls = self.searching.load(Ordering::Relaxed)
+            && span(self.active_at.load(Ordering::Relaxed)) < QUIET_NS;
+        let before = self.meetings.load(Ordering::Relaxed);
+        let after = if polls { before + 1 } else { before.saturating_sub(1) };
+        self.meetings.store(after, Ordering::Relaxed);
+    }
+
+    /// The background thread has run a turn.
+    pub(crate) fn turned(&self) {
+        self.turned_at.store(now_ns(), Ordering::Relaxed);
+    }
+
+    /// May a poll leave the sockets to the background thread? They would be in each other's way.
+    pub(crate) fn is_served(&self) -> bool {
+        self.driving.load(Ordering::Relaxed)
+            && span(self.turned_at.load(Ordering::Relaxed)) < HELD_UP_NS
+    }
+}
+
+fn now_ns() -> u64 {
+    clock::now().as_ps() / 1000
+}
+
+/// The time since then; none, if threads were quick.
+fn span(since: u64) -> u64 {
+    let span = now_ns().wrapping_sub(since);
+    if span > u64::MAX / 2 { 0 } else { span }
+}
+
+/// Asks the scheduler to let this thread run soon after it was woken, for a short while at a time.
+///
+/// A thread that spins on the same core would otherwise be left its whole slice first, by schedulers
+/// that have deadlines. That a thread asks for short slices of its own needs no privilege (Linux
+/// 6.12); older kernels take no notice.
+pub(crate) fn prefer_short_slices() {
+    /// `struct sched_attr` in its first version (sched_setattr(2)).
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime_ns: u64,
+        deadline_ns: u64,
+        period_ns: u64,
+    }
+    /// The shortest that the kernel grants.
+    const SLICE_NS: u64 = 100_000;
+    let size = size_of::<Attributes>() as u32;
+    let mut attributes = Attributes::default();
+    // SAFETY: the kernel writes at most `size` bytes to `attributes`; 0 is this thread.
+    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    // Whoever has chosen another policy for this process knows better.
+    if got != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
+        return;
+    }
+    attributes.size = size;
+    attributes.runtime_ns = SLICE_NS;
+    // SAFETY: the kernel reads `size` bytes of `attributes`. It may refuse, and then all is as it was.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody who was last seen long ago.
+    fn unseen() -> Vigil {
+        let vigil = Vigil::new();
+        vigil.active_at.store(now_ns() - 2 * QUIET_NS, Ordering::Relaxed);
+        vigil
+    }
+
+    #[test]
+    fn where_nobody_uses_verbs_nothing_is_called_for() {
+        assert!(!Vigil::new().calls());
+    }
+
+    #[test]
+    fn who_was_not_seen_for_long_is_driven_for_until_he_is_met_polling() {
+        let vigil = unseen();
+        assert!(vigil.calls());
+        assert!(vigil.is_served());
+        // One who was held up between two polls does not count, so time is told here.
+        let later = now_ns() + 1_000_000_000;
+        for _ in 0..MEETINGS {
+            assert!(vigil.calls());
+            vigil.polled(false);
+            vigil.active_at.store(later, Ordering::Relaxed);
+            vigil.woken();
+        }
+        assert!(!vigil.calls() && !vigil.is_served());
+    }
+
+    #[test]
+    fn who_has_found_what_he_polled_for_may_be_watching_memory() {
+        let vigil = unseen();
+        assert!(vigil.calls());
+        for _ in 0..10 * MEETINGS {
+            vigil.posted();
+            vigil.woken();
+            vigil.polled(true);
+            vigil.woken();
+        }
+        assert!(vigil.calls());
+    }
+}
