@@ -82,6 +82,8 @@ struct Options {
     part: Option<String>,
     /// `htsim_eqds`, to run beside the simulator.
     htsim: Option<std::path::PathBuf>,
+    /// What of the verbs.
+    verbs: verbs::Choice,
 }
 
 /// Measures, and prints the table.
@@ -101,7 +103,7 @@ pub fn run(args: &[String]) -> io::Result<()> {
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
     if options.wants("verbs") {
-        let section = verbs::run(options.repeats, options.duration)?;
+        let section = verbs::run(options.repeats, options.duration, &options.verbs)?;
         println!("\n{}", section.markdown);
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
@@ -176,7 +178,14 @@ impl Options {
 
     fn parse(args: &[String]) -> io::Result<Self> {
         let duration = Duration::from_secs(1);
-        let mut options = Options { repeats: 5, duration, place: None, part: None, htsim: None };
+        let mut options = Options {
+            repeats: 5,
+            duration,
+            place: None,
+            part: None,
+            htsim: None,
+            verbs: verbs::Choice::default(),
+        };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let value = args.next().ok_or_else(|| wrong(name, "give it a value"))?;
@@ -205,11 +214,12 @@ impl Options {
                     let parts = [OTHER_PARTS, transactions::PARTS].concat().join(", ");
                     return Err(wrong(value, &format!("choose {parts}")));
                 }
+                "--row" => options.verbs.row = Some(value.clone()),
+                "--column" => options.verbs.column = Some(value.clone()),
+                "--peer" => options.verbs.peer = Some(value.into()),
                 _ => {
-                    return Err(wrong(
-                        name,
-                        "use --repeats, --duration, --place, --part or --htsim",
-                    ));
+                    let known = "--repeats, --duration, --place, --part, --htsim, --row, --column or --peer";
+                    return Err(wrong(name, &format!("use {known}")));
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::programs::{Scratch, catch_signals, check_signals, fairway, output};
 use cases::{CASES, Case, Side};
 
 /// Addresses that the script gives.
-const GUEST: &str = "10.77.0.11";
+pub const GUEST: &str = "10.77.0.11";
 const HOST: &str = "10.77.0.1";
 const GUEST_V6: &str = "fd77::11";
 const HOST_V6: &str = "fd77::1";
@@ -145,11 +145,24 @@ impl Guests {
         Guests::boot(script, Some((name.to_owned(), packages.to_owned())))
     }
 
+    /// Boots so many on one bridge.
+    pub fn boot_many(script: &Path, count: usize) -> io::Result<Guests> {
+        Guests::boot_as(script, None, count)
+    }
+
     fn boot(script: &Path, variant: Option<(String, String)>) -> io::Result<Guests> {
+        Guests::boot_as(script, variant, 1)
+    }
+
+    fn boot_as(
+        script: &Path,
+        variant: Option<(String, String)>,
+        count: usize,
+    ) -> io::Result<Guests> {
         let (namespace, share) = Default::default();
         let mut guests = Guests { script: script.to_owned(), namespace, share, variant };
         guests.call(&["build"])?;
-        guests.call(&["up", "1"])?;
+        guests.call(&["up", &count.to_string()])?;
         let info = guests.call(&["info"])?;
         let value = |name: &str| {
             let words = info.split_whitespace();
@@ -189,7 +202,30 @@ impl Guests {
     }
 
     fn guest(&self, command: &str) -> io::Result<String> {
-        self.call(&["exec", "-g", "1", "-t", &SECONDS_MAX.to_string(), command])
+        self.run_in(1, command)
+    }
+
+    /// What a command in guest `number` printed; it has to succeed.
+    pub fn run_in(&self, number: u32, command: &str) -> io::Result<String> {
+        let (number, seconds) = (number.to_string(), SECONDS_MAX.to_string());
+        self.call(&["exec", "-g", &number, "-t", &seconds, command])
+    }
+
+    /// Starts a command in guest `number`. Its job.
+    pub fn spawn_in(&self, number: u32, command: &str) -> io::Result<String> {
+        let (number, seconds) = (number.to_string(), SECONDS_MAX.to_string());
+        let job = self.call(&["spawn", "-g", &number, "-t", &seconds, command])?;
+        Ok(job.trim().to_owned())
+    }
+
+    /// Ends a job.
+    pub fn kill(&self, job: &str) -> io::Result<()> {
+        self.call(&["kill", job]).map(drop)
+    }
+
+    /// What a job printed, when it has ended.
+    pub fn wait_for(&self, job: &str) -> io::Result<String> {
+        self.call(&["wait", job])
     }
 
     /// A command on this side.
@@ -230,12 +266,12 @@ impl Pair<'_> {
             Side::Here => (&own, &other),
         };
         let (served, asked) = if server == Side::Guest {
-            let job = self.spawn_guest(there)?;
+            let job = self.guests.spawn_in(1, there)?;
             let asked =
                 self.when_ready(case, server, || self.guests.here(&tool, here, self.loss).output());
             if asked.as_ref().map_or(true, |asked| !asked.status.success()) {
                 // The server would wait for ever.
-                self.guests.call(&["kill", &job])?;
+                self.guests.kill(&job)?;
             }
             let wait =
                 Command::new("bash").arg(&self.guests.script).args(["wait", &job]).output()?;
@@ -256,12 +292,6 @@ impl Pair<'_> {
         };
         judge("who asks", &asked, case)?;
         judge("who listens", &served, case)
-    }
-
-    fn spawn_guest(&self, command: &str) -> io::Result<String> {
-        let seconds = SECONDS_MAX.to_string();
-        let job = self.guests.call(&["spawn", "-g", "1", "-t", &seconds, command])?;
-        Ok(job.trim().to_owned())
     }
 
     /// Runs the asking side once the listening one can hear it.

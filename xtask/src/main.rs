@@ -16,6 +16,9 @@ const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
         [--part transport|order|isolation|mixed|mailbox|engines|verbs]
+        [--row TEXT] [--column TEXT] [--peer SCRIPT]
+                             (of part verbs: rows and columns with TEXT in their names, or the column
+                             `queue pairs`; soft-RoCE between two guests that SCRIPT boots)
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
                              programs here against the same in a guest whose kernel speaks RoCE

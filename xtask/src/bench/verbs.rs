@@ -4,10 +4,12 @@
 //! Two processes over the loopback interface, a core each. perftest does not check data; that its twin
 //! `exchange` does, over the same carriers, is a test.
 
+mod guests;
 mod scale;
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,33 +45,70 @@ const STACKS: &[(&str, Stack)] = &[
     ("one TCP stream; UDP ping-pong", Stack::Kernel),
 ];
 
+/// A message that is long beside the distance by which packets are reordered, as ORNIC compares.
+const LONG: &str = "8388608";
+
 /// What is measured: a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// Gb/s, on a network like this.
-    Bandwidth(&'static str, Option<&'static str>),
-    /// Half a round trip, typically, in µs.
-    Latency(&'static str),
+    /// Gb/s of messages of so many bytes, on a network like this.
+    Bandwidth(&'static str, &'static str, Option<&'static str>),
+    /// Half a round trip (a whole one for READ), in µs: typically, and on a bad network on average.
+    Latency(&'static str, Option<&'static str>),
 }
 
+const LOSS: Option<&str> = Some("loss=1%");
+const REORDER: Option<&str> = Some("reorder=64");
+
 const COLUMNS: &[(&str, What)] = &[
-    ("WRITE 64 KiB, Gb/s", What::Bandwidth("write", None)),
-    ("READ 64 KiB, Gb/s", What::Bandwidth("read", None)),
-    ("SEND 64 KiB, Gb/s", What::Bandwidth("send", None)),
-    ("WRITE, 1 % loss", What::Bandwidth("write", Some("loss=1%"))),
-    ("WRITE, 64-packet reordering", What::Bandwidth("write", Some("reorder=64"))),
-    ("WRITE 8 B, us", What::Latency("write")),
-    ("SEND 8 B, us", What::Latency("send")),
+    ("WRITE 64 KiB, Gb/s", What::Bandwidth("write", BULK, None)),
+    ("READ 64 KiB, Gb/s", What::Bandwidth("read", BULK, None)),
+    ("SEND 64 KiB, Gb/s", What::Bandwidth("send", BULK, None)),
+    ("WRITE 64 KiB, 1 % loss", What::Bandwidth("write", BULK, LOSS)),
+    ("WRITE 64 KiB, 64-packet reordering", What::Bandwidth("write", BULK, REORDER)),
+    ("WRITE 8 MiB, Gb/s", What::Bandwidth("write", LONG, None)),
+    ("WRITE 8 MiB, 1 % loss", What::Bandwidth("write", LONG, LOSS)),
+    ("WRITE 8 MiB, 64-packet reordering", What::Bandwidth("write", LONG, REORDER)),
+    ("WRITE 8 B, us", What::Latency("write", None)),
+    ("SEND 8 B, us", What::Latency("send", None)),
+    ("READ 8 B, us", What::Latency("read", None)),
+    ("SEND 8 B, 1 % loss, mean us", What::Latency("send", LOSS)),
+    ("SEND 8 B, 64-packet reordering, mean us", What::Latency("send", REORDER)),
 ];
 
+/// What of it all is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Rows whose name has this in it, columns whose name has that.
+    pub row: Option<String>,
+    pub column: Option<String>,
+    /// The script that boots guests, for soft-RoCE between two of them.
+    pub peer: Option<PathBuf>,
+}
+
+impl Choice {
+    fn wants(text: &Option<String>, name: &str) -> bool {
+        let name = name.to_lowercase();
+        text.as_ref().is_none_or(|text| name.contains(&text.to_lowercase()))
+    }
+
+    /// True if nothing was left out.
+    fn is_everything(&self) -> bool {
+        self.row.is_none() && self.column.is_none()
+    }
+}
+
 /// Measures all stacks by turns.
-pub fn run(repeats: usize, duration: Duration) -> io::Result<Section> {
+pub fn run(repeats: usize, duration: Duration, choice: &Choice) -> io::Result<Section> {
     let mut samples = vec![vec![Vec::new(); COLUMNS.len()]; STACKS.len()];
     let mut notes = Vec::new();
     for repeat in 0..repeats {
         for (column, (what, measured)) in COLUMNS.iter().enumerate() {
             for (row, (name, stack)) in STACKS.iter().enumerate() {
                 check_signals()?;
+                if !Choice::wants(&choice.row, name) || !Choice::wants(&choice.column, what) {
+                    continue;
+                }
                 eprint!("\rverbs: {} of {repeats}: {what}, {name:<40}", repeat + 1);
                 match measure(*stack, *measured, duration) {
                     Ok(None) => {}
@@ -81,46 +120,68 @@ pub fn run(repeats: usize, duration: Duration) -> io::Result<Section> {
     }
     eprint!("\r{:90}\r", "");
     let mut section = section(&samples, &notes);
-    let (markdown, rows) = scale::run(repeats, duration / 4)?;
-    section.markdown += "\n";
-    section.markdown += &markdown;
-    section.json["queue_pairs"] = rows;
+    if choice.is_everything() || choice.column.as_deref() == Some(SCALE) {
+        let (markdown, rows) = scale::run(repeats, duration / 4)?;
+        section.markdown += &format!("\n{markdown}");
+        section.json["queue_pairs"] = rows;
+    }
+    if let Some(script) = &choice.peer {
+        let (markdown, rows) = guests::run(script, repeats)?;
+        section.markdown += &format!("\n{markdown}");
+        section.json["guests"] = rows;
+    }
     Ok(section)
 }
 
+/// The name of what queue pairs cost, beside the columns.
+const SCALE: &str = "queue pairs";
+
 fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f64>> {
     match (stack, what) {
-        (Stack::Verbs(options), What::Bandwidth(verb, network)) => {
+        (Stack::Verbs(options), What::Bandwidth(verb, bytes, network)) => {
             let seconds = duration.as_secs().max(1).to_string();
-            let arguments = ["-F", "-s", BULK, "-D", &seconds, "-m", "4096", "--report_gbits"];
+            let mut arguments =
+                vec!["-F", "-s", bytes, "-D", &seconds, "-m", "4096", "--report_gbits"];
+            if bytes == LONG {
+                // As many bytes under way as otherwise are too many to be registered.
+                arguments.extend(["-t", "8"]);
+            }
             let row = perftest(&format!("ib_{verb}_bw"), &arguments, options, network)?;
             // #bytes #iterations peak average rate
             value(&row, 3).map(Some)
         }
-        (Stack::Verbs(options), What::Latency(verb)) => {
-            let arguments = ["-F", "-s", "8", "-n", "20000", "-m", "4096"];
-            let row = perftest(&format!("ib_{verb}_lat"), &arguments, options, None)?;
+        (Stack::Verbs(options), What::Latency(verb, network)) => {
             // #bytes #iterations min max typical average ...
-            value(&row, 4).map(Some)
+            let (count, column) = if network.is_some() { ("1000", 5) } else { ("20000", 4) };
+            let arguments = ["-F", "-s", "8", "-n", count, "-m", "4096"];
+            let row = perftest(&format!("ib_{verb}_lat"), &arguments, options, network)?;
+            value(&row, column).map(Some)
         }
-        (Stack::UcxTcp, What::Bandwidth("write", None)) => {
-            let row = ucx(&["-t", "ucp_put_bw", "-s", BULK, "-n", "20000", "-w", "1000"])?;
+        (Stack::UcxTcp, What::Bandwidth(verb, bytes, None)) => {
+            let test = match verb {
+                "write" => "ucp_put_bw",
+                "read" => "ucp_get",
+                _ => "tag_bw",
+            };
+            let count = if bytes == LONG { "200" } else { "20000" };
+            let row = ucx(&["-t", test, "-s", bytes, "-n", count, "-w", "100"])?;
             // MB/s (2^20), average over all, is the sixth of the last line.
             Ok(Some(value(&row, 5)? * 8.0 * 1.048_576e-3))
         }
-        (Stack::UcxTcp, What::Latency("write")) => {
-            let row = ucx(&["-t", "ucp_put_lat", "-s", "8", "-n", "20000", "-w", "1000"])?;
+        (Stack::UcxTcp, What::Latency(verb, None)) => {
+            let test = match verb {
+                "write" => "ucp_put_lat",
+                "read" => "ucp_get",
+                _ => "tag_lat",
+            };
+            let row = ucx(&["-t", test, "-s", "8", "-n", "20000", "-w", "1000"])?;
             value(&row, 1).map(Some)
         }
-        (Stack::UcxTcp, What::Latency("send")) => {
-            let row = ucx(&["-t", "tag_lat", "-s", "8", "-n", "20000", "-w", "1000"])?;
-            value(&row, 1).map(Some)
-        }
-        (Stack::Kernel, What::Bandwidth("send", None)) => {
+        (Stack::Kernel, What::Bandwidth("send", BULK, None)) => {
             let rate = peers::tcp_stream(&Sides::local(LOOPBACK), 65_536, duration)?;
             Ok(Some(rate.received_gbps))
         }
-        (Stack::Kernel, What::Latency("send")) => {
+        (Stack::Kernel, What::Latency("send", None)) => {
             let round = peers::udp_ping_pong(&Sides::local(LOOPBACK), 8, duration)?;
             Ok(Some(round.p50_us / 2.0))
         }
