@@ -8,7 +8,7 @@ use fairway_softnic::Spec;
 
 use crate::net::{self, NetOptions};
 use crate::nic::NicOptions;
-use crate::perf::{Operation, OrderOptions};
+use crate::perf::{FlowOptions, Operation, OrderOptions};
 use crate::policy::PolicyOptions;
 use crate::quantity;
 use crate::sim::SimOptions;
@@ -112,7 +112,8 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
   fairway perf put --latency --ping-pong               # mailbox to mailbox
-  fairway perf write --engines 2 --size 1M             # two channels, two threads on each side";
+  fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
+  fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent";
 
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
@@ -124,6 +125,7 @@ const PERF_NOTES: &str = "Examples:
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
   fairway perf put --latency --ping-pong               # mailbox to mailbox
   fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
+  fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent
 
 What is verified, and when:
   Every slot of memory holds a pattern of its own. One word in every packet names slot and
@@ -147,6 +149,14 @@ What is verified, and when:
   With --order UNO what was lost is told (\"lost\"), and rates count what arrived. What arrived is
   checked byte for byte, but not that it arrives, once, and in order.
   \"verified\" counts the bytes compared. A mismatch ends the program with status 1.
+
+Flows (--flows):
+  Each has a Jetty of its own, all the same peer, and --depth messages in flight (4 by default). Memory is
+  compared byte for byte at the end. What the line carries is --line, or what a single flow of 1M
+  messages gets just before; static and water-filling are told, unless they have a line= of their own.
+  \"jain\" is Jain's index of the rates, each divided by its weight; \"utilisation\" is the sum of the
+  rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
+  server of your own the same --policy.
 
 Latency:
   Both sides poll. The time is that from posting to completion: of a WRITE, SEND, PUT or store until
@@ -214,6 +224,9 @@ pub(crate) struct PerfOptions {
     /// both sides run here and there are two], or `none`
     #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
     pub(crate) pin: Option<net::Pins>,
+
+    #[command(flatten)]
+    pub(crate) flows: FlowOptions,
 
     #[command(flatten)]
     pub(crate) order: OrderOptions,

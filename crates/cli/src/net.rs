@@ -110,8 +110,18 @@ impl NetOptions {
 
     /// A client's context, and its connection to `host`.
     pub(crate) fn connect(&self, host: &str, port: u16) -> Result<(Context, Peer), Failure> {
+        self.connect_with(host, port, |builder| builder)
+    }
+
+    /// The same, with further settings.
+    pub(crate) fn connect_with(
+        &self,
+        host: &str,
+        port: u16,
+        with: impl FnOnce(Builder) -> Builder,
+    ) -> Result<(Context, Peer), Failure> {
         let server = resolve(host, port, self.bind.map(|listen| listen.address))?;
-        let context = self.builder(0, Some(server.ip())).build()?;
+        let context = with(self.builder(0, Some(server.ip()))).build()?;
         let peer = context.connect(server, CONNECT_TIMEOUT)?;
         Ok((context, peer))
     }

@@ -15,6 +15,7 @@ use crate::net::Pins;
 use crate::process::{self, Helper};
 
 mod bandwidth;
+mod flows;
 mod inbox;
 mod initiator;
 mod latency;
@@ -25,12 +26,16 @@ mod report;
 mod slots;
 mod target;
 
+pub(crate) use flows::FlowOptions;
 use message::Packets;
 pub(crate) use operation::Operation;
 pub(crate) use order::OrderOptions;
 
 /// Runs the command.
 pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
+    let mut options = options.clone();
+    options.net.policy = options.flows.policy(options.net.policy)?;
+    let options = &options;
     if options.ping_pong && !options.operation.is_some_and(Operation::is_message) {
         return Err(Failure::usage(
             "--ping-pong needs the peer's application to answer: use it with send or put, or leave \
@@ -70,6 +75,11 @@ fn drive(
     server: &str,
     both_sides_here: bool,
 ) -> Result<(), Failure> {
+    if let Some(flows) = &options.flows.flows {
+        let report = flows::measure(options, operation, &flows.0, server)?;
+        let text = if options.json { format!("{}\n", report.json()) } else { report.text() };
+        return process::print(&text);
+    }
     let policy = options.net.policy.clone().unwrap_or_default().to_string();
     let mut first = true;
     initiator::measure(options, operation, server, |row| {

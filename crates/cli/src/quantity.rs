@@ -53,6 +53,21 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
+/// Bits per second, from `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no rate: write bits per second, as 10Gbps or 400Mbps");
+    let bare = text.strip_suffix("bps").or(text.strip_suffix("bit")).unwrap_or(text);
+    let (digits, factor) = match bare.chars().last() {
+        Some('K' | 'k') => (&bare[..bare.len() - 1], 1e3),
+        Some('M') => (&bare[..bare.len() - 1], 1e6),
+        Some('G') => (&bare[..bare.len() - 1], 1e9),
+        _ => (bare, 1.0),
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let bits = number * factor;
+    if bits.is_finite() && bits >= 1.0 { Ok(bits as u64) } else { Err(wrong()) }
+}
+
 /// Bytes in the largest unit that divides them.
 pub(crate) fn show_size(bytes: u64) -> String {
     let unit = UNITS.iter().rev().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));

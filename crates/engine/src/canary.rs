@@ -47,11 +47,13 @@ pub enum Canary {
     MatchByArrival,
     /// Complete receives in sequence whatever has not been executed yet.
     ReceiveBeforeExecuted,
+    /// Forget a flow that has had its turn.
+    ForgetSpent,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 22] = [
+    pub const ALL: [Canary; 23] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -74,5 +76,6 @@ impl Canary {
         Canary::EndAlone,
         Canary::MatchByArrival,
         Canary::ReceiveBeforeExecuted,
+        Canary::ForgetSpent,
     ];
 }

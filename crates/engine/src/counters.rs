@@ -21,6 +21,10 @@ pub struct Counters {
     pub trimmed_received: u64,
     /// Void packets sent.
     pub voids_sent: u64,
+    /// How often credit was granted to a sender.
+    pub credits_sent: u64,
+    /// Requests for credit that came.
+    pub demands_received: u64,
     /// Probes and keep-alives sent.
     pub probes_sent: u64,
     /// Data packets accepted.

@@ -19,6 +19,9 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+#[macro_use]
+extern crate std;
 
 pub use fairway_policy as policy;
 pub use fairway_wire as wire;
@@ -28,8 +31,10 @@ mod arrival;
 mod canary;
 mod channel;
 mod completion;
+pub mod control;
 mod counters;
 mod deadlines;
+mod flow;
 mod group;
 mod guard;
 mod held;
@@ -41,6 +46,7 @@ mod mailbox;
 mod message;
 mod nic;
 mod order;
+mod pace;
 mod pool;
 mod puts;
 mod random;
@@ -63,5 +69,5 @@ pub use api::{
 pub use canary::Canary;
 pub use counters::Counters;
 pub use limits::{Limits, Profile};
-pub use nic::Nic;
+pub use nic::{FlowView, Nic};
 pub use usage::{StateSize, Usage};

@@ -65,6 +65,9 @@ pub struct Limits {
     /// to; and as many gaps in them (runs of puts that are missing while a later one has arrived).
     /// A stream lasts until its channel is closed or its mailbox is.
     pub put_streams: u32,
+    /// Flows that are told apart: what one Jetty sends over one channel, or the answers to the
+    /// READs of one Jetty of a peer. The messages of further ones are sent, but not scheduled.
+    pub flows: u32,
 }
 
 impl Limits {
@@ -102,6 +105,7 @@ impl Default for Limits {
             mailboxes: 1024,
             mailbox_buffers: 16_384,
             put_streams: 4096,
+            flows: 4096,
         }
     }
 }
@@ -141,6 +145,8 @@ pub struct Profile {
     pub path_timeouts: u32,
     /// A path that was taken out is probed this often.
     pub path_probe: Duration,
+    /// A flow that has had nothing to send for this long has ended, as schedulers see it.
+    pub flow_idle: Duration,
 }
 
 impl Default for Profile {
@@ -161,6 +167,7 @@ impl Default for Profile {
             small_message_bytes: 8 * 1024,
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
+            flow_idle: Duration::from_ms(10),
         }
     }
 }

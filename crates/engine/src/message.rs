@@ -5,7 +5,7 @@ use crate::api::{
 };
 use crate::list::{Linked, Links};
 use crate::order::is_numbered;
-use crate::pool::Pool;
+use crate::pool::{NONE, Pool};
 use fairway_wire::{
     AtomicOperator, Instant, JettyId, Msn, Psn, Refusal, ServiceMode, Tag, Target, TokenId,
 };
@@ -31,6 +31,8 @@ pub(crate) struct Message {
     pub(crate) channel: u32,
     /// Of an operation: its channel's name, which outlives it.
     pub(crate) channel_id: ChannelId,
+    /// While it is in line to send payload: its flow; `NONE` otherwise.
+    pub(crate) flow: u32,
     pub(crate) number: Msn,
     /// Packets it takes; at least one.
     pub(crate) packets: u32,
@@ -189,6 +191,8 @@ pub(crate) enum MessagePlace {
     Unlisted,
     /// Waiting for its turn to send.
     Sending,
+    /// With its flow: others of it go first, or it must not send now.
+    Parked,
     /// Waiting for a message slot.
     AwaitingSlot,
     /// Waiting for a read slot.
@@ -239,6 +243,7 @@ impl Message {
             target: Target::default(),
             channel,
             channel_id: ChannelId(channel),
+            flow: NONE,
             number: Msn::default(),
             packets: 1,
             next_index: 0,

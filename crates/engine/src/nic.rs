@@ -1,15 +1,16 @@
 //! The NIC: set-up, commands, inputs and outputs, each handed to the part that knows.
 
 use crate::api::{
-    ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, JettyState,
-    PlacementToken, PostError, ReceiveRequest, Received, SegmentId, SegmentRequest, SetupError,
-    Transmit, Verdict, WorkRequest,
+    ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, PlacementToken,
+    PostError, ReceiveRequest, Received, SegmentId, SegmentRequest, SetupError, Transmit, Verdict,
+    WorkRequest,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState};
-use crate::completion::CompletionQueue;
+use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
+use crate::flow::Flows;
 use crate::held::HeldPool;
 use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, Receive};
@@ -57,6 +58,8 @@ pub struct Nic {
     /// By engine.
     turns: Vec<Turn>,
     open_channels: u32,
+    /// Who runs the scheduler, if it runs in line with the data path.
+    scheduler: Option<Box<Processor>>,
 }
 
 /// Whose turn to send it is at an engine.
@@ -120,6 +123,9 @@ impl Nic {
             bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
             events: VecDeque::with_capacity(256),
             deadlines: Deadlines::new(limits.channels),
+            flows: Flows::new(limits, profile),
+            credit: None,
+            pressure: false,
             channels: ChannelGroups::new(limits.channels),
             ready: rings(),
             urgent: rings(),
@@ -136,6 +142,7 @@ impl Nic {
             next_entry: 0,
             turns: alloc::vec![Turn::default(); limits.engines as usize],
             open_channels: 0,
+            scheduler: None,
         }
     }
 
@@ -158,69 +165,6 @@ impl Nic {
         self.shared.segments.deregister(segment)
     }
 
-    /// Makes a completion queue that holds `depth` entries.
-    ///
-    /// # Errors
-    /// `Limit` if queues or entries run out.
-    pub fn create_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, SetupError> {
-        let used: u32 = self.shared.queues.iter().flatten().map(CompletionQueue::depth).sum();
-        if self.shared.limits.completions.saturating_sub(used) < depth {
-            return Err(SetupError::Limit("completions"));
-        }
-        let free = self.shared.queues.iter().position(Option::is_none);
-        let index = free.ok_or(SetupError::Limit("completion_queues"))?;
-        self.shared.queues[index] = Some(CompletionQueue::new(depth));
-        Ok(CompletionQueueId(index as u32))
-    }
-
-    /// Names the memory in which the payload of packets that wait for their turn is set aside:
-    /// `Limits::held` places of `packet_bytes` each, from the start of the segment, which is to
-    /// stay registered. Without it, what comes too early is sent back.
-    ///
-    /// # Errors
-    /// `Missing` if it is not registered, `Parameter` if it is too short.
-    pub fn set_stash(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
-        let record = self.shared.segments.get(segment.0).ok_or(SetupError::Missing)?;
-        let needed = u64::from(self.shared.limits.held) * u64::from(packet_bytes);
-        if record.length < needed {
-            return Err(SetupError::Parameter("segment length"));
-        }
-        self.shared.segments.hold(segment.0);
-        self.shared.stash = Some(segment);
-        self.shared.stash_packet = packet_bytes;
-        Ok(())
-    }
-
-    /// Takes the stash away again. What comes too early from now on is sent back.
-    ///
-    /// # Panics
-    /// If something is held in it.
-    pub fn clear_stash(&mut self) {
-        assert!(self.shared.held.in_use() == 0, "the stash is in use");
-        if let Some(segment) = self.shared.stash.take() {
-            self.shared.let_go(segment.0);
-        }
-    }
-
-    /// Removes an empty completion queue.
-    ///
-    /// # Errors
-    /// `Missing`; `Busy` while a Jetty uses it or completions wait in it.
-    pub fn destroy_completion_queue(&mut self, id: CompletionQueueId) -> Result<(), SetupError> {
-        let slot = self.shared.queues.get_mut(id.index()).ok_or(SetupError::Missing)?;
-        let queue = slot.as_ref().ok_or(SetupError::Missing)?;
-        let number = id.0 as u16;
-        let used = self.shared.jetties.iter().any(|jetty| {
-            !matches!(jetty.state, JettyState::Reset | JettyState::Group)
-                && (jetty.send_queue == number || jetty.receive_queue == number)
-        });
-        if used || !queue.is_idle() {
-            return Err(SetupError::Busy);
-        }
-        *slot = None;
-        Ok(())
-    }
-
     // ---- commands ----
 
     /// Takes on an operation.
@@ -229,10 +173,11 @@ impl Nic {
     /// See [`PostError`]: nothing has happened then, and the same request may be tried again.
     pub fn post(
         &mut self,
-        _now: Instant,
+        now: Instant,
         jetty: JettyId,
         request: &WorkRequest,
     ) -> Result<(), PostError> {
+        self.shared.flows.now = now;
         let kind = MessageKind::of(&request.work);
         let local = request.local;
         if kind != MessageKind::Atomic {
@@ -357,6 +302,7 @@ impl Nic {
         let route = &received.route;
         let id = ChannelId(route.destination_tpn.value());
         let own = self.shared.cna;
+        self.shared.flows.now = now;
         // What bypasses the transport has no header that would name the sender's channel.
         let bypasses = matches!(received.packet, Packet::Bypass(_));
         let Some((shared, channel)) = self.open(id) else {
@@ -381,7 +327,7 @@ impl Nic {
         }
         channel.last_heard = now;
         channel.unanswered_probes = 0;
-        match &received.packet {
+        let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others nobody repeats just the packet.
             _ if trimmed => Verdict::Done,
@@ -391,8 +337,14 @@ impl Nic {
             Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
             Packet::Datagram(datagram) => channel.handle_datagram(shared, datagram, received),
             Packet::Bypass(bypass) => channel.handle_bypass(shared, bypass, received),
+            Packet::Demand(demand) => channel.handle_demand(shared, now, demand, route.path),
+            Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
             Packet::Close(_) => Verdict::Done,
+        };
+        if self.shared.credit.is_some() {
+            self.note_arrival(now, id, received);
         }
+        verdict
     }
 
     /// A payload is where [`Verdict::Place`] or [`Execution::Copy`] said, or a word was changed, as
@@ -409,6 +361,8 @@ impl Nic {
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.wake_flows(now);
+        self.run_credit(now);
         while let Some(index) = self.shared.deadlines.pop_due(now) {
             let EntryState::Open(channel) = &mut self.entries[index as usize].state else {
                 continue;
@@ -479,7 +433,10 @@ impl Nic {
                         self.pass_turn(index);
                     }
                     let index = self.shared.ready[engine].pop()?;
-                    self.turns[engine] = Turn { channel: Some(index), left: CHANNEL_TURN_BYTES };
+                    // Where flows take turns, a channel's is over when those of its flows are.
+                    let whole = self.shared.flows.takes_turns;
+                    let left = if whole { u32::MAX } else { CHANNEL_TURN_BYTES };
+                    self.turns[engine] = Turn { channel: Some(index), left };
                     index
                 }
             };
@@ -489,10 +446,14 @@ impl Nic {
                 let bytes = transmit.gather.length + 64;
                 let left = &mut self.turns[engine].left;
                 *left = left.saturating_sub(bytes);
+                self.run_scheduler(now);
                 return Some(transmit);
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
                 channel.in_ready = false;
+                if core::mem::take(&mut channel.round_over) {
+                    channel.mark_ready(&mut self.shared);
+                }
             }
             self.turns[engine].channel = None;
         }
@@ -524,7 +485,9 @@ impl Nic {
 
     /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.shared.deadlines.earliest()
+        let flows = self.shared.flows.wakes.earliest();
+        let all = [self.shared.deadlines.earliest(), flows, self.credit_at()];
+        all.into_iter().flatten().reduce(Instant::min)
     }
 
     // ---- inside ----
@@ -593,12 +556,17 @@ fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
 
 mod abort;
 mod channels;
+mod credit;
+mod flows;
 mod guard;
 mod jetties;
 mod mailboxes;
+mod queues;
 mod request;
 #[cfg(test)]
 mod tests;
 mod view;
+
+pub use flows::FlowView;
 
 const _: () = assert!(Tpn::BITS == 24, "a channel id is a TPN");

@@ -10,6 +10,7 @@ use crate::channel::Answer;
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
+use crate::flow::Flows;
 use crate::group::Group;
 use crate::held::{HeldPool, HeldState};
 use crate::in_sequence::Sequencing;
@@ -25,8 +26,10 @@ use crate::random::Random;
 use crate::segment::Segments;
 use crate::send_window::SendBlocks;
 use crate::tpg::ChannelGroups;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use fairway_policy::CreditPolicy;
 use fairway_wire::{Cna, JettyId, Refusal, Target};
 
 pub(crate) struct Shared {
@@ -71,6 +74,11 @@ pub(crate) struct Shared {
     pub(crate) bitmap_blocks: Pool<u16>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) deadlines: Deadlines,
+    pub(crate) flows: Flows,
+    /// Who grants credit to senders.
+    pub(crate) credit: Option<Box<dyn CreditPolicy>>,
+    /// Peers are to slow down.
+    pub(crate) pressure: bool,
     pub(crate) channels: ChannelGroups,
     /// By engine: channels that have data to send.
     pub(crate) ready: Vec<Ring>,

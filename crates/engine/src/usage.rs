@@ -3,6 +3,7 @@
 use crate::api::Completion;
 use crate::arrival::{Arrival, Parked};
 use crate::channel::{Answer, BypassState, Channel, Path, TpChannel};
+use crate::flow::Flows;
 use crate::group::Group;
 use crate::held::Held;
 use crate::jetty::{Jetty, Receive};
@@ -51,6 +52,8 @@ pub struct Usage {
     pub put_streams: u32,
     /// Gaps in those of peers.
     pub put_gaps: u32,
+    /// Flows.
+    pub flows: u32,
     /// Send-window blocks.
     pub send_blocks: u32,
     /// Bitmap blocks.
@@ -75,7 +78,7 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 28] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 29] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let streams = u64::from(self.put_streams);
@@ -138,6 +141,7 @@ impl Limits {
             line("puts of a remote Jetty to a mailbox", STREAM_BYTES, streams, true),
             line("gap in them", GAP_BYTES, streams, true),
             line("puts of a Jetty to a remote mailbox", PUTS_BYTES, streams, true),
+            line("flow", Flows::RECORD_BYTES, u64::from(self.flows), true),
             line("completion", size_of::<Completion>(), u64::from(self.completions), true),
         ]
     }
@@ -166,6 +170,7 @@ impl Nic {
             mailbox_buffers: mailboxes.buffers,
             put_streams: mailboxes.streams + shared.puts.in_use(),
             put_gaps: mailboxes.gaps,
+            flows: shared.flows.in_use(),
             send_blocks: shared.send_blocks.in_use(),
             bitmap_blocks: shared.bitmap_blocks.in_use(),
             completions_reserved: shared

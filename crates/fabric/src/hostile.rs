@@ -7,9 +7,9 @@ use crate::random::Random;
 use crate::workload::Workload;
 use crate::world::World;
 use fairway_engine::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, Close, Cna, Data,
-    Datagram, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, Psn, Put, Refusal,
-    Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
+    Credit, Data, Datagram, Demand, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet,
+    Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends one of them to somebody.
@@ -282,6 +282,14 @@ fn any_packet(random: &mut Random) -> Packet {
         0 => Packet::Ack(any_ack(random)),
         1 => Packet::Nak(Nak { psn, message, reason: Refusal::Access, retry_after_us: 0 }),
         2 => Packet::Void(Void { psn, message, ack_request: true }),
+        3 if random.chance(300) => Packet::Demand(Demand {
+            total_bytes: random.number() & CREDIT_MAX,
+            resend: random.chance(500),
+            blocked: random.chance(500),
+        }),
+        3 if random.chance(300) => {
+            Packet::Credit(Credit { total_bytes: random.number() & CREDIT_MAX })
+        }
         3 => Packet::Close(Close { answer: random.chance(500) }),
         _ => {
             let mut data = any_data(random);

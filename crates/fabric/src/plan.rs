@@ -60,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) tick: Duration,
     pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
+    /// By node.
+    pub(crate) schedulers: Vec<PolicySpec>,
 }
 
 /// What came later, and is drawn apart, so that the worlds of old seeds stay what they were where
@@ -144,11 +146,14 @@ impl Plan {
         extras.in_sequence &= links.len() == 1;
         extras.adjust(&mut limits, &mut profiles, &mut weather);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
+        let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
+        policies::give_credit(&mut Random::fork(seed, 10), &mut links, &mut schedulers);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);
         Plan {
+            schedulers,
             knobs: draw_knobs(random, operations),
             outages: draw_outages(random, &links, span),
             mishaps: draw_mishaps(random, nodes, span, &profiles),
@@ -230,6 +235,25 @@ fn draw_channel_groups(
         limits.engines = random.pick(&[1, 2, 3]);
         profile.group_slack = random.pick(&[0, 2_000, 64 * 1024]);
     }
+}
+
+/// Who shares out what each node sends; and few flows, sometimes.
+fn draw_schedulers(random: &mut Random, limits: &mut [Limits]) -> Vec<PolicySpec> {
+    let draw = |limits: &mut Limits| {
+        if random.chance(150) {
+            limits.flows = random.below(6) as u32;
+        }
+        let quantum = random.pick(&["200", "4K", "32K"]);
+        let line = random.pick(&["auto", "300Mbps", "10Gbps"]);
+        let text = match random.below(8) {
+            0 => format!("sched=static:line={line}:min=200Mbps"),
+            1 => format!("sched=water-filling:line={line}:min=200Mbps"),
+            2 | 3 => format!("sched=drr:quantum={quantum}"),
+            _ => String::from("sched=greedy"),
+        };
+        text.parse::<PolicySpec>().expect("a policy")
+    };
+    limits.iter_mut().map(draw).collect()
 }
 
 fn draw_link(random: &mut Random, a: usize, b: usize) -> Link {
@@ -353,6 +377,7 @@ fn draw_profile(random: &mut Random) -> Profile {
         group_slack: 0,
         path_timeouts: random.range(1, 4) as u32,
         path_probe: Duration::from_us(random.pick(&[200, 1_000, 5_000])),
+        flow_idle: Duration::from_us(500),
     }
 }
 

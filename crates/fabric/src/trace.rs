@@ -52,6 +52,8 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
             format!("NAK psn {} msg {} {:?}", nak.psn.value(), nak.message.value(), nak.reason)
         }
         Packet::Void(void) => format!("VOID psn {}", void.psn.value()),
+        Packet::Demand(demand) => format!("DEMAND {}", demand.total_bytes),
+        Packet::Credit(credit) => format!("CREDIT {}", credit.total_bytes),
         Packet::Close(close) => format!("CLOSE{}", if close.answer { " answer" } else { "" }),
         Packet::Datagram(datagram) => {
             format!("UNRELIABLE {} +{payload}", operation_summary(&datagram.operation))

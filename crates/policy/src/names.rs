@@ -135,7 +135,13 @@ pub enum SchedulerSpec {
 }
 
 impl PolicySpec {
-    /// The scheduler, for a NIC of so many flows.
+    /// The scheduler for a NIC with so many flows, or `None` if it has nothing to decide: `greedy`
+    /// is what a NIC does without one.
+    pub fn scheduler_of_nic(&self, flows: u32) -> Option<Box<dyn Scheduler>> {
+        (self.scheduler != SchedulerSpec::Greedy).then(|| self.build_scheduler(flows))
+    }
+
+    /// The scheduler, for flows 0 to `flows` - 1.
     pub fn build_scheduler(&self, flows: u32) -> Box<dyn Scheduler> {
         match self.scheduler {
             SchedulerSpec::Greedy => Box::new(Greedy),

@@ -6,7 +6,7 @@
 //! what has left since the last one.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fairway_wire::{Duration, Instant};
 
 mod greedy;
@@ -67,10 +67,13 @@ pub struct TransmitSample {
     pub backlogged: bool,
 }
 
-/// The dequeue rates of all flows, in bytes per second. The engine reads them before it sends;
-/// who writes may be another thread.
+/// The dequeue rates of all flows, in bytes per second, and what each may send in its turn. The
+/// engine reads them before it sends; who writes may be another thread.
 #[derive(Debug)]
-pub struct RateRegisters(Box<[AtomicU64]>);
+pub struct RateRegisters {
+    rates: Box<[AtomicU64]>,
+    quanta: Box<[AtomicU32]>,
+}
 
 impl RateRegisters {
     /// No limit.
@@ -78,29 +81,46 @@ impl RateRegisters {
 
     /// Registers for so many flows, all without limit.
     pub fn new(flows: u32) -> RateRegisters {
-        RateRegisters((0..flows).map(|_| AtomicU64::new(Self::UNLIMITED)).collect())
+        RateRegisters {
+            rates: (0..flows).map(|_| AtomicU64::new(Self::UNLIMITED)).collect(),
+            quanta: (0..flows).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// The rate of a flow; [`Self::UNLIMITED`] for one that does not exist.
     pub fn get(&self, flow: FlowId) -> u64 {
-        self.0.get(flow.index()).map_or(Self::UNLIMITED, |rate| rate.load(Ordering::Relaxed))
+        self.rates.get(flow.index()).map_or(Self::UNLIMITED, |rate| rate.load(Ordering::Relaxed))
     }
 
     /// Sets the rate of a flow. Zero is taken for one byte per second: nothing is stopped for ever.
     pub fn set(&self, flow: FlowId, bytes_per_second: u64) {
-        if let Some(rate) = self.0.get(flow.index()) {
+        if let Some(rate) = self.rates.get(flow.index()) {
             rate.store(bytes_per_second.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// What a flow may send in its turn, if turns are counted ([`Scheduler::quantum_bytes`]).
+    pub fn quantum(&self, flow: FlowId) -> Option<u32> {
+        let quantum = self.quanta.get(flow.index())?.load(Ordering::Relaxed);
+        (quantum > 0).then_some(quantum)
+    }
+
+    /// Sets what a flow may send in its turn. Whoever runs a scheduler does, when a flow has
+    /// started or its share was changed.
+    pub fn set_quantum(&self, flow: FlowId, bytes: Option<u32>) {
+        if let Some(quantum) = self.quanta.get(flow.index()) {
+            quantum.store(bytes.map_or(0, |bytes| bytes.max(1)), Ordering::Relaxed);
         }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.rates.len()
     }
 
     /// Are there none?
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rates.is_empty()
     }
 }
 
@@ -116,6 +136,9 @@ pub trait Scheduler: Send {
     fn share_changed(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters);
     /// A flow has sent something.
     fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters);
+    /// The application has stored a new hint for a flow: a number that means what the scheduler
+    /// says it does.
+    fn on_hint(&mut self, _now: Instant, _flow: FlowId, _hint: u64, _rates: &RateRegisters) {}
     /// Bytes a flow may send in its turn; `None` if turns are the default NIC's: a chunk of each
     /// message.
     fn quantum_bytes(&self, _flow: FlowId) -> Option<u32> {

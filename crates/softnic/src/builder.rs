@@ -38,6 +38,7 @@ pub struct Builder {
     emulate: Option<(Spec, u64)>,
     buffer_bytes: usize,
     progress_thread: bool,
+    control_thread: bool,
     /// Only the first socket has the number asked for.
     scattered: bool,
 }
@@ -60,6 +61,7 @@ impl Default for Builder {
             emulate: None,
             buffer_bytes: 4 << 20,
             progress_thread: true,
+            control_thread: false,
             scattered: false,
         }
     }
@@ -123,6 +125,13 @@ impl Builder {
     #[must_use]
     pub fn policy_named(mut self, names: &str) -> Self {
         self.policy = names.parse::<Policies>().map_err(|error| (names.into(), error.to_string()));
+        self
+    }
+
+    /// Has the scheduler run on a thread of its own (default: false, in line with the data path).
+    #[must_use]
+    pub fn control_thread(mut self, own: bool) -> Self {
+        self.control_thread = own;
         self
     }
 
@@ -217,6 +226,7 @@ impl Builder {
             limits: self.limits,
             profile: self.profile,
             policy,
+            control_thread: self.control_thread,
             identity,
             ios: &ios,
         })?;

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::{Rights, Usage};
+use fairway_engine::control::ProcessorStats;
+use fairway_engine::{FlowView, Rights, Usage};
 use fairway_sandbox::Policies;
 
 use crate::builder::Builder;
@@ -194,6 +195,27 @@ impl Context {
     /// Records of the engine's pools in use now.
     pub fn usage(&self) -> Usage {
         self.handle.shared.with(|core| core.usage())
+    }
+
+    /// Changes the policies while the context is in use: who shares out what it can send changes at
+    /// once, the others hold for connections that are made from now on.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: no thread can be started for the scheduler.
+    pub fn set_policy(&self, policy: impl Into<Policies>) -> Result<(), Error> {
+        let policies = policy.into();
+        self.handle.shared.with(|core| core.set_policy(&policies))
+    }
+
+    /// The flows that there are now: what each Jetty sends to each peer, and the answers to peers'
+    /// READs.
+    pub fn flows(&self) -> Vec<FlowView> {
+        self.handle.shared.with(|core| core.nic.flows().collect())
+    }
+
+    /// What the scheduler has done; `None` without one (`sched=greedy`).
+    pub fn scheduler_stats(&self) -> Option<ProcessorStats> {
+        self.handle.shared.with(|core| core.scheduler_stats())
     }
 
     /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither

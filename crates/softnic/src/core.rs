@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use fairway_engine::control::ProcessorStats;
 use fairway_engine::wire::{self, Instant, JettyId, Setup, TokenId};
 use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
@@ -21,6 +22,7 @@ use fairway_sandbox::Policies;
 
 use crate::clock;
 use crate::connect::Connecting;
+use crate::control::ControlThread;
 use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
 use crate::key::SegmentKey;
@@ -78,6 +80,9 @@ pub(crate) struct Core {
     /// Of those who use verbs.
     pub(crate) promptness: Promptness,
     state: State,
+    /// The scheduler's thread, if it has one; and whether it is to.
+    pub(crate) control: Option<ControlThread>,
+    has_control_thread: bool,
     /// One of the segments is the stash.
     has_stash: bool,
 }
@@ -115,6 +120,8 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) limits: Limits,
     pub(crate) profile: Profile,
     pub(crate) policy: Policies,
+    /// Schedulers have a thread of their own.
+    pub(crate) control_thread: bool,
     pub(crate) identity: Identity,
     /// What will carry its packets, by engine.
     pub(crate) ios: &'a [Io],
@@ -133,7 +140,7 @@ pub(crate) enum Notice {
 
 impl Core {
     pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
-        let CoreConfig { limits, profile, policy, identity, ios } = config;
+        let CoreConfig { limits, profile, policy, control_thread, identity, ios } = config;
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
@@ -156,14 +163,17 @@ impl Core {
             interests: Interests::new(),
             changes: 0,
             counters: NicCounters::default(),
-            policy,
+            policy: policy.clone(),
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
             verbs: None,
             promptness: Promptness::default(),
             state: State::Running,
+            control: None,
+            has_control_thread: control_thread,
             has_stash: false,
         };
+        core.set_policy(&policy)?;
         core.make_stash(limits.held, packet_bytes)?;
         Ok(core)
     }
@@ -181,6 +191,35 @@ impl Core {
         self.scratch = vec![0; packet_bytes as usize];
         self.has_stash = true;
         Ok(())
+    }
+
+    /// Has another scheduler share the NIC out: the other policies of `policy` hold for channels
+    /// that are opened from now on.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(crate) fn set_policy(&mut self, policies: &Policies) -> Result<(), Error> {
+        self.policy = policies.clone();
+        let policy = policies.built_in();
+        self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
+        let law = policy.scheduler_of_nic(self.nic.limits().flows);
+        self.control = match law {
+            Some(law) if self.has_control_thread => {
+                let processor = self.nic.detach_scheduler(clock::now(), law);
+                Some(ControlThread::start(processor)?)
+            }
+            law => {
+                self.nic.set_scheduler(clock::now(), law);
+                None
+            }
+        };
+        Ok(())
+    }
+
+    /// What the scheduler has done, wherever it runs.
+    pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
+        let elsewhere = self.control.as_ref().map(ControlThread::stats);
+        elsewhere.or_else(|| self.nic.scheduler_stats())
     }
 
     /// Records in use, as the application counts.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fairway_engine::policy::Share;
 use fairway_engine::wire::JettyId;
 use fairway_engine::{Completion, ExceptionMode, JettyState, ReceiveRequest, WorkRequest};
 
@@ -61,6 +62,21 @@ impl Jetty {
     /// The number that peers send to.
     pub fn number(&self) -> u32 {
         self.id.value()
+    }
+
+    /// To whom what it sends belongs, and what that is worth, for schedulers. May be changed at any
+    /// time.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the weight is zero.
+    pub fn set_share(&self, share: Share) -> Result<(), Error> {
+        let set = self.handle.shared.with(|core| core.nic.set_share(self.id, share));
+        set.map_err(|error| Error::setup(error, "Jetty", None))
+    }
+
+    /// What the application asks for, for all it sends from here, in the terms of the scheduler.
+    pub fn set_hint(&self, hint: u64) {
+        self.handle.shared.with(|core| core.nic.set_hint(self.id, hint));
     }
 
     /// Offers `local` to the next message that somebody sends to this Jetty (or its completion to

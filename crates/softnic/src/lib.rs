@@ -65,6 +65,7 @@ mod builder;
 mod clock;
 mod connect;
 mod context;
+mod control;
 mod core;
 mod counters;
 mod engines;
@@ -99,11 +100,12 @@ pub use context::Context;
 pub use counters::{Counters, NicCounters};
 pub use error::{Error, Refusal};
 pub use event::Event;
+pub use fairway_engine::control::ProcessorStats;
 pub use fairway_engine::wire::{ServiceMode, Tag};
 pub use fairway_engine::{
     ChannelId, Completion, CompletionKind, Counters as EngineCounters, Dispatch, DropReason,
-    ExceptionMode, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage,
-    WhenEmpty, policy, wire,
+    ExceptionMode, FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold,
+    Usage, WhenEmpty, policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_sandbox::{

@@ -344,6 +344,9 @@ impl Core {
     /// After a turn: what it brought is heard, and what nobody needs any more goes.
     pub(crate) fn end_turn(&mut self) {
         self.hear_events();
+        if let Some(control) = &self.control {
+            control.nudge();
+        }
         // Their last operation may have ended by a timer.
         if self.has_dying_jetties() {
             self.reap_jetties();

@@ -57,6 +57,8 @@ mod tp_opcode {
     pub const VOID: u32 = 0x10;
     /// Ours.
     pub const CLOSE: u32 = 0x11;
+    pub const DEMAND: u32 = 0x12;
+    pub const CREDIT: u32 = 0x13;
 }
 
 /// BTAH and ATAH: the transaction opcode (byte 0; §7.2.1).

@@ -30,6 +30,10 @@ pub enum Packet {
     Void(Void),
     /// The sender is gone for good (ours, 0x11).
     Close(Close),
+    /// The sender wants to send more than it was granted (ours, 0x12).
+    Demand(Demand),
+    /// The receiver grants (ours, 0x13).
+    Credit(Credit),
     /// Unreliable data (mode UNO): no sequence number, no acknowledgement (UTPH).
     Datagram(Datagram),
     /// A load or store, or its answer: no transport header at all (TP Bypass, §8.3).
@@ -541,6 +545,27 @@ pub struct Close {
     /// True in the answer to a close.
     pub answer: bool,
 }
+
+/// What a sender would like to send on credit (RTS of EQDS). May be lost: it is said again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Bytes, headers included: all since the channel opened. At most [`CREDIT_MAX`].
+    pub total_bytes: u64,
+    /// Some of what waits has been lost before.
+    pub resend: bool,
+    /// It has no credit left.
+    pub blocked: bool,
+}
+
+/// What a receiver has granted. May be lost: the next one says it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// Bytes, headers included: all since the channel opened. At most [`CREDIT_MAX`].
+    pub total_bytes: u64,
+}
+
+/// The highest total of demand or credit, in bytes.
+pub const CREDIT_MAX: u64 = (1 << 62) - 1;
 
 /// The explicit congestion notification bits of an IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -236,6 +236,10 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         });
     let void = (psn(), msn(), any::<bool>())
         .prop_map(|(psn, message, ack_request)| Packet::Void(Void { psn, message, ack_request }));
+    let demand = (0..=CREDIT_MAX, any::<bool>(), any::<bool>()).prop_map(
+        |(total_bytes, resend, blocked)| Packet::Demand(Demand { total_bytes, resend, blocked }),
+    );
+    let credit = (0..=CREDIT_MAX).prop_map(|total_bytes| Packet::Credit(Credit { total_bytes }));
     prop_oneof![
         6 => data().prop_map(Packet::Data),
         1 => datagram().prop_map(Packet::Datagram),
@@ -244,6 +248,8 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         1 => nak,
         1 => void,
         1 => any::<bool>().prop_map(|answer| Packet::Close(Close { answer })),
+        1 => demand,
+        1 => credit,
     ]
 }
 

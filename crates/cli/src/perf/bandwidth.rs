@@ -12,25 +12,27 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 
 /// The part of the duration that is spent before measuring …
-const WARM_UP_PART: u32 = 10;
+pub(super) const WARM_UP_PART: u32 = 10;
 /// … and the most that is.
-const WARM_UP_MAX: Duration = Duration::from_millis(300);
+pub(super) const WARM_UP_MAX: Duration = Duration::from_millis(300);
 /// Between the target's checks lies at least so much more time than they take …
 const CHECK_SHARE: u32 = 50;
 /// … and at least this.
 const CHECK_PAUSE: Duration = Duration::from_millis(2);
 /// Nothing completed for so long: something is wrong.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a run is going.
-struct Flow {
+pub(super) struct Flow {
     /// Slots at rest, the longest rested first.
     free: VecDeque<u32>,
     /// Prepared, but not yet posted.
     ready: VecDeque<Payload>,
-    in_flight: u32,
+    pub(super) in_flight: u32,
     posted: u64,
-    done: u64,
+    pub(super) done: u64,
+    /// By slot: when it was posted last, if anybody wants to know.
+    pub(super) posted_at: Vec<Instant>,
     /// When the target's next check may be asked for; `None` while one is under way.
     check_at: Option<Instant>,
     /// The slot kept at rest for the check under way.
@@ -38,7 +40,7 @@ struct Flow {
 }
 
 /// So often has to be asked in vain: a process that was stopped for a while has missed nothing.
-const POLLS_MIN: u64 = 10_000;
+pub(super) const POLLS_MIN: u64 = 10_000;
 
 /// Runs the operations of a session.
 pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Measured, Failure> {
@@ -47,15 +49,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
         Some(_) => Duration::ZERO,
         None => (options.duration / WARM_UP_PART).min(WARM_UP_MAX),
     };
-    let mut flow = Flow {
-        free: (0..session.run.slots).collect(),
-        ready: VecDeque::new(),
-        in_flight: 0,
-        posted: 0,
-        done: 0,
-        check_at: checks(session).then_some(start),
-        checked: None,
-    };
+    let mut flow = Flow::new(session, checks(session).then_some(start));
     let mut measured_from = (start, 0);
     let (mut last, mut idle, mut completions) = (start, 0, Vec::new());
     let mut warm = warm_up.is_zero();
@@ -107,8 +101,28 @@ fn checks(session: &Session<'_>) -> bool {
 }
 
 impl Flow {
+    /// A run that begins; `check_at` says when the target is first asked to check.
+    pub(super) fn new(session: &Session<'_>, check_at: Option<Instant>) -> Flow {
+        Flow {
+            free: (0..session.run.slots).collect(),
+            ready: VecDeque::new(),
+            in_flight: 0,
+            posted: 0,
+            done: 0,
+            posted_at: Vec::new(),
+            check_at,
+            checked: None,
+        }
+    }
+
+    /// Keeps the times at which slots are posted.
+    pub(super) fn timed(mut self) -> Flow {
+        self.posted_at = vec![Instant::now(); self.free.len()];
+        self
+    }
+
     /// Posts whatever has room, in one go.
-    fn post(&mut self, session: &mut Session<'_>, room: u64) -> Result<(), Failure> {
+    pub(super) fn post(&mut self, session: &mut Session<'_>, room: u64) -> Result<(), Failure> {
         let room = room.min(u64::from(session.run.depth - self.in_flight)) as usize;
         while self.ready.len() < room {
             let Some(slot) = self.free.pop_front() else { break };
@@ -118,14 +132,20 @@ impl Flow {
         if count == 0 {
             return Ok(());
         }
+        let before = if self.posted_at.is_empty() { None } else { Some(Instant::now()) };
         let posted = post(session, self.ready.iter().take(count))?;
+        if let Some(now) = before {
+            for payload in self.ready.iter().take(posted) {
+                self.posted_at[payload.slot as usize] = now;
+            }
+        }
         self.ready.drain(..posted);
         self.in_flight += posted as u32;
         self.posted += posted as u64;
         Ok(())
     }
 
-    fn completed(
+    pub(super) fn completed(
         &mut self,
         session: &mut Session<'_>,
         completion: &Completion,
@@ -157,7 +177,7 @@ impl Flow {
     }
 
     /// After the run: waits for the check under way, and takes back what was not posted.
-    fn settle(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+    pub(super) fn settle(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
         while self.checked.is_some() {
             self.poll_check(session)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairway_softnic::{
-    Completion, Context, Jetty, JettyOptions, Order, Peer, Rights, SegmentKey, Status,
+    Builder, Completion, Context, Jetty, JettyOptions, Order, Peer, Rights, SegmentKey, Status,
 };
 
 use super::message::{MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
@@ -66,9 +66,7 @@ pub(super) fn measure(
     mut out: impl FnMut(&Row) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let sizes = sizes(options, operation)?;
-    let (context, peer) = options.net.connect(server, PERF_PORT)?;
-    let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
-    let link = Link { context, peer, mailbox };
+    let link = Link::open(options, server)?;
     let result = sizes.into_iter().try_for_each(|size| {
         let row = row(options, operation, &link, size)?;
         out(&row)
@@ -76,6 +74,17 @@ pub(super) fn measure(
     // The server is told that we go; whether it hears does not matter to what was measured.
     let _ = link.context.shutdown(Duration::from_secs(1));
     result
+}
+
+impl Link {
+    /// Connects to a server.
+    pub(super) fn open(options: &PerfOptions, server: &str) -> Result<Link, Failure> {
+        let own_thread = options.flows.control_thread;
+        let with = |builder: Builder| builder.control_thread(own_thread);
+        let (context, peer) = options.net.connect_with(server, PERF_PORT, with)?;
+        let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
+        Ok(Link { context, peer, mailbox })
+    }
 }
 
 /// The sizes of all rows.
@@ -157,7 +166,7 @@ impl Measured {
 }
 
 /// What the target is told, from what the user asked for.
-fn plan(
+pub(super) fn plan(
     options: &PerfOptions,
     operation: Operation,
     link: &Link,
@@ -182,6 +191,7 @@ fn plan(
         None => least,
     };
     Ok(Run {
+        session: 0,
         operation,
         size,
         slots: slots as u32,
@@ -203,7 +213,7 @@ fn mode(options: &PerfOptions) -> &'static str {
 }
 
 /// Fails if anything was not as it should be.
-fn judge(session: &Session<'_>, messages: u64, lost: u64) -> Result<(), Failure> {
+pub(super) fn judge(session: &Session<'_>, messages: u64, lost: u64) -> Result<(), Failure> {
     let Session { run, tally, .. } = session;
     let operation = run.operation.name();
     if let Some(first) = tally.first {
@@ -233,7 +243,7 @@ fn judge(session: &Session<'_>, messages: u64, lost: u64) -> Result<(), Failure>
 }
 
 impl<'a> Session<'a> {
-    fn open(link: &'a Link, run: Run, damaged: bool) -> Result<Self, Failure> {
+    pub(super) fn open(link: &'a Link, run: Run, damaged: bool) -> Result<Self, Failure> {
         let pattern =
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged };
         let slots = Slots::new(&link.context, pattern, run.slots, Rights::NONE)?;
@@ -344,7 +354,7 @@ impl<'a> Session<'a> {
         let uses = self.uses[slot as usize];
         // A word counts what was done to it; a payload, what was done before.
         let generation = if self.run.operation.is_atomic() { uses } else { uses.wrapping_sub(1) };
-        tell(self.link, &Message::Check(Payload { slot, generation }))
+        tell(self.link, &Message::Check(self.run.session, Payload { slot, generation }))
     }
 
     /// The answer to [`Session::ask_check`], if it is there: how long the target took.
@@ -360,7 +370,7 @@ impl<'a> Session<'a> {
     }
 
     /// Tells the target that it is over: what it counted, and how many messages it took.
-    fn finish(&mut self) -> Result<(Packets, u64), Failure> {
+    pub(super) fn finish(&mut self) -> Result<(Packets, u64), Failure> {
         if self.run.operation.fetches() && self.run.verify {
             for slot in 0..self.run.slots {
                 if self.uses[slot as usize] > 0 {
@@ -368,7 +378,8 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let reply = ask(self.link, &Message::Finish(self.uses.clone()), "result")?;
+        let reply =
+            ask(self.link, &Message::Finish(self.run.session, self.uses.clone()), "result")?;
         let Message::Verdict { tally, messages, packets } = reply else {
             return Err(unexpected(&reply));
         };

@@ -1,6 +1,6 @@
 //! What the two sides of a measurement say to each other.
 //!
-//! Each row of a measurement is one session: `Run` and `Ready`, the operations, any number of
+//! Each row of a measurement is one session (and each flow, if several are measured at once): `Run` and `Ready`, the operations, any number of
 //! `Check` and `Checked`, then `Finish` and `Verdict`. Every message begins with [`PROTOCOL`], the
 //! version and its kind; fields are big-endian.
 
@@ -21,11 +21,13 @@ pub(crate) const MAILBOX: u64 = 0x5055_5453;
 pub(crate) const SLOTS_MAX: u32 = 16 * 1024;
 
 const PROTOCOL: [u8; 4] = *b"FwPf";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What a client asks a server to take part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
+    /// Tells the client's sessions apart, if it has several at a time.
+    pub(crate) session: u32,
     pub(crate) operation: Operation,
     /// Bytes per operation.
     pub(crate) size: u64,
@@ -127,11 +129,11 @@ pub(crate) enum Message {
     /// Server: the memory, and the Jetty that takes the operations.
     Ready { key: SegmentKey, jetty: u32 },
     /// Client: this slot is at rest; compare it.
-    Check(Payload),
+    Check(u32, Payload),
     /// Server: what it found, and how long that took.
     Checked { tally: Tally, spent_ns: u64 },
     /// Client: that was all. The generation that every slot has now; zero: never used.
-    Finish(Vec<u32>),
+    Finish(u32, Vec<u32>),
     /// Server: what it found, and counted.
     Verdict { tally: Tally, messages: u64, packets: Packets },
     /// Server: no, for this reason.
@@ -148,7 +150,9 @@ impl Message {
                 out.u8(u8::from(run.verify) | u8::from(run.ping_pong) << 1);
                 out.u8(run.order.to_byte());
                 out.u64(run.size);
-                [run.slots, run.depth, run.block].iter().for_each(|value| out.u32(*value));
+                [run.session, run.slots, run.depth, run.block]
+                    .iter()
+                    .for_each(|value| out.u32(*value));
                 out.u64(run.seed);
                 out.finish()
             }
@@ -158,8 +162,9 @@ impl Message {
                 out.u32(*jetty);
                 out.finish()
             }
-            Message::Check(payload) => {
+            Message::Check(session, payload) => {
                 let mut out = start(3);
+                out.u32(*session);
                 out.u32(payload.slot);
                 out.u32(payload.generation);
                 out.finish()
@@ -170,8 +175,9 @@ impl Message {
                 out.u64(*spent_ns);
                 out.finish()
             }
-            Message::Finish(generations) => {
+            Message::Finish(session, generations) => {
                 let mut out = start(5);
+                out.u32(*session);
                 generations.iter().for_each(|generation| out.u32(*generation));
                 out.finish()
             }
@@ -212,14 +218,18 @@ impl Message {
                 key: SegmentKey::from_bytes(&fields.array()?),
                 jetty: fields.u32()?,
             },
-            3 => Message::Check(Payload { slot: fields.u32()?, generation: fields.u32()? }),
+            3 => {
+                let session = fields.u32()?;
+                Message::Check(session, Payload { slot: fields.u32()?, generation: fields.u32()? })
+            }
             4 => Message::Checked { tally: take_tally(&mut fields)?, spent_ns: fields.u64()? },
             5 => {
+                let session = fields.u32()?;
                 let mut generations = Vec::new();
                 while let Some(generation) = fields.u32() {
                     generations.push(generation);
                 }
-                Message::Finish(generations)
+                Message::Finish(session, generations)
             }
             6 => {
                 let tally = take_tally(&mut fields)?;
@@ -246,6 +256,7 @@ fn take_run(fields: &mut Reader<'_>) -> Option<Run> {
         ping_pong: flags & 2 != 0,
         order: Asked::from_byte(fields.u8()?)?,
         size: fields.u64()?,
+        session: fields.u32()?,
         slots: fields.u32()?,
         depth: fields.u32()?,
         block: fields.u32()?,
@@ -294,6 +305,7 @@ mod tests {
         let tally = Tally { verified: 5, mismatches: 4, first, misplaced: 2 };
         let key = SegmentKey { token_id: 1, token_value: 2, address: 3, length: 4 };
         let run = Run {
+            session: 5,
             operation: Operation::Send,
             size: 65_536,
             slots: 128,
@@ -312,11 +324,11 @@ mod tests {
             Message::Run(run),
             Message::Run(Run { operation: Operation::Put, verify: false, ..run }),
             Message::Ready { key, jetty: 8 },
-            Message::Check(payload),
+            Message::Check(5, payload),
             Message::Checked { tally, spent_ns: 6 },
             Message::Checked { tally: Tally::default(), spent_ns: 6 },
-            Message::Finish(vec![]),
-            Message::Finish(vec![1, 2, 3]),
+            Message::Finish(5, vec![]),
+            Message::Finish(5, vec![1, 2, 3]),
             Message::Verdict { tally, messages: 8, packets },
             Message::Refusal("no".into()),
         ]
@@ -335,7 +347,7 @@ mod tests {
             let bytes = message.encode();
             for end in 0..bytes.len() {
                 // Text and lists have no fixed end.
-                let open = matches!(message, Message::Refusal(_) | Message::Finish(_));
+                let open = matches!(message, Message::Refusal(_) | Message::Finish(..));
                 assert!(open || Message::decode(&bytes[..end]).is_err(), "{message:?} {end}");
             }
             for at in 0..bytes.len() {

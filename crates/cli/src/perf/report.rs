@@ -32,9 +32,9 @@ pub(super) struct Row {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Summary {
     min: u32,
-    p50: u32,
+    pub(super) p50: u32,
     mean: f64,
-    p99: u32,
+    pub(super) p99: u32,
     p999: u32,
     max: u32,
 }

@@ -22,6 +22,8 @@ use crate::quantity::show_size;
 const MEMORY_MAX: u64 = 8 << 30;
 /// Most memory for receives beyond what the initiator can have in flight.
 const SPARE_BYTES: u64 = 64 << 20;
+/// Looks at the mailbox between two at everything else.
+const LOOKS: u32 = 1024;
 /// How often an idle server looks whether it is to end.
 const IDLE_STEP: Duration = Duration::from_millis(100);
 /// Turns between two looks at the mailbox while messages come in.
@@ -39,22 +41,14 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);
     process::print(&format!("fairway perf: {} sockets, listening on {first}\n", addresses.len()))?;
+    let mut sessions: Vec<Session<'_>> = Vec::new();
     while !process::stopping() {
         let _ = context.poll_events();
-        let Some(mail) = mailbox.wait(IDLE_STEP)? else { continue };
-        let Some(peer) = mail.peer.clone() else { continue };
-        let answer = |message: Message| mailbox.send(&peer, mail.sender, &message.encode());
-        match Message::decode(&mail.bytes) {
-            // A client that goes in the middle of its session is the client's affair.
-            Ok(Message::Run(run)) => {
-                let session = Session::open(&context, &mailbox, peer.clone(), mail.sender, run);
-                if let Err(failure) = session.and_then(Session::run) {
-                    eprintln!("fairway perf: {}: {failure}", peer.address());
-                    let _ = answer(Message::Refusal(failure.to_string()));
-                }
-            }
-            Ok(_) => drop(answer(Message::Refusal("no measurement is going on".into()))),
-            Err(error) => drop(answer(Message::Refusal(error))),
+        sessions.retain(|session| session.peer.is_alive());
+        // While something goes on this side drives its NIC, as an application that polls does.
+        let mail = if sessions.is_empty() { mailbox.wait(IDLE_STEP)? } else { poll(&mailbox)? };
+        if let Some(mail) = mail {
+            take(&context, &mailbox, &mut sessions, mail);
         }
     }
     // Those who are still there are told; whether they answer does not matter any more.
@@ -62,7 +56,68 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One row of a measurement.
+/// The next message, of several looks.
+fn poll(mailbox: &Mailbox) -> Result<Option<Mail>, Failure> {
+    for _ in 0..LOOKS {
+        if let Some(mail) = mailbox.poll()? {
+            return Ok(Some(mail));
+        }
+    }
+    Ok(None)
+}
+
+/// Does what a message asks for.
+fn take<'a>(
+    context: &'a Context,
+    mailbox: &'a Mailbox,
+    sessions: &mut Vec<Session<'a>>,
+    mail: Mail,
+) {
+    let Some(peer) = mail.peer.clone() else { return };
+    let refuse = |reason: String| {
+        let refusal = Message::Refusal(reason).encode();
+        // A client that goes in the middle of its session is the client's affair.
+        let _ = mailbox.send(&peer, mail.sender, &refusal);
+    };
+    let message = match Message::decode(&mail.bytes) {
+        Ok(message) => message,
+        Err(error) => return refuse(error),
+    };
+    if sessions.iter().any(|session| session.peer != peer) {
+        return refuse("a measurement with another client is going on".into());
+    }
+    let failed = |failure: Failure| {
+        eprintln!("fairway perf: {}: {failure}", peer.address());
+        refuse(failure.to_string());
+    };
+    match message {
+        Message::Run(run) => {
+            match Session::open(context, mailbox, peer.clone(), mail.sender, run) {
+                // Nothing has to be done for it but to answer.
+                Ok(session) if session.held.is_empty() => sessions.push(session),
+                Ok(session) => session.run().unwrap_or_else(failed),
+                Err(failure) => failed(failure),
+            }
+        }
+        Message::Check(number, _) | Message::Finish(number, _) => {
+            let found = sessions.iter().position(|session| session.run.session == number);
+            let Some(found) = found else {
+                return refuse("no measurement is going on".into());
+            };
+            match sessions[found].handle(&mail) {
+                Ok(false) => {}
+                Ok(true) => drop(sessions.swap_remove(found)),
+                Err(failure) => {
+                    drop(sessions.swap_remove(found));
+                    failed(failure);
+                }
+            }
+        }
+        _ => refuse("no measurement is going on".into()),
+    }
+}
+
+/// One row of a measurement, or one flow.
 struct Session<'a> {
     context: &'a Context,
     mailbox: &'a Mailbox,
@@ -142,13 +197,10 @@ impl<'a> Session<'a> {
     /// Takes part until the client has finished.
     fn run(mut self) -> Result<(), Failure> {
         let mut turn: u32 = 0;
-        let passive = self.held.is_empty();
         loop {
-            if !passive {
-                self.poll()?;
-            }
+            self.poll()?;
             turn = turn.wrapping_add(1);
-            if !passive && !turn.is_multiple_of(MAIL_EVERY) {
+            if !turn.is_multiple_of(MAIL_EVERY) {
                 continue;
             }
             if let Some(mail) = self.mailbox.poll()?
@@ -190,7 +242,7 @@ impl<'a> Session<'a> {
             return Ok(false);
         }
         match Message::decode(&mail.bytes).map_err(Failure::failed)? {
-            Message::Check(payload) => {
+            Message::Check(_, payload) => {
                 let start = Instant::now();
                 let mut tally = Tally::default();
                 if payload.slot < self.slots.count && self.run.operation.changes_slots() {
@@ -200,7 +252,7 @@ impl<'a> Session<'a> {
                 self.answer(&Message::Checked { tally, spent_ns })?;
                 Ok(false)
             }
-            Message::Finish(generations) => {
+            Message::Finish(_, generations) => {
                 self.finish(&generations)?;
                 Ok(true)
             }

@@ -6,7 +6,7 @@ use crate::canary::Canary;
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
-use fairway_policy::AckSample;
+use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, SACK_BITS, Sack};
 
 /// What one acknowledgement has changed so far.
@@ -89,6 +89,9 @@ impl Channel {
             if self.owed.echo_retry {
                 ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
             }
+        }
+        if shared.pressure {
+            ack.flags = ack.flags.with(AckFlags::PRESSURE);
         }
         if self.owed.learned.is_some() {
             ack.flags = ack.flags.with(AckFlags::LEARNED);
@@ -255,6 +258,7 @@ impl Channel {
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         if sent.is(LOST) {
             self.lost.unlink(&mut links, psn.value());
+            self.lost_bytes -= u64::from(sent.bytes);
             shared.counters.lost_revoked += 1;
         } else {
             self.paths[number].flying.unlink(&mut links, psn.value());
@@ -262,6 +266,8 @@ impl Channel {
             self.tp.flight -= u32::from(sent.bytes);
         }
         self.learn_from(psn, &sent, gain.now);
+        let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
+        self.policy.path.on_ack(number, &news);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths[number / 64] |= 1 << (number % 64);
@@ -346,6 +352,10 @@ impl Channel {
         }
         let marked_packets = if marked < 128 { u32::from(marked) } else { 0 };
         self.views[usize::from(path)].marked += u64::from(marked_packets);
+        if marked_packets > 0 || rtt.is_some() {
+            let news = PathAck { now, acked_packets: 0, marked_packets, rtt };
+            self.policy.path.on_ack(usize::from(path), &news);
+        }
         self.policy.congestion.on_ack(&AckSample {
             now,
             acked_bytes: gain.bytes,
@@ -360,6 +370,7 @@ impl Channel {
             window_limited: core::mem::take(&mut self.window_limited),
             ..AckSample::default()
         });
+        self.ask_for_credit(shared, now);
     }
 
     /// Is `psn` withheld because it was refused?

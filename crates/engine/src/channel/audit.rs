@@ -12,13 +12,14 @@ impl Channel {
     /// If a count is wrong: our own mistake, never a peer's.
     pub(crate) fn audit(&mut self, shared: &mut Shared) {
         let mut flight = 0;
-        let mut lost = 0;
+        let (mut lost, mut lost_bytes) = (0, 0);
         let mut on_path = alloc::vec![0; self.paths.len()];
         let mut psn = self.tp.oldest;
         while psn != self.tp.next {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if sent.is(LOST) && !sent.is(ACKNOWLEDGED) {
                 lost += 1;
+                lost_bytes += u64::from(sent.bytes);
             } else if !sent.is(ACKNOWLEDGED) {
                 flight += u32::from(sent.bytes);
                 on_path[usize::from(sent.path)] += 1;
@@ -26,6 +27,7 @@ impl Channel {
             psn = psn.next();
         }
         assert_eq!(flight, self.tp.flight, "bytes in flight");
+        assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
         for (path, count) in on_path.iter().enumerate() {
             assert_eq!(*count, self.views[path].in_flight, "packets in flight on path {path}");
         }

@@ -101,6 +101,8 @@ impl Channel {
     /// kept for the group goes when the whole of it has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
         self.lost = Default::default();
+        self.lost_bytes = 0;
+        self.credit.backlog = 0;
         for (path, view) in self.paths.iter_mut().zip(&mut self.views) {
             path.flying = Default::default();
             view.in_flight = 0;
@@ -114,6 +116,7 @@ impl Channel {
         self.armed = 0;
         // The lists only order what is now flushed as a whole.
         self.sending = Default::default();
+        self.forget_flows(shared);
         self.awaiting_slot = Default::default();
         self.awaiting_read_slot = Default::default();
         self.awaiting_receiver = Default::default();
@@ -126,6 +129,7 @@ impl Channel {
             shared.initiator.withdraw(&mut shared.messages, index);
             let message = &mut shared.messages[index];
             message.place = MessagePlace::Unlisted;
+            message.flow = crate::pool::NONE;
             message.outstanding = 0;
             if message.outcome == Outcome::Reported {
                 self.settle(shared, index);

@@ -71,7 +71,7 @@ impl Channel {
             self.declare_lost(shared, psn, &sent);
         }
         if lost_bytes > 0 {
-            self.tell_loss(now, lost_bytes, path, false);
+            self.tell_loss(shared, now, (lost_bytes, path), false);
         }
     }
 
@@ -94,14 +94,25 @@ impl Channel {
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         self.paths[usize::from(sent.path)].flying.unlink(&mut links, psn.value());
         self.lost.push_back(&mut links, psn.value());
+        self.lost_bytes += u64::from(sent.bytes);
+        // Even what only fills a sequence number needs credit.
+        self.ask_for_credit(shared, shared.flows.now);
         self.views[usize::from(sent.path)].in_flight -= 1;
         self.tp.flight -= u32::from(sent.bytes);
     }
 
-    pub(crate) fn tell_loss(&mut self, now: Instant, lost_bytes: u32, path: u8, by_timeout: bool) {
+    pub(crate) fn tell_loss(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        (lost_bytes, path): (u32, u8),
+        by_timeout: bool,
+    ) {
         let smoothed_rtt = self.round_trip.smoothed;
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
         self.policy.congestion.on_loss(&sample);
+        self.policy.path.on_loss(usize::from(path), &sample);
+        self.ask_for_credit(shared, now);
     }
 
     /// The oldest packet of some path is overdue. It is resent as a probe; the others of its path
@@ -118,7 +129,7 @@ impl Channel {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
             if lost > 0 {
-                self.tell_loss(now, lost, path as u8, true);
+                self.tell_loss(shared, now, (lost, path as u8), true);
             }
             let head = self.paths[path as usize].flying.head;
             if head != NONE {

@@ -8,8 +8,10 @@ mod acknowledge;
 mod audit;
 mod bypass;
 mod close;
+mod credit;
 mod datagram;
 mod execute;
+mod flow;
 mod locate;
 mod loss;
 mod mail;
@@ -24,6 +26,7 @@ mod transmit;
 mod trimmed;
 
 pub(crate) use bypass::{Answer, BypassState};
+use credit::CreditState;
 pub(crate) use paths::Path;
 pub(crate) use slots::Slots;
 pub(crate) use timers::Timer;
@@ -31,6 +34,7 @@ pub(crate) use timers::Timer;
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
 use crate::list::List;
+use crate::pace::Pace;
 use crate::pool::NONE;
 use crate::receive_window::ReceiveWindow;
 use crate::send_window::SendWindow;
@@ -152,6 +156,10 @@ pub(crate) struct Channel {
     pub(crate) trimmed: trimmed::Trimmed,
     /// Messages with something to send, in turn.
     pub(crate) sending: List,
+    /// Flows that have had their turn in this round, and have more to send.
+    pub(crate) spent: List,
+    /// A round has ended: it is another channel's turn.
+    pub(crate) round_over: bool,
     pub(crate) awaiting_slot: List,
     pub(crate) awaiting_read_slot: List,
     pub(crate) awaiting_receiver: List,
@@ -186,10 +194,11 @@ pub(crate) struct Channel {
     /// Time-outs since the last acknowledgement of anything new.
     pub(crate) backoff: u32,
     pub(crate) window_limited: bool,
-    /// No packet leaves before, because of the pacing rate.
-    pub(crate) paced_until: Instant,
-    /// When what has left will have done so at the pacing rate.
-    pub(crate) paced_out: Instant,
+    /// The pace that the congestion control sets.
+    pub(crate) pace: Pace,
+    pub(crate) credit: CreditState,
+    /// Bytes that are to be resent.
+    pub(crate) lost_bytes: u64,
     pub(crate) bypass: Box<BypassState>,
     pub(crate) peer_marks: u8,
     pub(crate) peer_duplicates: u8,
@@ -199,7 +208,7 @@ pub(crate) struct Channel {
     pub(crate) unanswered_probes: u32,
     pub(crate) closes_left: u32,
     pub(crate) timers: [Instant; Timer::COUNT],
-    pub(crate) armed: u8,
+    pub(crate) armed: u16,
     pub(crate) in_ready: bool,
     pub(crate) in_urgent: bool,
     pub(crate) in_starved: bool,
@@ -215,6 +224,8 @@ impl Channel {
         let slots = config.remote_message_slots.min(limits.message_slots);
         let reads = config.remote_read_slots.min(limits.read_slots);
         let paths = config.paths as usize;
+        let is_spent = config.policy.congestion.allowance_bytes() != u64::MAX;
+        let credit = CreditState::new(is_spent);
         let none = |count: u32| alloc::vec![NONE; count as usize].into_boxed_slice();
         Box::new(Channel {
             tp: TpChannel {
@@ -238,6 +249,8 @@ impl Channel {
             owed: Owed::default(),
             trimmed: trimmed::Trimmed::default(),
             sending: List::default(),
+            spent: List::default(),
+            round_over: false,
             awaiting_slot: List::default(),
             awaiting_read_slot: List::default(),
             awaiting_receiver: List::default(),
@@ -261,8 +274,9 @@ impl Channel {
             highest_acknowledged: config.first_psn.minus(1),
             backoff: 0,
             window_limited: false,
-            paced_until: now,
-            paced_out: now,
+            pace: Pace::new(now),
+            credit,
+            lost_bytes: 0,
             bypass: Box::new(BypassState::new()),
             peer_marks: 0,
             peer_duplicates: 0,

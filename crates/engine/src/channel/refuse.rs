@@ -147,9 +147,8 @@ impl Channel {
         }
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
         message.retry_at = retry_at;
-        if message.place == MessagePlace::Sending {
-            message.place = MessagePlace::Unlisted;
-            self.sending.unlink(&mut shared.messages, index);
+        if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
+            self.delist(shared, index);
         }
     }
 
@@ -164,10 +163,8 @@ impl Channel {
                 let due = message.retry_at;
                 earliest = Some(earliest.map_or(due, |other| other.min(due)));
             } else {
-                message.place = MessagePlace::Sending;
                 self.awaiting_receiver.unlink(&mut shared.messages, at);
-                self.sending.push_back(&mut shared.messages, at);
-                self.mark_ready(shared);
+                self.enlist(shared, at);
             }
             at = next;
         }

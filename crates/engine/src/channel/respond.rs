@@ -3,7 +3,7 @@
 use super::Channel;
 use super::receive::Judgement;
 use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
-use crate::message::{Message, MessageKind, MessagePlace, Outcome, packets_of};
+use crate::message::{Message, MessageKind, Outcome, packets_of};
 use crate::order::is_numbered;
 use crate::pool::NONE;
 use crate::shared::Shared;
@@ -47,9 +47,7 @@ impl Channel {
     }
 
     fn send_answer(&mut self, shared: &mut Shared, index: u32) {
-        shared.messages[index].place = MessagePlace::Sending;
-        self.sending.push_back(&mut shared.messages, index);
-        self.mark_ready(shared);
+        self.enlist(shared, index);
     }
 
     /// Tells the sender of a transaction that it is done.

@@ -70,7 +70,13 @@ impl Channel {
             return;
         }
         let list = match message.place {
-            MessagePlace::Sending => &mut self.sending,
+            MessagePlace::Sending | MessagePlace::Parked => {
+                self.delist(shared, index);
+                if !shared.is_planted(Canary::LoseFlushed) {
+                    self.end(shared, index, Status::Flushed);
+                }
+                return;
+            }
             MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
             MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
             MessagePlace::AwaitingReceiver => &mut self.awaiting_receiver,
@@ -269,9 +275,7 @@ impl Channel {
     /// A message gets its turn to send.
     pub(crate) fn let_in(&mut self, shared: &mut Shared, message: Option<u32>) {
         if let Some(index) = message {
-            shared.messages[index].place = MessagePlace::Sending;
-            self.sending.push_back(&mut shared.messages, index);
-            self.mark_ready(shared);
+            self.enlist(shared, index);
         }
     }
 

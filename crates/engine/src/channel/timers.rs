@@ -24,10 +24,12 @@ pub(crate) enum Timer {
     Close,
     /// A load or store was not answered.
     Bypass,
+    /// A sender on credit may want to say again what it wants.
+    Demand,
 }
 
 impl Timer {
-    pub(crate) const COUNT: usize = 8;
+    pub(crate) const COUNT: usize = 9;
     const ALL: [Timer; Self::COUNT] = [
         Timer::Retransmit,
         Timer::Acknowledge,
@@ -37,6 +39,7 @@ impl Timer {
         Timer::Pace,
         Timer::Close,
         Timer::Bypass,
+        Timer::Demand,
     ];
 }
 
@@ -47,16 +50,16 @@ impl Channel {
     #[inline]
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
         self.timers[timer as usize] = at;
-        self.armed |= 1 << timer as u8;
+        self.armed |= 1 << timer as u16;
         shared.deadlines.wake_by(self.index(), at);
     }
 
     pub(crate) fn disarm(&mut self, timer: Timer) {
-        self.armed &= !(1 << timer as u8);
+        self.armed &= !(1 << timer as u16);
     }
 
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {
-        self.armed & (1 << timer as u8) != 0
+        self.armed & (1 << timer as u16) != 0
     }
 
     /// Does what is due, and asks to be woken for the rest.
@@ -92,6 +95,7 @@ impl Channel {
             Timer::PathProbe => self.path_probe_timer(shared, now),
             Timer::Pace => self.mark_ready(shared),
             Timer::Bypass => self.bypass_timer(shared, now),
+            Timer::Demand => self.ask_for_credit(shared, now),
             Timer::Close => {}
         }
     }

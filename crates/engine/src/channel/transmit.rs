@@ -50,6 +50,9 @@ impl Channel {
             let path = self.owed.path;
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
+        if let Some(credit) = self.next_credit(shared) {
+            return Some(credit);
+        }
         if let Some(probe) = self.next_probe(shared, now) {
             return Some(probe);
         }
@@ -74,7 +77,7 @@ impl Channel {
         Some(self.bare(shared, path, Packet::Ack(ack)))
     }
 
-    fn bare(&self, shared: &Shared, path: u8, packet: Packet) -> Transmit {
+    pub(crate) fn bare(&self, shared: &Shared, path: u8, packet: Packet) -> Transmit {
         Transmit {
             channel: self.id,
             route: self.route(shared, path),
@@ -88,14 +91,18 @@ impl Channel {
         if self.state != ChannelState::Open {
             return None;
         }
-        if now.is_before(self.paced_until) {
-            self.arm(shared, Timer::Pace, self.paced_until);
+        if !self.pace.is_open(now) {
+            self.arm(shared, Timer::Pace, self.pace.until);
+            return None;
+        }
+        if self.credit.is_spent && self.policy.congestion.allowance_bytes() == 0 {
+            self.window_limited = true;
             return None;
         }
         if !self.lost.is_empty() {
             return self.resend(shared, now);
         }
-        let index = self.next_message(shared)?;
+        let index = self.next_message(shared, now)?;
         if shared.messages[index].order.mode == ServiceMode::Uno {
             return Some(self.send_datagram(shared, now, index));
         }
@@ -103,13 +110,17 @@ impl Channel {
     }
 
     /// The message whose turn it is and which has, or needs no, slot.
-    fn next_message(&mut self, shared: &mut Shared) -> Option<u32> {
+    fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<u32> {
+        let scheduled = shared.flows.are_scheduled();
         while self.sending.head != NONE {
             let index = self.sending.head;
+            if scheduled && !self.passes_gate(shared, index, now) {
+                continue;
+            }
             let message = &mut shared.messages[index];
             let begins = message.kind == MessageKind::Put && message.next_index == 0;
             if begins && !shared.puts.issue(&mut shared.messages, index) {
-                self.sending.unlink(&mut shared.messages, index);
+                self.delist(shared, index);
                 shared.puts.wait(&mut shared.messages, index);
                 continue;
             }
@@ -117,7 +128,7 @@ impl Channel {
             if self.acquire_slots(&mut shared.messages[index], index, first) {
                 return Some(index);
             }
-            self.sending.unlink(&mut shared.messages, index);
+            self.delist(shared, index);
             let message = &mut shared.messages[index];
             if message.awaits_answer() && !(message.has_request || message.has_slot) {
                 message.place = MessagePlace::AwaitingReadSlot;
@@ -126,6 +137,10 @@ impl Channel {
                 message.place = MessagePlace::AwaitingSlot;
                 self.awaiting_slot.push_back(&mut shared.messages, index);
             }
+        }
+        if !self.spent.is_empty() {
+            self.begin_round(shared);
+            self.round_over = true;
         }
         None
     }
@@ -187,6 +202,10 @@ impl Channel {
             }
             return None;
         }
+        if flight > 0 && self.needs_path(shared, index) && !self.policy.path.has_room(&self.views) {
+            self.window_limited = true;
+            return None;
+        }
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.next = psn.next();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
@@ -196,8 +215,10 @@ impl Channel {
             flags: 0,
             ..Sent::UNUSED
         };
+        shared.flows.sent(shared.messages[index].flow, now, bytes);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
+        self.spend(shared, now, bytes, true);
         let idle = last && self.sending.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
         let message = &shared.messages[index];
@@ -237,11 +258,12 @@ impl Channel {
 
     /// An unreliable message: on the wire and done with.
     fn send_datagram(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
-        self.sending.unlink(&mut shared.messages, index);
+        let flow = shared.messages[index].flow;
+        let bytes = shared.messages[index].payload(0, self.mtu) + HEADER_BYTES;
+        shared.flows.sent(flow, now, bytes);
+        self.delist(shared, index);
         let path = self.path_for_small(shared, now);
-        let message = &mut shared.messages[index];
-        message.place = MessagePlace::Unlisted;
-        let message = *message;
+        let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
         let operation = operation_of(&message, message.learned, &shared.profile);
         let packet = Packet::Datagram(Datagram {
@@ -269,14 +291,22 @@ impl Channel {
         message.outstanding += 1;
         let last = message.next_index == message.packets;
         if last {
-            message.place = MessagePlace::Unlisted;
-            self.sending.unlink(&mut shared.messages, index);
+            self.delist(shared, index);
         } else if self.chunk.left == 0 && self.sending.head != self.sending.tail {
             // A chunk is a message's turn.
             self.sending.unlink(&mut shared.messages, index);
             self.sending.push_back(&mut shared.messages, index);
         }
         last
+    }
+
+    /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
+    fn needs_path(&self, shared: &Shared, index: u32) -> bool {
+        let message = &shared.messages[index];
+        let small = !message.kind.has_payload()
+            || message.local.length <= shared.profile.small_message_bytes;
+        let stale = !self.views[usize::from(self.chunk.path)].usable;
+        !small && (self.chunk.left == 0 || self.chunk.small || stale)
     }
 
     /// The path of the current chunk, or of a new one.
@@ -322,6 +352,7 @@ impl Channel {
         }
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         self.lost.unlink(&mut links, psn.value());
+        self.lost_bytes -= u64::from(sent.bytes);
         let message = shared.messages[sent.message];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
@@ -338,6 +369,7 @@ impl Channel {
         self.chunk.left = self.chunk.left.saturating_sub(u32::from(sent.bytes));
         let path = self.chunk.path;
         self.launch(shared, psn, path, now);
+        self.spend(shared, now, u32::from(sent.bytes), false);
         let ack_request = self.lost.is_empty() || self.chunk.left < u32::from(sent.bytes);
         if void {
             shared.counters.voids_sent += 1;
@@ -381,13 +413,8 @@ impl Channel {
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         state.flying.push_back(&mut links, psn.value());
         if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
-            let gap = u64::from(bytes).saturating_mul(1_000_000_000_000) / rate.max(1);
-            self.paced_out = self.paced_out.max(now) + Duration::from_ps(gap);
             let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
-            let ahead = burst.saturating_mul(1_000_000_000_000) / rate.max(1);
-            if self.paced_out.is_at_or_after(now + Duration::from_ps(ahead)) {
-                self.paced_until = self.paced_out;
-            }
+            self.pace.charge(now, bytes, rate, burst, Duration::ZERO);
         }
         if !self.is_armed(Timer::Retransmit) && !shared.is_planted(crate::Canary::ForgetTimer) {
             let at = now + self.timeout(shared);

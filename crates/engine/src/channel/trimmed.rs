@@ -73,7 +73,7 @@ impl Channel {
             return;
         }
         self.declare_lost(shared, psn, &sent);
-        self.tell_loss(now, u32::from(sent.bytes), sent.path, false);
+        self.tell_loss(shared, now, (u32::from(sent.bytes), sent.path), false);
         self.mark_ready(shared);
     }
 }

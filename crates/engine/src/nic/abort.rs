@@ -99,9 +99,8 @@ impl crate::channel::Channel {
         if ended || message.next_index == 0 || message.bypasses() {
             return;
         }
-        if message.place == MessagePlace::Sending {
-            self.sending.unlink(&mut shared.messages, index);
-            shared.messages[index].place = MessagePlace::Unlisted;
+        if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
+            self.delist(shared, index);
         }
         shared.messages[index].outcome = Outcome::Failed(Status::Flushed);
         shared.complete_message(index, Status::Flushed);

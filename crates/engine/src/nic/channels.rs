@@ -5,6 +5,7 @@ use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState, Timer};
 use crate::shared::Shared;
+use fairway_policy::{PolicySet, SourceId};
 use fairway_wire::Instant;
 
 impl Nic {
@@ -79,6 +80,17 @@ impl Nic {
         Ok(())
     }
 
+    /// Changes the policies of an open channel between two packets: what is in flight stays, and the
+    /// new ones begin as with a new channel.
+    ///
+    /// # Errors
+    /// `Missing` if it is not open.
+    pub fn replace_policy(&mut self, id: ChannelId, policy: PolicySet) -> Result<(), SetupError> {
+        let (_, channel) = self.open(id).ok_or(SetupError::Missing)?;
+        channel.replace_policy(policy);
+        Ok(())
+    }
+
     /// Flushes the operations of a channel and of those that joined it, and tells the peer.
     /// [`Event::Closed`] says when all are gone.
     ///
@@ -139,6 +151,9 @@ impl Nic {
         let mut others = 0;
         if let EntryState::Open(channel) = &entry.state {
             self.open_channels -= 1;
+            if let Some(policy) = &mut self.shared.credit {
+                policy.source_gone(self.shared.flows.now, SourceId(index as u32));
+            }
             leader = channel.leader.index();
             let group = self.shared.channels.get_mut(leader as u32);
             group.used -= 1;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::api::{
-    AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, LocalRange, OrderRequest,
-    RemoteRange, Rights, Status, Work,
+    AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, JettyState, LocalRange,
+    OrderRequest, RemoteRange, Rights, Status, Work,
 };
 use crate::policy::PolicySpec;
 use alloc::vec;
@@ -149,7 +149,9 @@ impl Pair {
                 self.now = self.now.max(next);
             }
         }
-        panic!("it never settles");
+        let counters = self.nics.each_ref().map(|nic| *nic.counters());
+        let waiting = self.nics.each_ref().map(|nic| nic.usage().messages);
+        panic!("it never settles: {waiting:?} messages wait; {counters:?}");
     }
 
     fn deliver(&mut self, n: usize, transmit: &Transmit) {
@@ -329,8 +331,10 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
 
 mod aborting;
 mod bypassing;
+mod credit;
 mod defects;
 mod failing;
+mod flows;
 mod guarding;
 mod in_sequence;
 mod sharing;

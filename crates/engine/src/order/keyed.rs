@@ -98,6 +98,15 @@ impl<T: Copy> Keyed<T> {
         found.into_iter()
     }
 
+    /// Forgets one record, if there is one.
+    pub(crate) fn forget(&mut self, key: &Key) {
+        let at = self.place(key);
+        if self.table[at] != NONE {
+            self.records.give_back(self.table[at]);
+            self.close_gap(at);
+        }
+    }
+
     /// Forgets every record of a channel.
     pub(crate) fn forget_channel(&mut self, channel: u32) {
         if self.records.in_use() == 0 {

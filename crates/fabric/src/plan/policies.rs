@@ -5,7 +5,7 @@ use super::Link;
 use crate::random::Random;
 use fairway_engine::policy::{
     CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, PathSpec, PlbParameters,
-    TimelyParameters,
+    PolicySpec, TimelyParameters,
 };
 use fairway_engine::wire::Duration;
 
@@ -20,6 +20,30 @@ pub(super) fn override_some(random: &mut Random, links: &mut [Link]) {
         }
         if random.chance(400) {
             policies.path = PathSpec::Plb(draw_plb(random));
+        }
+    }
+}
+
+/// In some worlds senders need credit, or have a window per path; and not every receiver knows of
+/// credit.
+pub(super) fn give_credit(random: &mut Random, links: &mut [Link], nodes: &mut [PolicySpec]) {
+    if !random.chance(200) {
+        return;
+    }
+    let spec = |text: &str| text.parse::<PolicySpec>().expect("a policy");
+    let name = random.pick(&["cc=eqds", "cc=eqds:line=1Gbps", "cc=homa", "cc=backpressure"]);
+    let congestion = spec(name).congestion;
+    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
+        if random.chance(800) {
+            policies.congestion = congestion;
+        }
+        if random.chance(300) {
+            policies.path = spec("path=mp-rdma").path;
+        }
+    }
+    for node in nodes {
+        if random.chance(700) {
+            node.congestion = congestion;
         }
     }
 }

@@ -83,6 +83,7 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         mailboxes: 1,
         mailbox_buffers: 1,
         put_streams: 1,
+        flows: 2 * channels,
     }
 }
 
@@ -173,6 +174,10 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
     };
     let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
     let mut nic = Nic::new(address(host), &limits, profile, seed);
+    if let Some(policy) = plan.scenario.policy.as_ref().map(Policies::built_in) {
+        nic.set_scheduler(Instant::ZERO, policy.scheduler_of_nic(limits.flows));
+        nic.set_credit_policy(policy.build_credit(limits.channels));
+    }
     let queue = nic.create_completion_queue(limits.completions)?;
     let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
     let jetty = nic.create_jetty(&config)?;

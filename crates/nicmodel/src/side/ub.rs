@@ -273,7 +273,9 @@ fn role(packet: &wire::Packet) -> Role {
         wire::Packet::Ack(_)
         | wire::Packet::Nak(_)
         | wire::Packet::Void(_)
-        | wire::Packet::Close(_) => Role::Control,
+        | wire::Packet::Close(_)
+        | wire::Packet::Demand(_)
+        | wire::Packet::Credit(_) => Role::Control,
     }
 }
 

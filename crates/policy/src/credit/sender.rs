@@ -110,9 +110,10 @@ impl CreditSender {
         self.spent + self.backlog.saturating_sub(self.speculative)
     }
 
-    /// It waits for credit that it has asked for.
+    /// It waits for credit: for what it has asked for, or for so little more that it was not worth
+    /// asking again.
     fn is_waiting(&self) -> bool {
-        self.backlog > 0 && self.allowance_bytes() == 0 && self.announced >= self.wanted()
+        self.backlog > 0 && self.allowance_bytes() == 0
     }
 
     fn timeout(&self) -> Duration {

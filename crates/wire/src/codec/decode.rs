@@ -11,7 +11,10 @@ use super::{
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
 };
 use crate::check::header_check;
-use crate::{Ack, AckFlags, Close, Cna, Msn, Nak, Packet, Psn, Route, Sack, Setup, Tpn, Void};
+use crate::{
+    Ack, AckFlags, CREDIT_MAX, Close, Cna, Credit, Demand, Msn, Nak, Packet, Psn, Route, Sack,
+    Setup, Tpn, Void,
+};
 
 pub(super) mod transaction;
 
@@ -121,7 +124,7 @@ fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, Decod
             let code = header.get(44).ok_or(too_short(header, 45))?;
             (TRANSPORT_LEN + 20 + bitmap_words(*code)? * 4, following::NOTHING)
         }
-        tp::VOID | tp::CLOSE => (TRANSPORT_LEN, following::NOTHING),
+        tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT => (TRANSPORT_LEN, following::NOTHING),
         // Only UTPH has it.
         tp::UNRELIABLE => return bad("TPOpcode", opcode),
         0x05 | 0x08 => return unsupported(Unsupported::TpOpcode(opcode as u8)),
@@ -183,8 +186,22 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             ack_request: ack_request(first),
         })),
         tp::CLOSE => Ok(Packet::Close(Close { answer: first[28] & 1 != 0 })),
+        tp::DEMAND => Ok(Packet::Demand(Demand {
+            total_bytes: total(first),
+            resend: first[24] & 0x80 != 0,
+            blocked: first[24] & 0x40 != 0,
+        })),
+        tp::CREDIT => match first[24] >> 6 {
+            0 => Ok(Packet::Credit(Credit { total_bytes: total(first) })),
+            other => bad("credit b63-62", u32::from(other)),
+        },
         other => Err(DecodeError::UnknownTpOpcode(other as u8)),
     }
+}
+
+/// A total of demand or credit.
+fn total(first: &[u8; TRANSPORT_LEN]) -> u64 {
+    (u64::from(word(first, 6)) << 32 | u64::from(word(first, 7))) & CREDIT_MAX
 }
 
 #[inline(always)]

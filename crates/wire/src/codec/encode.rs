@@ -5,7 +5,7 @@ use super::{
     next_header, next_layer, refusal, status, tp_opcode,
 };
 use crate::check::header_check;
-use crate::{Ack, AckFlags, BypassOperation, Data, Nak, Operation, Packet, Route};
+use crate::{Ack, AckFlags, BypassOperation, CREDIT_MAX, Data, Nak, Operation, Packet, Route};
 
 mod transaction;
 
@@ -25,7 +25,7 @@ pub fn header_len(packet: &Packet) -> usize {
         Packet::Ack(ack) if ack.flags.contains(AckFlags::SELECTIVE) => TRANSPORT_LEN + 52,
         Packet::Ack(_) => TRANSPORT_LEN + 12,
         Packet::Nak(_) => TRANSPORT_LEN + 4,
-        Packet::Void(_) | Packet::Close(_) => TRANSPORT_LEN,
+        Packet::Void(_) | Packet::Close(_) | Packet::Demand(_) | Packet::Credit(_) => TRANSPORT_LEN,
         Packet::Datagram(datagram) => {
             TRANSACTION_LEN + transaction::operation_len(&datagram.operation)
         }
@@ -57,6 +57,14 @@ pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]
         Packet::Close(close) => {
             put_transport(route, bare(tp_opcode::CLOSE), [0, flag(close.answer, 24)], out);
         }
+        Packet::Demand(demand) => {
+            let [high, low] = halves(demand.total_bytes);
+            let flags = flag(demand.resend, 31) | flag(demand.blocked, 30);
+            put_transport(route, bare(tp_opcode::DEMAND), [flags | high, low], out);
+        }
+        Packet::Credit(credit) => {
+            put_transport(route, bare(tp_opcode::CREDIT), halves(credit.total_bytes), out);
+        }
         Packet::Datagram(datagram) => datagram::put_datagram(route, datagram, out),
         Packet::Bypass(bypass) => bypass::put_bypass(route, bypass, payload_len, out),
     }
@@ -84,6 +92,7 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
             BypassOperation::Store { .. } | BypassOperation::LoadResponse { refusal: None }
         ),
         Packet::Ack(_) | Packet::Nak(_) | Packet::Void(_) | Packet::Close(_) => false,
+        Packet::Demand(_) | Packet::Credit(_) => false,
     }
 }
 
@@ -100,6 +109,12 @@ pub(super) fn put(out: &mut Header, index: usize, word: u32) {
 
 pub(super) fn flag(set: bool, bit: u32) -> u32 {
     u32::from(set) << bit
+}
+
+/// A total of at most 62 bits.
+fn halves(total: u64) -> [u32; 2] {
+    let total = total.min(CREDIT_MAX);
+    [(total >> 32) as u32, total as u32]
 }
 
 /// The first half of RTPH's first word for a packet after whose transport headers nothing comes.

@@ -108,6 +108,7 @@ const LIMITS: Limits = Limits {
     mailboxes: 1,
     mailbox_buffers: 1,
     put_streams: 1,
+    flows: 1 << 14,
 };
 const MESSAGES: u32 = 1 << 17;
 const RECEIVES: u32 = 1 << 20;

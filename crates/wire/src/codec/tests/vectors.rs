@@ -154,7 +154,7 @@ fn bypass_vectors() -> [Vector; 4] {
     ]
 }
 
-fn control_vectors() -> [Vector; 8] {
+fn control_vectors() -> [Vector; 10] {
     let flags = AckFlags::ECHO.with(AckFlags::LEARNED);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
@@ -166,6 +166,7 @@ fn control_vectors() -> [Vector; 8] {
     let nak = Nak { psn, message, reason: Refusal::ReceiverNotReady, retry_after_us: 250 };
     let early = Nak { reason: Refusal::OutOfOrder, retry_after_us: 0, ..nak };
     let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
+    let demand = Demand { total_bytes: 0x12_3456_789a, resend: false, blocked: true };
     let trimmed = Nak { reason: Refusal::Trimmed { retry: true }, retry_after_us: 0, ..nak };
     [
         packet(file!("ack"), Packet::Ack(sample_ack(flags)), b""),
@@ -176,6 +177,8 @@ fn control_vectors() -> [Vector; 8] {
         packet(file!("nak_rights"), Packet::Nak(denied), b""),
         packet(file!("void"), Packet::Void(Void { psn, message, ack_request: true }), b""),
         packet(file!("close"), Packet::Close(Close { answer: true }), b""),
+        packet(file!("demand"), Packet::Demand(demand), b""),
+        packet(file!("credit"), Packet::Credit(Credit { total_bytes: 0x12_3456_789a }), b""),
     ]
 }
 

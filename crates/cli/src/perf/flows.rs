@@ -1,0 +1,483 @@
+//! Several flows at once, each with a Jetty of its own: who gets how much, and how long it takes.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fairway_softnic::policy::{PolicySpec, SchedulerSpec, Share};
+use fairway_softnic::{Completion, CompletionKind, Policies, ProcessorStats};
+use serde_json::{Value, json};
+
+use super::bandwidth::{Flow, PATIENCE, POLLS_MIN, WARM_UP_MAX, WARM_UP_PART};
+use super::initiator::{Link, Session, judge, plan};
+use super::operation::Operation;
+use super::report::Summary;
+use crate::args::PerfOptions;
+use crate::failure::Failure;
+use crate::quantity::{self, show_size};
+
+/// Operations in flight of each flow, unless somebody says otherwise (SCR §6.2).
+const DEPTH: u32 = 4;
+/// How long, and with what, it is measured what the line carries.
+const CAPACITY_TIME: Duration = Duration::from_millis(300);
+const CAPACITY_BYTES: u64 = 1 << 20;
+const CAPACITY_DEPTH: u32 = 16;
+/// Times that are kept of each flow.
+const TIMES_MAX: usize = 1 << 20;
+
+/// What there is to say about flows.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FlowOptions {
+    /// Run so many flows at once, with messages of these sizes, and tell what each gets (write and
+    /// read); 64K*3 is three of 64K
+    #[arg(long, value_name = "SIZE,..", value_parser = sizes, conflicts_with_all = ["size", "sizes", "latency", "iters"])]
+    pub(crate) flows: Option<Flows>,
+
+    /// With --flows: weights of the flows, in their order; the last one holds for the rest
+    #[arg(long, value_name = "N,..", value_delimiter = ',', requires = "flows",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) weights: Vec<u16>,
+
+    /// With --flows: tenants of the flows, by number; with :WEIGHT tenants share first, then their
+    /// flows among them
+    #[arg(long, value_name = "N[:WEIGHT],..", value_delimiter = ',', requires = "flows",
+          value_parser = tenant)]
+    pub(crate) tenants: Vec<(u16, u16)>,
+
+    /// With --flows: what the line carries, as 10Gbps, for the utilisation, and for schedulers that
+    /// are not told by themselves [default: what one flow of 1M messages gets, measured first]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate, requires = "flows")]
+    pub(crate) line: Option<u64>,
+
+    /// Have the scheduler run on a thread of its own, and not in line with the data path
+    #[arg(long)]
+    pub(crate) control_thread: bool,
+
+    /// Scheduler: greedy, static, water-filling or drr, as the policy sched=NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sched: Option<String>,
+
+    /// Congestion control, as the policy cc=NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cc: Option<String>,
+
+    /// Path choice, as the policy path=NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) path: Option<String>,
+
+    /// Loss detection, as the policy loss=NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) loss_detector: Option<String>,
+}
+
+/// The sizes of messages, a flow each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flows(pub(crate) Vec<u64>);
+
+/// `256,4K,64K*3`.
+fn sizes(text: &str) -> Result<Flows, String> {
+    let mut sizes = Vec::new();
+    for item in text.split(',') {
+        let (size, count) = item.split_once('*').unwrap_or((item, "1"));
+        let count: usize =
+            count.parse().map_err(|_| format!("'{item}': write SIZE or SIZE*COUNT, as 64K*3"))?;
+        sizes.extend(std::iter::repeat_n(quantity::size(size)?, count));
+    }
+    match sizes.len() {
+        1..=1024 => Ok(Flows(sizes)),
+        count => Err(format!("{count} flows: choose 1 to 1024")),
+    }
+}
+
+/// `3` or `3:10`.
+fn tenant(text: &str) -> Result<(u16, u16), String> {
+    let (number, weight) = text.split_once(':').unwrap_or((text, "0"));
+    match (number.parse(), weight.parse()) {
+        (Ok(number), Ok(weight)) => Ok((number, weight)),
+        _ => Err(format!("'{text}' is no tenant: write NUMBER or NUMBER:WEIGHT, as 1:3")),
+    }
+}
+
+impl FlowOptions {
+    /// The policy, with what was asked for one by one in place of what `policy` says.
+    pub(crate) fn policy(&self, policy: Option<Policies>) -> Result<Option<Policies>, Failure> {
+        let asked = [
+            ("cc", &self.cc),
+            ("path", &self.path),
+            ("loss", &self.loss_detector),
+            ("sched", &self.sched),
+        ];
+        let mut result = policy;
+        for (kind, name) in asked {
+            if let Some(name) = name {
+                let before = result.unwrap_or_default();
+                result = Some(with(&before, kind, name)?);
+            }
+        }
+        Ok(result)
+    }
+
+    fn share(&self, flow: usize) -> Share {
+        let last = |list: &[u16]| list.get(flow).or(list.last()).copied();
+        let weight = last(&self.weights).unwrap_or(1);
+        let tenant = self.tenants.get(flow).or(self.tenants.last()).copied();
+        let (tenant, tenant_weight) = tenant.unwrap_or_default();
+        Share { tenant, weight, tenant_weight }
+    }
+}
+
+/// Policies with another one of one kind.
+fn with(policies: &Policies, kind: &str, name: &str) -> Result<Policies, Failure> {
+    let all = policies.to_string();
+    let label = format!("{kind}=");
+    let mut items: Vec<&str> = all.split(',').filter(|item| !item.starts_with(&label)).collect();
+    let item = format!("{label}{name}");
+    items.push(&item);
+    items.join(",").parse().map_err(|error| Failure::usage(format!("{item}: {error}")))
+}
+
+/// One flow, on this side.
+struct Lane<'a> {
+    session: Session<'a>,
+    flow: Flow,
+    share: Share,
+    /// Times of what was measured, in nanoseconds.
+    times: Vec<u32>,
+    /// Done before the measurement began.
+    before: u64,
+}
+
+/// What one flow got.
+struct Got {
+    size: u64,
+    share: Share,
+    iterations: u64,
+    gbps: f64,
+    latency: Summary,
+}
+
+/// What all flows got.
+pub(super) struct Report {
+    operation: Operation,
+    policy: String,
+    seconds: f64,
+    depth: u32,
+    flows: Vec<Got>,
+    capacity_gbps: f64,
+    verified: u64,
+    scheduler: Option<ProcessorStats>,
+}
+
+/// Measures flows of these sizes, from the server at `server`.
+pub(super) fn measure(
+    options: &PerfOptions,
+    operation: Operation,
+    sizes: &[u64],
+    server: &str,
+) -> Result<Report, Failure> {
+    if !matches!(operation, Operation::Write | Operation::Read) {
+        return Err(Failure::usage(format!(
+            "--flows can't be measured with {}: use write or read",
+            operation.name()
+        )));
+    }
+    let link = Link::open(options, server)?;
+    let result = measure_over(options, operation, sizes, &link);
+    let _ = link.context.shutdown(Duration::from_secs(1));
+    result
+}
+
+fn measure_over(
+    options: &PerfOptions,
+    operation: Operation,
+    sizes: &[u64],
+    link: &Link,
+) -> Result<Report, Failure> {
+    let policy = options.net.policy.clone().unwrap_or_default();
+    let line_bits = match options.flows.line {
+        Some(line) => line,
+        None => {
+            link.context.set_policy(with(&policy, "sched", "greedy")?)?;
+            let alone = (0, CAPACITY_BYTES, CAPACITY_DEPTH);
+            let mut lanes = vec![lane(options, operation, link, alone)?];
+            let seconds = drive(&mut lanes, CAPACITY_TIME / 3, CAPACITY_TIME)?;
+            let (flows, _) = finish(lanes, seconds)?;
+            (flows.iter().map(|got| got.gbps).sum::<f64>() * 1e9) as u64
+        }
+    };
+    let scheduler = tell_line(*policy.built_in(), line_bits);
+    let policy = with(&policy, "sched", &scheduler)?;
+    link.context.set_policy(policy.clone())?;
+    let depth = options.depth.unwrap_or(DEPTH);
+    let mut lanes = Vec::with_capacity(sizes.len());
+    for (number, &size) in sizes.iter().enumerate() {
+        let mut lane = lane(options, operation, link, (number, size, depth))?;
+        lane.share = options.flows.share(number);
+        lane.session.jetty.set_share(lane.share)?;
+        lanes.push(lane);
+    }
+    let warm_up = (options.duration / WARM_UP_PART).min(WARM_UP_MAX);
+    let seconds = drive(&mut lanes, warm_up, options.duration)?;
+    let scheduler = link.context.scheduler_stats();
+    let (flows, verified) = finish(lanes, seconds)?;
+    Ok(Report {
+        operation,
+        policy: policy.to_string(),
+        seconds,
+        depth,
+        flows,
+        capacity_gbps: line_bits as f64 / 1e9,
+        verified,
+        scheduler,
+    })
+}
+
+/// The scheduler as text, told what the line carries, unless it was.
+fn tell_line(mut policy: PolicySpec, line_bits: u64) -> String {
+    let line = match &mut policy.scheduler {
+        SchedulerSpec::Static(parameters) => Some(&mut parameters.line_bits),
+        SchedulerSpec::WaterFilling(parameters) => Some(&mut parameters.line_bits),
+        _ => None,
+    };
+    if let Some(line) = line.filter(|line| **line == 0) {
+        *line = line_bits;
+    }
+    policy.scheduler.to_string()
+}
+
+/// A flow that is ready to begin: its number, the size of its messages, and how many are in flight.
+fn lane<'a>(
+    options: &PerfOptions,
+    operation: Operation,
+    link: &'a Link,
+    (number, size, depth): (usize, u64, u32),
+) -> Result<Lane<'a>, Failure> {
+    operation.check_size(size).map_err(|sizes| {
+        Failure::usage(format!("a flow of {size} bytes can't be measured: choose {sizes}"))
+    })?;
+    let options = PerfOptions { depth: Some(depth), buffer: None, ..options.clone() };
+    let mut run = plan(&options, operation, link, size)?;
+    run.session = number as u32;
+    run.seed ^= (number as u64) << 17;
+    let session = Session::open(link, run, options.corrupt_for_test)?;
+    let flow = Flow::new(&session, None).timed();
+    Ok(Lane { session, flow, share: Share::default(), times: Vec::new(), before: 0 })
+}
+
+/// Runs all flows; how many seconds were measured.
+fn drive(lanes: &mut [Lane<'_>], warm_up: Duration, time: Duration) -> Result<f64, Failure> {
+    let start = Instant::now();
+    let (mut last, mut idle) = (start, 0_u64);
+    let mut measured: Option<Instant> = None;
+    let mut completions: Vec<Completion> = Vec::new();
+    let mut seconds = None;
+    loop {
+        let now = Instant::now();
+        if measured.is_none() && now - start >= warm_up {
+            measured = Some(now);
+            lanes.iter_mut().for_each(|lane| lane.before = lane.flow.done);
+        }
+        if let Some(from) = measured
+            && seconds.is_none()
+            && now - from >= time
+        {
+            seconds = Some((now - from).as_secs_f64());
+            // What completes from now on is not counted.
+            lanes.iter_mut().for_each(|lane| lane.before = lane.flow.done - lane.before);
+        }
+        let mut busy = false;
+        let mut any = false;
+        for lane in lanes.iter_mut() {
+            if seconds.is_none() {
+                lane.flow.post(&mut lane.session, u64::MAX)?;
+            }
+            busy |= lane.flow.in_flight > 0;
+            if lane.session.jetty.poll(&mut completions) == 0 {
+                continue;
+            }
+            any = true;
+            let now = Instant::now();
+            for completion in completions.drain(..) {
+                let counts = measured.is_some() && seconds.is_none();
+                lane.completed(&completion, now, counts)?;
+            }
+        }
+        if seconds.is_some() && !busy {
+            break;
+        }
+        (last, idle) = if any { (now, 0) } else { (last, idle + 1) };
+        if now - last > PATIENCE && idle > POLLS_MIN {
+            return Err(Failure::failed(format!(
+                "nothing was completed for {PATIENCE:?}: look what became of the server"
+            )));
+        }
+    }
+    Ok(seconds.unwrap_or_default())
+}
+
+impl Lane<'_> {
+    fn completed(
+        &mut self,
+        completion: &Completion,
+        now: Instant,
+        counts: bool,
+    ) -> Result<(), Failure> {
+        self.session.succeeded(completion)?;
+        if completion.kind == CompletionKind::Receive {
+            return Ok(());
+        }
+        let since = self.flow.posted_at[completion.id as usize];
+        if counts && self.times.len() < TIMES_MAX {
+            let time = now.saturating_duration_since(since).as_nanos();
+            self.times.push(u32::try_from(time).unwrap_or(u32::MAX));
+        }
+        self.flow.completed(&mut self.session, completion, now)
+    }
+}
+
+/// Compares everything; what each flow got, and how many bytes were compared.
+fn finish(lanes: Vec<Lane<'_>>, seconds: f64) -> Result<(Vec<Got>, u64), Failure> {
+    let mut flows = Vec::with_capacity(lanes.len());
+    let mut verified = 0;
+    for mut lane in lanes {
+        lane.flow.settle(&mut lane.session)?;
+        let (_, messages) = lane.session.finish()?;
+        judge(&lane.session, messages, 0)?;
+        verified += lane.session.tally.verified;
+        let size = lane.session.run.size;
+        let bytes = lane.before * size;
+        flows.push(Got {
+            size,
+            share: lane.share,
+            iterations: lane.before,
+            gbps: 8.0 * bytes as f64 / seconds / 1e9,
+            latency: Summary::of(&mut lane.times),
+        });
+    }
+    Ok((flows, verified))
+}
+
+/// Jain's fairness index: 1 if all have the same, 1/n if one has all.
+fn jain(shares: impl Iterator<Item = f64> + Clone) -> f64 {
+    let (sum, squares, count) =
+        shares.fold((0.0, 0.0, 0.0), |(sum, squares, n), x| (sum + x, squares + x * x, n + 1.0));
+    if squares > 0.0 { sum * sum / (count * squares) } else { 0.0 }
+}
+
+impl Report {
+    fn total(&self) -> f64 {
+        self.flows.iter().map(|flow| flow.gbps).sum()
+    }
+
+    /// Of what the flows got, each divided by its weight.
+    fn jain(&self) -> f64 {
+        jain(self.flows.iter().map(|flow| flow.gbps / f64::from(flow.share.weight)))
+    }
+
+    fn utilisation(&self) -> f64 {
+        if self.capacity_gbps > 0.0 { self.total() / self.capacity_gbps } else { 0.0 }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let us = |ns: u32| f64::from(ns) / 1e3;
+        let flows: Vec<Value> = self
+            .flows
+            .iter()
+            .map(|flow| {
+                json!({
+                    "size": flow.size,
+                    "tenant": flow.share.tenant,
+                    "weight": flow.share.weight,
+                    "iterations": flow.iterations,
+                    "gbps": flow.gbps,
+                    "p50_us": us(flow.latency.p50),
+                    "p99_us": us(flow.latency.p99),
+                })
+            })
+            .collect();
+        let scheduler = self.scheduler.map(|stats| {
+            json!({
+                "events": stats.collected,
+                "handled": stats.handled,
+                "early": stats.early,
+                "bytes_per_event": stats.bytes_per_event(),
+            })
+        });
+        json!({
+            "op": self.operation.name(),
+            "mode": "flows",
+            "policy": self.policy,
+            "seconds": self.seconds,
+            "depth": self.depth,
+            "flows": flows,
+            "jain": self.jain(),
+            "total_gbps": self.total(),
+            "capacity_gbps": self.capacity_gbps,
+            "utilisation": self.utilisation(),
+            "scheduler": scheduler,
+            "verified": self.verified,
+        })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        use std::fmt::Write;
+        let mut text = format!(
+            "{} of {} flows, {} messages each in flight, {}\n{:>5} {:>8} {:>7} {:>7} {:>9} {:>10} {:>10}\n",
+            self.operation.name(),
+            self.flows.len(),
+            self.depth,
+            self.policy,
+            "flow",
+            "size",
+            "tenant",
+            "weight",
+            "Gb/s",
+            "p50 us",
+            "p99 us"
+        );
+        for (number, flow) in self.flows.iter().enumerate() {
+            let Got { size, share, gbps, latency, .. } = flow;
+            let us = |ns: u32| f64::from(ns) / 1e3;
+            let _ = writeln!(
+                text,
+                "{number:>5} {:>8} {:>7} {:>7} {gbps:>9.3} {:>10.1} {:>10.1}",
+                show_size(*size),
+                share.tenant,
+                share.weight,
+                us(latency.p50),
+                us(latency.p99)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "together {:.2} of {:.2} Gb/s ({:.0} %), Jain's index {:.3}",
+            self.total(),
+            self.capacity_gbps,
+            100.0 * self.utilisation(),
+            self.jain()
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_tenants_are_read() {
+        assert_eq!(sizes("256,4K,1M*2"), Ok(Flows(vec![256, 4096, 1 << 20, 1 << 20])));
+        assert!(sizes("").is_err() && sizes("4K*x").is_err() && sizes("4K*1025").is_err());
+        assert!(sizes("4K*0").is_err());
+        assert_eq!((tenant("3"), tenant("3:9")), (Ok((3, 0)), Ok((3, 9))));
+        assert!(tenant("").is_err() && tenant("3:").is_err() && tenant("a").is_err());
+    }
+
+    #[test]
+    fn jains_index_is_as_he_has_it() {
+        assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), 1.0);
+        assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
+        assert_eq!(jain([1.0, 3.0].into_iter()), 0.8);
+        assert_eq!(jain([0.0].into_iter()), 0.0);
+    }
+}

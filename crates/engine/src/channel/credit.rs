@@ -1,0 +1,164 @@
+//! Sending on credit, as EQDS and Homa do: what a sender says it wants, what a receiver grants.
+//!
+//! The decisions are the policies' ([`fairway_policy::CongestionControl::demand`],
+//! [`fairway_policy::CreditPolicy`]); here are the running totals and the packets that carry them. Both kinds of packet
+//! may be lost. A receiver without a policy of its own grants whatever is asked for.
+
+use super::{Channel, Timer};
+use crate::api::{Transmit, Verdict};
+use crate::message::Message;
+use crate::shared::Shared;
+use fairway_policy::{Credit as Grant, Demand as Wish, PolicySet, SourceId};
+use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
+
+/// What headers take at most, in bytes: see `transmit`.
+const HEADER_BYTES: u64 = 80;
+
+/// Credit of a channel, in both directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CreditState {
+    /// The policy spends credit.
+    pub(crate) is_spent: bool,
+    /// What messages in line still have to send, headers included.
+    pub(crate) backlog: u64,
+    /// A wish that has not been said.
+    wish: Option<Wish>,
+    /// The highest total that we were granted.
+    received: u64,
+    /// What the peer has been granted.
+    granted: u64,
+    /// The peer has not been told.
+    is_due: bool,
+}
+
+impl CreditState {
+    pub(crate) fn new(is_spent: bool) -> CreditState {
+        CreditState { is_spent, ..CreditState::default() }
+    }
+}
+
+impl Channel {
+    /// Other policies from now on.
+    pub(crate) fn replace_policy(&mut self, policy: PolicySet) {
+        self.credit.is_spent = policy.congestion.allowance_bytes() != u64::MAX;
+        self.policy = policy;
+    }
+
+    /// What a message still has to send.
+    fn cost(&self, message: &Message) -> u64 {
+        let packets = u64::from(message.packets.saturating_sub(message.next_index));
+        message.remaining(self.mtu) + packets * HEADER_BYTES
+    }
+
+    pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: u32) {
+        self.credit.backlog += self.cost(&shared.messages[index]);
+        self.ask_for_credit(shared, shared.flows.now);
+    }
+
+    pub(crate) fn note_delisted(&mut self, shared: &Shared, index: u32) {
+        let cost = self.cost(&shared.messages[index]);
+        self.credit.backlog = self.credit.backlog.saturating_sub(cost);
+    }
+
+    /// A packet leaves; `fresh` if for the first time.
+    pub(crate) fn spend(&mut self, shared: &mut Shared, now: Instant, bytes: u32, fresh: bool) {
+        if fresh {
+            self.credit.backlog = self.credit.backlog.saturating_sub(u64::from(bytes));
+        }
+        if self.credit.is_spent {
+            self.policy.congestion.on_sent(now, bytes, self.waiting_bytes());
+            self.ask_for_credit(shared, now);
+        }
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.credit.backlog + self.lost_bytes
+    }
+
+    /// Has the policy say what it wants, if it wants more.
+    pub(crate) fn ask_for_credit(&mut self, shared: &mut Shared, now: Instant) {
+        if !self.credit.is_spent {
+            return;
+        }
+        let waiting = self.waiting_bytes();
+        if let Some(wish) = self.policy.congestion.demand(now, waiting) {
+            self.credit.wish = Some(wish);
+            self.mark_urgent(shared);
+        }
+        match self.policy.congestion.demand_at() {
+            Some(at) => self.arm(shared, Timer::Demand, at),
+            None => self.disarm(Timer::Demand),
+        }
+    }
+
+    /// The next packet about credit, if one is owed.
+    pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
+        let path = self.owed.path;
+        if let Some(wish) = self.credit.wish.take() {
+            let Wish { total_bytes, resend, blocked } = wish;
+            let total_bytes = total_bytes.min(CREDIT_MAX);
+            let demand = Demand { total_bytes, resend, blocked };
+            return Some(self.bare(shared, path, Packet::Demand(demand)));
+        }
+        if core::mem::take(&mut self.credit.is_due) {
+            let total_bytes = self.credit.granted;
+            return Some(self.bare(shared, path, Packet::Credit(Credit { total_bytes })));
+        }
+        None
+    }
+
+    pub(crate) fn handle_demand(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        demand: &Demand,
+        path: u8,
+    ) -> Verdict {
+        self.owed.path = path;
+        shared.counters.demands_received += 1;
+        let Demand { total_bytes, resend, blocked } = *demand;
+        match &mut shared.credit {
+            Some(policy) => {
+                let wish = Wish { total_bytes, resend, blocked };
+                policy.announced(now, SourceId(self.index()), &wish);
+            }
+            None => {
+                self.credit.granted = self.credit.granted.max(total_bytes);
+                self.credit.is_due = true;
+                self.mark_urgent(shared);
+            }
+        }
+        Verdict::Done
+    }
+
+    /// The receiver's policy grants more, or repeats what it has granted.
+    pub(crate) fn grant(&mut self, shared: &mut Shared, grant: &Grant) {
+        let total = self.credit.granted.saturating_add(u64::from(grant.bytes));
+        self.credit.granted = total.min(CREDIT_MAX);
+        self.credit.is_due = true;
+        shared.counters.credits_sent += 1;
+        self.mark_urgent(shared);
+    }
+
+    pub(crate) fn handle_credit(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        credit: &Credit,
+    ) -> Verdict {
+        let mut grown = credit.total_bytes.saturating_sub(self.credit.received);
+        self.credit.received = self.credit.received.max(credit.total_bytes);
+        loop {
+            let part = u32::try_from(grown).unwrap_or(u32::MAX);
+            self.policy.congestion.on_credit(now, part);
+            grown -= u64::from(part);
+            // More than any sender has in flight is as good as that.
+            if grown == 0 || part == u32::MAX {
+                break;
+            }
+        }
+        self.ask_for_credit(shared, now);
+        self.mark_ready(shared);
+        Verdict::Done
+    }
+}

@@ -1,0 +1,161 @@
+//! A channel's part in scheduling: which message of which flow stands in its queue.
+
+use super::Channel;
+use crate::canary::Canary;
+use crate::flow::{FlowPlace, Gate, push_front};
+use crate::list::List;
+use crate::message::MessagePlace;
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::Instant;
+
+impl Channel {
+    /// A message that has something to send gets in line: in the channel's queue, or behind others
+    /// of its flow.
+    pub(crate) fn enlist(&mut self, shared: &mut Shared, index: u32) {
+        self.note_listed(shared, index);
+        let message = &mut shared.messages[index];
+        if message.kind.has_payload() {
+            message.flow = shared.flows.join(message);
+            if message.flow != NONE && shared.flows.are_scheduled() {
+                let flow = shared.flows.get_mut(message.flow);
+                if flow.current != NONE || flow.place != FlowPlace::Open {
+                    message.place = MessagePlace::Parked;
+                    return flow.parked.push_back(&mut shared.messages, index);
+                }
+                flow.current = index;
+            }
+        }
+        self.stand_in_line(shared, index);
+    }
+
+    fn stand_in_line(&mut self, shared: &mut Shared, index: u32) {
+        shared.messages[index].place = MessagePlace::Sending;
+        self.sending.push_back(&mut shared.messages, index);
+        self.mark_ready(shared);
+    }
+
+    /// Takes a message out of the line (not that of those that wait for something else); its place
+    /// is the caller's to say. The next one of its flow takes its turn.
+    pub(crate) fn delist(&mut self, shared: &mut Shared, index: u32) {
+        self.note_delisted(shared, index);
+        let message = &mut shared.messages[index];
+        let flow = core::mem::replace(&mut message.flow, NONE);
+        let parked = message.place == MessagePlace::Parked;
+        message.place = MessagePlace::Unlisted;
+        if parked {
+            shared.flows.get_mut(flow).parked.unlink(&mut shared.messages, index);
+        } else {
+            self.sending.unlink(&mut shared.messages, index);
+        }
+        if flow == NONE {
+            return;
+        }
+        let record = shared.flows.get_mut(flow);
+        record.queued -= 1;
+        let drained = record.queued == 0;
+        if record.current == index {
+            record.current = NONE;
+            self.call_next(shared, flow);
+        }
+        if drained {
+            shared.flows.drained(flow);
+        }
+    }
+
+    /// The next message of a flow takes its turn, if there is one.
+    fn call_next(&mut self, shared: &mut Shared, flow: u32) {
+        let record = shared.flows.get_mut(flow);
+        if let Some(next) = record.parked.pop_front(&mut shared.messages) {
+            record.current = next;
+            self.stand_in_line(shared, next);
+        }
+    }
+
+    /// Asks the gate of the flow whose message is at the head of the queue. If it is shut, the
+    /// message goes back to its flow.
+    pub(crate) fn passes_gate(&mut self, shared: &mut Shared, index: u32, now: Instant) -> bool {
+        let flow = shared.messages[index].flow;
+        if flow == NONE {
+            return true;
+        }
+        let gate = shared.flows.gate(flow, now);
+        if gate == Gate::Open {
+            return true;
+        }
+        self.sending.unlink(&mut shared.messages, index);
+        shared.messages[index].place = MessagePlace::Parked;
+        let record = shared.flows.get_mut(flow);
+        push_front(&mut record.parked, &mut shared.messages, index);
+        if record.current == index {
+            record.current = NONE;
+        }
+        // One that had several messages in line before there was a scheduler may wait already.
+        match (record.place, gate) {
+            (FlowPlace::Open, Gate::Paced) => record.place = FlowPlace::Paced,
+            (FlowPlace::Open, _) => {
+                record.place = FlowPlace::Spent;
+                self.spent.push_back(&mut shared.flows.spent(), flow);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Every flow that could has had its turn: the next round begins.
+    pub(crate) fn begin_round(&mut self, shared: &mut Shared) {
+        let mut spent = core::mem::take(&mut self.spent);
+        while let Some(flow) = spent.pop_front(&mut shared.flows.spent()) {
+            if shared.is_planted(Canary::ForgetSpent) && !spent.is_empty() {
+                continue;
+            }
+            shared.flows.refill(flow);
+            self.reopen(shared, flow);
+        }
+    }
+
+    /// The time of a flow that was paced may have come.
+    pub(crate) fn wake_flow(&mut self, shared: &mut Shared, flow: u32, now: Instant) {
+        if shared.flows.get(flow).queued == 0 {
+            // It may have had its turn, and its messages were taken back: it ends in no list.
+            self.release_flow(shared, flow);
+        }
+        if shared.flows.get(flow).place != FlowPlace::Paced {
+            return shared.flows.expire(flow, now);
+        }
+        if shared.flows.gate(flow, now) != Gate::Paced {
+            self.reopen(shared, flow);
+            shared.flows.expire(flow, now);
+        }
+    }
+
+    fn reopen(&mut self, shared: &mut Shared, flow: u32) {
+        shared.flows.get_mut(flow).place = FlowPlace::Open;
+        self.call_next(shared, flow);
+    }
+
+    /// The scheduler has changed: whoever waited for what the old one said goes on.
+    pub(crate) fn release_flow(&mut self, shared: &mut Shared, flow: u32) {
+        match shared.flows.get(flow).place {
+            FlowPlace::Open => return,
+            FlowPlace::Paced => {}
+            FlowPlace::Spent => self.spent.unlink(&mut shared.flows.spent(), flow),
+        }
+        self.reopen(shared, flow);
+    }
+
+    /// All messages of a flow are in the channel's queue: there is no scheduler any more.
+    pub(crate) fn unpark_all(&mut self, shared: &mut Shared, flow: u32) {
+        self.release_flow(shared, flow);
+        while let Some(next) = shared.flows.get_mut(flow).parked.pop_front(&mut shared.messages) {
+            self.stand_in_line(shared, next);
+        }
+        shared.flows.get_mut(flow).current = NONE;
+    }
+
+    /// Forgets the flows of a channel whose messages are all being flushed.
+    pub(crate) fn forget_flows(&mut self, shared: &mut Shared) {
+        self.spent = List::default();
+        shared.flows.forget_channel(self.index());
+    }
+}

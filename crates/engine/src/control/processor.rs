@@ -1,0 +1,164 @@
+//! Runs a scheduler: takes its events one at a time, each to completion.
+
+use super::multiplexer::Multiplexer;
+use super::queue::{EventQueue, Kind};
+use super::slot::{Cursor, Gathered};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use fairway_policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+use fairway_wire::Instant;
+
+/// What a processor has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorStats {
+    /// Events that data path and others have sent it, packet-granular.
+    pub collected: u64,
+    /// Those that the law was run for, each of which stands for one or more of the former.
+    pub handled: u64,
+    /// How often a law was not run because too little had come together (early termination).
+    pub early: u64,
+    /// Bytes that transmit events told of. Divided by `transmits`: the coalescing granularity, in
+    /// bytes per event (SCR §4.3.3).
+    pub bytes: u64,
+    /// Transmit events that the law was run for.
+    pub transmits: u64,
+}
+
+impl ProcessorStats {
+    /// Bytes per transmit event; zero if there was none.
+    pub fn bytes_per_event(&self) -> u64 {
+        self.bytes / self.transmits.max(1)
+    }
+}
+
+/// What a processor knows of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    alive: bool,
+    cursors: [Cursor; Kind::COUNT],
+}
+
+/// A law and its events. Shares nothing with the data path but slots and registers.
+pub struct Processor {
+    law: Box<dyn Scheduler>,
+    queue: Arc<EventQueue>,
+    rates: Arc<RateRegisters>,
+    multiplexer: Multiplexer,
+    known: Vec<Known>,
+    stats: ProcessorStats,
+}
+
+impl core::fmt::Debug for Processor {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Processor({}, {:?})", self.law.name(), self.stats)
+    }
+}
+
+impl Processor {
+    /// A processor that deals with what comes to `queue`, and answers in `rates`.
+    pub fn new(law: Box<dyn Scheduler>, queue: Arc<EventQueue>, rates: Arc<RateRegisters>) -> Self {
+        let flows = queue.flows();
+        let known = alloc::vec![Known::default(); flows as usize];
+        let multiplexer = Multiplexer::new(flows);
+        Processor { law, queue, rates, multiplexer, known, stats: ProcessorStats::default() }
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> &ProcessorStats {
+        &self.stats
+    }
+
+    /// Where its events come from.
+    pub fn queue(&self) -> &Arc<EventQueue> {
+        &self.queue
+    }
+
+    /// The law.
+    pub fn law(&self) -> &dyn Scheduler {
+        &*self.law
+    }
+
+    /// Deals with at most `budget` events; true if there are perhaps more.
+    pub fn run(&mut self, now: Instant, budget: u32) -> bool {
+        for _ in 0..budget {
+            let Some((flow, kind)) = self.multiplexer.next(&self.queue) else { return false };
+            self.handle(now, flow, kind);
+            self.queue.set_threshold(self.law.event_bytes());
+        }
+        true
+    }
+
+    fn handle(&mut self, now: Instant, flow: FlowId, kind: Kind) {
+        let slot = self.queue.slot(flow, kind);
+        let known = &mut self.known[flow.index()];
+        let cursor = &mut known.cursors[kind as usize];
+        let Some(seen) = slot.peek(cursor) else { return };
+        if kind == Kind::Transmit && known.alive && seen.sum < u64::from(self.law.event_bytes()) {
+            self.stats.early += 1;
+            return;
+        }
+        slot.take(cursor, &seen);
+        self.stats.collected += u64::from(seen.events);
+        self.stats.handled += 1;
+        match kind {
+            Kind::Life => self.life(now, flow, &seen),
+            Kind::Share if known.alive => {
+                self.law.share_changed(now, flow, share_of(seen.value), &self.rates);
+                self.publish_quanta(flow);
+            }
+            Kind::Transmit if known.alive => {
+                let (bytes, events) = (seen.sum, seen.events);
+                self.stats.bytes += bytes;
+                self.stats.transmits += 1;
+                let sample = TransmitSample { now, bytes, events, backlogged: seen.value != 0 };
+                self.law.on_transmit(flow, &sample, &self.rates);
+            }
+            Kind::Hint if known.alive => self.law.on_hint(now, flow, seen.value, &self.rates),
+            Kind::Share | Kind::Transmit | Kind::Hint => {}
+        }
+    }
+
+    /// A flow has begun or ended, perhaps several times.
+    fn life(&mut self, now: Instant, flow: FlowId, seen: &Gathered) {
+        let known = &mut self.known[flow.index()];
+        if core::mem::replace(&mut known.alive, false) {
+            self.law.flow_ended(now, flow, &self.rates);
+            self.rates.set(flow, RateRegisters::UNLIMITED);
+        }
+        if seen.value % 2 == 1 {
+            self.known[flow.index()].alive = true;
+            let share = self.queue.slot(flow, Kind::Share).latest();
+            self.law.flow_started(now, flow, share_of(share), &self.rates);
+        }
+        self.publish_quanta(flow);
+    }
+
+    /// Turns are relative to each other: with one flow's all may change.
+    fn publish_quanta(&self, flow: FlowId) {
+        if self.law.quantum_bytes(flow).is_none() {
+            return;
+        }
+        for (known, flow) in self.known.iter().zip((0..).map(FlowId)) {
+            if known.alive {
+                self.rates.set_quantum(flow, self.law.quantum_bytes(flow));
+            }
+        }
+    }
+}
+
+/// A share as the value of a slot.
+pub(crate) fn share_value(share: Share) -> u64 {
+    u64::from(share.tenant) << 32 | u64::from(share.weight) << 16 | u64::from(share.tenant_weight)
+}
+
+fn share_of(value: u64) -> Share {
+    Share {
+        tenant: (value >> 32) as u16,
+        weight: (value >> 16) as u16,
+        tenant_weight: value as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests;

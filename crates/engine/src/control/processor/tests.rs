@@ -1,0 +1,134 @@
+use super::{Processor, share_value};
+use crate::control::{EventQueue, Kind};
+use fairway_policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+use fairway_wire::Instant;
+use std::boxed::Box;
+use std::string::String;
+use std::sync::{Arc, Mutex};
+use std::vec::Vec;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn line(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Writes down what it hears.
+struct Scribe(Log, u32);
+
+impl Scheduler for Scribe {
+    fn name(&self) -> &'static str {
+        "scribe"
+    }
+
+    fn flow_started(&mut self, _: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
+        rates.set(flow, 1000);
+        self.0.line(format!("{} starts, tenant {}", flow.0, share.tenant));
+    }
+
+    fn flow_ended(&mut self, _: Instant, flow: FlowId, _: &RateRegisters) {
+        self.0.line(format!("{} ends", flow.0));
+    }
+
+    fn share_changed(&mut self, _: Instant, flow: FlowId, share: Share, _: &RateRegisters) {
+        self.0.line(format!("{} weighs {}", flow.0, share.weight));
+    }
+
+    fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, _: &RateRegisters) {
+        let TransmitSample { bytes, events, backlogged, .. } = sample;
+        self.0.line(format!("{} sent {bytes} in {events}, {backlogged}", flow.0));
+    }
+
+    fn on_hint(&mut self, _: Instant, flow: FlowId, hint: u64, _: &RateRegisters) {
+        self.0.line(format!("{} hints {hint}", flow.0));
+    }
+
+    fn quantum_bytes(&self, flow: FlowId) -> Option<u32> {
+        Some(100 + flow.0)
+    }
+
+    fn event_bytes(&self) -> u32 {
+        self.1
+    }
+}
+
+fn rig(event_bytes: u32) -> (Arc<EventQueue>, Arc<RateRegisters>, Processor, Log) {
+    let (queue, rates) = (Arc::new(EventQueue::new(4)), Arc::new(RateRegisters::new(4)));
+    let log = Log::default();
+    let law = Box::new(Scribe(log.clone(), event_bytes));
+    let processor = Processor::new(law, queue.clone(), rates.clone());
+    (queue, rates, processor, log)
+}
+
+fn tell(queue: &EventQueue, flow: u32, kind: Kind, value: u64) {
+    queue.slot(FlowId(flow), kind).keep_latest(value);
+    queue.announce(FlowId(flow), kind);
+}
+
+fn sent(queue: &EventQueue, flow: u32, bytes: u64) {
+    queue.slot(FlowId(flow), Kind::Transmit).accumulate_with(bytes, 1);
+    queue.announce(FlowId(flow), Kind::Transmit);
+}
+
+#[test]
+fn a_flow_lives_sends_and_ends() {
+    let (queue, rates, mut processor, log) = rig(0);
+    let share = Share { tenant: 9, weight: 3, tenant_weight: 1 };
+    tell(&queue, 2, Kind::Share, share_value(share));
+    tell(&queue, 2, Kind::Life, 1);
+    sent(&queue, 2, 100);
+    sent(&queue, 2, 50);
+    assert!(!processor.run(Instant::ZERO, 100));
+    assert_eq!(log.take(), ["2 starts, tenant 9", "2 weighs 3", "2 sent 150 in 2, true"]);
+    assert_eq!((rates.get(FlowId(2)), rates.quantum(FlowId(2))), (1000, Some(102)));
+    tell(&queue, 2, Kind::Hint, 77);
+    tell(&queue, 2, Kind::Life, 2);
+    processor.run(Instant::ZERO, 100);
+    // It was over when the hint was read.
+    assert_eq!(log.take(), ["2 ends"]);
+    assert_eq!(rates.get(FlowId(2)), RateRegisters::UNLIMITED);
+    let stats = processor.stats();
+    assert_eq!((stats.bytes, stats.transmits, stats.bytes_per_event()), (150, 1, 150));
+    assert_eq!((stats.collected, stats.handled), (6, 5));
+}
+
+#[test]
+fn an_end_and_a_beginning_that_come_together_are_both_told() {
+    let (queue, _, mut processor, log) = rig(0);
+    tell(&queue, 0, Kind::Life, 1);
+    processor.run(Instant::ZERO, 1);
+    tell(&queue, 0, Kind::Life, 2);
+    tell(&queue, 0, Kind::Life, 3);
+    processor.run(Instant::ZERO, 1);
+    assert_eq!(log.take(), ["0 starts, tenant 0", "0 ends", "0 starts, tenant 0"]);
+}
+
+#[test]
+fn too_little_is_left_to_grow() {
+    let (queue, _, mut processor, log) = rig(1000);
+    tell(&queue, 1, Kind::Life, 1);
+    for _ in 0..3 {
+        sent(&queue, 1, 400);
+        processor.run(Instant::ZERO, 100);
+    }
+    assert_eq!(log.take(), ["1 starts, tenant 0", "1 sent 1200 in 3, true"]);
+    assert_eq!(processor.stats().early, 2);
+}
+
+#[test]
+fn a_budget_is_kept() {
+    let (queue, _, mut processor, log) = rig(0);
+    for flow in 0..4 {
+        tell(&queue, flow, Kind::Life, 1);
+    }
+    assert!(processor.run(Instant::ZERO, 3));
+    assert_eq!(log.take().len(), 3);
+    assert!(!processor.run(Instant::ZERO, 3));
+}

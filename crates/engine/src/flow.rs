@@ -1,0 +1,394 @@
+//! Flows: what one Jetty sends over one channel, or the answers to a peer Jetty's READs; and what
+//! a scheduler lets them send.
+//!
+//! While there is a scheduler, the messages of a flow go one after the other. The one whose turn it is (`current`) stands in
+//! its channel's queue with those of other flows; the rest is parked with the flow. Before each packet the flow's gate is asked:
+//! it is shut while the flow is ahead of its dequeue rate, and when it has used up its turn.
+
+use crate::control::{EventQueue, Kind, share_value};
+use crate::deadlines::Deadlines;
+use crate::limits::{Limits, Profile};
+use crate::list::{Linked, Links, List};
+use crate::message::Message;
+use crate::order::{Key, Keyed};
+use crate::pace::Pace;
+use crate::pool::{NONE, Pool};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use fairway_policy::{FlowId, RateRegisters, Share};
+use fairway_wire::{Duration, Instant, JettyId};
+
+/// What may leave back to back at a dequeue rate, in bytes, and in time; at least a packet.
+const BURST_BYTES: u64 = 32 * 1024;
+const BURST_TIME_US: u64 = 20;
+/// A flow whose turn came late makes up for this much.
+const GRACE: Duration = Duration::from_ms(2);
+/// A flow that is paced looks at its rate again after this long.
+const LOOK_AGAIN: Duration = Duration::from_ms(1);
+/// More than this a flow cannot owe its turns, in bytes.
+const DEBT_MAX: i32 = 256 * 1024;
+
+/// What keeps a flow from sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlowPlace {
+    /// Nothing does, or it has nothing to send.
+    Open,
+    /// It is ahead of its dequeue rate.
+    Paced,
+    /// It has had its turn; it is in its channel's list of such flows.
+    Spent,
+}
+
+/// May a flow send?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// Not before it is woken.
+    Paced,
+    /// Not before all others of its channel have had their turn.
+    Spent,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) jetty: JettyId,
+    /// The index of its channel.
+    pub(crate) channel: u32,
+    /// It consists of answers.
+    pub(crate) answers: bool,
+    pub(crate) share: Share,
+    /// Messages with something unsent.
+    pub(crate) queued: u32,
+    /// The one whose turn it is.
+    pub(crate) current: u32,
+    pub(crate) parked: List,
+    pub(crate) place: FlowPlace,
+    pace: Pace,
+    /// The dequeue rate at which `pace` was last charged.
+    rate: u64,
+    /// What it may still send in its turn.
+    tokens: i32,
+    /// Bytes sent that the scheduler has not been pointed at.
+    unannounced: u32,
+    /// In its channel's list of those that have had their turn.
+    links: Links,
+    /// When it last sent something, or began.
+    pub(crate) last_sent: Instant,
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    /// Changes of its life, as `Kind::Life` tells them: odd while it lives.
+    life: u32,
+}
+
+/// All flows of a NIC.
+pub(crate) struct Flows {
+    records: Keyed<Flow>,
+    /// By flow: when it is to be looked at.
+    pub(crate) wakes: Deadlines,
+    pub(crate) rates: Arc<RateRegisters>,
+    /// Where transmit events go, if there is a scheduler.
+    pub(crate) events: Option<Arc<EventQueue>>,
+    /// By Jetty, and for answers: the share of a flow that begins.
+    shares: Vec<Share>,
+    /// By Jetty: the flow of the last message.
+    hints: Vec<u32>,
+    /// By flow: how many lives its number has had.
+    lives: Vec<u32>,
+    /// The last time that anything was sent.
+    pub(crate) now: Instant,
+    /// A flow without work ends after so long.
+    idle: Duration,
+    /// The scheduler counts turns.
+    pub(crate) takes_turns: bool,
+}
+
+/// Flows that have had their turn, linked.
+pub(crate) struct Spent<'a>(&'a mut Flows);
+
+impl Linked for Spent<'_> {
+    fn links(&mut self, index: u32) -> &mut Links {
+        &mut self.0.records[index].links
+    }
+}
+
+impl Flows {
+    pub(crate) fn new(limits: &Limits, profile: &Profile) -> Flows {
+        Flows {
+            records: Keyed::new(limits.flows),
+            wakes: Deadlines::new(limits.flows),
+            // Registers that are not there say that nothing is limited.
+            rates: Arc::new(RateRegisters::new(0)),
+            events: None,
+            shares: alloc::vec![Share::default(); limits.jetties as usize],
+            hints: alloc::vec![NONE; limits.jetties as usize],
+            lives: alloc::vec![0; limits.flows as usize],
+            now: Instant::ZERO,
+            idle: profile.flow_idle,
+            takes_turns: false,
+        }
+    }
+
+    /// Is there a scheduler?
+    #[inline]
+    pub(crate) fn are_scheduled(&self) -> bool {
+        self.events.is_some()
+    }
+
+    pub(crate) fn get(&self, flow: u32) -> &Flow {
+        &self.records[flow]
+    }
+
+    pub(crate) fn get_mut(&mut self, flow: u32) -> &mut Flow {
+        &mut self.records[flow]
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> + use<> {
+        self.records.all()
+    }
+
+    pub(crate) fn spent(&mut self) -> Spent<'_> {
+        Spent(self)
+    }
+
+    /// Books a message that has something to send; its flow, which begins if there is none, or
+    /// `NONE` if no more flows can be told apart: such messages are not scheduled.
+    pub(crate) fn join(&mut self, message: &Message) -> u32 {
+        let answers = message.kind.is_answer();
+        let jetty = message.jetty.value() as usize;
+        let hint = if answers { NONE } else { self.hints.get(jetty).copied().unwrap_or(NONE) };
+        let index = if hint != NONE && self.records[hint].channel == message.channel {
+            hint
+        } else {
+            let found = self.find(message, answers);
+            if !answers && let Some(hint) = self.hints.get_mut(jetty) {
+                *hint = found;
+            }
+            found
+        };
+        if index != NONE {
+            let now = self.now;
+            let flow = &mut self.records[index];
+            flow.queued += 1;
+            if flow.queued == 1 {
+                flow.pace.begin(now);
+                flow.last_sent = flow.last_sent.max(now);
+            }
+        }
+        index
+    }
+
+    fn find(&mut self, message: &Message, answers: bool) -> u32 {
+        let key = key_of(message.channel, message.jetty, answers);
+        if let Some(found) = self.records.find(&key) {
+            return found;
+        }
+        let jetty = message.jetty.value() as usize;
+        let share = if answers { None } else { self.shares.get(jetty).copied() };
+        let new = Flow {
+            jetty: message.jetty,
+            channel: message.channel,
+            answers,
+            share: share.unwrap_or_default(),
+            queued: 0,
+            current: NONE,
+            parked: List::default(),
+            place: FlowPlace::Open,
+            pace: Pace::new(self.now),
+            rate: RateRegisters::UNLIMITED,
+            tokens: 0,
+            unannounced: 0,
+            links: Links::UNLINKED,
+            last_sent: self.now,
+            bytes: 0,
+            packets: 0,
+            life: 0,
+        };
+        let Some(index) = self.records.find_or_make(&key, new) else { return NONE };
+        self.live(index, share.unwrap_or_default());
+        index
+    }
+
+    /// A flow begins: tells the scheduler, and sees to it that it is looked at when idle.
+    fn live(&mut self, index: u32, share: Share) {
+        let life = &mut self.lives[index as usize];
+        *life = life.wrapping_add(1) | 1;
+        let life = *life;
+        self.records[index].life = life;
+        self.rates.set(FlowId(index), RateRegisters::UNLIMITED);
+        self.rates.set_quantum(FlowId(index), None);
+        self.tell(index, Kind::Share, share_value(share));
+        self.tell(index, Kind::Life, u64::from(life));
+        self.wakes.wake_by(index, self.now + self.idle);
+    }
+
+    pub(crate) fn tell(&self, index: u32, kind: Kind, value: u64) {
+        if let Some(events) = &self.events {
+            events.slot(FlowId(index), kind).keep_latest(value);
+            events.announce(FlowId(index), kind);
+        }
+    }
+
+    /// The flow sends a packet of `bytes`.
+    #[inline]
+    pub(crate) fn sent(&mut self, index: u32, now: Instant, bytes: u32) {
+        self.now = now;
+        if index == NONE {
+            return;
+        }
+        let flow = &mut self.records[index];
+        flow.bytes += u64::from(bytes);
+        flow.packets += 1;
+        flow.last_sent = now;
+        if self.events.is_some() {
+            self.charge(index, now, bytes);
+        }
+    }
+
+    fn charge(&mut self, index: u32, now: Instant, bytes: u32) {
+        let id = FlowId(index);
+        let rate = self.rates.get(id);
+        let flow = &mut self.records[index];
+        if rate != RateRegisters::UNLIMITED {
+            let burst = (u128::from(rate) * u128::from(BURST_TIME_US) / 1_000_000) as u64;
+            flow.pace.charge(now, bytes, rate, burst.min(BURST_BYTES), GRACE);
+        }
+        flow.rate = rate;
+        flow.tokens = flow.tokens.saturating_sub(bytes as i32).max(-DEBT_MAX);
+        if let Some(events) = &self.events {
+            events.slot(id, Kind::Transmit).accumulate_with(u64::from(bytes), 1);
+            flow.unannounced = flow.unannounced.saturating_add(bytes);
+            if flow.unannounced >= events.threshold() {
+                flow.unannounced = 0;
+                events.announce(id, Kind::Transmit);
+            }
+        }
+    }
+
+    /// May the flow send its next packet?
+    #[inline]
+    pub(crate) fn gate(&mut self, index: u32, now: Instant) -> Gate {
+        let id = FlowId(index);
+        let rate = self.rates.get(id);
+        let flow = &mut self.records[index];
+        if rate == RateRegisters::UNLIMITED {
+            if flow.rate != rate {
+                flow.pace = Pace::new(now);
+                flow.rate = rate;
+            }
+        } else if !flow.pace.is_open(now) {
+            if flow.rate != rate && flow.rate != RateRegisters::UNLIMITED {
+                flow.pace.rescale(now, flow.rate, rate);
+                flow.rate = rate;
+            }
+            if !flow.pace.is_open(now) {
+                let at = flow.pace.until.min(now + LOOK_AGAIN);
+                self.wakes.wake_by(index, at);
+                return Gate::Paced;
+            }
+        }
+        match self.rates.quantum(id) {
+            Some(_) => {
+                self.takes_turns = true;
+                if self.records[index].tokens <= 0 { Gate::Spent } else { Gate::Open }
+            }
+            None => Gate::Open,
+        }
+    }
+
+    /// A round is over: a flow may send again. What it did not use it does not keep.
+    pub(crate) fn refill(&mut self, index: u32) {
+        let quantum = self.rates.quantum(FlowId(index)).unwrap_or(0).min(DEBT_MAX as u32) as i32;
+        let flow = &mut self.records[index];
+        flow.tokens = flow.tokens.saturating_add(quantum).min(quantum);
+    }
+
+    /// The last message has left the flow: it has nothing to send now.
+    pub(crate) fn drained(&mut self, index: u32) {
+        if let Some(events) = &self.events {
+            // Whatever else it has sent is told of, and that it was not held back.
+            events.slot(FlowId(index), Kind::Transmit).accumulate_with(0, 0);
+            events.announce(FlowId(index), Kind::Transmit);
+        }
+    }
+
+    /// A flow without work: it ends if that has been so for long enough.
+    pub(crate) fn expire(&mut self, index: u32, now: Instant) {
+        let flow = &self.records[index];
+        let end = flow.last_sent + self.idle;
+        if flow.queued > 0 || now.is_before(end) {
+            let at = if flow.queued > 0 { now + self.idle } else { end };
+            return self.wakes.wake_by(index, at);
+        }
+        self.end(index);
+    }
+
+    fn end(&mut self, index: u32) {
+        let flow = self.records[index];
+        let life = flow.life.wrapping_add(1);
+        self.lives[index as usize] = life;
+        self.tell(index, Kind::Life, u64::from(life));
+        self.wakes.remove(index);
+        if let Some(hint) = self.hints.get_mut(flow.jetty.value() as usize)
+            && *hint == index
+        {
+            *hint = NONE;
+        }
+        self.records.forget(&key_of(flow.channel, flow.jetty, flow.answers));
+    }
+
+    /// Ends all flows of a channel, whose messages are gone.
+    pub(crate) fn forget_channel(&mut self, channel: u32) {
+        for index in self.records.of_channel(channel) {
+            self.end(index);
+        }
+    }
+
+    /// Changes the share of what a Jetty sends.
+    pub(crate) fn set_share(&mut self, jetty: JettyId, share: Share) {
+        if let Some(mine) = self.shares.get_mut(jetty.value() as usize) {
+            *mine = share;
+        }
+        for index in self.records.all() {
+            let flow = &mut self.records[index];
+            if flow.jetty == jetty && !flow.answers {
+                flow.share = share;
+                self.tell(index, Kind::Share, share_value(share));
+            }
+        }
+    }
+
+    pub(crate) fn share(&self, jetty: JettyId) -> Share {
+        self.shares.get(jetty.value() as usize).copied().unwrap_or_default()
+    }
+
+    /// Has the scheduler hear of all flows that there are, which it does not know yet.
+    pub(crate) fn introduce(&mut self) {
+        for index in self.records.all() {
+            let share = self.records[index].share;
+            self.live(index, share);
+        }
+    }
+
+    pub(crate) fn in_use(&self) -> u32 {
+        self.records.in_use()
+    }
+
+    /// Size of one flow with what belongs to its number, in bytes.
+    pub(crate) const RECORD_BYTES: usize =
+        Keyed::<Flow>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
+}
+
+fn key_of(channel: u32, jetty: JettyId, answers: bool) -> Key {
+    Key { channel, jetty, address: u64::from(answers) }
+}
+
+/// Moves a parked message in front of the others of its flow.
+pub(crate) fn push_front(list: &mut List, messages: &mut Pool<Message>, index: u32) {
+    let head = list.head;
+    *messages.links(index) = Links { next: head, previous: NONE };
+    match head {
+        NONE => list.tail = index,
+        head => messages.links(head).previous = index,
+    }
+    list.head = index;
+}

@@ -1,0 +1,50 @@
+//! Credit that this NIC grants as receiver, and pressure that it tells of.
+
+use super::{Nic, channel_at};
+use crate::api::{ChannelId, Received};
+use alloc::boxed::Box;
+use fairway_policy::{CreditPolicy, SourceId};
+use fairway_wire::{Instant, Packet};
+
+/// What the headers of a data packet count for, in bytes, as at its sender.
+const HEADER_BYTES: u32 = 80;
+
+impl Nic {
+    /// Who grants credit to those that send here; `None` grants whatever is asked for. To be set
+    /// before channels are opened.
+    pub fn set_credit_policy(&mut self, policy: Option<Box<dyn CreditPolicy>>) {
+        self.shared.credit = policy;
+    }
+
+    /// Tells all peers, with the acknowledgements that go out from now on, that they are to slow
+    /// down (or no longer): for callers that know the host to be short of CPU time, memory or bus
+    /// bandwidth.
+    pub fn set_pressure(&mut self, pressure: bool) {
+        self.shared.pressure = pressure;
+    }
+
+    /// Has the credit policy grant what it will.
+    pub(super) fn run_credit(&mut self, now: Instant) {
+        loop {
+            let Some(policy) = &mut self.shared.credit else { return };
+            let Some(grant) = policy.poll_credit(now) else { return };
+            if let Some(channel) = channel_at(&mut self.entries, grant.source.0) {
+                channel.grant(&mut self.shared, &grant);
+            }
+        }
+    }
+
+    /// Data has come, on credit or not: it has taken its time on the line.
+    pub(super) fn note_arrival(&mut self, now: Instant, id: ChannelId, received: &Received) {
+        if let (Packet::Data(_), Some(policy)) = (&received.packet, &mut self.shared.credit) {
+            let bytes = received.payload + HEADER_BYTES;
+            policy.on_data(now, SourceId(id.index() as u32), bytes);
+        }
+        self.run_credit(now);
+    }
+
+    /// When it wants to grant again.
+    pub(super) fn credit_at(&self) -> Option<Instant> {
+        self.shared.credit.as_ref()?.poll_at()
+    }
+}

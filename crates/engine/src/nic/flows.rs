@@ -1,0 +1,165 @@
+//! Flows and who shares the NIC out among them.
+
+use super::{Nic, channel_at};
+use crate::api::{ChannelId, SetupError};
+use crate::control::{EventQueue, Kind, Processor, ProcessorStats};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
+use fairway_wire::{Instant, JettyId};
+
+/// Events that a scheduler deals with between two packets, if it runs in line with the data path.
+const EVENTS_PER_PACKET: u32 = 4;
+
+/// A flow of a NIC: what one Jetty sends over one channel, or the answers to the READs of one Jetty
+/// of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowView {
+    /// Its number, which is used again after it has ended.
+    pub flow: FlowId,
+    /// Our Jetty; of answers, the peer's.
+    pub jetty: JettyId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// It consists of answers.
+    pub answers: bool,
+    /// To whom it belongs and what it is worth.
+    pub share: Share,
+    /// Bytes sent since it began, headers included, what was sent again not.
+    pub bytes: u64,
+    /// Packets, likewise.
+    pub packets: u64,
+    /// Messages with something that has not been sent yet.
+    pub messages_waiting: u32,
+    /// Its dequeue rate in bytes per second; `None` if there is none.
+    pub dequeue_rate: Option<u64>,
+}
+
+impl Nic {
+    /// Has a scheduler share the NIC out among flows, in line with the data path; `None` for the
+    /// default NIC's way: a chunk of each message in turn. May be changed at any time; memory is
+    /// taken here.
+    pub fn set_scheduler(&mut self, now: Instant, law: Option<Box<dyn Scheduler>>) {
+        self.scheduler = self.make_scheduler(now, law).map(Box::new);
+    }
+
+    /// Like [`Self::set_scheduler`], but the scheduler runs where the caller has it run
+    /// ([`Processor::run`]): the data path only leaves events, and reads rates.
+    pub fn detach_scheduler(&mut self, now: Instant, law: Box<dyn Scheduler>) -> Processor {
+        self.scheduler = None;
+        let Some(processor) = self.make_scheduler(now, Some(law)) else {
+            unreachable!("a scheduler makes a processor");
+        };
+        processor
+    }
+
+    fn make_scheduler(
+        &mut self,
+        now: Instant,
+        law: Option<Box<dyn Scheduler>>,
+    ) -> Option<Processor> {
+        let flows = &mut self.shared.flows;
+        flows.now = now;
+        flows.events = None;
+        flows.takes_turns = false;
+        let count = self.shared.limits.flows;
+        flows.rates = Arc::new(RateRegisters::new(if law.is_some() { count } else { 0 }));
+        let processor = law.map(|law| {
+            let queue = Arc::new(EventQueue::new(count));
+            flows.events = Some(queue.clone());
+            Processor::new(law, queue, flows.rates.clone())
+        });
+        for flow in self.shared.flows.all() {
+            let channel = self.shared.flows.get(flow).channel;
+            if let Some(channel) = channel_at(&mut self.entries, channel) {
+                channel.unpark_all(&mut self.shared, flow);
+            }
+        }
+        self.shared.flows.introduce();
+        processor
+    }
+
+    /// What the scheduler has done, if it runs in line.
+    pub fn scheduler_stats(&self) -> Option<ProcessorStats> {
+        self.scheduler.as_ref().map(|scheduler| *scheduler.stats())
+    }
+
+    /// The name of the scheduler, if it runs in line.
+    pub fn scheduler_name(&self) -> Option<&'static str> {
+        self.scheduler.as_ref().map(|scheduler| scheduler.law().name())
+    }
+
+    #[inline]
+    pub(super) fn run_scheduler(&mut self, now: Instant) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.run(now, EVENTS_PER_PACKET);
+        }
+    }
+
+    /// Looks after the flows whose time has come.
+    pub(super) fn wake_flows(&mut self, now: Instant) {
+        while let Some(flow) = self.shared.flows.wakes.pop_due(now) {
+            self.shared.flows.now = now;
+            let channel = self.shared.flows.get(flow).channel;
+            if let Some(channel) = channel_at(&mut self.entries, channel) {
+                channel.wake_flow(&mut self.shared, flow, now);
+            }
+        }
+        self.run_scheduler(now);
+    }
+
+    /// To whom what a Jetty sends belongs, and what it is worth. Holds for flows there are and those
+    /// to come.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such Jetty, `Parameter` if the weight is zero.
+    pub fn set_share(&mut self, jetty: JettyId, share: Share) -> Result<(), SetupError> {
+        self.shared.jetty(jetty).ok_or(SetupError::Missing)?;
+        if share.weight == 0 {
+            return Err(SetupError::Parameter("weight"));
+        }
+        self.shared.flows.set_share(jetty, share);
+        Ok(())
+    }
+
+    /// The share of what a Jetty sends.
+    pub fn share(&self, jetty: JettyId) -> Share {
+        self.shared.flows.share(jetty)
+    }
+
+    /// What the application asks for, for the flows of a Jetty; what it means is the scheduler's to
+    /// say ([`Scheduler::on_hint`]).
+    pub fn set_hint(&mut self, jetty: JettyId, hint: u64) {
+        for flow in self.shared.flows.all() {
+            let record = self.shared.flows.get(flow);
+            if record.jetty == jetty && !record.answers {
+                self.shared.flows.tell(flow, Kind::Hint, hint);
+            }
+        }
+    }
+
+    /// All flows there are now.
+    pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
+        self.shared.flows.all().map(|index| {
+            let flow = self.shared.flows.get(index);
+            let channel = self.channel_name(flow.channel);
+            let rate = self.shared.flows.rates.get(FlowId(index));
+            FlowView {
+                flow: FlowId(index),
+                jetty: flow.jetty,
+                channel,
+                answers: flow.answers,
+                share: flow.share,
+                bytes: flow.bytes,
+                packets: flow.packets,
+                messages_waiting: flow.queued,
+                dequeue_rate: (rate != RateRegisters::UNLIMITED).then_some(rate),
+            }
+        })
+    }
+
+    fn channel_name(&self, index: u32) -> ChannelId {
+        let generation = u32::from(self.entries[index as usize].generation);
+        ChannelId(generation << 16 | index)
+    }
+}

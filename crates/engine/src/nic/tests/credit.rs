@@ -1,0 +1,116 @@
+//! Credit: what EQDS and Homa grant, over a network that loses what they say.
+
+use super::*;
+
+/// A pair with these policies at both ends; the second grants by them if `grants`.
+fn pair(policy: &str, grants: bool) -> Pair {
+    let mut pair = Pair::new(0xFF_FF00, 4);
+    let spec: PolicySpec = policy.parse().unwrap();
+    for n in 0..2 {
+        // A channel takes its policies when it is opened.
+        let channel = pair.channels[n];
+        pair.nics[n].replace_policy(channel, spec.build(MTU)).unwrap();
+        if grants {
+            pair.nics[n].set_credit_policy(spec.build_credit(4));
+        }
+    }
+    pair
+}
+
+fn everything_completes(policy: &str, grants: bool, lose: u64) {
+    for seed in 0..6 {
+        let mut pair = pair(policy, grants);
+        let remote = pair.remote();
+        for id in 0..6 {
+            pair.receive(100 + id, 3000);
+        }
+        for id in 0..6 {
+            pair.post(10 * id, Work::Write { remote }, 300_000);
+            pair.post(10 * id + 1, Work::Read { remote }, 100_000);
+            pair.post(10 * id + 2, Work::Send { target: named(1) }, 3000);
+        }
+        let mut random = Random::new(seed);
+        pair.settle(|_, _| lose > 0 && random.next().is_multiple_of(lose));
+        let done = pair.completions(0);
+        assert_eq!(done.len(), 18, "{policy} seed {seed}");
+        assert!(done.iter().all(|completion| completion.status == Status::Success));
+        let demands: u64 = pair.nics.iter().map(|nic| nic.counters().demands_received).sum();
+        assert!(demands > 0, "{policy}: nobody asked for credit");
+    }
+}
+
+#[test]
+fn all_that_is_asked_for_is_granted_in_the_end() {
+    for policy in ["cc=eqds", "cc=homa"] {
+        for lose in [0, 20, 5] {
+            everything_completes(policy, true, lose);
+        }
+    }
+}
+
+/// A receiver that knows nothing of credit does not stop those who need it.
+#[test]
+fn without_a_policy_of_its_own_a_receiver_grants_at_once() {
+    for lose in [0, 10] {
+        everything_completes("cc=eqds", false, lose);
+        everything_completes("cc=homa", false, lose);
+    }
+}
+
+#[test]
+fn a_receiver_grants_at_the_pace_of_its_line() {
+    let mut pair = pair("cc=eqds:line=1Gbps", true);
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 16_000_000);
+    let (mut last, mut at_10) = (0, 0);
+    let start = pair.now;
+    while pair.now.since(start) < Duration::from_ms(40) {
+        for n in 0..2 {
+            pair.nics[n].handle_timeout(pair.now);
+            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
+                last += u64::from(transmit.gather.length);
+                pair.wires[1 - n].push_back(transmit);
+            }
+            while let Some(transmit) = pair.wires[n].pop_front() {
+                pair.deliver(n, &transmit);
+            }
+        }
+        if pair.now.since(start) < Duration::from_ms(10) {
+            at_10 = last;
+        }
+        pair.now = pair.now + Duration::from_us(5);
+    }
+    // After the first window the rate is the line's: 125 bytes in a microsecond, with headers.
+    let payload = last - at_10;
+    let due = 30_000 * 125 * u64::from(MTU) / u64::from(MTU + 80);
+    assert!(payload.abs_diff(due) < due / 20, "{payload} of {due}");
+}
+
+#[test]
+fn pressure_is_told() {
+    let mut pair = pair("cc=backpressure", false);
+    let remote = pair.remote();
+    pair.nics[1].set_pressure(true);
+    pair.post(1, Work::Write { remote }, 2_000_000);
+    pair.settle(|_, _| false);
+    let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
+        panic!("an open channel");
+    };
+    let slowed = channel.policy.congestion.pacing_bytes_per_second();
+    let fresh = "cc=backpressure".parse::<PolicySpec>().unwrap().build(MTU);
+    let free = fresh.congestion.pacing_bytes_per_second();
+    assert!(slowed < free, "{slowed:?} {free:?}");
+    assert_eq!(pair.completions(0).len(), 1);
+}
+
+#[test]
+fn paths_have_windows_of_their_own() {
+    let mut pair = pair("cc=fixed:8M,path=mp-rdma", false);
+    let remote = pair.remote();
+    for id in 0..4 {
+        pair.post(id, Work::Write { remote }, 2_000_000);
+    }
+    let mut random = Random::new(1);
+    pair.settle(|_, _| random.next().is_multiple_of(30));
+    assert_eq!(pair.completions(0).len(), 4);
+}

@@ -1,0 +1,65 @@
+//! Pacing: when the next packet may leave at a given rate.
+
+use fairway_wire::{Duration, Instant};
+
+/// Leaves `burst` bytes back to back and then nothing for as long as those take at the rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// No packet leaves before.
+    pub(crate) until: Instant,
+    /// When what has left will have done so at the rate.
+    out: Instant,
+}
+
+/// The time that `bytes` take at a rate in bytes per second.
+pub(crate) fn time_for(bytes: u64, rate: u64) -> Duration {
+    Duration::from_ps(bytes.saturating_mul(1_000_000_000_000) / rate.max(1))
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant) -> Pace {
+        Pace { until: now, out: now }
+    }
+
+    /// May a packet leave?
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        !now.is_before(self.until)
+    }
+
+    /// A packet leaves. What was missed in the last `grace` is made up for, older time is lost.
+    pub(crate) fn charge(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        rate: u64,
+        burst: u64,
+        grace: Duration,
+    ) {
+        let earliest = now - grace;
+        let from = if self.out.is_before(earliest) { earliest } else { self.out };
+        self.out = from + time_for(u64::from(bytes), rate);
+        if self.out.is_at_or_after(now + time_for(burst, rate)) {
+            self.until = self.out;
+        }
+    }
+
+    /// There was nothing to send until now: nothing is made up for.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.out = self.out.max(now);
+    }
+
+    /// The rate is another one now: what is still to be waited for takes accordingly.
+    pub(crate) fn rescale(&mut self, now: Instant, old: u64, new: u64) {
+        let scale = |at: Instant| {
+            if !now.is_before(at) {
+                return at;
+            }
+            let left = u128::from(at.since(now).as_ps()) * u128::from(old) / u128::from(new.max(1));
+            now + Duration::from_ps(left.min(u128::from(u64::MAX / 4)) as u64)
+        };
+        (self.until, self.out) = (scale(self.until), scale(self.out));
+    }
+}
+
+#[cfg(test)]
+mod tests;
