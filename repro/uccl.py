@@ -9,7 +9,7 @@
     python3 repro/uccl.py                     # 128 NICs, some minutes
     python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: hours
 
-What is not here: receiver credits (EQDS), which the engine does not have. Beside the sender-driven
+What is not here: receiver credits (cc=eqds), which these tables do not run yet. Beside the sender-driven
 column stands trimming, which tells losses as early as EQDS hears of them. The paper's ECN column
 sprays and avoids marked paths; ours sprays and leaves the marks to the congestion control.
 

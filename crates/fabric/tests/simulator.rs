@@ -148,6 +148,26 @@ fn an_incast_drains_at_the_rate_of_its_link() {
     assert_eq!((report.dropped, report.resent), (0, 0));
 }
 
+/// A receiver that grants credit gets what its link carries, and no switch has to drop anything;
+/// without, the same queue overflows.
+#[test]
+fn credit_keeps_an_incast_from_overflowing_the_last_queue() {
+    let outcome = |policy: &str| {
+        let mut incast = scenario(tree(16), traffic::incast(16, 8, 1 << 20, 1));
+        incast.queue.bytes = 1 << 20;
+        incast.paths = 16;
+        incast.policy = Some(policy.parse().expect("a policy"));
+        run(incast)
+    };
+    let report = outcome("cc=eqds:line=400Gbps:window=64K");
+    assert_eq!((report.dropped, report.resent), (0, 0));
+    let last = report.flows.iter().filter_map(|flow| flow.delivered_ps).max().expect("an end");
+    let (data, _) = wire_times();
+    let line = 8 * 256 * data;
+    assert!(last < line + line / 10, "{} us of {}", last / US, line / US);
+    assert!(outcome("cc=fixed:1M").dropped > 0);
+}
+
 #[test]
 fn every_workload_delivers_every_byte_once() {
     let matrix = "Nodes 16\n0->3 start 0 size 100000 recv_done_trigger 1\n\

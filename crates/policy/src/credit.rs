@@ -8,6 +8,7 @@
 //! [`CongestionControl::demand`]: crate::CongestionControl::demand
 //! [`CongestionControl::allowance_bytes`]: crate::CongestionControl::allowance_bytes
 
+pub use fairway_wire::Demand;
 use fairway_wire::{Duration, Instant};
 
 mod account;
@@ -32,18 +33,6 @@ impl SourceId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-/// What a sender tells its receiver: a request to send (RTS).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    /// Bytes, headers included, that it wants to send on credit: all since the channel opened,
-    /// those that have been sent and those that wait.
-    pub total_bytes: u64,
-    /// Some of what waits has been lost before.
-    pub resend: bool,
-    /// It has no credit left, and waits.
-    pub blocked: bool,
 }
 
 /// What a receiver tells a sender.

@@ -547,13 +547,14 @@ pub struct Close {
 }
 
 /// What a sender would like to send on credit (RTS of EQDS). May be lost: it is said again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Bytes, headers included: all since the channel opened. At most [`CREDIT_MAX`].
+    /// Bytes, headers included: all since the channel opened, those that have been sent and those
+    /// that wait. At most [`CREDIT_MAX`].
     pub total_bytes: u64,
     /// Some of what waits has been lost before.
     pub resend: bool,
-    /// It has no credit left.
+    /// It has no credit left, and waits.
     pub blocked: bool,
 }
 

@@ -8,7 +8,7 @@ use super::{Channel, Timer};
 use crate::api::{Transmit, Verdict};
 use crate::message::Message;
 use crate::shared::Shared;
-use fairway_policy::{Credit as Grant, Demand as Wish, PolicySet, SourceId};
+use fairway_policy::{Credit as Grant, PolicySet, SourceId};
 use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
 
 /// What headers take at most, in bytes: see `transmit`.
@@ -22,7 +22,7 @@ pub(crate) struct CreditState {
     /// What messages in line still have to send, headers included.
     pub(crate) backlog: u64,
     /// A wish that has not been said.
-    wish: Option<Wish>,
+    wish: Option<Demand>,
     /// The highest total that we were granted.
     received: u64,
     /// What the peer has been granted.
@@ -94,10 +94,7 @@ impl Channel {
     /// The next packet about credit, if one is owed.
     pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
         let path = self.owed.path;
-        if let Some(wish) = self.credit.wish.take() {
-            let Wish { total_bytes, resend, blocked } = wish;
-            let total_bytes = total_bytes.min(CREDIT_MAX);
-            let demand = Demand { total_bytes, resend, blocked };
+        if let Some(demand) = self.credit.wish.take() {
             return Some(self.bare(shared, path, Packet::Demand(demand)));
         }
         if core::mem::take(&mut self.credit.is_due) {
@@ -116,14 +113,10 @@ impl Channel {
     ) -> Verdict {
         self.owed.path = path;
         shared.counters.demands_received += 1;
-        let Demand { total_bytes, resend, blocked } = *demand;
         match &mut shared.credit {
-            Some(policy) => {
-                let wish = Wish { total_bytes, resend, blocked };
-                policy.announced(now, SourceId(self.index()), &wish);
-            }
+            Some(policy) => policy.announced(now, SourceId(self.index()), demand),
             None => {
-                self.credit.granted = self.credit.granted.max(total_bytes);
+                self.credit.granted = self.credit.granted.max(demand.total_bytes);
                 self.credit.is_due = true;
                 self.mark_urgent(shared);
             }

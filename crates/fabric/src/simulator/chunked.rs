@@ -1,6 +1,6 @@
 //! A congestion control with chunks of a given size.
 
-use fairway_engine::policy::{AckSample, CongestionControl, LossSample};
+use fairway_engine::policy::{AckSample, CongestionControl, Demand, LossSample};
 use fairway_engine::wire::Instant;
 
 /// Does all that another one does, but cuts chunks of `bytes`.
@@ -48,5 +48,17 @@ impl CongestionControl for Chunked {
     }
     fn on_credit(&mut self, now: Instant, bytes: u32) {
         self.inner.on_credit(now, bytes);
+    }
+    fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {
+        self.inner.on_sent(now, bytes, backlog_bytes);
+    }
+    fn allowance_bytes(&self) -> u64 {
+        self.inner.allowance_bytes()
+    }
+    fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
+        self.inner.demand(now, backlog_bytes)
+    }
+    fn demand_at(&self) -> Option<Instant> {
+        self.inner.demand_at()
     }
 }
