@@ -153,7 +153,7 @@ fn an_incast_drains_at_the_rate_of_its_link() {
 #[test]
 fn credit_keeps_an_incast_from_overflowing_the_last_queue() {
     let outcome = |policy: &str| {
-        let mut incast = scenario(tree(16), traffic::incast(16, 8, 1 << 20, 1));
+        let mut incast = scenario(tree(16), traffic::incast(16, 8, 4 << 20, 1));
         incast.queue.bytes = 1 << 20;
         incast.paths = 16;
         incast.policy = Some(policy.parse().expect("a policy"));
@@ -163,7 +163,7 @@ fn credit_keeps_an_incast_from_overflowing_the_last_queue() {
     assert_eq!((report.dropped, report.resent), (0, 0));
     let last = report.flows.iter().filter_map(|flow| flow.delivered_ps).max().expect("an end");
     let (data, _) = wire_times();
-    let line = 8 * 256 * data;
+    let line = 8 * 1024 * data;
     assert!(last < line + line / 10, "{} us of {}", last / US, line / US);
     assert!(outcome("cc=fixed:1M").dropped > 0);
 }
