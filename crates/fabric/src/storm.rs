@@ -227,12 +227,7 @@ impl Storm {
     fn start(&mut self, node: usize) {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
         self.world.start(node, limits, profile, self.canary);
-        let law = self.plan.schedulers[node].scheduler_of_nic(limits.flows);
-        let now = self.world.now;
-        if let Some(nic) = &mut self.world.nodes[node].nic {
-            nic.set_scheduler(now, law);
-            nic.set_credit_policy(self.plan.schedulers[node].build_credit(limits.channels));
-        }
+        self.world.share_out(node, limits, &self.plan.schedulers[node]);
         self.workload.settle_in(&mut self.world, &mut self.model, &self.plan, node);
         self.mail.settle_in(&mut self.world, node);
     }

@@ -12,6 +12,7 @@ use crate::memory::Memory;
 use crate::node::{ChannelNote, Knobs, Node, Output, What};
 use crate::random::Random;
 use crate::trace::{Trace, summary};
+use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
 use fairway_engine::{
     AtomicExecution, Canary, ChannelId, DropReason, Limits, Nic, Profile, Received, SegmentId,
@@ -172,6 +173,14 @@ impl World {
             ..Node::absent()
         };
         self.trace.line(self.now, node, || format!("starts as {:06x}", cna.value()));
+    }
+
+    /// Says how a node shares out what it sends, and grants what it receives.
+    pub(crate) fn share_out(&mut self, node: usize, limits: &Limits, policy: &PolicySpec) {
+        if let Some(nic) = &mut self.nodes[node].nic {
+            nic.set_scheduler(self.now, policy.scheduler_of_nic(limits.flows));
+            nic.set_credit_policy(policy.build_credit(limits.channels));
+        }
     }
 
     /// The node loses everything.

@@ -1,8 +1,7 @@
 //! Completions of the carrier as programs read them.
 
 use fairway_softnic::engine::CompletionQueueId;
-use fairway_softnic::engine::roce::{Completion, CompletionKind, Peer, Status};
-use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::engine::roce::{Completion, CompletionKind, Status};
 use fairway_softnic::engine::wire::roce::Tail;
 use libc::{c_int, c_uint};
 
@@ -10,19 +9,6 @@ use crate::abi::*;
 
 /// Completions fetched from the carrier at once.
 pub(crate) const BATCH: usize = 32;
-
-/// What a place for completions holds before there is one.
-pub(crate) const EMPTY: Completion = Completion {
-    id: 0,
-    queue_pair: Qpn::new(0),
-    status: Status::Success,
-    kind: CompletionKind::Send,
-    bytes: 0,
-    tail: Tail::Nothing,
-    value: 0,
-    from: Peer { address: 0, queue_pair: Qpn::new(0) },
-    solicited: false,
-};
 
 /// A completion queue's id as a number.
 pub(crate) fn number(id: CompletionQueueId) -> u32 {

@@ -17,7 +17,7 @@ use fairway_softnic::verbs::{Carrier, Gid};
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;
-use crate::completion::{self, BATCH, EMPTY, PacketKind};
+use crate::completion::{self, BATCH, PacketKind};
 use crate::device::Context;
 use crate::events::EventQueue;
 use crate::guard::{EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status};
@@ -173,8 +173,8 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
         async_events_completed: 0,
     };
     let reading = Reading {
-        fetched: Box::new([EMPTY; BATCH]),
-        current: completion::to_c(&EMPTY, |_| None),
+        fetched: Box::new([Completion::EMPTY; BATCH]),
+        current: completion::to_c(&Completion::EMPTY, |_| None),
         stamps: None,
         stamped: wanted.stamped,
     };

@@ -457,6 +457,21 @@ pub struct Completion {
     pub solicited: bool,
 }
 
+impl Completion {
+    /// What a place for completions holds before there is one.
+    pub const EMPTY: Completion = Completion {
+        id: 0,
+        queue_pair: Qpn::new(0),
+        status: Status::Success,
+        kind: CompletionKind::Send,
+        bytes: 0,
+        tail: Tail::Nothing,
+        value: 0,
+        from: Peer { address: 0, queue_pair: Qpn::new(0) },
+        solicited: false,
+    };
+}
+
 /// Something happened that no operation asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -9,9 +9,11 @@ use fairway_sandbox::Policies;
 
 mod program;
 mod quantity;
+mod values;
 
 use program::ProgramSettings;
 use quantity::{bytes, chance, count, rate, time};
+use values::{link_changes, marking, one_of, three};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -552,55 +554,6 @@ const TOPOLOGIES: [&str; 6] = ["fat-tree", "leaf-spine", "rail", "torus", "hyper
 fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;
     Some(())
-}
-
-/// Up to three numbers; 1 for those that are not there.
-fn three(text: &str, between: char) -> Option<[u32; 3]> {
-    let mut numbers = [1; 3];
-    let parts: Vec<&str> = text.split(between).collect();
-    if parts.len() > 3 {
-        return None;
-    }
-    for (number, part) in numbers.iter_mut().zip(&parts) {
-        *number = count(part, 1, 1000)?;
-    }
-    Some(numbers)
-}
-
-/// `A-B@TIME..TIME` of a failure, `A-B@TIME:RATE` of another rate. A rate that is `u64::MAX` is the
-/// link's own.
-fn link_changes(text: &str, fails: bool) -> Option<Vec<LinkChange>> {
-    let (ends, when) = text.split_once('@')?;
-    let (a, b) = ends.split_once('-')?;
-    let (a, b) = (a.parse().ok()?, b.parse().ok()?);
-    if !fails {
-        let (at, new) = when.split_once(':')?;
-        return Some(vec![(a, b, time(at)?, rate(new)?)]);
-    }
-    let (from, until) = when.split_once("..").unwrap_or((when, ""));
-    let mut changes = vec![(a, b, time(from)?, 0)];
-    if !until.is_empty() {
-        changes.push((a, b, time(until)?, u64::MAX));
-    }
-    Some(changes)
-}
-
-fn one_of(value: &str, names: &[&str]) -> Option<String> {
-    names.contains(&value).then(|| String::from(value))
-}
-
-fn marking(text: &str) -> Option<Marking> {
-    let parts: Vec<&str> = text.split(':').collect();
-    match parts.as_slice() {
-        ["off"] => Some(Marking::Off),
-        ["threshold", size] => Some(Marking::Threshold { bytes: bytes(size)? }),
-        ["red", low, high, rest @ ..] if rest.len() < 2 => {
-            let (low, high) = (bytes(low)?, bytes(high)?);
-            let permille = rest.first().map_or(Some(1000), |share| count(share, 0, 1000))?;
-            (low < high).then_some(Marking::Random { low, high, permille })
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

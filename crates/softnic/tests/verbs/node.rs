@@ -6,13 +6,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use fairway_softnic::engine::roce::{
-    Change, Completion, CompletionKind, Event, MemoryRegion, MemoryRequest, Peer, QueuePairConfig,
-    ReceiveQueueId, ReceiveRequest, Reliability, RemoteAddress, ScatterList, Status, Transport,
-    Work, WorkRequest,
+    Change, Completion, Event, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, ReceiveQueueId,
+    ReceiveRequest, Reliability, RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
 use fairway_softnic::engine::wire::Psn;
 use fairway_softnic::engine::wire::Qpn;
-use fairway_softnic::engine::wire::roce::{DEFAULT_P_KEY, RnrTimer, Tail};
+use fairway_softnic::engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
 use fairway_softnic::engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_softnic::verbs::{
     Carrier, CarrierOptions, ForeignMemory, Gid, Listener, Management, NetworkCounters, Routed,
@@ -252,7 +251,7 @@ impl Node {
     /// The next completion of a queue, by polling.
     pub fn next(&self, queue: CompletionQueueId) -> Completion {
         let start = Instant::now();
-        let mut out = [EMPTY; 1];
+        let mut out = [Completion::EMPTY; 1];
         while self.carrier.poll(queue, &mut out) == 0 {
             assert!(start.elapsed() < STUCK, "stuck: {:?}", self.carrier.counters());
             std::thread::yield_now();
@@ -285,18 +284,6 @@ impl Node {
         completion
     }
 }
-
-pub const EMPTY: Completion = Completion {
-    id: 0,
-    queue_pair: Qpn::new(0),
-    status: Status::Success,
-    kind: CompletionKind::Send,
-    bytes: 0,
-    tail: Tail::Nothing,
-    value: 0,
-    from: Peer { address: 0, queue_pair: Qpn::new(0) },
-    solicited: false,
-};
 
 /// Two nodes, and a connection between them.
 pub struct Pair {

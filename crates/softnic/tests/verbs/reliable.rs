@@ -199,33 +199,20 @@ fn receives_are_shared() {
 
 #[test]
 fn two_addresses_of_one_host_reach_each_other() {
-    let pair = Pair::new(Transport::Rc, [own_options(), own_options()]);
-    let [here, there] = &pair.nodes;
-    let bytes = content(8, 10_000);
-    here.memory.write(0, &bytes);
-    pair.post(
-        0,
-        1,
-        Work::Write { remote: there.remote(0), immediate: None },
-        here.local(0, 10_000),
-    );
-    here.sent(1);
-    assert_eq!(there.memory.read(0, 10_000), bytes);
+    writes_arrive(&Pair::new(Transport::Rc, [own_options(), own_options()]));
 }
 
 #[test]
 fn it_goes_over_ipv6_too() {
-    let both = [options("::1"), options("::1")];
-    let pair = Pair::new(Transport::Rc, both);
+    writes_arrive(&Pair::new(Transport::Rc, [options("::1"), options("::1")]));
+}
+
+fn writes_arrive(pair: &Pair) {
     let [here, there] = &pair.nodes;
-    let bytes = content(9, 10_000);
+    let bytes = content(8, 10_000);
     here.memory.write(0, &bytes);
-    pair.post(
-        0,
-        1,
-        Work::Write { remote: there.remote(0), immediate: None },
-        here.local(0, 10_000),
-    );
+    let write = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 1, write, here.local(0, 10_000));
     here.sent(1);
     assert_eq!(there.memory.read(0, 10_000), bytes);
 }

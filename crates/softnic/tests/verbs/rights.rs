@@ -1,9 +1,9 @@
 //! What a queue pair of the target grants beside a region, regions that change, and what is
 //! forgotten when a queue pair begins anew.
 
-use crate::node::{DOMAIN, EMPTY, Node, Pair, own_options, patient};
+use crate::node::{DOMAIN, Node, Pair, own_options, patient};
 use fairway_softnic::engine::Rights;
-use fairway_softnic::engine::roce::{Change, QueuePairConfig, Status, Transport, Work};
+use fairway_softnic::engine::roce::{Change, Completion, QueuePairConfig, Status, Transport, Work};
 use fairway_softnic::engine::wire::roce::Tail;
 
 /// Two nodes with a connection; the second's queue pair has this domain and grants this.
@@ -123,5 +123,5 @@ fn what_nobody_has_polled_of_a_queue_pair_is_forgotten_when_it_is_reset() {
     (0..4).for_each(|id| _ = here.sent(id));
     there.received(0);
     there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap();
-    assert_eq!(there.carrier.poll(there.receives, &mut [EMPTY; 8]), 0);
+    assert_eq!(there.carrier.poll(there.receives, &mut [Completion::EMPTY; 8]), 0);
 }

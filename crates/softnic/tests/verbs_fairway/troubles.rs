@@ -4,10 +4,10 @@ use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::node::{BASE, DOMAIN, EMPTY, Memory, Node, Pair, Q_KEY, content, options};
+use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, content, options};
 use fairway_softnic::engine::roce::{
-    Change, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability, RemoteAddress,
-    Status, Transport, Work, WorkRequest,
+    Change, Completion, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability,
+    RemoteAddress, Status, Transport, Work, WorkRequest,
 };
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::Tail;
@@ -38,7 +38,7 @@ fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
     assert_eq!(node.carrier.post_send(number, &requests), (20, None));
     // When it is known that nobody is there, it is for all of them.
     node.sent(0);
-    let mut rest = [EMPTY; 20];
+    let mut rest = [Completion::EMPTY; 20];
     assert_eq!(node.carrier.poll(node.sends, &mut rest), 19);
 }
 
@@ -239,7 +239,7 @@ fn a_shared_queue_is_free_again_although_messages_were_in_the_middle() {
         there.carrier.destroy_queue_pair(to).unwrap();
         there.carrier.destroy_receive_queue(queue).unwrap();
         here.carrier.destroy_queue_pair(from).unwrap();
-        let mut out = [EMPTY; 256];
+        let mut out = [Completion::EMPTY; 256];
         while there.carrier.poll(there.receives, &mut out) > 0 {}
         while here.carrier.poll(here.sends, &mut out) > 0 {}
     }

@@ -1,0 +1,370 @@
+//! What the engine answers: verdicts on packets, packets to send, completions, events, errors.
+
+use super::{ChannelId, JettyState, LocalRange, SegmentId};
+use fairway_wire::{AtomicOperator, Ecn, JettyId, Msn, Packet, Psn, Route};
+
+/// A packet that arrived, decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Whom it is from and for.
+    pub route: Route,
+    /// What it says.
+    pub packet: Packet,
+    /// Bytes of payload behind its headers.
+    pub payload: u32,
+    /// Its congestion mark.
+    pub ecn: Ecn,
+}
+
+/// What is to become of a packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing more to do.
+    Done,
+    /// Put the payload there, then call [`crate::Nic::handle_placed`].
+    Place(Placement),
+    /// Change the word, then call [`crate::Nic::handle_placed`] with its old value.
+    Atomic(AtomicExecution),
+    /// Ignore it; the reason has been counted.
+    Drop(DropReason),
+}
+
+/// Where the payload of a packet belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Where.
+    pub target: LocalRange,
+    /// What to hand to [`crate::Nic::handle_placed`] afterwards.
+    pub token: PlacementToken,
+}
+
+/// An atomic to be executed now, atomically with everything else that touches the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicExecution {
+    /// The word: 4 or 8 bytes, at an address that is a multiple of its length.
+    pub target: LocalRange,
+    /// How it changes.
+    pub operator: AtomicOperator,
+    /// The operand; the new value of a compare-and-swap.
+    pub operand: u64,
+    /// What a compare-and-swap compares with.
+    pub compare: u64,
+    /// What to hand to [`crate::Nic::handle_placed`] together with the old value.
+    pub token: PlacementToken,
+}
+
+/// Work that waited for its turn and is due now; see [`crate::Nic::poll_execution`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Copy a payload that was set aside to where it belongs, then call
+    /// [`crate::Nic::handle_placed`].
+    Copy {
+        /// Where it was set aside: a range of the stash.
+        from: LocalRange,
+        /// Where it belongs: as long.
+        to: LocalRange,
+        /// What to hand over afterwards.
+        token: PlacementToken,
+    },
+    /// Change a word, likewise.
+    Atomic(AtomicExecution),
+}
+
+/// Names a placement under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacementToken {
+    pub(crate) channel: ChannelId,
+    pub(crate) psn: Psn,
+    pub(crate) message: Msn,
+    /// An arrival, a message (of a read), or nothing, as `kind` says.
+    pub(crate) subject: u32,
+    pub(crate) bytes: u32,
+    pub(crate) kind: PlacementKind,
+    pub(crate) ack_request: bool,
+    pub(crate) retry: bool,
+}
+
+impl PlacementToken {
+    /// The channel it came over.
+    pub const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlacementKind {
+    /// A WRITE of one packet: nobody but the transport needs to know.
+    Plain,
+    /// Part of an arrival that is being counted.
+    Arrival,
+    /// Part of the answer to a read of ours.
+    Read,
+    /// Into the stash, until the packet's turn comes.
+    Stash,
+    /// A word is being changed.
+    Atomic,
+    /// What was held is being executed.
+    Deferred,
+    /// It came in an unreliable packet.
+    Datagram,
+    /// A store that bypasses the transport.
+    Stored,
+    /// What we loaded.
+    Loaded,
+}
+
+/// Why a packet was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropReason {
+    /// No such channel here, or it is closed.
+    NoChannel,
+    /// From or for another incarnation of a node.
+    StaleIncarnation,
+    /// It had arrived before.
+    Duplicate,
+    /// Its sequence number lies beyond the receive window.
+    BeyondWindow,
+    /// No bitmap block was free.
+    BitmapPool,
+    /// No record for an incoming message was free.
+    ArrivalPool,
+    /// No record for the answer to a read was free.
+    MessagePool,
+    /// Too many placements or refusals are pending on the channel.
+    Withheld,
+    /// It carries no address and the receiver does not know its message.
+    Unlearned,
+    /// Its fields contradict each other, or what is known of its message.
+    Malformed,
+    /// It acknowledges what was never sent.
+    BadAcknowledgement,
+    /// It answers a read that is not pending.
+    NoRead,
+    /// Its path number is beyond the channel's paths.
+    BadPath,
+}
+
+impl DropReason {
+    /// How many reasons there are.
+    pub const COUNT: usize = 13;
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [DropReason; Self::COUNT] = [
+        DropReason::NoChannel,
+        DropReason::StaleIncarnation,
+        DropReason::Duplicate,
+        DropReason::BeyondWindow,
+        DropReason::BitmapPool,
+        DropReason::ArrivalPool,
+        DropReason::MessagePool,
+        DropReason::Withheld,
+        DropReason::Unlearned,
+        DropReason::Malformed,
+        DropReason::BadAcknowledgement,
+        DropReason::NoRead,
+        DropReason::BadPath,
+    ];
+}
+
+/// A packet to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The channel it belongs to: tells the caller the peer's addresses.
+    pub channel: ChannelId,
+    /// Whom it is from and for, and by which path.
+    pub route: Route,
+    /// What it says.
+    pub packet: Packet,
+    /// The payload to gather behind the headers; `length` 0 if none.
+    pub gather: LocalRange,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Status {
+    /// Done, and in place.
+    Success,
+    /// The peer knows no such segment, the token is wrong, or the range leaves the segment.
+    RemoteAccess,
+    /// The segment does not grant this right.
+    RemoteRights,
+    /// The peer has no such Jetty.
+    RemoteNoJetty,
+    /// The message is longer than the peer's receive buffer.
+    RemoteLength,
+    /// The peer does not offer this operation.
+    RemoteOperation,
+    /// The address of the atomic is no multiple of its length.
+    RemoteMisaligned,
+    /// The peer has no record free in which to keep the order asked for; or the mailbox has no
+    /// buffer, and does not let puts wait for one.
+    RemoteResources,
+    /// The peer has no such mailbox, the key is wrong, or it is closed.
+    RemoteNoMailbox,
+    /// The epoch that was named is over.
+    RemoteEpoch,
+    /// The load or store was not answered in spite of all retries.
+    TimedOut,
+    /// The peer posted no receive in spite of all retries.
+    ReceiverNotReady,
+    /// The peer was not heard from for too long.
+    PeerDead,
+    /// The peer closed the channel.
+    PeerClosed,
+    /// This side closed the channel or destroyed the Jetty first.
+    Flushed,
+}
+
+/// What kind of operation completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompletionKind {
+    /// A WRITE of ours.
+    Write,
+    /// A READ of ours.
+    Read,
+    /// A SEND of ours.
+    Send,
+    /// A receive of ours took a SEND.
+    Receive,
+    /// A receive of ours was consumed by a WRITE_IMM.
+    ReceiveWrite,
+    /// An atomic of ours.
+    Atomic,
+    /// A PUT of ours.
+    Put,
+    /// A GET of ours.
+    Get,
+    /// A load of ours.
+    Load,
+    /// A store of ours.
+    Store,
+}
+
+/// One operation has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The number given with the request.
+    pub id: u64,
+    /// Our Jetty.
+    pub jetty: JettyId,
+    /// How it ended.
+    pub status: Status,
+    /// What it was.
+    pub kind: CompletionKind,
+    /// Bytes moved.
+    pub bytes: u32,
+    /// Immediate data, if the operation carried any (receives only).
+    pub immediate: Option<u64>,
+    /// The old value of the word (atomics only).
+    pub value: u64,
+    /// The channel it went over.
+    pub channel: ChannelId,
+    /// The remote Jetty: the sender's in a receive, otherwise the target's.
+    pub remote_jetty: JettyId,
+}
+
+/// Something happened that no operation asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer was not heard from for too long; the channel is gone, and its operations have
+    /// completed in error.
+    PeerDead {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// The peer closed the channel; it is gone.
+    PeerClosed {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// A channel closed from this side is gone.
+    Closed {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// No operation refers to the deregistered segment any more: its memory may be freed.
+    SegmentReleased {
+        /// The segment.
+        segment: SegmentId,
+    },
+    /// A path was taken out of use.
+    PathDown {
+        /// The channel.
+        channel: ChannelId,
+        /// The path.
+        path: u8,
+    },
+    /// A path is in use again.
+    PathUp {
+        /// The channel.
+        channel: ChannelId,
+        /// The path.
+        path: u8,
+    },
+    /// A Jetty changed its state because an operation of its own failed.
+    JettyFault {
+        /// The Jetty.
+        jetty: JettyId,
+        /// Why.
+        status: Status,
+        /// What it is now.
+        state: JettyState,
+    },
+    /// Nothing of a suspended Jetty, or of one in the error state, is under way any more.
+    JettyDrained {
+        /// The Jetty.
+        jetty: JettyId,
+    },
+}
+
+/// Why a request was not taken. Nothing has happened, and it may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// No such channel, or it is closed.
+    NoChannel,
+    /// No such Jetty.
+    NoJetty,
+    /// No such segment, or it is being released.
+    NoSegment,
+    /// The range leaves the segment.
+    OutOfBounds,
+    /// The completion queue could not hold the completion: poll it first.
+    CompletionQueueFull,
+    /// `Limits::messages` operations are in flight: poll for completions first.
+    TooManyMessages,
+    /// `Limits::receives` receives are posted.
+    TooManyReceives,
+    /// The Jetty is suspended, in the error state, or a group.
+    NotReady,
+    /// `Limits::order_records` Jetties and channels ask for order: fewer may.
+    TooManyOrders,
+    /// The mode is UNO, which carries WRITE and SEND of one packet, without any order; or order was
+    /// asked of a load or store, which keep none.
+    Unreliable,
+    /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
+    /// neither 4 nor 8.
+    Width,
+    /// `Limits::put_streams` pairs of a Jetty and a remote mailbox are in use; or 4 GiB are under
+    /// way from this Jetty to this mailbox: poll for completions first.
+    TooManyPuts,
+    /// No such mailbox, or it is closed.
+    NoMailbox,
+    /// `Limits::mailbox_buffers` are in use.
+    TooManyBuffers,
+}
+
+/// Why an object could not be made, opened or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetupError {
+    /// The limit of this name is reached.
+    Limit(&'static str),
+    /// The number is taken or out of range.
+    Number,
+    /// The parameter of this name is out of range.
+    Parameter(&'static str),
+    /// No such object.
+    Missing,
+    /// Something still uses it.
+    Busy,
+}
