@@ -1,17 +1,20 @@
 //! The control framework (SCR §4.3): packet-granular events, coalesced, handed to control laws,
 //! whose answers are rates that the data path reads.
 //!
-//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it, a consumer takes what has come
-//!   together since: as a sum, the latest, the oldest, or once it is enough.
+//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it, a consumer
+//!   takes what has come together since: as a sum, the latest, the oldest, or once it is enough.
 //! * **Queue** ([`EventQueue`]): which flows have news; each stands in it once, however much comes.
 //! * **Multiplexer** ([`Multiplexer`]): whose turn it is, by deficit round robin over flows.
-//! * **Processor** ([`Processor`]): runs one law to completion for each event. It shares nothing but slots and rate
-//!   registers with the data path, so it may run in line with it or on a thread of its own.
-//! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message ([`crate::flow`]).
+//! * **Processor** ([`Processor`]): runs one law to completion for each event. It shares nothing
+//!   but slots and rate registers with the data path, so it may run in line with it or on a thread
+//!   of its own.
+//! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
+//!   ([`crate::flow`]).
 //!
-//! Slots and registers are atomics that are only loaded and stored, each by one writer: no instruction waits for
-//! another core. (The rooms of the design put lock-free code into `ring`; this is here because the
-//! engine may not depend on it, and is safe code.)
+//! Slots and registers are atomics that are only loaded and stored, each by one writer, and what
+//! says that there is news is one exchange: nothing waits for another core. (The rooms of the
+//! design put lock-free code into `ring`; this is here because the engine may not depend on it, and
+//! is safe code.)
 
 mod multiplexer;
 mod processor;

@@ -1,9 +1,10 @@
 //! Flows: what one Jetty sends over one channel, or the answers to a peer Jetty's READs; and what
 //! a scheduler lets them send.
 //!
-//! While there is a scheduler, the messages of a flow go one after the other. The one whose turn it is (`current`) stands in
-//! its channel's queue with those of other flows; the rest is parked with the flow. Before each packet the flow's gate is asked:
-//! it is shut while the flow is ahead of its dequeue rate, and when it has used up its turn.
+//! While there is a scheduler, the messages of a flow go one after the other. The one whose turn it
+//! is (`current`) stands in its channel's queue with those of other flows; the rest is parked with
+//! the flow. Before each packet the flow's gate is asked: it is shut while the flow is ahead of its
+//! dequeue rate, and when it has used up its turn.
 
 use crate::control::{EventQueue, Kind, share_value};
 use crate::deadlines::Deadlines;
@@ -76,8 +77,6 @@ pub(crate) struct Flow {
     pub(crate) last_sent: Instant,
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
-    /// Changes of its life, as `Kind::Life` tells them: odd while it lives.
-    life: u32,
 }
 
 /// All flows of a NIC.
@@ -92,7 +91,7 @@ pub(crate) struct Flows {
     shares: Vec<Share>,
     /// By Jetty: the flow of the last message.
     hints: Vec<u32>,
-    /// By flow: how many lives its number has had.
+    /// By flow: changes of its life, as `Kind::Life` tells them: odd while it lives.
     lives: Vec<u32>,
     /// The last time that anything was sent.
     pub(crate) now: Instant,
@@ -201,7 +200,6 @@ impl Flows {
             last_sent: self.now,
             bytes: 0,
             packets: 0,
-            life: 0,
         };
         let Some(index) = self.records.find_or_make(&key, new) else { return NONE };
         self.live(index, share.unwrap_or_default());
@@ -213,7 +211,6 @@ impl Flows {
         let life = &mut self.lives[index as usize];
         *life = life.wrapping_add(1) | 1;
         let life = *life;
-        self.records[index].life = life;
         self.rates.set(FlowId(index), RateRegisters::UNLIMITED);
         self.rates.set_quantum(FlowId(index), None);
         self.tell(index, Kind::Share, share_value(share));
@@ -324,8 +321,9 @@ impl Flows {
 
     fn end(&mut self, index: u32) {
         let flow = self.records[index];
-        let life = flow.life.wrapping_add(1);
-        self.lives[index as usize] = life;
+        let life = &mut self.lives[index as usize];
+        *life = life.wrapping_add(1);
+        let life = *life;
         self.tell(index, Kind::Life, u64::from(life));
         self.wakes.remove(index);
         if let Some(hint) = self.hints.get_mut(flow.jetty.value() as usize)

@@ -42,8 +42,9 @@ impl Guards {
         self.domains[segment as usize] = domain;
     }
 
-    pub(crate) fn domain(&self, segment: u32) -> u32 {
-        self.domains[segment as usize]
+    /// The domain of a segment; `None` if there is no such number.
+    pub(crate) fn domain(&self, segment: u32) -> Option<u32> {
+        self.domains.get(segment as usize).copied()
     }
 
     /// The Jetty that an access names, if it grants it; its generation, and the segment's secret.

@@ -2,6 +2,10 @@
 
 use fairway_wire::Duration;
 
+/// What the headers of a data packet count for, in windows, rates and credit, in bytes: as much as
+/// the largest of ours take.
+pub(crate) const HEADER_BYTES: u32 = 80;
+
 /// How much of everything a [`crate::Nic`] may hold. Shared pools are taken when the NIC is made;
 /// what a channel needs for itself is taken when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

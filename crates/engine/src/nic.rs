@@ -342,7 +342,7 @@ impl Nic {
             Packet::Close(_) => Verdict::Done,
         };
         if self.shared.credit.is_some() {
-            self.note_arrival(now, id, received);
+            self.note_arrival(now, id, received, trimmed);
         }
         verdict
     }

@@ -65,7 +65,12 @@ impl Segments {
             rights: request.rights,
             state: SegmentState::Registered,
         };
-        self.pool.take(segment).map(SegmentId).ok_or(SetupError::Limit("segments"))
+        let index = self.pool.take(segment).ok_or(SetupError::Limit("segments"))?;
+        if let Some(guards) = &mut self.guards {
+            // The number may be one that was used before: its domain went with that segment.
+            guards.set_domain(index, 0);
+        }
+        Ok(SegmentId(index))
     }
 
     /// Refuses remote accesses from now on; true if the memory may be freed at once.

@@ -103,7 +103,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
         }
         3 => {
             let Some(own_last) = world.last_psn(peer, theirs) else { return };
-            let (message, reason) = (Msn::new(0), Refusal::Access);
+            let (message, reason) = (Msn::new(0), any_reason(random));
             Packet::Nak(Nak { psn: own_last.plus(100_000), message, reason, retry_after_us: 1 })
         }
         4 => Packet::Data(Data {
@@ -228,6 +228,12 @@ fn any_data(random: &mut Random) -> Data {
     }
 }
 
+/// Why a packet is not taken: for good, or because a switch has cut its payload off.
+fn any_reason(random: &mut Random) -> Refusal {
+    let retry = random.chance(500);
+    random.pick(&[Refusal::Access, Refusal::Trimmed { retry }])
+}
+
 fn any_order(random: &mut Random) -> Order {
     if random.chance(500) {
         return Order::NONE;
@@ -280,7 +286,7 @@ fn any_packet(random: &mut Random) -> Packet {
             ]),
         }),
         0 => Packet::Ack(any_ack(random)),
-        1 => Packet::Nak(Nak { psn, message, reason: Refusal::Access, retry_after_us: 0 }),
+        1 => Packet::Nak(Nak { psn, message, reason: any_reason(random), retry_after_us: 0 }),
         2 => Packet::Void(Void { psn, message, ack_request: true }),
         3 if random.chance(300) => Packet::Demand(Demand {
             total_bytes: random.number() & CREDIT_MAX,

@@ -29,7 +29,12 @@ const TIMES_MAX: usize = 1 << 20;
 pub(crate) struct FlowOptions {
     /// Run so many flows at once, with messages of these sizes, and tell what each gets (write and
     /// read); 64K*3 is three of 64K
-    #[arg(long, value_name = "SIZE,..", value_parser = sizes, conflicts_with_all = ["size", "sizes", "latency", "iters"])]
+    #[arg(
+        long,
+        value_name = "SIZE,..",
+        value_parser = sizes,
+        conflicts_with_all = ["size", "sizes", "latency", "iters"]
+    )]
     pub(crate) flows: Option<Flows>,
 
     /// With --flows: weights of the flows, in their order; the last one holds for the rest

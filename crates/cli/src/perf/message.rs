@@ -1,8 +1,9 @@
 //! What the two sides of a measurement say to each other.
 //!
-//! Each row of a measurement is one session (and each flow, if several are measured at once): `Run` and `Ready`, the operations, any number of
-//! `Check` and `Checked`, then `Finish` and `Verdict`. Every message begins with [`PROTOCOL`], the
-//! version and its kind; fields are big-endian.
+//! Each row of a measurement is one session (and each flow, if several are measured at once):
+//! `Run` and `Ready`, the operations, any number of `Check` and `Checked`, then `Finish` and
+//! `Verdict`. Every message begins with [`PROTOCOL`], the version and its kind; fields are
+//! big-endian.
 
 use fairway_softnic::{MailTo, SegmentKey};
 

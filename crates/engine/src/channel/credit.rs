@@ -1,18 +1,17 @@
 //! Sending on credit, as EQDS and Homa do: what a sender says it wants, what a receiver grants.
 //!
 //! The decisions are the policies' ([`fairway_policy::CongestionControl::demand`],
-//! [`fairway_policy::CreditPolicy`]); here are the running totals and the packets that carry them. Both kinds of packet
-//! may be lost. A receiver without a policy of its own grants whatever is asked for.
+//! [`fairway_policy::CreditPolicy`]); here are the running totals and the packets that carry them.
+//! Both kinds of packet may be lost. A receiver without a policy of its own grants whatever is
+//! asked for.
 
 use super::{Channel, Timer};
 use crate::api::{Transmit, Verdict};
+use crate::limits::HEADER_BYTES;
 use crate::message::Message;
 use crate::shared::Shared;
-use fairway_policy::{Credit as Grant, PolicySet, SourceId};
+use fairway_policy::{Credit as Grant, SourceId};
 use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
-
-/// What headers take at most, in bytes: see `transmit`.
-const HEADER_BYTES: u64 = 80;
 
 /// Credit of a channel, in both directions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,16 +37,10 @@ impl CreditState {
 }
 
 impl Channel {
-    /// Other policies from now on.
-    pub(crate) fn replace_policy(&mut self, policy: PolicySet) {
-        self.credit.is_spent = policy.congestion.allowance_bytes() != u64::MAX;
-        self.policy = policy;
-    }
-
     /// What a message still has to send.
     fn cost(&self, message: &Message) -> u64 {
         let packets = u64::from(message.packets.saturating_sub(message.next_index));
-        message.remaining(self.mtu) + packets * HEADER_BYTES
+        message.remaining(self.mtu) + packets * u64::from(HEADER_BYTES)
     }
 
     pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: u32) {
@@ -139,17 +132,12 @@ impl Channel {
         now: Instant,
         credit: &Credit,
     ) -> Verdict {
-        let mut grown = credit.total_bytes.saturating_sub(self.credit.received);
-        self.credit.received = self.credit.received.max(credit.total_bytes);
-        loop {
-            let part = u32::try_from(grown).unwrap_or(u32::MAX);
-            self.policy.congestion.on_credit(now, part);
-            grown -= u64::from(part);
-            // More than any sender has in flight is as good as that.
-            if grown == 0 || part == u32::MAX {
-                break;
-            }
-        }
+        let grown = credit.total_bytes.saturating_sub(self.credit.received);
+        // More than a sender can use at once is handed on in parts: the next packet, which says
+        // the same total or more, brings the rest.
+        let part = u32::try_from(grown).unwrap_or(u32::MAX);
+        self.credit.received += u64::from(part);
+        self.policy.congestion.on_credit(now, part);
         self.ask_for_credit(shared, now);
         self.mark_ready(shared);
         Verdict::Done

@@ -2,7 +2,7 @@
 
 use super::{Channel, ChannelState, Timer};
 use crate::api::{LocalRange, OrderRequest, Status, Transmit};
-use crate::limits::Profile;
+use crate::limits::{HEADER_BYTES, Profile};
 use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
@@ -13,8 +13,6 @@ use fairway_wire::{
     Refusal, ServiceMode, Void,
 };
 
-/// What the headers of a data packet take of the window, in bytes (the largest of ours).
-const HEADER_BYTES: u32 = 80;
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
 const LEARNED_SAVES: u64 = 20;
 /// An acknowledgement is asked for at the end of a chunk when this much has gone without.

@@ -94,7 +94,9 @@ impl Processor {
         let known = &mut self.known[flow.index()];
         let cursor = &mut known.cursors[kind as usize];
         let Some(seen) = slot.peek(cursor) else { return };
-        if kind == Kind::Transmit && known.alive && seen.sum < u64::from(self.law.event_bytes()) {
+        // A flow that has nothing more to send is news however little it was.
+        let too_little = seen.value != 0 && seen.sum < u64::from(self.law.event_bytes());
+        if kind == Kind::Transmit && known.alive && too_little {
             self.stats.early += 1;
             return;
         }

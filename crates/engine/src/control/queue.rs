@@ -40,11 +40,6 @@ impl Kinds {
     pub const fn has(self, kind: Kind) -> bool {
         self.0 & kind.bit() != 0
     }
-
-    /// How many.
-    pub const fn count(self) -> u32 {
-        self.0.count_ones()
-    }
 }
 
 /// Slots for all kinds of events of so many flows, and the flows with news in the order in which
@@ -65,8 +60,8 @@ pub struct EventQueue {
 impl EventQueue {
     /// For flows 0 to `flows` - 1.
     pub fn new(flows: u32) -> EventQueue {
-        // While one is being taken it may get in again: one more than there are flows.
-        let places = (flows as usize + 1).next_power_of_two();
+        // A flow gets in again only after its bits were taken, and its place is free by then.
+        let places = (flows as usize).max(1).next_power_of_two();
         let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
         EventQueue {
             slots: (0..flows).map(|_| Default::default()).collect(),
@@ -106,11 +101,9 @@ impl EventQueue {
     /// Producer: something was added to the slot.
     #[inline]
     pub fn announce(&self, flow: FlowId, kind: Kind) {
-        let pending = &self.pending[flow.index()];
-        if pending.load(Ordering::Relaxed) & kind.bit() != 0 {
-            return;
-        }
-        if pending.fetch_or(kind.bit(), Ordering::AcqRel) == 0 {
+        // Always written: whoever takes the bits away sees what was added to the slot before. A bit
+        // that is only looked at may be one that the consumer has taken and not yet acted upon.
+        if self.pending[flow.index()].fetch_or(kind.bit(), Ordering::AcqRel) == 0 {
             let added = self.added.load(Ordering::Relaxed);
             let place = added as usize & (self.ring.len() - 1);
             self.ring[place].store(flow.0, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState, Timer};
 use crate::shared::Shared;
-use fairway_policy::{PolicySet, SourceId};
+use fairway_policy::SourceId;
 use fairway_wire::Instant;
 
 impl Nic {
@@ -77,17 +77,6 @@ impl Nic {
         channel.arm(&mut self.shared, Timer::KeepAlive, at);
         self.entries[id.index()].state = EntryState::Open(channel);
         self.open_channels += 1;
-        Ok(())
-    }
-
-    /// Changes the policies of an open channel between two packets: what is in flight stays, and the
-    /// new ones begin as with a new channel.
-    ///
-    /// # Errors
-    /// `Missing` if it is not open.
-    pub fn replace_policy(&mut self, id: ChannelId, policy: PolicySet) -> Result<(), SetupError> {
-        let (_, channel) = self.open(id).ok_or(SetupError::Missing)?;
-        channel.replace_policy(policy);
         Ok(())
     }
 

@@ -2,12 +2,10 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, Received};
+use crate::limits::HEADER_BYTES;
 use alloc::boxed::Box;
 use fairway_policy::{CreditPolicy, SourceId};
 use fairway_wire::{Instant, Packet};
-
-/// What the headers of a data packet count for, in bytes, as at its sender.
-const HEADER_BYTES: u32 = 80;
 
 impl Nic {
     /// Who grants credit to those that send here; `None` grants whatever is asked for. To be set
@@ -34,10 +32,17 @@ impl Nic {
         }
     }
 
-    /// Data has come, on credit or not: it has taken its time on the line.
-    pub(super) fn note_arrival(&mut self, now: Instant, id: ChannelId, received: &Received) {
+    /// Data has come, on credit or not: it has taken its time on the line. Of a packet that was
+    /// trimmed only the headers have.
+    pub(super) fn note_arrival(
+        &mut self,
+        now: Instant,
+        id: ChannelId,
+        received: &Received,
+        trimmed: bool,
+    ) {
         if let (Packet::Data(_), Some(policy)) = (&received.packet, &mut self.shared.credit) {
-            let bytes = received.payload + HEADER_BYTES;
+            let bytes = if trimmed { 0 } else { received.payload } + HEADER_BYTES;
             policy.on_data(now, SourceId(id.index() as u32), bytes);
         }
         self.run_credit(now);

@@ -84,11 +84,6 @@ impl Nic {
         self.scheduler.as_ref().map(|scheduler| *scheduler.stats())
     }
 
-    /// The name of the scheduler, if it runs in line.
-    pub fn scheduler_name(&self) -> Option<&'static str> {
-        self.scheduler.as_ref().map(|scheduler| scheduler.law().name())
-    }
-
     #[inline]
     pub(super) fn run_scheduler(&mut self, now: Instant) {
         if let Some(scheduler) = &mut self.scheduler {

@@ -20,7 +20,8 @@ impl Nic {
         self.shared.segments.guards = Some(guards);
     }
 
-    /// What peers may do through a Jetty; nothing before this is called. What they have under way by an earlier grant is refused, but READs that are being answered.
+    /// What peers may do through a Jetty; nothing before this is called. What they have under way
+    /// by an earlier grant is refused, but READs that are being answered.
     ///
     /// # Errors
     /// `Missing` if it is no Jetty; `Parameter` if segments are not guarded.
@@ -44,8 +45,8 @@ impl Nic {
         domain: u32,
     ) -> Result<(), SetupError> {
         let segments = &mut self.shared.segments;
-        let moved =
-            segments.guards.as_ref().is_some_and(|guards| guards.domain(segment.0) != domain);
+        let before = segments.guards.as_ref().and_then(|guards| guards.domain(segment.0));
+        let moved = before.is_some_and(|before| before != domain);
         segments.set_rights(segment, rights, moved)?;
         if let Some(guards) = &mut segments.guards {
             guards.set_domain(segment.0, domain);

@@ -7,6 +7,7 @@ use crate::group::Group;
 use crate::jetty::Jetty;
 use crate::pool::NONE;
 use alloc::vec::Vec;
+use fairway_policy::Share;
 use fairway_wire::JettyId;
 
 /// Numbers below this one are well-known: only who asks for one gets it (UB §8.2.2).
@@ -36,8 +37,11 @@ impl Nic {
         self.shared.taken[index] = 0;
         self.shared.patience[index] = None;
         self.shared.sources[index] = index as u32;
-        self.shared.sequencing.set(JettyId::new(index as u32), config.in_sequence);
-        Ok(JettyId::new(index as u32))
+        let id = JettyId::new(index as u32);
+        self.shared.sequencing.set(id, config.in_sequence);
+        // An earlier Jetty of this number may have had another.
+        self.shared.flows.set_share(id, Share::default());
+        Ok(id)
     }
 
     fn free_number(&self, wanted: Option<u32>) -> Result<usize, SetupError> {

@@ -48,6 +48,16 @@ impl Pair {
     }
 
     fn with_read_slots(first_psn: u32, paths: u32, profile: Profile, read_slots: u32) -> Pair {
+        Pair::with_policy(first_psn, paths, profile, read_slots, &PolicySpec::default())
+    }
+
+    fn with_policy(
+        first_psn: u32,
+        paths: u32,
+        profile: Profile,
+        read_slots: u32,
+        policy: &PolicySpec,
+    ) -> Pair {
         let limits = Limits { channels: 4, jetties: 8, read_slots, ..Limits::default() };
         let mut nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &profile, u64::from(n)));
         let now = Instant::from_ps(u64::MAX - 1_000_000);
@@ -65,7 +75,7 @@ impl Pair {
                 remote_window: limits.receive_window(),
                 remote_message_slots: 64,
                 remote_read_slots: read_slots,
-                policy: PolicySpec::default().build(MTU),
+                policy: policy.build(MTU),
             };
             nics[n].open_channel(now, channels[n], config).unwrap();
         }

@@ -120,6 +120,11 @@ fn too_little_is_left_to_grow() {
     }
     assert_eq!(log.take(), ["1 starts, tenant 0", "1 sent 1200 in 3, true"]);
     assert_eq!(processor.stats().early, 2);
+    // That there is no more is told at once.
+    sent(&queue, 1, 10);
+    queue.slot(FlowId(1), Kind::Transmit).accumulate_with(0, 0);
+    processor.run(Instant::ZERO, 100);
+    assert_eq!(log.take(), ["1 sent 10 in 2, false"]);
 }
 
 #[test]

@@ -1,18 +1,17 @@
 //! Credit: what EQDS and Homa grant, over a network that loses what they say.
 
 use super::*;
+use crate::policy::{Credit as Grant, CreditPolicy, Demand, SourceId};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+use fairway_wire::{Credit, Route};
 
 /// A pair with these policies at both ends; the second grants by them if `grants`.
 fn pair(policy: &str, grants: bool) -> Pair {
-    let mut pair = Pair::new(0xFF_FF00, 4);
     let spec: PolicySpec = policy.parse().unwrap();
-    for n in 0..2 {
-        // A channel takes its policies when it is opened.
-        let channel = pair.channels[n];
-        pair.nics[n].replace_policy(channel, spec.build(MTU)).unwrap();
-        if grants {
-            pair.nics[n].set_credit_policy(spec.build_credit(4));
-        }
+    let mut pair = Pair::with_policy(0xFF_FF00, 4, Profile::default(), 64, &spec);
+    for nic in &mut pair.nics {
+        nic.set_credit_policy(spec.build_credit(4).filter(|_| grants));
     }
     pair
 }
@@ -84,6 +83,79 @@ fn a_receiver_grants_at_the_pace_of_its_line() {
     let payload = last - at_10;
     let due = 30_000 * 125 * u64::from(MTU) / u64::from(MTU + 80);
     assert!(payload.abs_diff(due) < due / 20, "{payload} of {due}");
+}
+
+/// A total that has grown by more than 32 bits can say is handed on in parts, and none is lost.
+#[test]
+fn a_total_that_grows_by_gigabytes_is_granted_whole() {
+    let mut pair = pair("cc=eqds", false);
+    let allowed = |pair: &Pair| match &pair.nics[0].entries[pair.channels[0].index()].state {
+        EntryState::Open(channel) => channel.policy.congestion.allowance_bytes(),
+        _ => panic!("an open channel"),
+    };
+    let before = allowed(&pair);
+    let total_bytes = 10 << 30;
+    let transmit = Transmit {
+        channel: pair.channels[1],
+        route: Route {
+            source: Cna::new(2),
+            destination: Cna::new(1),
+            source_tpn: pair.channels[1].tpn(),
+            destination_tpn: pair.channels[0].tpn(),
+            path: 0,
+        },
+        packet: Packet::Credit(Credit { total_bytes }),
+        gather: LocalRange::default(),
+    };
+    for _ in 0..4 {
+        pair.deliver(0, &transmit);
+    }
+    assert_eq!(allowed(&pair) - before, total_bytes);
+}
+
+/// Adds up what has come.
+struct Meter(Arc<AtomicU64>);
+
+impl CreditPolicy for Meter {
+    fn name(&self) -> &'static str {
+        "meter"
+    }
+
+    fn announced(&mut self, _: Instant, _: SourceId, _: &Demand) {}
+
+    fn on_data(&mut self, _: Instant, _: SourceId, bytes: u32) {
+        self.0.fetch_add(u64::from(bytes), Ordering::Relaxed);
+    }
+
+    fn source_gone(&mut self, _: Instant, _: SourceId) {}
+
+    fn poll_credit(&mut self, _: Instant) -> Option<Grant> {
+        None
+    }
+
+    fn poll_at(&self) -> Option<Instant> {
+        None
+    }
+}
+
+#[test]
+fn of_a_trimmed_packet_only_the_headers_have_come() {
+    let mut pair = pair("cc=fixed:8M", false);
+    let metered = Arc::new(AtomicU64::new(0));
+    pair.nics[1].set_credit_policy(Some(Box::new(Meter(metered.clone()))));
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 1000);
+    let transmit = pair.nics[0].poll_transmit(pair.now).unwrap();
+    let received = Received {
+        route: transmit.route,
+        packet: transmit.packet,
+        payload: transmit.gather.length,
+        ecn: Ecn::Capable,
+    };
+    pair.nics[1].handle_trimmed(pair.now, &received);
+    assert_eq!(metered.load(Ordering::Relaxed), 80);
+    pair.deliver(1, &transmit);
+    assert_eq!(metered.load(Ordering::Relaxed), 80 + 1080);
 }
 
 #[test]

@@ -297,3 +297,17 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         assert!(pair.nics.iter().all(none_waits), "seed {seed}");
     }
 }
+
+#[test]
+fn a_jetty_of_a_number_that_had_a_share_begins_with_none() {
+    let mut pair = Pair::new(0, 1);
+    let queue = pair.queues[0];
+    let config = JettyConfig { number: Some(3), ..JettyConfig::new(queue, queue) };
+    let jetty = pair.nics[0].create_jetty(&config).unwrap();
+    let share = Share { tenant: 4, weight: 7, tenant_weight: 2 };
+    pair.nics[0].set_share(jetty, share).unwrap();
+    assert_eq!(pair.nics[0].share(jetty), share);
+    pair.nics[0].destroy_jetty(jetty).unwrap();
+    assert_eq!(pair.nics[0].create_jetty(&config), Ok(jetty));
+    assert_eq!(pair.nics[0].share(jetty), Share::default());
+}

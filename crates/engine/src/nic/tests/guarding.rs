@@ -177,3 +177,34 @@ fn rights_that_a_segment_loses_count_at_once_and_its_secret_stays() {
     let missing = pair.nics[1].set_segment_access(free, Rights::ALL, 0);
     assert_eq!(missing, Err(SetupError::Missing));
 }
+
+#[test]
+fn the_access_of_what_is_no_segment_cannot_be_changed() {
+    let mut pair = guarded(access(Rights::ALL));
+    for number in [2, 1 << 20, u32::MAX] {
+        let missing = pair.nics[1].set_segment_access(SegmentId(number), Rights::ALL, DOMAIN);
+        assert_eq!(missing, Err(SetupError::Missing));
+    }
+}
+
+#[test]
+fn a_segment_number_that_is_used_again_leaves_its_domain() {
+    let mut pair = guarded(access(Rights::ALL));
+    let old = pair.segments[1];
+    assert_eq!(pair.nics[1].deregister(old), Ok(true));
+    let request =
+        SegmentRequest { address: 0x1000, length: 64, rights: Rights::ALL, token_value: 77 };
+    let new = pair.nics[1].register(&request).unwrap();
+    assert_eq!(new, old, "the number is used again");
+    pair.segments[1] = new;
+    let remote = pair.via(1);
+    pair.post(1, Work::Write { remote }, 8);
+    pair.settle(|_, _| false);
+    // The Jetty is still of the old domain.
+    assert_eq!(pair.statuses(), [Status::RemoteAccess]);
+    let far = pair.jetties[1];
+    pair.nics[1].set_jetty_grant(far, Grant::Access { rights: Rights::ALL, domain: 0 }).unwrap();
+    pair.post(2, Work::Write { remote }, 8);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.statuses(), [Status::Success]);
+}
