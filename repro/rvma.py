@@ -10,7 +10,8 @@ read and acknowledged. Next to our ratios stand those of that model (SST's branc
 
     python3 repro/rvma.py                    # 64 nodes, some minutes
     python3 repro/rvma.py --nodes 512        # or 8192, with a dragonfly only
-    python3 repro/rvma.py --full             # 8,192 nodes, 32 ranks on each: an hour and more
+    python3 repro/rvma.py --full             # 8,192 nodes, 32 ranks on each: hours; it was
+                                             # never run to its end
 
 Standard library only.
 """
@@ -104,7 +105,7 @@ def scenario(options, motif, network, link, protocol):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments(parser)
+    arguments(parser, MOTIFS)
     parser.add_argument("--nodes", type=int, default=64, choices=NETWORKS)
     parser.add_argument("--ranks", type=int, default=1, help="ranks on each node")
     parser.add_argument("--paths", type=int, default=16)

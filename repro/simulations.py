@@ -13,14 +13,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAIRWAY = ROOT / "target/release/fairway"
 
 
-def arguments(parser):
-    """Adds what all of these programs take."""
+def arguments(parser, experiments):
+    """Adds what all of these programs take; `experiments` are the names that --only knows."""
     parser.add_argument("--fairway", type=pathlib.Path, default=FAIRWAY, help="the tool")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of each run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--full", action="store_true", help="sizes as published: takes hours")
     parser.add_argument("--csv", type=pathlib.Path, help="write every run to a file")
-    parser.add_argument("--only", action="append", help="experiments, by the names of the tables")
+    parser.add_argument("--only", action="append", choices=list(experiments),
+                        help="one of the experiments; may be repeated")
 
 
 class Runs:

@@ -124,7 +124,7 @@ EXPERIMENTS = {"table4": table4, "incast": incast, "loss": loss}
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments(parser)
+    arguments(parser, EXPERIMENTS)
     options = parser.parse_args()
     runs = Runs(options)
     for name in options.only or EXPERIMENTS:

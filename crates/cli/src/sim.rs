@@ -293,7 +293,8 @@ struct Printer {
     csv: Lines,
     series: Lines,
     completions: Vec<u64>,
-    incomplete: Option<u64>,
+    /// The first seed whose run did not come to its end, and what failed in it.
+    incomplete: Option<(u64, u64)>,
 }
 
 impl Printer {
@@ -327,7 +328,7 @@ impl Printer {
     fn print(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let report = &outcome.report;
         if !report.is_complete() && self.incomplete.is_none() {
-            self.incomplete = Some(report.seed);
+            self.incomplete = Some((report.seed, report.failed));
         }
         self.completions.push(report.completion_ps());
         let value = value(outcome);
@@ -363,8 +364,12 @@ impl Printer {
         }
         match self.incomplete {
             None => Ok(()),
-            Some(seed) => Err(Failure::failed(format!(
+            Some((seed, 0)) => Err(Failure::failed(format!(
                 "not every flow or rank was complete by the end (seed {seed}): give it more --end"
+            ))),
+            Some((seed, failed)) => Err(Failure::failed(format!(
+                "{failed} flows, or operations of ranks, failed (seed {seed}): their links were \
+                 gone for longer than a NIC waits for a peer; let them come back sooner"
             ))),
         }
     }
@@ -413,6 +418,7 @@ fn value(outcome: &Outcome) -> Value {
         "seed": report.seed,
         "flows": report.flows.len(),
         "flows_completed": complete,
+        "failed": report.failed,
         "completion_us": us(report.completion_ps()),
         "fct_us": quantiles(fct),
         "fct_busiest_us": quantiles(

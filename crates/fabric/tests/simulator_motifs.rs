@@ -101,3 +101,20 @@ fn what_does_not_go_together_is_refused() {
         assert!(settings.build(1).is_err(), "{lines}");
     }
 }
+
+/// A link that is gone for longer than NICs wait for a peer: the run ends and says so, by every
+/// protocol, and so it does if hosts send flows.
+#[test]
+fn a_peer_that_is_given_up_ends_the_run_and_is_reported() {
+    let lines = "fail 0-16@10us|end 20s|nodes 16|bytes 4M|grid 4x2x2|cells 60x60x60|iterations 5";
+    let workloads = PROTOCOLS.map(|name| format!("halo3d|protocol {name}|paths 1"));
+    for workload in workloads.iter().map(String::as_str).chain(["ring-allreduce", "all-to-all"]) {
+        let mut settings = Settings::default();
+        let text = format!("workload {workload}|{lines}").replace('|', "\n");
+        settings.read(&text).expect("settings");
+        let scenario = settings.build(1).expect("a scenario");
+        let report = Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ());
+        assert!(report.failed > 0 && !report.is_complete(), "{workload}: {}", report.failed);
+        assert!(report.end_ps < 20_000_000_000_000, "{workload}: it ends with the last time-out");
+    }
+}

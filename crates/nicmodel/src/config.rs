@@ -353,6 +353,7 @@ impl Config {
         let shares = matches!(self.workload, WorkloadKind::Share { .. });
         within("keys", self.keys, if shares { 1 } else { 32 }, 1 << 21)?;
         within("locality", self.locality.into(), 0, 100)?;
+        self.constants.check()?;
         if !self.oracle {
             within("jetties", self.jetties.into(), 1, 4096)?;
             within("connections", self.connections.into(), 1, 4096)?;

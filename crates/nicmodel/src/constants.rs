@@ -18,6 +18,59 @@ pub struct Constant {
     pub source: &'static str,
 }
 
+/// The largest value that any constant may have.
+pub const MOST: f64 = 1e12;
+
+/// Bounds of constants that are counts of things to be made, or that something is divided by.
+const BOUNDS: &[(&str, f64, f64)] = &[
+    ("kernel_workers", 1.0, 4096.0),
+    ("directory_entries", 1.0, 16_777_216.0),
+    ("directory_ways", 1.0, 4096.0),
+    ("prefetch_lines", 0.0, 1024.0),
+    ("import_calls", 0.0, 1024.0),
+    ("link_gbps", 0.001, MOST),
+    ("membus_gbytes", 0.001, MOST),
+    ("pcie_gbytes", 0.001, MOST),
+    ("pcie_payload_bytes", 1.0, MOST),
+    ("pcie_tags", 1.0, 65_536.0),
+    ("flit_bytes", 1.0, MOST),
+    ("rto_us", 1.0, 1e6),
+    ("rnr_us", 0.01, 1e6),
+    ("row_bytes", 64.0, MOST),
+    ("page_bytes", 64.0, 1_073_741_824.0),
+    ("dram_banks", 1.0, 65_536.0),
+    ("l1_lines", 0.0, 16_777_216.0),
+    ("l2_lines", 0.0, 16_777_216.0),
+];
+
+impl Constants {
+    /// Says which constant has a value that the model can't be made from.
+    ///
+    /// # Errors
+    /// A sentence that names it, its value, and what is possible.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, low, high) in BOUNDS {
+            let value = self.get(name).unwrap_or_default();
+            if !(*low..=*high).contains(&value) {
+                return Err(format!("{name}={value}: {low} to {high} is possible"));
+            }
+        }
+        // Of times a clock has to hold the sum of many: a second each at most. So much for a GB.
+        for Constant { name, unit, .. } in ALL {
+            let value = self.get(name).unwrap_or_default();
+            let most = match *unit {
+                "ns" | "bytes" | "cycles" => 1e9,
+                "us" => 1e6,
+                _ => MOST,
+            };
+            if value > most {
+                return Err(format!("{name}={value}: at most {most} {unit} is possible"));
+            }
+        }
+        Ok(())
+    }
+}
+
 macro_rules! constants {
     ($($name:ident = $default:literal, $unit:literal, $source:literal;)*) => {
         /// The constants of one run.
@@ -46,10 +99,13 @@ macro_rules! constants {
             /// Gives the constant of this name another value.
             ///
             /// # Errors
-            /// If there is none, or the value is negative or no number.
+            /// If there is none, or the value is negative, more than [`MOST`] or no number.
             pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
                 if !value.is_finite() || value < 0.0 {
                     return Err(format!("{name}={value}: a number of at least 0 is wanted"));
+                }
+                if value > MOST {
+                    return Err(format!("{name}={value}: at most {MOST} is possible"));
                 }
                 match name {
                     $(stringify!($name) => self.$name = value,)*

@@ -1,8 +1,9 @@
 //! SENDs to a service with many members; and what is asked for before it is needed.
 
-use fairway_nicmodel::{
-    CachePolicy, Config, Dispatching, Report, Stack, Verb, WorkloadKind, run, state,
-};
+mod common;
+
+use common::{figure, measure};
+use fairway_nicmodel::{CachePolicy, Config, Dispatching, Stack, Verb, WorkloadKind, state};
 
 fn fanout(stack: Stack, dispatch: Dispatching, shared: bool) -> Config {
     let workload = WorkloadKind::Fanout { dispatch, shared };
@@ -11,15 +12,6 @@ fn fanout(stack: Stack, dispatch: Dispatching, shared: bool) -> Config {
     let ops = 3000;
     let base = Config { stack, verb, workload, ops, ..Config::default() };
     Config { remote_jetties, jetties, concurrency, ..base }
-}
-
-fn measure(config: &Config) -> Report {
-    run(config).unwrap_or_else(|error| panic!("{config:?}: {error}"))
-}
-
-fn figure(report: &Report, name: &str) -> f64 {
-    let found = report.figures.iter().find(|(other, _)| *other == name);
-    found.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures)).1
 }
 
 use Dispatching::{Cpu, Depth, Direct, Hint, Turn};

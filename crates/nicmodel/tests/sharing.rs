@@ -1,20 +1,14 @@
 //! Lines that several hosts have: what coherence costs who has it, and what its lack costs who has not.
 
-use fairway_nicmodel::{CachePolicy, Config, Report, Stack, Verb, WorkloadKind, run};
+mod common;
+
+use common::{figure, measure};
+use fairway_nicmodel::{CachePolicy, Config, Stack, Verb, WorkloadKind};
 
 fn share(stack: Stack, hosts: u32, reads: u32) -> Config {
     let workload = WorkloadKind::Share { reads, fenced: true };
     let verb = Verb::Load;
     Config { stack, verb, workload, hosts, keys: 2, ops: 4000, ..Config::default() }
-}
-
-fn measure(config: &Config) -> Report {
-    run(config).unwrap_or_else(|error| panic!("{config:?}: {error}"))
-}
-
-fn figure(report: &Report, name: &str) -> f64 {
-    let found = report.figures.iter().find(|(other, _)| *other == name);
-    found.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures)).1
 }
 
 #[test]

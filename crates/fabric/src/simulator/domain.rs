@@ -22,7 +22,6 @@ pub(crate) struct FlowState {
     pub(crate) remaining: u32,
     /// Flows that it still waits for.
     pub(crate) waits: u32,
-    pub(crate) failed: bool,
 }
 
 /// Of a time that has not come.
@@ -46,6 +45,8 @@ pub(crate) struct Totals {
     pub(crate) ranks_done: u64,
     pub(crate) messages: u64,
     pub(crate) ranks_end: u64,
+    /// Operations that failed: their peers were given up.
+    pub(crate) failed: u64,
 }
 
 /// A part of the network.
@@ -96,7 +97,6 @@ impl Domain {
             delivered: NEVER,
             remaining: flow.bytes,
             waits: flow.after.len() as u32,
-            failed: false,
         });
         let room = 32 * ports.len() / plan.parts as usize;
         let mut domain = Domain {

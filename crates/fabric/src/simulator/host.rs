@@ -39,6 +39,17 @@ pub(crate) struct Host {
     pub(crate) ranks: Option<Box<Ranks>>,
 }
 
+/// What became of a flow that was handed to a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// The NIC has it.
+    Now,
+    /// It has to wait until others have completed.
+    Later,
+    /// Its peer was given up.
+    Never,
+}
+
 /// The address of a host's NIC.
 pub(crate) fn address(host: u32) -> Cna {
     Cna::new(host + 1)
@@ -284,11 +295,11 @@ impl Host {
         Ok(())
     }
 
-    /// Hands a flow to the NIC; false if it has to wait until others have completed.
+    /// Hands a flow to the NIC.
     ///
     /// # Panics
     /// If the NIC refuses it for another reason: then the run was set up wrongly.
-    pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> bool {
+    pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
         let flow = &plan.scenario.flows[index as usize];
         let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
         let channel = self.peers[peer.expect("a channel for every flow")].1;
@@ -309,8 +320,9 @@ impl Host {
             order: OrderRequest::default(),
         };
         match self.nic.post(Instant::from_ps(now), self.jetty, &request) {
-            Ok(()) => true,
-            Err(PostError::CompletionQueueFull | PostError::TooManyMessages) => false,
+            Ok(()) => Posted::Now,
+            Err(PostError::CompletionQueueFull | PostError::TooManyMessages) => Posted::Later,
+            Err(PostError::NoChannel) => Posted::Never,
             Err(error) => panic!("flow {index} cannot be posted: {error:?}"),
         }
     }

@@ -199,6 +199,9 @@ pub(crate) struct Ranks {
     /// Ranks that are done, and messages that were awaited.
     pub(crate) done: u32,
     pub(crate) messages: u64,
+    /// Operations that failed, or could not be posted because their channel was gone: whoever waits
+    /// for one of them waits for ever.
+    pub(crate) failed: u64,
 }
 
 /// The Jetty of a rank.
@@ -248,6 +251,7 @@ impl Ranks {
             wake_at: u64::MAX,
             done: 0,
             messages: 0,
+            failed: 0,
         };
         new.prepare(nic).expect("limits are made for this program");
         for rank in 0..new.ranks.len() as u32 {

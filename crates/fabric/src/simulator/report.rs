@@ -87,6 +87,9 @@ pub struct Report {
     pub timeouts: u64,
     /// Messages that found no receive or buffer, and had to be tried again.
     pub not_ready: u64,
+    /// Flows, or operations of ranks, that failed: a link was gone for longer than NICs wait for a
+    /// peer ([`fairway_engine::Profile::peer_dead`]).
+    pub failed: u64,
     /// Messages that the ranks of a program have taken.
     pub messages: u64,
     /// When the last rank was done; `None` if not all are, or there are none.
@@ -169,6 +172,7 @@ impl Report {
             acks_sent: 0,
             timeouts: 0,
             not_ready: 0,
+            failed: totals.failed,
             messages: totals.messages,
             ranks_done_ps: plan.scenario.program.and_then(|program| {
                 let all = totals.ranks_done == u64::from(program.motif.ranks());

@@ -215,6 +215,7 @@ impl Simulation {
             sum.placed_bytes += totals.placed_bytes;
             sum.ranks_done += totals.ranks_done;
             sum.messages += totals.messages;
+            sum.failed += totals.failed;
             sum.ranks_end = sum.ranks_end.max(totals.ranks_end);
         }
         sum

@@ -12,7 +12,7 @@ mod quantity;
 mod values;
 
 use program::ProgramSettings;
-use quantity::{bytes, chance, count, rate, time};
+use quantity::{bytes, chance, count, rate, span, time};
 use values::{link_changes, marking, one_of, three};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
@@ -104,7 +104,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("tokens", "N", "of each host, of moe"),
     ("experts", "N:K", "experts of moe, on all hosts in turn, and how many a token goes to"),
     ("skew", "PERMILLE", "tokens of moe that choose experts by Zipf's law, and not all alike"),
-    ("path", "NAME", "choice of path, with everything else as policy has it: spray, p2c or plb"),
+    (
+        "path",
+        "NAME",
+        "choice of path, with everything else as policy has it: spray, p2c, plb or mp-rdma",
+    ),
     (
         "policy",
         "SPEC",
@@ -364,21 +368,26 @@ impl Settings {
             "loss" => set(&mut self.loss, chance(value)),
             "split" => set(&mut self.split, count(value, 1, 16)),
             "paths" => set(&mut self.paths, count(value, 1, 256)),
-            "path" => set(&mut self.path, format!("path={value}").parse().ok().map(Some)),
+            "path" => {
+                // One choice, and nothing beside it: the rest would go unheard.
+                let alone = !value.contains(',');
+                let path = alone.then(|| format!("path={value}").parse().ok()).flatten();
+                set(&mut self.path, path.map(Some))
+            }
             "policy-swap" => {
                 let parts = value.split_once(':');
-                let swap = parts.and_then(|(at, item)| Some((time(at)?, item.to_owned())));
+                let swap = parts.and_then(|(at, item)| Some((span(at)?, item.to_owned())));
                 swap.map(|swap| self.policy_swaps.push(swap))
             }
             "window" => set(&mut self.window_packets, count(value, 128, 32_768).map(Some)),
             "burst" => set(&mut self.burst, count(value, 1, 1024)),
             "timeout-min" => {
-                set(&mut self.timeout_min, time(value).map(|ps| Some(Duration::from_ps(ps))))
+                set(&mut self.timeout_min, span(value).map(|ps| Some(Duration::from_ps(ps))))
             }
             "acknowledge-every" => {
                 set(&mut self.acknowledge_every, count(value, 1, 1024).map(Some))
             }
-            "end" => set(&mut self.end_ps, time(value)),
+            "end" => set(&mut self.end_ps, span(value)),
             "check" => {
                 let named = [("on", true), ("off", false)];
                 set(&mut self.check, named.iter().find(|(name, _)| *name == value).map(|on| on.1))

@@ -71,8 +71,7 @@ fn impair(guests: &Guests, impairment: Option<&str>) -> io::Result<()> {
 }
 
 fn sample(guests: &Guests, (_, program, column): &Measure) -> io::Result<f64> {
-    let size = if program.contains("-s ") { "" } else { BULK };
-    let size = if size.is_empty() { String::new() } else { format!(" -s {size}") };
+    let size = if program.contains("-s ") { String::new() } else { format!(" -s {BULK}") };
     // Soft-RoCE's first GID is the link-local address.
     let command = format!("{program}{size} -F -x 1 -p {PORT}");
     let job = guests.spawn_in(1, &command)?;

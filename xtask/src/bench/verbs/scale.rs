@@ -242,10 +242,11 @@ fn show(rows: &[Row]) -> (String, Value) {
     for row in rows {
         let spread = |samples: &[f64]| Spread::of(samples).unwrap_or_default();
         let bytes = spread(&row.bytes_per_pair);
-        let rate = match &row.failed {
-            Some(failed) => format!("failed: {failed}"),
-            None => spread(&row.gbps).show(),
-        };
+        let samples = Spread::of(&row.gbps).map(Spread::show);
+        let failed = row.failed.as_ref().map(|failed| format!("failed: {failed}"));
+        // What was measured before or after a failure is shown beside it.
+        let cells: Vec<String> = samples.into_iter().chain(failed).collect();
+        let rate = cells.join("; ");
         text += &format!("| {} | {:?} | {:.0} | {rate} |\n", row.count, row.kind, bytes.median);
         list.push(json!({
             "queue_pairs": row.count, "carrier": format!("{:?}", row.kind),

@@ -2,7 +2,8 @@
 
 use super::{Domain, NEVER};
 use crate::simulator::calendar::Kind;
-use crate::simulator::host::host_of;
+use crate::simulator::host::{Posted, host_of};
+
 use crate::simulator::packets::{Hot, NONE};
 use crate::simulator::plan::SLOT_BITS;
 use crate::simulator::port::mix;
@@ -87,9 +88,12 @@ impl Domain {
         let flow = completion.id as u32;
         let state = &mut self.flows[flow as usize];
         assert!(state.completed == NEVER, "flow {flow} completes twice");
-        state.completed = now;
-        state.failed = completion.status != Status::Success;
         self.totals.completed += 1;
+        if completion.status != Status::Success {
+            self.totals.failed += 1;
+            return;
+        }
+        state.completed = now;
         self.tell(now, flow, false);
     }
 
@@ -165,11 +169,15 @@ impl Domain {
     fn post_ready(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         while let Some(&flow) = host.ready.front() {
-            if !host.post(now, &self.plan, flow) {
-                return;
+            match host.post(now, &self.plan, flow) {
+                Posted::Later => return,
+                Posted::Never => {
+                    self.totals.completed += 1;
+                    self.totals.failed += 1;
+                }
+                Posted::Now => self.flows[flow as usize].started = now,
             }
             host.ready.pop_front();
-            self.flows[flow as usize].started = now;
         }
     }
 

@@ -28,16 +28,17 @@ impl Domain {
                 Execution::Atomic(_) => unreachable!("nobody posts atomics"),
             }
         }
+        let before = (ranks.done, ranks.messages, ranks.failed);
         while let Some(done) = host.nic.poll_epoch() {
             ranks.epoch(now, &done);
         }
         while let Some(completion) = host.nic.poll_completion(host.queue) {
             ranks.completed(&mut host.nic, now, &completion);
         }
-        let before = (ranks.done, ranks.messages);
         ranks.act(&mut host.nic, now);
         let totals = &mut self.totals;
         totals.messages += ranks.messages - before.1;
+        totals.failed += ranks.failed - before.2;
         if ranks.done > before.0 {
             totals.ranks_done += u64::from(ranks.done - before.0);
             totals.ranks_end = now;

@@ -1,6 +1,6 @@
 //! Settings of programs: the motifs, and how their messages travel.
 
-use super::quantity::{bytes, count, rate, time};
+use super::quantity::{bytes, count, rate, span};
 use super::{set, three};
 use crate::simulator::program::{Motif, Pattern, grid_of};
 use crate::simulator::ranks::{Program, Protocol};
@@ -57,13 +57,13 @@ impl ProgramSettings {
             "cells" => set(&mut self.cells, three(value, 'x')),
             "layers" => set(&mut self.layers, count(value, 1, 1 << 16)),
             "iterations" => set(&mut self.iterations, count(value, 1, 1 << 16)),
-            "compute" => set(&mut self.compute_ps, time(value)),
+            "compute" => set(&mut self.compute_ps, span(value)),
             "ranks-per-node" => set(&mut self.ranks_per_node, count(value, 1, 1024)),
             "protocol" => {
                 let named = PROTOCOLS.iter().find(|(name, _)| *name == value);
                 set(&mut self.protocol, named.map(|(_, protocol)| *protocol))
             }
-            "host-latency" => set(&mut self.host_ps, time(value)),
+            "host-latency" => set(&mut self.host_ps, span(value)),
             "copy" => set(&mut self.copy_megabits, rate(value)),
             "eager" => set(&mut self.eager_bytes, bytes(value)),
             "depth" => set(&mut self.depth, count(value, 1, 2)),

@@ -26,6 +26,15 @@ pub(super) fn rate(text: &str) -> Option<u64> {
     number.checked_mul(factor).filter(|megabits| (200..=100_000_000).contains(megabits))
 }
 
+/// The longest time that a clock is told to add to what it shows, and the latest end of a run, in
+/// picoseconds: 1,000 s.
+const SPAN_MAX: u64 = 1_000_000_000_000_000;
+
+/// A time that is added to others, of at most [`SPAN_MAX`].
+pub(super) fn span(text: &str) -> Option<u64> {
+    time(text).filter(|ps| *ps <= SPAN_MAX)
+}
+
 /// Picoseconds, from `1us`, `500ns`, `10ms`, `1s` or `250ps`.
 pub(super) fn time(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;

@@ -47,6 +47,11 @@ fn what_is_wrong_is_named() {
         ("ecn red:9:3", "red:LOW:HIGH"),
         ("mtu 33K", "as 4K"),
         ("bytes 4G", "as 64M"),
+        ("compute 18000000s", "sweep3d"),
+        ("host-latency 1001s", "rank"),
+        ("path spray,cc=cubic", "spray, p2c"),
+        ("policy-swap 18000000s:cc=x", "1ms"),
+        ("end 1001s", "simulated"),
     ] {
         let error = Settings::default().read(text).expect_err(text);
         assert!(error.contains(word), "{error}");
@@ -56,7 +61,6 @@ fn what_is_wrong_is_named() {
     assert!(settings.build(1).expect_err("too many").contains("16 senders"));
 }
 
-/// The names that are documented are those that are understood.
 #[test]
 fn chances_are_read_as_people_write_them() {
     for (text, expected) in
@@ -69,6 +73,7 @@ fn chances_are_read_as_people_write_them() {
     }
 }
 
+/// The names that are documented are those that are understood.
 #[test]
 fn every_setting_is_known() {
     for (name, ..) in SETTINGS {

@@ -1,0 +1,14 @@
+//! What the tests of whole runs share.
+
+use fairway_nicmodel::{Config, Report, run};
+
+/// Runs what has to run.
+pub fn measure(config: &Config) -> Report {
+    run(config).unwrap_or_else(|error| panic!("{config:?}: {error}"))
+}
+
+/// The figure of this name.
+pub fn figure(report: &Report, name: &str) -> f64 {
+    let found = report.figures.iter().find(|(other, _)| *other == name);
+    found.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures)).1
+}
