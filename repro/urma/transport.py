@@ -28,6 +28,14 @@ def loss():
             says = {0: 2.0, 0.0001: 1.67, 0.001: 0.667, 0.01: 0.0952}[at] if share else None
             paper = {0: 2.0, 0.01: 0.01}.get(at) if share else None
             rows.append(Row(series, at, options, None, paper, says, "mops"))
+    for stack, verb in [("ub-urma", "write"), ("ub-urma", "read"), ("roce-dma", "write"),
+                        ("roce-dma", "read")]:
+        for role in ["requests", "responses", "acks"]:
+            if (verb, role) == ("write", "responses"):
+                continue
+            options = of(stack, verb=verb, loss=0.05, loss_of=role, concurrency=32, ops=6000)
+            rows.append(Row(f"{stack} {verb}, 5 %, 32 in flight", f"only {role}", options,
+                            metric="mops"))
     drop = lambda series: lambda value: 100 * (1 - value(series, 0.05) / value(series, 0))
     for series, paper in [("ub-urma", 3), ("roce-dma", 17)]:
         for flight in [1, 32]:
@@ -61,6 +69,24 @@ def congestion():
                "figure is drops and time-outs at the simulator's default buffer).")
 
 
+def fan_in():
+    rows = []
+    kinds = [("ub-urma", "fixed:16M"), ("ub-urma", "dcqcn"), ("ub-urma", "swift"),
+             ("roce-dma", "fixed:16M"), ("roce-dma", "dcqcn"), ("roce-irn", "dcqcn")]
+    for stack, law in kinds:
+        for senders in [2, 4, 8, 16]:
+            options = of(stack, verb="write", workload="incast", hosts=senders + 1, payload=16384,
+                         concurrency=8, ops=4000, policy=f"cc={law}", set="link_gbps=40")
+            name = f"{stack}, {law.split(':')[0]}"
+            rows.append(Row(f"{name}: Gb/s of 40", senders, options, metric="gbps"))
+            rows.append(Row(f"{name}: packets dropped", senders, options, metric="dropped"))
+    yield Item("Fan-in", "11.2", "hosts that write to one, through a switch's port", "", rows,
+               "The paper has no such experiment. Links of 40 Gb/s, so that the port and not a NIC is "
+               "what is short; its buffer holds 400 KB, of which a fifth may wait unmarked. A fixed "
+               "window is what nobody controls: what it loses is go-back-N's to repeat with RoCE.",
+               "senders")
+
+
 def items():
-    for part in [loss, congestion]:
+    for part in [loss, congestion, fan_in]:
         yield from part()

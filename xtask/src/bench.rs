@@ -14,6 +14,7 @@ use crate::programs::{catch_signals, check_signals};
 mod engine;
 mod machine;
 mod measure;
+mod nic;
 mod place;
 mod sim;
 mod table;
@@ -71,7 +72,7 @@ const LINES: &[Line] = &[
 ];
 
 /// Parts beside those of the transaction layer.
-const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim"];
+const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic"];
 
 /// What the user may choose.
 struct Options {
@@ -109,6 +110,11 @@ pub fn run(args: &[String]) -> io::Result<()> {
     }
     if options.wants("sim") {
         let section = sim::run(options.repeats, options.htsim.as_deref())?;
+        println!("\n{}", section.markdown);
+        parts.push(json!({ "part": section.name, "rows": section.json }));
+    }
+    if options.wants("nic") {
+        let section = nic::run(options.repeats)?;
         println!("\n{}", section.markdown);
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }

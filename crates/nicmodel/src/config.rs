@@ -189,11 +189,34 @@ pub enum Dispatching {
     Depth,
 }
 
+/// Which packets `loss` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lossy {
+    /// Those that ask for something, with their payload.
+    pub requests: bool,
+    /// Those that bring what was asked for.
+    pub responses: bool,
+    /// Acknowledgements and refusals.
+    pub acknowledgements: bool,
+}
+
+impl Default for Lossy {
+    fn default() -> Self {
+        Lossy { requests: true, responses: true, acknowledgements: true }
+    }
+}
+
 /// Who comes up with operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkloadKind {
-    /// One after the other in address order.
+    /// One after the other in address order; of many hosts, each to all others.
     Bulk,
+    /// The same, but all to host 1.
+    Incast,
+    /// Breadth-first search in a graph of as many vertices as there are keys.
+    Search,
+    /// Lookups in a hash table of as many buckets.
+    Probe,
     /// Each address is in the bytes that the one before brought.
     PointerChase,
     /// Contenders for one lock, which change what it protects and let it go.
@@ -255,6 +278,8 @@ pub struct Config {
     pub link_ns: f64,
     /// Operations in flight per initiating host (contenders, participants, chains).
     pub concurrency: u32,
+    /// Work requests that may share a doorbell.
+    pub batch: u32,
     /// Hosts: with two, the first initiates; with more, all do, to all others.
     pub hosts: u32,
     /// Endpoints per host.
@@ -271,6 +296,8 @@ pub struct Config {
     pub order_percent: u32,
     /// Chance of a packet to be lost.
     pub loss: f64,
+    /// Of which packets.
+    pub lossy: Lossy,
     /// Exponentially distributed excess on wire and DMA, as a factor of each time.
     pub jitter: f64,
     /// What the CPU caches.
@@ -310,6 +337,7 @@ impl Default for Config {
             payload: 64,
             link_ns: 100.0,
             concurrency: 1,
+            batch: 1,
             hosts: 2,
             jetties: 1,
             connections: 1,
@@ -318,6 +346,7 @@ impl Default for Config {
             order: Ordering::None,
             order_percent: 100,
             loss: 0.0,
+            lossy: Lossy::default(),
             jitter: 0.0,
             cache: CachePolicy::Uncached,
             locality: 0,
@@ -348,6 +377,7 @@ impl Config {
         };
         within("payload", self.payload.into(), 1, 1 << 20)?;
         within("concurrency", self.concurrency.into(), 1, 4096)?;
+        within("batch", self.batch.into(), 1, 256)?;
         within("hosts", self.hosts.into(), 2, 160)?;
         within("ops", self.ops, 1, 100_000_000)?;
         let shares = matches!(self.workload, WorkloadKind::Share { .. });
@@ -375,8 +405,14 @@ impl Config {
         if !(0.0..1.0).contains(&self.loss) {
             return Err(format!("loss is {}: at least 0 and less than 1 is wanted", self.loss));
         }
+        if self.stack == Stack::Coherent && self.lossy != Lossy::default() {
+            return Err("a coherent fabric's link loses whatever comes: leave --loss-of out".into());
+        }
         if !self.stack.is_ub() && self.order != Ordering::None {
             return Err("order is UB's: a RoCE queue pair is always strict".into());
+        }
+        if self.batch > 1 && (self.oracle || self.stack.swaps()) {
+            return Err("--batch is for what an application posts, and not the oracle's".into());
         }
         self.check_caches()?;
         self.check_fanout()?;

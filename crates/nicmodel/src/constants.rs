@@ -210,6 +210,9 @@ constants! {
     link_gbps = 400.0, "Gb/s", "P: the wire";
     frame_bytes = 24.0, "bytes",
         "A: preamble, FCS and gap of Ethernet; headers are those of the packet itself";
+    port_kbytes = 400.0, "KB",
+        "A: buffer of a switch's port to a host (three hosts and more): 100 packets of 4 KB";
+    port_mark_kbytes = 80.0, "KB", "A: from so much waiting there on packets are marked: a fifth";
     recv_bus_ns = 30.0, "ns", "P: SEND: taking a receive";
     recv_cycles = 8.0, "cycles", "P: SEND: likewise";
     dispatch_ns = 200.0, "ns",

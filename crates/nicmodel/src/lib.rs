@@ -19,6 +19,7 @@ mod caches;
 mod coherent;
 mod config;
 pub mod constants;
+mod doorbell;
 mod events;
 mod ledger;
 mod node;
@@ -37,6 +38,7 @@ mod workload;
 mod world;
 
 pub use config::{
+    Lossy,
     Ablations, CachePolicy, Config, Dispatching, Notice, Ordering, Stack, Verb, WorkloadKind,
 };
 pub use constants::Constants;

@@ -3,6 +3,7 @@
 use crate::caches::{ContextCache, LineCache};
 use crate::config::{CachePolicy, Config, Stack};
 use crate::constants::ps;
+use crate::doorbell::List;
 use crate::path::{Prices, Resource, Step};
 use crate::server::{Server, Tally};
 use crate::side::{Effect, Side, bytes_at, memory_bytes};
@@ -25,6 +26,8 @@ pub(crate) struct Node {
     pub(crate) alarm: Option<u64>,
     /// By stream: how many packets have begun, and how many are past their gather.
     pub(crate) turns: BTreeMap<u32, (u64, u64)>,
+    /// By core: what it is posting, if several may share a doorbell.
+    pub(crate) lists: BTreeMap<u32, List>,
     servers: Servers,
     /// Contexts on their way into the NIC.
     fetching: BTreeMap<u64, u64>,
@@ -41,6 +44,8 @@ struct Servers {
     load_tx: Vec<Server>,
     rx: Vec<Server>,
     egress: Server,
+    /// The switch's towards this host.
+    port: Server,
     directory: Server,
     banks: Vec<Server>,
     psn: BTreeMap<u32, Server>,
@@ -93,6 +98,7 @@ impl Node {
             pull_planned: false,
             alarm: None,
             turns: BTreeMap::new(),
+            lists: BTreeMap::new(),
             servers: Servers {
                 cores: servers(cores as usize),
                 bus: Server::new(1),
@@ -103,6 +109,7 @@ impl Node {
                 load_tx: servers(LDST_TX.len()),
                 rx: servers(UB_RX.len()),
                 egress: Server::new(1),
+                port: Server::new(1),
                 directory: Server::new(1),
                 banks: servers(banks),
                 psn: BTreeMap::new(),
@@ -112,11 +119,23 @@ impl Node {
         }
     }
 
+    /// How long a core is busy with what it was given until now.
+    pub(crate) fn core_backlog(&self, now: u64, core: u32) -> u64 {
+        self.servers.cores[core as usize].backlog(now)
+    }
+
+    /// Time that what waits at the switch's port to this host will take.
+    pub(crate) fn port_backlog(&self, now: u64) -> u64 {
+        self.servers.port.backlog(now)
+    }
+
     /// Enters a step now; gives how long it waits, and how long it then takes.
     pub(crate) fn enter(&mut self, now: u64, step: &Step, prices: &Prices) -> (u64, u64) {
         let servers = &mut self.servers;
         let server = match step.resource {
-            Resource::Nothing | Resource::Turn { .. } => return (0, step.latency),
+            Resource::Nothing | Resource::Turn { .. } | Resource::Ring { .. } => {
+                return (0, step.latency);
+            }
             Resource::Context { transport, jetty } => {
                 return (0, self.context(now, transport, jetty, prices));
             }
@@ -132,6 +151,7 @@ impl Node {
             Resource::LoadTx(stage) => &mut servers.load_tx[usize::from(stage)],
             Resource::Rx(stage) => &mut servers.rx[usize::from(stage)],
             Resource::Egress { .. } => &mut servers.egress,
+            Resource::Port { .. } => &mut servers.port,
             Resource::Directory => &mut servers.directory,
             Resource::Psn(channel) => servers.psn.entry(channel).or_insert_with(|| Server::new(1)),
         };
@@ -279,6 +299,7 @@ impl Node {
             add(&format!("rx stage {index}"), std::slice::from_ref(server));
         }
         add("egress", std::slice::from_ref(&servers.egress));
+        add("switch port", std::slice::from_ref(&servers.port));
         add("directory", std::slice::from_ref(&servers.directory));
         add("dram banks", &servers.banks);
         for server in servers.psn.values() {

@@ -78,6 +78,17 @@ pub(crate) enum Resource {
     Egress {
         to: usize,
     },
+    /// A doorbell that others may share: of so many bytes of work request, which a doorbell of its
+    /// own would carry.
+    Ring {
+        core: u32,
+        bytes: u32,
+        blue_flame: bool,
+    },
+    /// The switch's port to a host; so many bytes.
+    Port {
+        bytes: u32,
+    },
     /// The home's directory.
     Directory,
     /// The DRAM bank of this address; so many bytes.
@@ -237,19 +248,20 @@ impl Prices {
         )
     }
 
-    /// From the application to the NIC.
+    /// From the application to the NIC; by a call of its own, or as one of a list.
     pub(crate) fn submit(
         &self,
         host: usize,
         core: u32,
         post: &Post,
         contexts: (u32, u32),
+        call: bool,
     ) -> Steps {
         let constants = &self.config.constants;
         let mut steps = Vec::with_capacity(8);
         let context = Resource::Context { transport: contexts.0, jetty: post.jetty };
         let lookup = self.step(Phase::InitiatorContext, host, context, 0, 0);
-        if post.bypass || self.by_instruction(post.verb) {
+        if !self.rings(post) {
             steps.push(self.bus(Phase::Doorbell, host, 64));
             if self.config.stack == Stack::Coherent {
                 return steps;
@@ -258,27 +270,46 @@ impl Prices {
             self.sequence(&mut steps, host, post, contexts.0);
             return steps;
         }
-        steps.push(self.core(Phase::Library, host, core, constants.post_lib_ns));
+        if call {
+            steps.push(self.core(Phase::Library, host, core, constants.post_lib_ns));
+        }
         steps.push(self.core(Phase::Request, host, core, constants.wqe_ns));
         let wqe = constants.wqe_bytes as u32;
-        if self.pcie {
-            let blue_flame = self.config.stack == Stack::RoceBf && self.fits_inline(post);
-            let inline = if blue_flame { self.inline(post) } else { 0 };
-            if !self.config.oracle {
-                let hold = ps(constants.mmio_hold_ns);
-                steps.push(self.step(Phase::Doorbell, host, Resource::Core(core), hold, 0));
-            }
-            let bytes = if blue_flame { wqe + inline } else { 8 };
-            let mmio = ps(constants.mmio_ns);
-            steps.push(self.step(Phase::Doorbell, host, Resource::ToNic, self.tlp_ps(bytes), mmio));
-            if !blue_flame {
-                self.dma_read(&mut steps, Phase::Fetch, host, wqe + self.inline(post));
-            }
+        let bytes = if self.pcie { wqe + self.inline(post) } else { wqe };
+        let blue_flame = self.config.stack == Stack::RoceBf && self.fits_inline(post);
+        if self.config.batch > 1 {
+            let ring = Resource::Ring { core, bytes, blue_flame };
+            steps.push(self.step(Phase::Doorbell, host, ring, 0, 0));
         } else {
-            steps.push(self.bus(Phase::Doorbell, host, wqe));
+            steps.extend(self.doorbell(host, core, bytes, blue_flame));
         }
         steps.push(lookup);
         self.sequence(&mut steps, host, post, contexts.0);
+        steps
+    }
+
+    /// Is an operation posted as a work request, with a doorbell?
+    pub(crate) fn rings(&self, post: &Post) -> bool {
+        !post.bypass && !self.by_instruction(post.verb)
+    }
+
+    /// So many bytes of work requests on their way to the NIC, which is told of them once.
+    pub(crate) fn doorbell(&self, host: usize, core: u32, bytes: u32, blue_flame: bool) -> Steps {
+        let constants = &self.config.constants;
+        if !self.pcie {
+            return vec![self.bus(Phase::Doorbell, host, bytes)];
+        }
+        let mut steps = Vec::with_capacity(4);
+        if !self.config.oracle {
+            let hold = ps(constants.mmio_hold_ns);
+            steps.push(self.step(Phase::Doorbell, host, Resource::Core(core), hold, 0));
+        }
+        let rung = if blue_flame { bytes } else { 8 };
+        let mmio = ps(constants.mmio_ns);
+        steps.push(self.step(Phase::Doorbell, host, Resource::ToNic, self.tlp_ps(rung), mmio));
+        if !blue_flame {
+            self.dma_read(&mut steps, Phase::Fetch, host, bytes);
+        }
         steps
     }
 
@@ -449,6 +480,11 @@ impl Prices {
             let serial = ps(bytes * 8.0 / constants.link_gbps);
             let step = self.step(wire, ends[0], egress, serial, ps(self.config.link_ns) + serial);
             steps.push(Step { jitters: true, ..step });
+            if self.config.hosts > 2 {
+                // Cut through: what does not wait there takes no time of its own.
+                let port = Resource::Port { bytes: bytes as u32 };
+                steps.push(self.step(wire, ends[1], port, serial, 0));
+            }
             self.stages(steps, rx, ends[1], size, bypass);
         }
     }

@@ -87,6 +87,12 @@ pub struct Report {
     pub wire_bytes: u64,
     /// Packets that were lost on the wire.
     pub lost: u64,
+    /// Doorbells that several work requests might have shared (`--batch`).
+    pub doorbells: u64,
+    /// Packets that found a switch's port full, and those that were marked there.
+    pub dropped: u64,
+    /// See `dropped`.
+    pub marked: u64,
     /// What the engines have counted, all hosts together.
     pub counted: Counted,
     /// Context cache: hits and misses, all hosts together.
@@ -168,6 +174,9 @@ impl Report {
             packets: world.packets,
             wire_bytes: world.wire_bytes,
             lost: world.lost,
+            doorbells: world.doorbells,
+            dropped: world.dropped,
+            marked: world.marked,
             counted,
             context,
             compared,

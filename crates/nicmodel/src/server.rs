@@ -36,6 +36,11 @@ impl Server {
         start - now
     }
 
+    /// How long a job that came now would wait.
+    pub(crate) fn backlog(&self, now: u64) -> u64 {
+        self.free_at.iter().min().map_or(0, |free| free.saturating_sub(now))
+    }
+
     /// How many units.
     pub(crate) fn units(&self) -> usize {
         self.free_at.len()

@@ -11,7 +11,7 @@ pub(crate) use ub::UbSide;
 
 use crate::coherent::{Message, Pending};
 use crate::config::{Config, Ordering, Verb};
-use fairway_engine::wire::{self, AtomicOperator, Route};
+use fairway_engine::wire::{self, AtomicOperator, Ecn, Route};
 use fairway_engine::{LocalRange, PlacementToken, roce as rocev2};
 
 /// Memory that peers work on, by the number of its segment.
@@ -161,6 +161,7 @@ pub(crate) trait Side {
         from: usize,
         packet: &Packet,
         payload: &[u8],
+        ecn: Ecn,
     ) -> Option<Placing>;
     fn execution(&mut self) -> Option<Placing>;
     fn placed(&mut self, now: u64, token: &Token, old: u64);
@@ -187,6 +188,9 @@ pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
     let payload = config.payload as usize;
     let set = match config.workload {
         crate::WorkloadKind::Bulk => payload * 512 * config.concurrency.max(1) as usize,
+        crate::WorkloadKind::Incast => {
+            payload * 64 * (config.concurrency.max(1) * (config.hosts - 1)) as usize
+        }
         crate::WorkloadKind::PointerChase => {
             4096 * (config.ops as usize + 4 + 64 * config.concurrency as usize)
         }

@@ -3,6 +3,7 @@
 mod contention;
 mod fanout;
 mod share;
+mod structures;
 mod sweeps;
 mod ycsb;
 
@@ -96,7 +97,11 @@ pub(crate) trait Workload {
 /// The workload of a run, with so many actors on all initiating hosts.
 pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
     match config.workload {
-        WorkloadKind::Bulk => Box::new(sweeps::Bulk::new(config, actors)),
+        WorkloadKind::Bulk | WorkloadKind::Incast => {
+            Box::new(sweeps::Bulk::new(config, actors))
+        }
+        WorkloadKind::Search => Box::new(structures::Search::new(config)),
+        WorkloadKind::Probe => Box::new(structures::Probe::new(config, actors)),
         WorkloadKind::PointerChase => Box::new(sweeps::Chase::new(config, actors)),
         WorkloadKind::Zipf => Box::new(sweeps::ZipfRead::new(config, actors)),
         WorkloadKind::Scan { dirty } => Box::new(sweeps::Scan::new(config, actors, dirty)),

@@ -1,6 +1,7 @@
 //! Time passes: hosts, the steps between them, and the wire.
 
 use crate::config::{Config, Stack, Verb};
+use crate::doorbell::Parked;
 use crate::events::Events;
 use crate::ledger::Ledger;
 use crate::node::Node;
@@ -11,7 +12,7 @@ use crate::side::{
     CoherentSide, EXPOSED, Effect, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role,
     Side, UbSide,
 };
-use fairway_engine::wire;
+use fairway_engine::wire::{self, Ecn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What comes at the end of a way.
@@ -25,6 +26,8 @@ pub(crate) enum Then {
     Placed { host: usize, placing: Placing },
     /// The application has its answer.
     Finish(u64),
+    /// The NIC has several work requests.
+    Rung(Vec<Parked>),
     /// A member of a service has handled a message.
     Handled { host: usize, receive: u64, member: u32 },
 }
@@ -36,6 +39,8 @@ pub(crate) struct Frame {
     pub(crate) to: usize,
     pub(crate) packet: Packet,
     pub(crate) payload: Vec<u8>,
+    /// A switch has marked it: there was congestion.
+    pub(crate) marked: bool,
 }
 
 /// Something on its way.
@@ -53,6 +58,8 @@ pub(crate) enum Happening {
     Go(Box<Journey>),
     Pull(usize),
     Alarm(usize),
+    /// A core is free, and may have work requests that were not rung for.
+    Ring { host: usize, core: u32 },
     /// The workload asked for it.
     Wake(u64),
 }
@@ -92,6 +99,10 @@ pub(crate) struct World {
     pub(crate) turn: u64,
     pub(crate) phases: Vec<PhaseSum>,
     pub(crate) lost: u64,
+    pub(crate) doorbells: u64,
+    /// By a switch's port, because its buffer was full; and marked there.
+    pub(crate) dropped: u64,
+    pub(crate) marked: u64,
     pub(crate) packets: u64,
     pub(crate) wire_bytes: u64,
     pub(crate) ledger: Ledger,
@@ -127,6 +138,9 @@ impl World {
             turn: 0,
             phases: vec![PhaseSum::default(); Phase::ALL.len()],
             lost: 0,
+            doorbells: 0,
+            dropped: 0,
+            marked: 0,
             packets: 0,
             wire_bytes: 0,
             ledger: Ledger::default(),
@@ -145,7 +159,9 @@ impl World {
         let post = Post { id, ..post };
         let contexts = self.nodes[host].side.contexts(&post);
         let mut steps = first;
-        steps.extend(self.prices.submit(host, core, &post, contexts));
+        let shares = self.prices.config.batch > 1 && self.prices.rings(&post);
+        let call = !shares || self.join_list(host, core);
+        steps.extend(self.prices.submit(host, core, &post, contexts, call));
         let operation = Operation { host, core, post, done: false, value: 0, posted: false };
         self.operations.insert(id, operation);
         self.start(steps, Then::Post(id), true);
@@ -184,6 +200,7 @@ impl World {
                 }
                 self.touched.insert(host);
             }
+            Happening::Ring { host, core } => self.look_again(host, core),
             Happening::Wake(code) => woken = Some(code),
         }
         while let Some(host) = self.touched.pop_first() {
@@ -207,6 +224,15 @@ impl World {
             self.take_turn(step, stream, number, journey);
             return Ok(());
         }
+        if let Resource::Ring { .. } = step.resource {
+            self.park(step, journey);
+            return Ok(());
+        }
+        if let Resource::Port { bytes } = step.resource
+            && !self.admit(step.host, bytes, &mut journey.then)
+        {
+            return Ok(());
+        }
         if step.jitters && self.prices.config.jitter > 0.0 {
             let factor = self.prices.config.jitter * self.random.exponential();
             step.latency += (step.latency as f64 * factor) as u64;
@@ -227,6 +253,28 @@ impl World {
         }
         self.events.at(until, Happening::Go(journey));
         Ok(())
+    }
+
+    /// A packet comes to a switch's port: false if there is no room for it.
+    fn admit(&mut self, host: usize, bytes: u32, then: &mut Then) -> bool {
+        let config = &self.prices.config;
+        if config.stack == Stack::Coherent {
+            // Its links give credits: what has no room waits before them, as long.
+            return true;
+        }
+        let backlog = self.nodes[host].port_backlog(self.events.now) as f64;
+        let waiting = backlog / 8000.0 * config.constants.link_gbps;
+        if waiting + f64::from(bytes) > config.constants.port_kbytes * 1000.0 {
+            self.dropped += 1;
+            return false;
+        }
+        if waiting > config.constants.port_mark_kbytes * 1000.0
+            && let Then::Deliver(frames) = then
+        {
+            self.marked += frames.len() as u64;
+            frames.iter_mut().for_each(|frame| frame.marked = true);
+        }
+        true
     }
 
     /// Goes on if all packets before it in its stream have; and then those that waited for it.
@@ -262,6 +310,10 @@ impl World {
                 self.touched.insert(host);
                 Ok(())
             }
+            Then::Rung(all) => {
+                self.rung(all);
+                Ok(())
+            }
             Then::Handled { host, receive, member } => {
                 self.handled(host, receive, member);
                 Ok(())
@@ -287,8 +339,9 @@ impl World {
 
     fn deliver(&mut self, frame: Frame) -> Result<(), String> {
         let now = self.events.now;
-        let Frame { from, to, packet, payload } = frame;
-        let placing = self.nodes[to].side.receive(now, from, &packet, &payload);
+        let Frame { from, to, packet, payload, marked } = frame;
+        let ecn = if marked { Ecn::Congested } else { Ecn::Capable };
+        let placing = self.nodes[to].side.receive(now, from, &packet, &payload, ecn);
         if let Some(placing) = placing {
             self.place(to, placing)?;
         }
@@ -444,13 +497,14 @@ impl World {
                 for range in &outgoing.gather {
                     payload.extend_from_slice(self.nodes[host].bytes(range));
                 }
-                Frame { from: host, to, packet: outgoing.packet, payload }
+                Frame { from: host, to, packet: outgoing.packet, payload, marked: false }
             })
             .collect();
-        let loss = self.prices.config.loss;
+        let config = &self.prices.config;
+        let loss = config.loss;
         if coherent && loss > 0.0 {
             self.repair(&mut steps);
-        } else if loss > 0.0 && self.random.unit() < loss {
+        } else if loss > 0.0 && is_lossy(config, role) && self.random.unit() < loss {
             // It is lost behind the sender's port.
             self.lost += 1;
             let port =
@@ -486,6 +540,14 @@ impl World {
     /// Bytes of an operation's answer.
     pub(crate) fn local(&self, host: usize, offset: u64, length: u32) -> &[u8] {
         &self.nodes[host].memory[LOCAL][offset as usize..offset as usize + length as usize]
+    }
+}
+
+fn is_lossy(config: &Config, role: Role) -> bool {
+    match role {
+        Role::Request => config.lossy.requests,
+        Role::Response => config.lossy.responses,
+        Role::Control => config.lossy.acknowledgements,
     }
 }
 

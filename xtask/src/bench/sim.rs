@@ -126,7 +126,7 @@ fn grow(markdown: &mut String, rows: &mut Vec<Value>) -> io::Result<()> {
     Ok(())
 }
 
-fn show(spread: &Spread) -> String {
+pub(super) fn show(spread: &Spread) -> String {
     format!("{:.2} [{:.2}, {:.2}]", spread.median, spread.min, spread.max)
 }
 
@@ -193,7 +193,7 @@ fn run_htsim(program: &Path, matrix: &Path) -> io::Result<Run> {
 }
 
 /// What a program prints, the CPU time it takes, and how long that is.
-fn timed(command: &mut Command) -> io::Result<(Vec<u8>, f64, f64)> {
+pub(super) fn timed(command: &mut Command) -> io::Result<(Vec<u8>, f64, f64)> {
     check_signals()?;
     let (begun, before) = (Instant::now(), children_cpu_s());
     let output = command.stderr(Stdio::inherit()).output()?;

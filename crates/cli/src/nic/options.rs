@@ -2,7 +2,7 @@
 
 use clap::Args;
 use fairway_nicmodel::{
-    Ablations, CachePolicy, Config, Constants, Dispatching, Notice, Ordering, Stack, Verb,
+    Ablations, CachePolicy, Config, Constants, Dispatching, Lossy, Notice, Ordering, Stack, Verb,
     WorkloadKind,
 };
 use serde_json::{Map, Value, json};
@@ -42,11 +42,11 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "ub-urma", value_parser = stack)]
     stack: Stack,
 
-    /// bulk, ptr-chase, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty, share, fanout or setup
+    /// bulk, incast, ptr-chase, graph-bfs, hash-probe, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty, share, fanout or setup
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
-    /// read, write, send, load, store, fadd or cas: for bulk; ptr-chase takes read or load
+    /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or load
     #[arg(long, default_value = "read", value_parser = verb)]
     verb: Verb,
 
@@ -61,6 +61,10 @@ pub(crate) struct ModelOptions {
     /// Operations in flight per initiating host: actors that do one thing after the other
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: u32,
+
+    /// Work requests that may share a doorbell, where a core posts several one after the other
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    batch: u32,
 
     /// Hosts: with two, the first initiates; with more, all do, to all others
     #[arg(long, default_value_t = 2, value_name = "N")]
@@ -93,6 +97,10 @@ pub(crate) struct ModelOptions {
     /// Chance of a packet to be lost
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     loss: f64,
+
+    /// Which packets --loss is about: requests, responses, acks, or several of them
+    #[arg(long, value_delimiter = ',', value_name = "ROLE")]
+    loss_of: Vec<String>,
 
     /// Exponential excess of wire and DMA times, as a factor of each
     #[arg(long, default_value_t = 0.0, value_name = "FACTOR")]
@@ -146,7 +154,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]
     mtu: u32,
 
-    /// Policies of UB channels, as of `fairway perf`
+    /// Policies of UB channels, as of `fairway perf`; RoCE heeds cc=dcqcn only
     #[arg(long, default_value = "cc=fixed:16M")]
     policy: String,
 
@@ -180,6 +188,22 @@ impl ModelOptions {
         }
     }
 
+    fn lossy(&self) -> Result<Lossy, String> {
+        if self.loss_of.is_empty() {
+            return Ok(Lossy::default());
+        }
+        let mut lossy = Lossy { requests: false, responses: false, acknowledgements: false };
+        for role in &self.loss_of {
+            match role.as_str() {
+                "requests" => lossy.requests = true,
+                "responses" => lossy.responses = true,
+                "acks" => lossy.acknowledgements = true,
+                other => return Err(format!("--loss-of {other}: requests, responses or acks")),
+            }
+        }
+        Ok(lossy)
+    }
+
     /// The configuration.
     pub(crate) fn config(&self) -> Result<Config, String> {
         let mut constants = Constants::default();
@@ -205,6 +229,7 @@ impl ModelOptions {
             payload: self.payload,
             link_ns: self.link_ns,
             concurrency: self.concurrency,
+            batch: self.batch,
             hosts: self.hosts,
             jetties: self.jetties,
             connections: self.connections,
@@ -213,6 +238,7 @@ impl ModelOptions {
             order: self.order,
             order_percent: self.order_percent,
             loss: self.loss,
+            lossy: self.lossy()?,
             jitter: self.jitter,
             cache: self.cache,
             locality: self.locality,
@@ -244,6 +270,14 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         }
         _ => (None, None),
     };
+    let lossy = config.lossy;
+    let roles = [
+        ("requests", lossy.requests),
+        ("responses", lossy.responses),
+        ("acks", lossy.acknowledgements),
+    ];
+    let loss_of: Vec<&str> =
+        roles.iter().filter(|(_, loses)| *loses).map(|(name, _)| *name).collect();
     let without = config.without;
     let features =
         [("split", without.split), ("bus", without.bus), ("unordered", without.unordered)];
@@ -263,6 +297,7 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         "payload": config.payload,
         "link_ns": config.link_ns,
         "concurrency": config.concurrency,
+        "batch": config.batch,
         "hosts": config.hosts,
         "jetties": config.jetties,
         "connections": config.connections,
@@ -271,6 +306,7 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         "order": format!("{:?}", config.order).to_lowercase(),
         "order_percent": config.order_percent,
         "loss": config.loss,
+        "loss_of": loss_of,
         "jitter": config.jitter,
         "cache": cache_name(config.cache),
         "locality": config.locality,
@@ -309,8 +345,11 @@ fn verb(text: &str) -> Result<Verb, String> {
     named(text, &Verb::ALL.map(|verb| (verb.name(), verb)))
 }
 
-const WORKLOADS: [(&str, WorkloadKind); 16] = [
+const WORKLOADS: [(&str, WorkloadKind); 19] = [
     ("bulk", WorkloadKind::Bulk),
+    ("incast", WorkloadKind::Incast),
+    ("graph-bfs", WorkloadKind::Search),
+    ("hash-probe", WorkloadKind::Probe),
     ("ptr-chase", WorkloadKind::PointerChase),
     ("cas-lock", WorkloadKind::CasLock),
     ("barrier", WorkloadKind::Barrier),

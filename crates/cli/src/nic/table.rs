@@ -39,6 +39,17 @@ pub(super) fn summary(config: &Config, report: &Report) -> String {
         "  packets    {:>12} sent, {} lost, {} sent again, {} time-outs, {} held back for order",
         report.packets, report.lost, counted.resent, counted.timeouts, counted.gated
     );
+    if config.hosts > 2 {
+        let _ = writeln!(
+            text,
+            "  switch     {:>12} dropped, {} marked",
+            report.dropped, report.marked
+        );
+    }
+    if config.batch > 1 {
+        let each = report.ops as f64 / report.doorbells.max(1) as f64;
+        let _ = writeln!(text, "  doorbells  {:>12} ({each:.1} operations each)", report.doorbells);
+    }
     let [hits, misses] = report.context;
     let _ = writeln!(text, "  contexts   {hits:>12} found, {misses} fetched");
     let _ = writeln!(text, "  compared   {:>12} bytes of {}", report.compared, report.bytes);

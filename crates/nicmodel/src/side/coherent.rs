@@ -5,6 +5,7 @@ use super::{
 };
 use crate::coherent::{Agent, Home, Kind, Message, Pending};
 use crate::config::{Config, Verb};
+use fairway_engine::wire::Ecn;
 use fairway_engine::{LocalRange, SegmentId};
 
 /// Host 1 is the home, as it is the target of the other stacks.
@@ -89,6 +90,7 @@ impl Side for CoherentSide {
         from: usize,
         packet: &Packet,
         payload: &[u8],
+        _ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Coherent(message) = *packet else { return None };
         let line = message.line;

@@ -5,6 +5,7 @@ use super::{
     RECEIVES, Role, Side, Token, memory_bytes,
 };
 use crate::config::{Config, Stack, Verb};
+use fairway_engine::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
 use fairway_engine::roce::{
     Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
     QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress,
@@ -88,9 +89,13 @@ impl RoceSide {
             return Err(format!("irn_window={window}: a power of two up to 65536 is wanted"));
         }
         let selective = config.stack == Stack::RoceIrn;
+        let spec: PolicySpec = config.policy.parse().map_err(|error| format!("policy: {error}"))?;
+        let line_bits = (config.constants.link_gbps * 1e9) as u64;
+        let dcqcn = matches!(spec.congestion, CongestionSpec::Dcqcn(_));
         let profile = Profile {
             out_of_order: selective
                 .then_some(OutOfOrder { window, tolerance: config.constants.irn_tolerance as u32 }),
+            dcqcn: dcqcn.then(|| DcqcnRateParameters::new(line_bits)),
             ..Profile::default()
         };
         let mut engine = Host::new(&limits, &profile, config.seed << 8 | host as u64);
@@ -268,10 +273,11 @@ impl Side for RoceSide {
         from: usize,
         packet: &Packet,
         payload: &[u8],
+        ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Roce(packet) = *packet else { return None };
         let (source, length) = (from as u64, payload.len() as u32);
-        let received = Received { source, packet, payload: length, ecn: Ecn::Capable };
+        let received = Received { source, packet, payload: length, ecn };
         let ranges = |list: &ScatterList| list.ranges().to_vec();
         match self.host.handle_packet(Instant::from_ps(now), &received) {
             Verdict::Place(placement) => Some(Placing {

@@ -318,10 +318,11 @@ impl Side for UbSide {
         _from: usize,
         packet: &Packet,
         payload: &[u8],
+        ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Ub(route, packet) = *packet else { return None };
         let length = payload.len() as u32;
-        let received = Received { route, packet, payload: length, ecn: Ecn::Capable };
+        let received = Received { route, packet, payload: length, ecn };
         match self.nic.handle_packet(Instant::from_ps(now), &received) {
             Verdict::Place(placement) => {
                 let (ranges, bytes) = (vec![placement.target], payload.to_vec());

@@ -1,0 +1,88 @@
+//! Doorbells for several work requests: what a core posts one after the other goes to the NIC at
+//! once, as a list does.
+//!
+//! A list ends when it is as long as `batch` allows, or when its core has nothing else to do. One
+//! call of the verb library makes a list; each work request is still written by itself.
+
+use crate::path::{Phase, Resource, Step};
+use crate::world::{Happening, Journey, Then, World};
+
+/// What one core posts.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    /// Operations that have begun and for which the doorbell has not been rung.
+    joined: usize,
+    /// Those of them whose work request is written, since when, and how long it is.
+    parked: Vec<Parked>,
+    /// Somebody will look when the core is free.
+    is_planned: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Parked {
+    since: u64,
+    bytes: u32,
+    blue_flame: bool,
+    journey: Box<Journey>,
+}
+
+impl World {
+    /// An operation will be posted by this core. True: by a call of its own, which others may join.
+    pub(crate) fn join_list(&mut self, host: usize, core: u32) -> bool {
+        let batch = self.prices.config.batch as usize;
+        let list = self.nodes[host].lists.entry(core).or_default();
+        list.joined += 1;
+        (list.joined - 1).is_multiple_of(batch)
+    }
+
+    /// A work request is written: it waits for others, or all go.
+    pub(crate) fn park(&mut self, step: Step, journey: Box<Journey>) {
+        let Resource::Ring { core, bytes, blue_flame } = step.resource else { return };
+        let parked = Parked { since: self.events.now, bytes, blue_flame, journey };
+        self.nodes[step.host].lists.entry(core).or_default().parked.push(parked);
+        self.look_at_list(step.host, core);
+    }
+
+    /// The core was to be free now.
+    pub(crate) fn look_again(&mut self, host: usize, core: u32) {
+        self.nodes[host].lists.entry(core).or_default().is_planned = false;
+        self.look_at_list(host, core);
+    }
+
+    fn look_at_list(&mut self, host: usize, core: u32) {
+        let now = self.events.now;
+        let batch = self.prices.config.batch as usize;
+        let node = &mut self.nodes[host];
+        let busy = node.core_backlog(now, core);
+        let list = node.lists.entry(core).or_default();
+        let (count, building) = (list.parked.len(), list.joined > list.parked.len());
+        if count == 0 || (count < batch && building) {
+            // Whoever writes the next work request comes by again.
+            return;
+        }
+        if count < batch && busy > 0 {
+            if !std::mem::replace(&mut list.is_planned, true) {
+                self.events.at(now + busy, Happening::Ring { host, core });
+            }
+            return;
+        }
+        let all = std::mem::take(&mut list.parked);
+        list.joined -= all.len();
+        self.doorbells += 1;
+        let bytes = all.iter().map(|parked| parked.bytes).sum();
+        let blue_flame = all.len() == 1 && all[0].blue_flame;
+        let steps = self.prices.doorbell(host, core, bytes, blue_flame);
+        self.start(steps, Then::Rung(all), false);
+    }
+
+    /// The NIC has the work requests of a list.
+    pub(crate) fn rung(&mut self, all: Vec<Parked>) {
+        let now = self.events.now;
+        for Parked { since, journey, .. } in all {
+            let sum = &mut self.phases[Phase::Doorbell as usize];
+            sum.steps += 1;
+            sum.waiting_ps += now - since;
+            self.events.at(now, Happening::Go(journey));
+        }
+    }
+}

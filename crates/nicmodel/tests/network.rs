@@ -1,0 +1,141 @@
+//! Several hosts and their switch, losses by role, shared doorbells, and walks through structures.
+
+use fairway_nicmodel::{CachePolicy, Config, Lossy, Report, Stack, Verb, WorkloadKind, run};
+
+fn measure(config: &Config) -> Report {
+    run(config).unwrap_or_else(|error| panic!("{config:?}: {error}"))
+}
+
+const NOTHING: Lossy = Lossy { requests: false, responses: false, acknowledgements: false };
+
+#[test]
+fn only_packets_of_the_lossy_roles_are_lost() {
+    for stack in [Stack::UbUrma, Stack::RoceDma, Stack::RoceIrn] {
+        let base = Config { stack, loss: 0.05, concurrency: 4, ops: 800, ..Config::default() };
+        let of = |verb, lossy| measure(&Config { verb, lossy, ..base.clone() });
+        let requests = of(Verb::Write, Lossy { requests: true, ..NOTHING });
+        assert!(requests.lost > 0 && requests.counted.resent > 0, "{stack:?}");
+        // A WRITE has no response, and what acknowledges it is lost by itself.
+        let responses = of(Verb::Write, Lossy { responses: true, ..NOTHING });
+        assert_eq!(responses.lost, 0, "{stack:?}");
+        let acks = of(Verb::Write, Lossy { acknowledgements: true, ..NOTHING });
+        assert!(acks.lost > 0, "{stack:?}");
+        let answers = of(Verb::Read, Lossy { responses: true, ..NOTHING });
+        assert!(answers.lost > 0, "{stack:?}");
+        for report in [&requests, &acks, &answers] {
+            assert_eq!((report.ops, report.compared), (800, 800 * 64), "{stack:?}");
+        }
+    }
+}
+
+fn incast(stack: Stack, policy: &str) -> Config {
+    let mut config = Config {
+        stack,
+        verb: Verb::Write,
+        workload: WorkloadKind::Incast,
+        hosts: 9,
+        payload: 16_384,
+        concurrency: 8,
+        ops: 2000,
+        policy: policy.into(),
+        ..Config::default()
+    };
+    // Slower than the NICs, or those would be what all wait for.
+    config.constants.link_gbps = 40.0;
+    config
+}
+
+#[test]
+fn what_comes_together_waits_at_the_switch() {
+    for stack in [Stack::UbUrma, Stack::RoceDma] {
+        let mut config = incast(stack, "cc=fixed:16M");
+        config.constants.port_kbytes = 1e6;
+        config.constants.rto_us = 10_000.0;
+        let report = measure(&config);
+        assert_eq!((report.dropped, report.compared), (0, report.bytes), "{stack:?}");
+        assert!(report.marked > 0, "{stack:?}");
+        let port = report.servers.iter().find(|server| server.name == "host 1: switch port");
+        let port = port.expect("all packets go through it");
+        assert!(port.utilisation > 0.9 && port.waited_ns > 1000.0, "{stack:?}: {port:?}");
+        // Eight hosts share one link.
+        let gbps = report.bytes as f64 * 8.0 / report.elapsed_ns;
+        assert!((30.0..40.0).contains(&gbps), "{stack:?}: {gbps} Gb/s");
+    }
+}
+
+#[test]
+fn a_full_port_drops_and_the_engines_recover() {
+    for stack in [Stack::UbUrma, Stack::RoceDma, Stack::RoceIrn] {
+        let mut config = incast(stack, "cc=fixed:16M");
+        config.constants.port_kbytes = 200.0;
+        let report = measure(&config);
+        assert!(report.dropped > 0, "{stack:?}");
+        assert_eq!((report.ops, report.compared), (2000, report.bytes), "{stack:?}");
+    }
+}
+
+/// Marks make senders slow down, so that fewer packets are dropped: both stacks heed DCQCN.
+#[test]
+fn marks_are_heeded() {
+    for stack in [Stack::UbUrma, Stack::RoceDma] {
+        let dropped = |policy| {
+            let mut config = incast(stack, policy);
+            (config.concurrency, config.ops) = (4, 8000);
+            measure(&config).dropped
+        };
+        let [blind, heeding] = ["cc=fixed:16M", "cc=dcqcn"].map(dropped);
+        println!("{stack:?}: {blind} {heeding}");
+        assert!(heeding < blind, "{stack:?}: {heeding} and {blind}");
+    }
+}
+
+#[test]
+fn doorbells_are_shared_by_what_a_core_posts_at_once() {
+    for stack in [Stack::UbUrma, Stack::RoceBf, Stack::RoceDma] {
+        let base = Config { stack, verb: Verb::Write, ops: 4000, ..Config::default() };
+        let alone = |batch| measure(&Config { batch, ..base.clone() });
+        // Nobody waits for company that does not come.
+        assert_eq!(alone(16).mean_ns, alone(1).mean_ns, "{stack:?}");
+        assert_eq!(alone(16).doorbells, 4000, "{stack:?}");
+        let many = |batch| measure(&Config { batch, concurrency: 128, ..base.clone() });
+        let (one, sixteen) = (many(1), many(16));
+        println!("{stack:?}: {} {} {}", one.mops, sixteen.mops, sixteen.doorbells);
+        assert!(sixteen.doorbells >= 4000 / 16, "{stack:?}");
+        assert!(sixteen.doorbells < 1500, "{stack:?}: {}", sixteen.doorbells);
+        assert!(sixteen.mops > 1.2 * one.mops, "{stack:?}: {} {}", sixteen.mops, one.mops);
+        assert_eq!(sixteen.compared, sixteen.bytes, "{stack:?}");
+    }
+}
+
+#[test]
+fn structures_are_walked_and_what_is_found_is_right() {
+    let stacks = [Stack::UbLdst, Stack::UbUrma, Stack::RoceDma];
+    for stack in stacks {
+        for concurrency in [1, 16] {
+            let base = Config { stack, concurrency, keys: 2000, ..Config::default() };
+            let search = Config { workload: WorkloadKind::Search, ops: 100_000, ..base.clone() };
+            let report = measure(&search);
+            let figure = |name| report.figures.iter().find(|(other, _)| *other == name).unwrap().1;
+            // With seven ways out of each vertex nearly all are found.
+            assert!(figure("vertices_visited") > 1900.0, "{stack:?}");
+            assert!((4.0..12.0).contains(&figure("levels")), "{stack:?}");
+            let probe = Config { workload: WorkloadKind::Probe, ops: 3000, ..base };
+            let report = measure(&probe);
+            let figure = |name| report.figures.iter().find(|(other, _)| *other == name).unwrap().1;
+            let share = figure("found") / figure("lookups");
+            assert!((0.85..0.95).contains(&share), "{stack:?}: {share}");
+            assert!((1.0..3.0).contains(&figure("probes_per_lookup")), "{stack:?}");
+        }
+    }
+    let short = Config { workload: WorkloadKind::Search, ops: 50, ..Config::default() };
+    assert!(measure(&short).ops >= 50, "what was found is told after the last read");
+    let cached = Config {
+        stack: Stack::UbLdst,
+        cache: CachePolicy::WriteBack,
+        workload: WorkloadKind::Search,
+        keys: 500,
+        ops: 10_000,
+        ..Config::default()
+    };
+    assert!(measure(&cached).ops > 900);
+}
