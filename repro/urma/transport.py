@@ -76,13 +76,14 @@ def fan_in():
     for stack, law in kinds:
         for senders in [2, 4, 8, 16]:
             options = of(stack, verb="write", workload="incast", hosts=senders + 1, payload=16384,
-                         concurrency=8, ops=4000, policy=f"cc={law}", set="link_gbps=40")
+                         concurrency=8, ops=4000, policy=f"cc={law}", set="link_gbps=40,rto_us=2000")
             name = f"{stack}, {law.split(':')[0]}"
             rows.append(Row(f"{name}: Gb/s of 40", senders, options, metric="gbps"))
             rows.append(Row(f"{name}: packets dropped", senders, options, metric="dropped"))
     yield Item("Fan-in", "11.2", "hosts that write to one, through a switch's port", "", rows,
                "The paper has no such experiment. Links of 40 Gb/s, so that the port and not a NIC is "
-               "what is short; its buffer holds 400 KB, of which a fifth may wait unmarked. A fixed "
+               "what is short; its buffer holds 400 KB, of which a fifth may wait unmarked; time-outs "
+               "of 2 ms, longer than the queue. A fixed "
                "window is what nobody controls: what it loses is go-back-N's to repeat with RoCE.",
                "senders")
 

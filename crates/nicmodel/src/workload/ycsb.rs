@@ -23,8 +23,8 @@ pub(crate) struct Ycsb {
     random: Random,
     budget: Budget,
     versions: u64,
-    /// By actor and key: the newest version seen.
-    seen: BTreeMap<(usize, u64), u64>,
+    /// By key and actor: the newest version seen.
+    seen: BTreeMap<(u64, usize), u64>,
     /// By key: by whom it is being updated. Two at once have no order to be checked.
     updating: BTreeMap<u64, u32>,
     /// By actor: what is still to be done of a read-modify-write.
@@ -99,7 +99,7 @@ impl Ycsb {
                 return Err(format!("what was read is no record of key {key}"));
             };
             self.reads += 1;
-            let seen = self.seen.entry((actor, key)).or_default();
+            let seen = self.seen.entry((key, actor)).or_default();
             let disputed = self.updating.contains_key(&key);
             if version < *seen && !disputed && !self.stale_is_legal {
                 return Err(format!("key {key}: version {version} after version {seen}"));
@@ -131,7 +131,10 @@ impl Workload for Ycsb {
             if *count == 0 {
                 self.updating.remove(&key);
                 // Which of several came last is not known: start anew.
-                self.seen.retain(|&(_, other), _| other != key);
+                let all = self.seen.range((key, 0)..=(key, usize::MAX));
+                for at in all.map(|(&at, _)| at).collect::<Vec<_>>() {
+                    self.seen.remove(&at);
+                }
             }
         }
         if let Some(answer) = answer
