@@ -154,8 +154,8 @@ Flows (--flows):
   Each has a Jetty of its own, all the same peer, and --depth messages in flight (4 by default). Memory is
   compared byte for byte at the end. What the line carries is --line, or what a single flow of 1M
   messages gets just before; static and water-filling are told, unless they have a line= of their own.
-  \"jain\" is Jain's index of the rates, each divided by its weight; \"utilisation\" is the sum of the
-  rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
+  \"jain\" is Jain's index of the rates, each divided by its flow's weight (weights of tenants are not
+  considered); \"utilisation\" is the sum of the rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
   server of your own the same --policy.
 
 Latency:
@@ -196,7 +196,8 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iters: Option<u64>,
 
-    /// Operations in flight [default: 128, or fewer so that they are at most 64M together]
+    /// Operations in flight [default: 128, or fewer so that they are at most 64M together; of each
+    /// flow, with --flows: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) depth: Option<u32>,
 

@@ -39,9 +39,11 @@ pub(crate) struct NetOptions {
           value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) sockets: u32,
 
-    /// Congestion control, path choice and loss detection, as cc=swift,path=spray; there are
-    /// cc=fixed|swift|cubic|timely|dcqcn|caqm, path=spray|p2c|plb, loss=path-order|sack|receiver;
-    /// cc and path may be WebAssembly files of yours: cc=./mine.wasm
+    /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray; there
+    /// are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure,
+    /// path=spray|p2c|plb|mp-rdma, loss=path-order|sack|receiver and
+    /// sched=greedy|static|water-filling|drr; cc and path may be WebAssembly files of yours:
+    /// cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<Policies>,
 

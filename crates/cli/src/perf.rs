@@ -141,6 +141,9 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
         // The paths of the two directions make decisions of their own.
         format!("--seed={}", net.seed.wrapping_add(1)),
     ];
+    if options.flows.control_thread {
+        arguments.push("--control-thread".into());
+    }
     arguments.extend(net.policy.as_ref().map(|policy| format!("--policy={policy}")));
     arguments.extend(net.mtu.map(|mtu| format!("--mtu={mtu}")));
     arguments.extend(net.emulate.as_ref().map(|spec| format!("--emulate={spec}")));

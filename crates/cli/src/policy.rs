@@ -72,7 +72,8 @@ pub(crate) fn report(report: &Report) -> Value {
 }
 
 fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
-    let path = file.split_once(':').map_or(file, |(path, _)| path);
+    let file = &item_of(file)?;
+    let path = file.split_once(':').map_or(file.as_str(), |(path, _)| path);
     let module = Module::read(Path::new(path))
         .map_err(|error| Failure::failed(format!("{path}: {error}")))?;
     let mut lines = vec![format!("{path}: {} bytes", module.file_bytes())];
@@ -110,6 +111,20 @@ fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
     process::print(&format!("{}\n", lines.join("\n  ")))
 }
 
+/// A file as specifications name it: a bare name would be looked for in the folders of
+/// FAIRWAY_POLICIES.
+fn item_of(file: &str) -> Result<String, Failure> {
+    if file.contains(',') {
+        return Err(Failure::usage(format!(
+            "'{file}' has a comma, which ends an item of a specification: rename the file, or write \
+             its parameters with colons"
+        )));
+    }
+    let name = file.split_once(':').map_or(file, |(name, _)| name);
+    let is_bare = !name.contains('/') && !name.ends_with(".wasm");
+    Ok(if is_bare { format!("./{file}") } else { file.to_owned() })
+}
+
 fn line(cost: &Cost, built_in: &str) -> String {
     format!(
         "{} {:.0} ns ({built_in} {:.0} ns), fuel {:.0} on average and {} at most of {EVENT_FUEL}",
@@ -131,12 +146,31 @@ fn value(cost: &Cost) -> Value {
 fn put(new: &Path, running: &Path) -> Result<(), Failure> {
     let module = Module::read(new)
         .map_err(|error| Failure::failed(format!("{}: {error}", new.display())))?;
-    // Beside the other, so that it can take its name in one step.
+    // Beside the other, so that it can take its name in one step; named so that two at a time do
+    // not write to the same file.
     let mut beside = running.as_os_str().to_owned();
-    beside.push(".new");
+    beside.push(format!(".{}.new", std::process::id()));
     let copied = std::fs::copy(new, &beside);
     let moved = copied.and_then(|_| std::fs::rename(&beside, running));
-    moved.map_err(|error| Failure::io(format!("write {}", running.display()), &error))?;
+    moved.map_err(|error| {
+        // Perhaps it was never there.
+        let _ = std::fs::remove_file(&beside);
+        Failure::io(format!("write {}", running.display()), &error)
+    })?;
     let (bytes, running) = (module.file_bytes(), running.display());
     process::print(&format!("{running}: {bytes} bytes, in place\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_as_specifications_name_them() {
+        let name = |file| item_of(file).ok();
+        assert_eq!(name("mine:gain=2").as_deref(), Some("./mine:gain=2"));
+        assert_eq!(name("mine.wasm:gain=2").as_deref(), Some("mine.wasm:gain=2"));
+        assert_eq!(name("a/mine").as_deref(), Some("a/mine"));
+        assert!(name("a,b.wasm").is_none() && name("a.wasm:x=1,y=2").is_none());
+    }
 }

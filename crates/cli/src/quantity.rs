@@ -55,17 +55,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Bits per second, from `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no rate: write bits per second, as 10Gbps or 400Mbps");
-    let bare = text.strip_suffix("bps").or(text.strip_suffix("bit")).unwrap_or(text);
-    let (digits, factor) = match bare.chars().last() {
-        Some('K' | 'k') => (&bare[..bare.len() - 1], 1e3),
-        Some('M') => (&bare[..bare.len() - 1], 1e6),
-        Some('G') => (&bare[..bare.len() - 1], 1e9),
-        _ => (bare, 1.0),
-    };
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    let bits = number * factor;
-    if bits.is_finite() && bits >= 1.0 { Ok(bits as u64) } else { Err(wrong()) }
+    fairway_softnic::port::rate(text)
+        .ok_or_else(|| format!("'{text}' is no rate: write bits per second, as 10Gbps or 400Mbps"))
 }
 
 /// Bytes in the largest unit that divides them.
@@ -107,6 +98,21 @@ mod tests {
         assert_eq!(sizes("64"), Ok((64, 64)));
         for text in ["8..2", "0..2", "..", "2..x"] {
             assert!(sizes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_in_powers_of_a_thousand() {
+        for (text, bits) in [
+            ("10Gbps", 10_000_000_000),
+            ("2.5G", 2_500_000_000),
+            ("400Mbit", 400_000_000),
+            ("7", 7),
+        ] {
+            assert_eq!(rate(text), Ok(bits), "{text}");
+        }
+        for text in ["", "0", "G", "-1G", "nan", "inf", "1e9", "9999999T", "10Q"] {
+            assert!(rate(text).is_err_and(|error| error.contains("10Gbps")), "{text}");
         }
     }
 

@@ -66,7 +66,10 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     dcqcn: bool,
 
-    /// Fairway: congestion control, path choice and loss detection, as cc=swift,path=spray
+    /// Fairway: congestion control (fixed, swift, cubic, timely, dcqcn, caqm, eqds, homa,
+    /// backpressure), path choice (spray, p2c, plb, mp-rdma), loss detection (path-order, sack,
+    /// receiver) and scheduler (greedy, static, water-filling, drr), as cc=swift,sched=drr; cc and
+    /// path may be WebAssembly files: cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]
     policy: Option<String>,
 

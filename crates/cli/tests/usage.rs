@@ -167,3 +167,16 @@ fn devices_are_listed() {
     assert_eq!(last["active_mtu"], 4096);
     assert_eq!(last["gids"][0], "127.0.0.1");
 }
+
+#[test]
+fn a_policy_that_cannot_take_its_place_leaves_nothing_behind() {
+    let folder = std::env::temp_dir().join(format!("fairway-put-{}", std::process::id()));
+    let taken = folder.join("taken.wasm");
+    // A folder's place no file can take.
+    std::fs::create_dir_all(taken.join("full")).expect("a folder");
+    let new = format!("{}/../../examples/policies/c/aimd.wasm", env!("CARGO_MANIFEST_DIR"));
+    fairway(&["policy", "put", &new, &taken.display().to_string()]).fails(1, &["taken.wasm"]);
+    let left: Vec<_> = std::fs::read_dir(&folder).expect("it is there").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}

@@ -21,7 +21,7 @@ mod udp;
 
 pub use emulate::{
     Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
-    RelayCounters, ShaperCounters, Spec, SpecError, Window,
+    RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
 };
 pub use fairway_wire::Ecn;
 pub use limits::{

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fairway_policy::{PathSpec, PolicyError, PolicySet, PolicySpec};
+use fairway_policy::{PathSpec, PolicyError, PolicySet, PolicySpec, SchedulerSpec};
 use fairway_wire::Instant;
 
 use crate::congestion::UserCongestion;
@@ -143,6 +143,12 @@ impl Policies {
     pub fn with_path(mut self, path: PathSpec) -> Policies {
         self.spec.path = path;
         self.slots.retain(|slot| slot.role() != Role::Path);
+        self
+    }
+
+    /// The same with another scheduler.
+    pub fn with_scheduler(mut self, scheduler: SchedulerSpec) -> Policies {
+        self.spec.scheduler = scheduler;
         self
     }
 

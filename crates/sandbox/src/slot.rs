@@ -87,13 +87,18 @@ impl fmt::Display for Report {
     }
 }
 
-/// One item of a specification.
-pub(crate) struct Slot {
+/// One item of a specification, as the user gave it.
+#[derive(Clone)]
+struct Item {
     role: Role,
-    /// As the user gave it.
     name: String,
     parameters: String,
     file: PathBuf,
+}
+
+/// An item, and what has become of it.
+pub(crate) struct Slot {
+    item: Item,
     current: Mutex<Module>,
     /// Counts the modules that have been current.
     version: AtomicU32,
@@ -136,34 +141,24 @@ impl Slot {
         let seen = stamp(&file);
         let module = Module::read(&file).map_err(SwapError::Load)?;
         try_out(&module, role, MTU_USUAL, parameters)?;
-        Ok(Slot {
-            role,
-            name: name.to_owned(),
-            parameters: parameters.to_owned(),
-            file,
-            current: Mutex::new(module),
-            version: AtomicU32::new(0),
-            planned: Vec::new(),
-            seen: Mutex::new(seen),
-            mtu_bytes: AtomicU32::new(MTU_USUAL),
-            started: AtomicU64::new(0),
-            replaced: AtomicU64::new(0),
-            faults: AtomicU64::new(0),
-            first_fault: Mutex::new(None),
-        })
+        let named = Item { role, name: name.to_owned(), parameters: parameters.to_owned(), file };
+        Ok(Slot::unused(named, module, seen))
     }
 
     /// The same module and plan, as if nothing had happened yet.
     pub(crate) fn fresh(&self) -> Slot {
+        let (module, seen) = (lock(&self.current).clone(), *lock(&self.seen));
+        Slot { planned: self.planned.clone(), ..Slot::unused(self.item.clone(), module, seen) }
+    }
+
+    /// One that has started nothing yet.
+    fn unused(item: Item, module: Module, seen: Option<Stamp>) -> Slot {
         Slot {
-            role: self.role,
-            name: self.name.clone(),
-            parameters: self.parameters.clone(),
-            file: self.file.clone(),
-            current: Mutex::new(lock(&self.current).clone()),
+            item,
+            current: Mutex::new(module),
             version: AtomicU32::new(0),
-            planned: self.planned.clone(),
-            seen: Mutex::new(*lock(&self.seen)),
+            planned: Vec::new(),
+            seen: Mutex::new(seen),
             mtu_bytes: AtomicU32::new(MTU_USUAL),
             started: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
@@ -174,7 +169,7 @@ impl Slot {
 
     /// The same, and from `at` on with another module.
     pub(crate) fn planned(&self, at: Instant, module: Module) -> Result<Slot, SwapError> {
-        try_out(&module, self.role, MTU_USUAL, &self.parameters)?;
+        try_out(&module, self.item.role, MTU_USUAL, &self.item.parameters)?;
         let mut slot = self.fresh();
         slot.planned.push((at, module));
         slot.planned.sort_by_key(|(at, _)| at.as_ps());
@@ -182,13 +177,14 @@ impl Slot {
     }
 
     pub(crate) fn role(&self) -> Role {
-        self.role
+        self.item.role
     }
 
     /// As it stands in a specification.
     pub(crate) fn item(&self) -> String {
-        let separator = if self.parameters.is_empty() { "" } else { ":" };
-        format!("{}=wasm:{}{separator}{}", self.role.label(), self.name, self.parameters)
+        let Item { role, name, parameters, .. } = &self.item;
+        let separator = if parameters.is_empty() { "" } else { ":" };
+        format!("{}=wasm:{}{separator}{}", role.label(), name, parameters)
     }
 
     /// An instance of the current module; `None`, and counted, if it does not start.
@@ -236,7 +232,7 @@ impl Slot {
         inherited: Decision,
         now: Instant,
     ) -> Option<Guest> {
-        let start = Start { mtu_bytes, parameters: &self.parameters, inherited };
+        let start = Start { mtu_bytes, parameters: &self.item.parameters, inherited };
         match Guest::start(module, &start) {
             Ok(guest) => {
                 self.started.fetch_add(1, Ordering::Relaxed);
@@ -263,7 +259,7 @@ impl Slot {
     pub(crate) fn swap(&self, bytes: &[u8]) -> Result<(), SwapError> {
         let module = Module::load(bytes).map_err(SwapError::Load)?;
         let mtu_bytes = self.mtu_bytes.load(Ordering::Relaxed);
-        try_out(&module, self.role, mtu_bytes, &self.parameters)?;
+        try_out(&module, self.item.role, mtu_bytes, &self.item.parameters)?;
         let mut current = lock(&self.current);
         *current = module;
         self.version.fetch_add(1, Ordering::Release);
@@ -272,14 +268,14 @@ impl Slot {
 
     /// If the file has changed since the last look: changes to what it holds now.
     pub(crate) fn reload(&self) -> Option<Result<(), SwapError>> {
-        let now = stamp(&self.file);
+        let now = stamp(&self.item.file);
         let mut seen = lock(&self.seen);
         // A file that is gone is one that is about to be there again.
         if now.is_none() || *seen == now {
             return None;
         }
         *seen = now;
-        let bytes = module::read(&self.file).map_err(SwapError::Load);
+        let bytes = module::read(&self.item.file).map_err(SwapError::Load);
         Some(bytes.and_then(|bytes| self.swap(&bytes)))
     }
 

@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// Congestion control, path choice and loss detection of this side: a
+    /// Congestion control, path choice, loss detection and scheduler of this side: a
     /// [`PolicySpec`](crate::policy::PolicySpec), or [`Policies`] with modules of the user's own.
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policies>) -> Self {
@@ -121,7 +121,11 @@ impl Builder {
         self
     }
 
-    /// The same by name, such as `cc=swift,path=spray,loss=path-order` or `cc=./mine.wasm`.
+    /// The same by name, such as `cc=swift,path=spray,loss=path-order,sched=drr`. There are
+    /// `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure`,
+    /// `path=spray|p2c|plb|mp-rdma`, `loss=path-order|sack|receiver` and
+    /// `sched=greedy|static|water-filling|drr`; `cc` and `path` may be WebAssembly files,
+    /// `cc=./mine.wasm`.
     #[must_use]
     pub fn policy_named(mut self, names: &str) -> Self {
         self.policy = names.parse::<Policies>().map_err(|error| (names.into(), error.to_string()));

@@ -197,14 +197,17 @@ impl Context {
         self.handle.shared.with(|core| core.usage())
     }
 
-    /// Changes the policies while the context is in use: who shares out what it can send changes at
-    /// once, the others hold for connections that are made from now on.
+    /// Changes the policies while the context is in use. At once change who shares out what it can
+    /// send, and, if the congestion control is another one, who grants credit to those that send
+    /// here (what was granted before is then forgotten). Everything else holds for connections that
+    /// are made from now on. With a progress thread the files of the new policies are watched from
+    /// now on, and those of the old ones no longer.
     ///
     /// # Errors
-    /// [`Error::Io`]: no thread can be started for the scheduler.
+    /// [`Error::Io`]: no thread can be started. For the watcher: nothing changes. For the scheduler:
+    /// there is none then, and all else stays as it was.
     pub fn set_policy(&self, policy: impl Into<Policies>) -> Result<(), Error> {
-        let policies = policy.into();
-        self.handle.shared.with(|core| core.set_policy(&policies))
+        self.handle.set_policy(&policy.into())
     }
 
     /// The flows that there are now: what each Jetty sends to each peer, and the answers to peers'

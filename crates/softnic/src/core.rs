@@ -163,7 +163,7 @@ impl Core {
             interests: Interests::new(),
             changes: 0,
             counters: NicCounters::default(),
-            policy: policy.clone(),
+            policy: Policies::default(),
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
             verbs: None,
@@ -193,26 +193,35 @@ impl Core {
         Ok(())
     }
 
-    /// Has another scheduler share the NIC out: the other policies of `policy` hold for channels
-    /// that are opened from now on.
+    /// Has another scheduler share the NIC out, and another policy grant credit if the congestion
+    /// control is another one: the rest holds for channels that are opened from now on.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// No thread can be started. Then there is no scheduler, and all else is as it was.
     pub(crate) fn set_policy(&mut self, policies: &Policies) -> Result<(), Error> {
-        self.policy = policies.clone();
         let policy = policies.built_in();
-        self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
         let law = policy.scheduler_of_nic(self.nic.limits().flows);
         self.control = match law {
             Some(law) if self.has_control_thread => {
                 let processor = self.nic.detach_scheduler(clock::now(), law);
-                Some(ControlThread::start(processor)?)
+                let started = ControlThread::start(processor);
+                if started.is_err() {
+                    // Nobody would read what the data path leaves for a scheduler.
+                    self.nic.set_scheduler(clock::now(), None);
+                    self.control = None;
+                }
+                Some(started?)
             }
             law => {
                 self.nic.set_scheduler(clock::now(), law);
                 None
             }
         };
+        // Who grants credit knows what was granted: the same policy goes on with that.
+        if policy.congestion != self.policy.built_in().congestion {
+            self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
+        }
+        self.policy = policies.clone();
         Ok(())
     }
 

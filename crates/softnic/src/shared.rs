@@ -8,7 +8,7 @@ use fairway_engine::Rights;
 use fairway_engine::wire::{GROUP_MAX, Instant};
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell};
-use fairway_sandbox::{News, Watcher};
+use fairway_sandbox::{News, Policies, Watcher};
 
 use crate::clock;
 use crate::core::{Core, DUE_MAX, Wake};
@@ -287,7 +287,8 @@ pub(crate) struct Handle {
     /// Hands segments to processes on this host; started when there is one to share.
     neighbours: Mutex<Neighbours>,
     /// Looks whether modules of the user's have changed, if there are any.
-    _watcher: Option<Watcher>,
+    watcher: Mutex<Option<Watcher>>,
+    watches: bool,
 }
 
 /// How often files of policies are looked at.
@@ -307,16 +308,17 @@ impl Handle {
         mut ios: Vec<Io>,
         progress_thread: bool,
     ) -> Result<Handle, Error> {
-        let tell = |news: &News| eprintln!("fairway: {news}");
-        let watcher = match progress_thread {
-            true => Watcher::start(&core.policy, POLICIES_PERIOD, tell)
-                .map_err(|error| Error::io("start a thread", error))?,
-            false => None,
-        };
+        let watcher = if progress_thread { watch(&core.policy)? } else { None };
         let shared = Arc::new(Shared::new(core, &mut ios, progress_thread)?);
         let neighbours = Mutex::new(Neighbours::NotYet);
         // What fails halfway ends the threads that are there.
-        let handle = Handle { shared, threads: Mutex::default(), neighbours, _watcher: watcher };
+        let handle = Handle {
+            shared,
+            threads: Mutex::default(),
+            neighbours,
+            watcher: Mutex::new(watcher),
+            watches: progress_thread,
+        };
         let several = !ios.is_empty();
         for io in ios {
             let shared = handle.shared.clone();
@@ -336,6 +338,18 @@ impl Handle {
             .spawn(life)
             .map_err(|error| Error::io("start a thread", error))?;
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
+    /// Changes the policies, and watches the files of the new ones.
+    pub(crate) fn set_policy(&self, policies: &Policies) -> Result<(), Error> {
+        let watcher = if self.watches { watch(policies)? } else { None };
+        self.shared.with(|core| core.set_policy(policies))?;
+        let mut current = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, watcher);
+        drop(current);
+        // Ends a thread, which may be telling something just now.
+        drop(before);
         Ok(())
     }
 
@@ -386,6 +400,13 @@ impl Handle {
             }
         }
     }
+}
+
+/// Tells on standard error what becomes of modules of the user's.
+fn watch(policies: &Policies) -> Result<Option<Watcher>, Error> {
+    let tell = |news: &News| eprintln!("fairway: {news}");
+    Watcher::start(policies, POLICIES_PERIOD, tell)
+        .map_err(|error| Error::io("start a thread", error))
 }
 
 impl Drop for Handle {

@@ -107,6 +107,29 @@ fn modules_are_replaced_while_traffic_runs_and_no_byte_suffers() {
 }
 
 #[test]
+fn the_files_of_policies_that_come_later_are_watched_too() {
+    let file = File::of("later.wasm", "c/aimd.wasm");
+    let pair = Pair::of(builder(), builder());
+    let named = |item: String| item.parse::<Policies>().unwrap();
+    let policies = named(format!("cc={}", file.0.display()));
+    pair.client.context.set_policy(policies.clone()).unwrap();
+    assert_eq!(pair.client.context.policies(), policies);
+    file.put(&wat::parse_str(TRAP).unwrap());
+    // Whoever watches has taken note of the new file once there is nothing left to take note of.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let is_trap = || {
+        let mut set = policies.build(4096);
+        let sample = fairway_softnic::policy::LossSample::default();
+        set.congestion.on_loss(&sample);
+        report(&policies, PolicyRole::Congestion).faults > 0
+    };
+    while !is_trap() {
+        assert!(std::time::Instant::now() < end, "nobody has looked at the file");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_changed_file_is_taken_while_traffic_runs() {
     let file = File::of("changed.wasm", "c/aimd.wasm");
     let names = format!("cc={}", file.0.display());

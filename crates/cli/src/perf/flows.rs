@@ -21,6 +21,8 @@ const DEPTH: u32 = 4;
 const CAPACITY_TIME: Duration = Duration::from_millis(300);
 const CAPACITY_BYTES: u64 = 1 << 20;
 const CAPACITY_DEPTH: u32 = 16;
+/// Most flows of a measurement.
+const FLOWS_MAX: usize = 1024;
 /// Times that are kept of each flow.
 const TIMES_MAX: usize = 1 << 20;
 
@@ -48,12 +50,14 @@ pub(crate) struct FlowOptions {
           value_parser = tenant)]
     pub(crate) tenants: Vec<(u16, u16)>,
 
-    /// With --flows: what the line carries, as 10Gbps, for the utilisation, and for schedulers that
-    /// are not told by themselves [default: what one flow of 1M messages gets, measured first]
+    /// With --flows: what the line carries, as 10Gbps, for the utilisation, and for static and
+    /// water-filling, unless their policy has a line= of its own [default: what one flow of 1M
+    /// messages gets, measured first]
     #[arg(long, value_name = "RATE", value_parser = quantity::rate, requires = "flows")]
     pub(crate) line: Option<u64>,
 
-    /// Have the scheduler run on a thread of its own, and not in line with the data path
+    /// Have the scheduler run on a thread of its own, and not in line with the data path (a
+    /// server's too)
     #[arg(long)]
     pub(crate) control_thread: bool,
 
@@ -85,12 +89,13 @@ fn sizes(text: &str) -> Result<Flows, String> {
         let (size, count) = item.split_once('*').unwrap_or((item, "1"));
         let count: usize =
             count.parse().map_err(|_| format!("'{item}': write SIZE or SIZE*COUNT, as 64K*3"))?;
+        let all = sizes.len().saturating_add(count);
+        if count == 0 || all > FLOWS_MAX {
+            return Err(format!("'{item}' makes {all} flows: choose 1 to {FLOWS_MAX} in all"));
+        }
         sizes.extend(std::iter::repeat_n(quantity::size(size)?, count));
     }
-    match sizes.len() {
-        1..=1024 => Ok(Flows(sizes)),
-        count => Err(format!("{count} flows: choose 1 to 1024")),
-    }
+    Ok(Flows(sizes))
 }
 
 /// `3` or `3:10`.
@@ -201,7 +206,7 @@ fn measure_over(
     let line_bits = match options.flows.line {
         Some(line) => line,
         None => {
-            link.context.set_policy(with(&policy, "sched", "greedy")?)?;
+            link.context.set_policy(policy.clone().with_scheduler(SchedulerSpec::Greedy))?;
             let alone = (0, CAPACITY_BYTES, CAPACITY_DEPTH);
             let mut lanes = vec![lane(options, operation, link, alone)?];
             let seconds = drive(&mut lanes, CAPACITY_TIME / 3, CAPACITY_TIME)?;
@@ -210,7 +215,7 @@ fn measure_over(
         }
     };
     let scheduler = tell_line(*policy.built_in(), line_bits);
-    let policy = with(&policy, "sched", &scheduler)?;
+    let policy = policy.with_scheduler(scheduler);
     link.context.set_policy(policy.clone())?;
     let depth = options.depth.unwrap_or(DEPTH);
     let mut lanes = Vec::with_capacity(sizes.len());
@@ -236,8 +241,8 @@ fn measure_over(
     })
 }
 
-/// The scheduler as text, told what the line carries, unless it was.
-fn tell_line(mut policy: PolicySpec, line_bits: u64) -> String {
+/// The scheduler, told what the line carries, unless it was.
+fn tell_line(mut policy: PolicySpec, line_bits: u64) -> SchedulerSpec {
     let line = match &mut policy.scheduler {
         SchedulerSpec::Static(parameters) => Some(&mut parameters.line_bits),
         SchedulerSpec::WaterFilling(parameters) => Some(&mut parameters.line_bits),
@@ -246,7 +251,7 @@ fn tell_line(mut policy: PolicySpec, line_bits: u64) -> String {
     if let Some(line) = line.filter(|line| **line == 0) {
         *line = line_bits;
     }
-    policy.scheduler.to_string()
+    policy.scheduler
 }
 
 /// A flow that is ready to begin: its number, the size of its messages, and how many are in flight.
@@ -473,7 +478,9 @@ mod tests {
     fn sizes_and_tenants_are_read() {
         assert_eq!(sizes("256,4K,1M*2"), Ok(Flows(vec![256, 4096, 1 << 20, 1 << 20])));
         assert!(sizes("").is_err() && sizes("4K*x").is_err() && sizes("4K*1025").is_err());
-        assert!(sizes("4K*0").is_err());
+        assert!(sizes("4K*0").is_err() && sizes("4K*1024,4K").is_err());
+        assert!(sizes("64K*18446744073709551615").is_err());
+        assert!(sizes("4K,64K*18446744073709551615").is_err_and(|error| error.contains("1024")));
         assert_eq!((tenant("3"), tenant("3:9")), (Ok((3, 0)), Ok((3, 9))));
         assert!(tenant("").is_err() && tenant("3:").is_err() && tenant("a").is_err());
     }

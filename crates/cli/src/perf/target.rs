@@ -18,7 +18,9 @@ use crate::net::PERF_PORT;
 use crate::process;
 use crate::quantity::show_size;
 
-/// Most memory for one session.
+/// Most sessions at a time: one for each flow of a client.
+const SESSIONS_MAX: usize = 1024;
+/// Most memory for all sessions together.
 const MEMORY_MAX: u64 = 8 << 30;
 /// Most memory for receives beyond what the initiator can have in flight.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -36,7 +38,8 @@ const ANSWER: u64 = 1 << 32;
 /// Serves clients, one session after the other, until the process is asked to end.
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
-    let context = options.net.builder(PERF_PORT, None).build()?;
+    let builder = options.net.builder(PERF_PORT, None);
+    let context = builder.control_thread(options.flows.control_thread).build()?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);
@@ -92,6 +95,10 @@ fn take<'a>(
     };
     match message {
         Message::Run(run) => {
+            let open: Vec<Run> = sessions.iter().map(|session| session.run).collect();
+            if let Err(failure) = admit(&open, &run) {
+                return failed(failure);
+            }
             match Session::open(context, mailbox, peer.clone(), mail.sender, run) {
                 // Nothing has to be done for it but to answer.
                 Ok(session) if session.held.is_empty() => sessions.push(session),
@@ -445,11 +452,92 @@ fn check(run: &Run) -> Result<u32, Failure> {
     }
 }
 
+/// Refuses a session that does not fit those that are open, all of which are passive: nothing has
+/// to be done for them but to answer.
+fn admit(open: &[Run], run: &Run) -> Result<(), Failure> {
+    let places = check(run)?;
+    let wrong = |what: String| Err(Failure::failed(what));
+    if open.len() >= SESSIONS_MAX {
+        return wrong(format!(
+            "there are {SESSIONS_MAX} sessions already: measure fewer flows at once"
+        ));
+    }
+    if open.iter().any(|other| other.session == run.session) {
+        let number = run.session;
+        return wrong(format!("session {number} is open already: give each a number of its own"));
+    }
+    if !open.is_empty() && receives(run, places) > 0 {
+        return wrong(format!(
+            "{} keeps the server busy, and other sessions are open: measure it alone",
+            run.operation.name()
+        ));
+    }
+    let places_of = |run: &Run| check(run).map_or(0, |places| bytes(run, places));
+    let taken: u64 = open.iter().map(places_of).sum();
+    if taken.saturating_add(bytes(run, places)) > MEMORY_MAX {
+        return wrong(format!(
+            "{} more would be more than the {} that sessions may have together: use less depth, \
+             size or flows",
+            show_size(bytes(run, places)),
+            show_size(MEMORY_MAX)
+        ));
+    }
+    Ok(())
+}
+
+/// The memory of a session.
+fn bytes(run: &Run, places: u32) -> u64 {
+    Slots::stride(run.size).saturating_mul(u64::from(places))
+}
+
 /// How many receives are posted.
 fn receives(run: &Run, places: u32) -> u32 {
     match run.operation {
         Operation::WriteImm => (5 * run.depth).clamp(64, 16_384),
         operation if operation.is_message() => places,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::Asked;
+    use super::*;
+
+    fn run(session: u32, operation: Operation, size: u64, slots: u32) -> Run {
+        Run {
+            session,
+            operation,
+            size,
+            slots,
+            depth: slots,
+            seed: 1,
+            block: 4096,
+            verify: true,
+            ping_pong: false,
+            order: Asked::from_byte(0).expect("no order"),
+        }
+    }
+
+    #[test]
+    fn sessions_are_admitted_while_there_is_room_for_them() {
+        let write = |session| run(session, Operation::Write, 1 << 20, 4);
+        let says = |open: &[Run], new: &Run, words: &str| {
+            let failure = admit(open, new).expect_err("refused").to_string();
+            assert!(failure.contains(words), "{failure}");
+        };
+        assert!(admit(&[], &write(0)).is_ok() && admit(&[write(0)], &write(1)).is_ok());
+        says(&[write(0), write(7)], &write(7), "session 7");
+        // One that keeps the server busy goes alone.
+        let send = run(9, Operation::Send, 64, 8);
+        assert!(admit(&[], &send).is_ok());
+        says(&[write(0)], &send, "measure it alone");
+        let full: Vec<Run> = (0..SESSIONS_MAX as u32).map(write).collect();
+        says(&full, &write(5000), "1024 sessions");
+        // Each would fit, but not all.
+        let large = |session| run(session, Operation::Write, 1 << 20, 2048);
+        let open: Vec<Run> = (0..4).map(large).collect();
+        assert!(admit(&open[..2], &large(4)).is_ok());
+        says(&open, &large(4), "together");
     }
 }

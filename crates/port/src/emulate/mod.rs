@@ -8,6 +8,8 @@ mod impaired;
 mod model;
 mod pool;
 mod quantity;
+
+pub use quantity::rate;
 mod random;
 mod relay;
 mod shaper;
