@@ -201,3 +201,24 @@ fn nobody_there_is_told_with_the_remedy() {
     let ended = fairway(&["perf", "write", "--connect", &address]);
     ended.fails(1, &["no answer", "check the peer"]);
 }
+
+#[test]
+fn flows_are_measured_with_a_scheduler_on_a_thread_of_its_own() {
+    for operation in ["write", "read"] {
+        let rows = rows(&[
+            operation,
+            "--flows=4K,64K*2",
+            "--sched=drr",
+            "--control-thread",
+            "--line=10Gbps",
+            "--duration=300ms",
+        ]);
+        let row = &rows[0];
+        let flows = row["flows"].as_array().expect("a list");
+        let sizes: Vec<u64> = flows.iter().filter_map(|flow| flow["size"].as_u64()).collect();
+        assert_eq!(sizes, [4096, 65_536, 65_536], "{row}");
+        assert!(flows.iter().all(|flow| flow["gbps"].as_f64() > Some(0.0)), "{row}");
+        assert!(row["verified"].as_u64() > Some(0), "{row}");
+        assert!(row["policy"].as_str().is_some_and(|text| text.contains("sched=drr")), "{row}");
+    }
+}
