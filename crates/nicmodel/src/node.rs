@@ -181,8 +181,17 @@ impl Node {
         let mut ready = now;
         for (key, bytes) in records {
             if !self.contexts.touch(key, bytes as u64) {
-                // Missing ones are fetched at once, side by side.
-                self.fetching.insert(key, now + ps(refetch));
+                // Missing ones are fetched at once, side by side, past whatever else is on its way.
+                let wait = match (config.oracle, prices.pcie) {
+                    (true, _) => 0,
+                    (false, true) => {
+                        let tag = self.servers.tags.enter(now, ps(refetch));
+                        let serial = prices.tlp_ps(bytes as u32);
+                        tag.max(self.servers.to_nic.enter(now, serial))
+                    }
+                    (false, false) => self.servers.bus.enter(now, prices.crossing_ps(bytes as u32)),
+                };
+                self.fetching.insert(key, now + wait + ps(refetch));
             }
             match self.fetching.get(&key) {
                 Some(&until) if until > now => ready = ready.max(until),

@@ -200,9 +200,14 @@ impl Prices {
     /// One crossing of the on-chip bus.
     fn bus(&self, phase: Phase, host: usize, bytes: u32) -> Step {
         let constants = &self.config.constants;
-        let hold = transfer_ps(f64::from(bytes.max(64)), constants.membus_gbytes);
+        let hold = self.crossing_ps(bytes);
         let more = if self.config.oracle { 0 } else { self.more(bytes, constants.membus_gbytes) };
         self.step(phase, host, Resource::Bus, hold, ps(constants.membus_ns) + more)
+    }
+
+    /// How long a crossing holds the bus: no less than a line.
+    pub(crate) fn crossing_ps(&self, bytes: u32) -> u64 {
+        transfer_ps(f64::from(bytes.max(64)), self.config.constants.membus_gbytes)
     }
 
     /// What a transfer takes beyond one of 64 bytes.
@@ -210,7 +215,7 @@ impl Prices {
         transfer_ps(f64::from(bytes.saturating_sub(64)), gbytes)
     }
 
-    fn tlp_ps(&self, bytes: u32) -> u64 {
+    pub(crate) fn tlp_ps(&self, bytes: u32) -> u64 {
         let constants = &self.config.constants;
         let packets = (f64::from(bytes) / constants.pcie_payload_bytes).ceil().max(1.0);
         let whole = f64::from(bytes) + packets * constants.pcie_header_bytes;

@@ -196,6 +196,24 @@ fn the_context_cache_forgets_what_was_used_longest_ago() {
     assert!(misses(Stack::UbUrma, 32, None) < 0.02, "32 Jetties and 32 channels fit easily");
 }
 
+/// Fetching contexts takes what other DMA reads take, too.
+#[test]
+fn contexts_are_fetched_with_the_tags_that_there_are() {
+    let rate = |pcie_tags, n| {
+        let base = config(Stack::RoceBf, Verb::Write);
+        let shape = Config { jetties: n, connections: n, concurrency: 256, ops: 6000, ..base };
+        let mut config = shape;
+        config.constants.pcie_tags = pcie_tags;
+        measure(&config).mops
+    };
+    let (few, many) = (rate(2.0, 48), rate(64.0, 48));
+    // At both ends a queue pair is fetched for each: 500 ns, two at once.
+    assert!(few < 4.1, "{few}");
+    assert!(many > 2.0 * few, "{many} and {few}");
+    let (few, many) = (rate(2.0, 4), rate(64.0, 4));
+    assert!(few > 0.95 * many, "what is there is not fetched: {few} and {many}");
+}
+
 #[test]
 fn order_costs_what_the_engine_makes_wait() {
     let mops = |order| {
