@@ -58,7 +58,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     no_segmentation: bool,
 
-    /// RoCE: take packets of WRITEs in any order, and resend only what is missing
+    /// RoCE: take packets in any order, and resend only what is missing
     #[arg(long)]
     out_of_order: bool,
 

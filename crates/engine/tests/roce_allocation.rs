@@ -103,6 +103,7 @@ fn nothing_is_allocated_after_a_queue_pair_was_made() {
                             hosts[1 - n].handle_placed(now, placement.token, 0);
                         }
                         Verdict::Store { token, .. } => hosts[1 - n].handle_placed(now, token, 0),
+                        Verdict::Keep { .. } => unreachable!("nothing comes early"),
                         Verdict::Done | Verdict::Drop(_) => {}
                     }
                     while let Some(execution) = hosts[1 - n].poll_execution() {

@@ -224,7 +224,7 @@ constants! {
     rto_us = 100.0, "us",
         "A: shortest retransmission time-out of both engines (the paper has none)";
     irn_window = 256.0, "packets",
-        "A: how far out of order roce-irn places (one message's packets; a power of two)";
+        "A: how far out of order roce-irn places packets of WRITEs (a power of two)";
     irn_tolerance = 1.0, "packets",
         "P (IRN, SIGCOMM 2018): a NAK for the first packet that comes too early";
     page_fault_ns = 3000.0, "ns", "P: kernel's part of a page fault (Infiniswap)";

@@ -366,7 +366,7 @@ pub struct CarrierOptions {
     pub segmentation: bool,
     /// A network worse than the one at hand, and the seed of its chances.
     pub emulate: Option<(fairway_port::Spec, u64)>,
-    /// RoCE: place packets of WRITEs out of order, and resend only what is missing.
+    /// RoCE: take packets out of order, and resend only what is missing.
     pub out_of_order: bool,
     /// RoCE: DCQCN paces every queue pair.
     pub dcqcn: bool,

@@ -151,10 +151,10 @@ impl QueuePair {
     fn note_progress(&mut self, shared: &mut Shared, now: Instant) {
         self.requester.restore_patience();
         self.requester.rewound_to = None;
-        self.requester.repair = false;
         if self.requester.cursor_psn.is_before(self.requester.una) {
             self.move_cursor_to_oldest(shared);
         }
+        self.continue_recovery(shared, now);
         self.arm(shared, now);
     }
 
@@ -180,11 +180,7 @@ impl QueuePair {
             return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
         }
         self.requester.retries_left -= 1;
-        if self.is_repairable(shared) {
-            self.requester.repair = true;
-            self.requester.rewound_to = Some(self.requester.una);
-            self.mark_ready(shared);
-        } else {
+        if !self.begin_repair(shared) {
             self.note_loss(shared);
             self.rewind(shared);
         }

@@ -286,6 +286,13 @@ pub enum Verdict {
         /// What to hand over afterwards.
         token: PlacementToken,
     },
+    /// It came too early, and where its payload belongs is not known yet. Keep it, payload and all,
+    /// at this place, one of [`Limits::kept`](super::Limits), until
+    /// [`Host::poll_recall`](super::Host::poll_recall) names the place.
+    Keep {
+        /// The place. What was kept there before is no longer wanted.
+        place: u32,
+    },
     /// Ignore it; the reason has been counted.
     Drop(DropReason),
 }
@@ -532,6 +539,8 @@ pub struct Counters {
     /// Requests that came too early and were placed all the same
     /// ([`OutOfOrder`](super::OutOfOrder)).
     pub placed_early: u64,
+    /// Requests that came too early and were kept ([`Verdict::Keep`]).
+    pub kept_early: u64,
     /// Refusals sent because no receive was posted.
     pub rnr_naks_sent: u64,
     /// Refusals received for that reason.
@@ -542,6 +551,9 @@ pub struct Counters {
     pub implied_naks: u64,
     /// Time-outs.
     pub timeouts: u64,
+    /// Packets sent again long before a time-out, because nothing was heard for a few round trips
+    /// ([`OutOfOrder`](super::OutOfOrder)).
+    pub probes: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,
     /// Congestion notifications sent.

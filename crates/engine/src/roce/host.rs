@@ -289,6 +289,24 @@ impl Host {
         None
     }
 
+    /// The place of a kept packet ([`Verdict::Keep`]) whose turn has come. It is to be handed in once
+    /// more, before anything else is. To be asked until it says `None` after every
+    /// [`Self::handle_packet`].
+    pub fn poll_recall(&mut self) -> Option<u32> {
+        while let Some(index) = self.shared.recalling.pop() {
+            let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            pair.in_recalling = false;
+            if let Some(place) = pair.next_recall(&mut self.shared) {
+                // It is counted when it is handed in again.
+                self.shared.counters.received_packets -= 1;
+                return Some(place);
+            }
+        }
+        None
+    }
+
     /// The next completion of a queue.
     pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
         self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
@@ -337,6 +355,11 @@ impl Host {
     pub fn in_use(&self) -> [u32; 3] {
         let shared = &self.shared;
         [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
+    }
+
+    /// Packets that the caller keeps ([`Verdict::Keep`]).
+    pub fn kept(&self) -> u32 {
+        self.shared.kept.in_use()
     }
 
     // ---- within ----

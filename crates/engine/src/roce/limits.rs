@@ -30,6 +30,9 @@ pub struct Limits {
     pub receives: u32,
     /// Packets that were accepted and are not in place yet, all queue pairs together.
     pub pending: u32,
+    /// Packets that the caller can keep until their turn comes ([`Verdict::Keep`](super::Verdict)),
+    /// all queue pairs together; 0 if it keeps none.
+    pub kept: u32,
     /// READs and atomics a queue pair serves or issues at once: 1 to [`READ_DEPTH_MAX`].
     pub read_depth: u8,
 }
@@ -47,6 +50,7 @@ impl Default for Limits {
             sends: 65_536,
             receives: 65_536,
             pending: 16_384,
+            kept: 1024,
             read_depth: READ_DEPTH_MAX,
         }
     }
@@ -88,8 +92,15 @@ impl Default for Profile {
     }
 }
 
-/// Packets of a WRITE are placed as they come, and of a WRITE only what is missing is sent again.
-/// Nothing on the wire differs; the peer need not have the option.
+/// Packets are taken in any order, and only what is missing is sent again (selective repeat).
+///
+/// Those of a WRITE whose first packet has come are put where they belong at once, as ORNIC does;
+/// others the caller keeps ([`Verdict::Keep`](super::Verdict)) until their turn comes. Nothing on the
+/// wire differs; a peer without the option is noticed by what it asks for, and gets everything
+/// behind a missing packet again.
+///
+/// Completions, acknowledgements, READs and atomics keep their order. What a WRITE brings may be seen
+/// before what earlier operations bring; where WRITEs overlap, the later one's bytes remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
     /// How many packets too early one may come: a power of two, at most 65,536. Each takes 4 bytes
@@ -101,6 +112,6 @@ pub struct OutOfOrder {
 
 impl Default for OutOfOrder {
     fn default() -> Self {
-        OutOfOrder { window: 256, tolerance: 64 }
+        OutOfOrder { window: 1024, tolerance: 64 }
     }
 }

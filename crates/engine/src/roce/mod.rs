@@ -6,7 +6,7 @@
 //! the engine's segments, completion queues, pools and deadlines.
 //!
 //! RC is the protocol as RNICs run it: one path, packets in order, go-back-N. As an option
-//! ([`OutOfOrder`]), packets of a WRITE are placed as they come, and only missing ones sent again.
+//! ([`OutOfOrder`]), packets are taken as they come, and only missing ones sent again.
 //! UC and UD are there, too. Sections in comments are those of the InfiniBand Architecture
 //! Specification, volume 1.
 //!
@@ -17,7 +17,8 @@
 //! packet is handed in only after it was verified.
 //!
 //! **Files.** `requester` sends what was posted; `answers` takes what comes back; `responder`
-//! judges requests; `resources` keeps what READs and atomics may be asked for again; `respond`
+//! judges requests, and `responder::ahead` those that come too early; `recovery` is how a requester
+//! sends again no more than what is missing; `resources` keeps what READs and atomics may be asked for again; `respond`
 //! sends acknowledgements and responses; `responder::unconnected` is the receiving side of UC and
 //! UD; `state` is the life of a queue pair; `completions` are its
 //! completion queues.
@@ -29,6 +30,7 @@ mod completions;
 mod host;
 mod limits;
 mod queue_pair;
+mod recovery;
 mod requester;
 mod resources;
 mod respond;

@@ -36,6 +36,7 @@ pub(crate) struct QueuePair {
     pub(crate) established: bool,
     pub(crate) in_ready: bool,
     pub(crate) in_executing: bool,
+    pub(crate) in_recalling: bool,
     /// Responses and requests take turns.
     pub(crate) request_turn: bool,
     pub(crate) requester: Requester,
@@ -70,6 +71,7 @@ impl QueuePair {
             established: false,
             in_ready: false,
             in_executing: false,
+            in_recalling: false,
             request_turn: false,
             requester: Requester::new(),
             responder: Responder::new(window),
@@ -193,6 +195,10 @@ impl QueuePair {
         if self.in_executing {
             self.in_executing = false;
             shared.executing.purge(self.index);
+        }
+        if self.in_recalling {
+            self.in_recalling = false;
+            shared.recalling.purge(self.index);
         }
         shared.deadlines.remove(self.index);
     }

@@ -6,6 +6,7 @@
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
 use super::queue_pair::QueuePair;
+use super::recovery::Recovery;
 use super::scatter::ScatterList;
 use super::shared::Shared;
 use super::state::QueuePairState;
@@ -15,13 +16,13 @@ use crate::list::List;
 use crate::pool::NONE;
 use fairway_policy::DcqcnRate;
 use fairway_wire::roce::{
-    AtomicEth, Bth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
+    AtomicEth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
 };
 use fairway_wire::{Duration, Instant, Psn};
 
 /// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH,
 /// ICRC.
-const PACKET_OVERHEAD: u32 = 82;
+pub(crate) const PACKET_OVERHEAD: u32 = 82;
 
 /// PSNs between the oldest unacknowledged packet and the last: less than half the circle.
 const SPAN_MAX: u32 = (1 << 23) - 1;
@@ -53,8 +54,7 @@ pub(crate) struct Requester {
     pub(crate) not_before: Option<Instant>,
     /// Where the cursor was moved back to, while nothing has been acknowledged since.
     pub(crate) rewound_to: Option<Psn>,
-    /// Only the packet at `una` is to be sent again, without moving the cursor.
-    pub(crate) repair: bool,
+    pub(crate) recovery: Recovery,
     /// `una` when everything from there on was last asked for again.
     pub(crate) asked_again: Option<Psn>,
     /// How much may be on its way.
@@ -91,7 +91,7 @@ impl Requester {
             retransmit_at: None,
             not_before: None,
             rewound_to: None,
-            repair: false,
+            recovery: Recovery::default(),
             asked_again: None,
             window: Window::new(0),
             read_window: Window::new(SPAN_MAX),
@@ -166,7 +166,7 @@ impl QueuePair {
         if !sends || self.requester.not_before.is_some() || self.is_paced(shared, now) {
             return None;
         }
-        if self.requester.repair {
+        if self.requester.recovery.is_due() {
             return self.repair(shared, now);
         }
         if index == NONE {
@@ -213,38 +213,12 @@ impl QueuePair {
             to = peer.address;
         }
         shared.counters.resent_packets += u64::from(resent);
+        if bth.ack_request && !resent && !send.is_answered() {
+            self.requester.recovery.time(psn, now);
+        }
         self.sent(shared, now, taken, bth.ack_request);
         self.pace(now, gather.length() + PACKET_OVERHEAD);
         Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
-    }
-
-    /// The packet at `una` once more: part of a WRITE.
-    fn repair(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        self.requester.repair = false;
-        let oldest = self.requester.oldest;
-        let send = shared.sends[oldest];
-        if shared.is_revoked(self.domain, &send.local) {
-            self.fail(shared, oldest, Status::LocalProtection);
-            return None;
-        }
-        let position = send.acknowledged;
-        let (operation, gather) = self.request(&send, position, position + 1 == send.packets);
-        let bth = Bth { ack_request: true, ..self.bth(self.requester.una) };
-        shared.counters.resent_packets += 1;
-        self.pace(now, gather.length() + PACKET_OVERHEAD);
-        let packet = Packet { bth, operation };
-        Some(Transmit { queue_pair: self.number, to: self.peer.address, packet, gather })
-    }
-
-    /// True if the peer is known to miss one packet of a WRITE, and may have what is behind it: its
-    /// first packet has told the peer where all of them belong.
-    pub(crate) fn is_repairable(&self, shared: &Shared) -> bool {
-        let requester = &self.requester;
-        shared.profile.out_of_order.is_some()
-            && requester.oldest != NONE
-            && requester.una.is_before(requester.cursor_psn)
-            && matches!(shared.sends[requester.oldest].work, Work::Write { .. })
-            && shared.sends[requester.oldest].acknowledged > 0
     }
 
     /// True if the rate does not allow a packet now; then it is woken when it does.
@@ -258,7 +232,7 @@ impl QueuePair {
         }
     }
 
-    fn pace(&mut self, now: Instant, bytes: u32) {
+    pub(crate) fn pace(&mut self, now: Instant, bytes: u32) {
         let Some(rate) = &mut self.requester.rate else { return };
         let span = rate.on_sent(now, bytes);
         let from = self.requester.paced_until.map_or(now, |until| until.max(now));
@@ -314,7 +288,12 @@ impl QueuePair {
     }
 
     /// Packet `position` of a send, and the payload behind it.
-    fn request(&self, send: &Send, position: u32, last: bool) -> (Operation, ScatterList) {
+    pub(crate) fn request(
+        &self,
+        send: &Send,
+        position: u32,
+        last: bool,
+    ) -> (Operation, ScatterList) {
         let offset = position * self.mtu;
         let left = send.length - offset.min(send.length);
         let gather = send.local.slice(offset, left.min(self.mtu));
@@ -377,6 +356,8 @@ impl QueuePair {
         if self.transport == Transport::Rc {
             if requester.retransmit_at.is_none() {
                 self.arm(shared, now);
+            } else if requester.recovery.probe_at().is_none() {
+                self.arm_probe(shared, now);
             }
             return;
         }
@@ -403,7 +384,7 @@ impl QueuePair {
             at = send.links.next;
         }
         requester.read_span = 0;
-        requester.repair = false;
+        requester.recovery.give_up();
         requester.rewound_to = Some(requester.una);
         requester.asked_again = requester.rewound_to;
         self.move_cursor_to_oldest(shared);
@@ -430,6 +411,7 @@ impl QueuePair {
         if let Some(at) = requester.retransmit_at {
             shared.deadlines.wake_by(self.index, at);
         }
+        self.arm_probe(shared, now);
     }
 
     /// Does what is due, and says when the next is.
@@ -445,8 +427,10 @@ impl QueuePair {
         if self.requester.retransmit_at.is_some_and(|at| now.is_at_or_after(at)) {
             self.time_out(shared, now);
         }
+        self.probe_if_due(shared, now);
         let Requester { not_before, retransmit_at, paced_until, .. } = self.requester;
-        for at in [not_before, retransmit_at, paced_until].into_iter().flatten() {
+        let probe_at = self.requester.recovery.probe_at();
+        for at in [not_before, retransmit_at, paced_until, probe_at].into_iter().flatten() {
             shared.deadlines.wake_by(self.index, at);
         }
     }
@@ -473,8 +457,10 @@ impl QueuePair {
             return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
         }
         self.requester.retries_left -= 1;
-        self.note_loss(shared);
-        self.rewind(shared);
+        if !self.begin_repair(shared) {
+            self.note_loss(shared);
+            self.rewind(shared);
+        }
         // Should it not even be possible to send, for lack of a window, it is tried again.
         self.requester.rewound_to = None;
         self.arm(shared, now);

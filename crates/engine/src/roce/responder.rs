@@ -23,9 +23,11 @@ use fairway_wire::roce::{
 use fairway_wire::{Instant, Msn, Psn};
 
 mod ahead;
+mod messages;
 mod unconnected;
 
 pub(crate) use ahead::Ahead;
+use messages::Overlap;
 
 /// Old resources are forgotten every 2^20 PSNs, long before their PSNs come round again.
 const SWEEP_BITS: u32 = 20;
@@ -108,6 +110,8 @@ impl Taken {
 pub(crate) enum Refusal {
     /// No receive is posted.
     NotReady,
+    /// It has to come again: later bytes for its place are still being placed.
+    Later,
     /// The request is wrong.
     Nak(NakCode),
     /// It does not fit into the receive, or the receive's bytes may not be used: this side's
@@ -181,6 +185,7 @@ impl QueuePair {
                 self.mark_ready(shared);
                 shared.drop(DropReason::NotReady)
             }
+            Err(Refusal::Later) => shared.drop(DropReason::Gap),
             Err(Refusal::Nak(code)) => self.refuse(shared, psn, code, Status::Flushed),
             Err(Refusal::Receive(status, code)) => self.refuse(shared, psn, code, status),
         }
@@ -292,7 +297,9 @@ impl QueuePair {
         }
         match packet.operation {
             Operation::Send { fragment, .. } => self.judge_send(shared, &fragment, payload),
-            Operation::Write { fragment, .. } => self.judge_write(shared, &fragment, payload),
+            Operation::Write { fragment, .. } => {
+                self.judge_write(shared, packet.bth.psn, &fragment, payload)
+            }
             Operation::ReadRequest(reth) => self.judge_read(shared, packet.bth.psn, &reth),
             Operation::CompareSwap(atomic) => {
                 let compare = Some(atomic.compare);
@@ -335,6 +342,7 @@ impl QueuePair {
     fn judge_write(
         &mut self,
         shared: &mut Shared,
+        psn: Psn,
         fragment: &WriteFragment,
         payload: u32,
     ) -> Result<Taken, Refusal> {
@@ -362,7 +370,11 @@ impl QueuePair {
         if payload > left || (payload == left) != ends {
             return Err(invalid);
         }
-        let target = target(&granted, payload);
+        let target = match self.overlap(shared, psn, &granted, payload) {
+            Overlap::None => target(&granted, payload),
+            Overlap::Covered => ScatterList::EMPTY,
+            Overlap::Unfinished => return Err(Refusal::Later),
+        };
         if !ends {
             let granted = Granted { offset: granted.offset + u64::from(payload), ..granted };
             self.responder.incoming = Incoming::Write { granted, left: left - payload, length };
@@ -392,6 +404,10 @@ impl QueuePair {
         let granted = shared.check(self.domain, &remote, reth.length, Rights::READ);
         let granted = granted.map_err(Refusal::Nak)?;
         let packets = packets(reth.length, self.mtu);
+        // Its answer has these numbers: no request can have them.
+        if self.responder.ahead.is_within(first, packets) {
+            return Err(Refusal::Nak(NakCode::InvalidRequest));
+        }
         let kind = ResourceKind::Read { granted, length: reth.length, from: 0 };
         let resource = Resource { first, packets, kind, stage: Stage::Waiting };
         let resource = self.responder.resources.insert(resource);
@@ -435,6 +451,7 @@ impl QueuePair {
         if psn.value() >> SWEEP_BITS != bth.psn.minus(1).value() >> SWEEP_BITS {
             responder.resources.forget_old(psn);
         }
+        responder.ahead.let_go(shared, bth.psn);
         responder.expected = psn.next();
         responder.told = false;
         // A refusal that has not left yet was for this packet, which has come after all.
@@ -445,6 +462,7 @@ impl QueuePair {
             psn,
             placed: placed && !self.is_atomic(taken.resource),
             ack_request: bth.ack_request,
+            first: false,
             last: taken.last,
             receive: taken.receive,
             kind: taken.kind,

@@ -37,11 +37,15 @@ pub(crate) struct Shared {
     pub(crate) receives: Pool<Receive>,
     pub(crate) receive_queues: Pool<ReceiveQueue>,
     pub(crate) pending: Pool<Pending>,
+    /// Places where the caller keeps packets.
+    pub(crate) kept: Pool<()>,
     pub(crate) deadlines: Deadlines,
     /// Queue pairs that may have something to send.
     pub(crate) ready: Ring,
     /// Queue pairs that have an atomic to be executed.
     pub(crate) executing: Ring,
+    /// Queue pairs that want a packet back that the caller keeps.
+    pub(crate) recalling: Ring,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) profile: Profile,
@@ -76,9 +80,11 @@ impl Shared {
             receives: Pool::new(limits.receives),
             receive_queues: Pool::new(limits.receive_queues),
             pending: Pool::new(limits.pending),
+            kept: Pool::new(limits.kept),
             deadlines: Deadlines::new(limits.queue_pairs),
             ready: Ring::new(limits.queue_pairs),
             executing: Ring::new(limits.queue_pairs),
+            recalling: Ring::new(limits.queue_pairs),
             events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
             counters: Counters::default(),
             profile: *profile,

@@ -34,6 +34,8 @@ struct Pair {
     placed: [Vec<ScatterList>; 2],
     held: Vec<PlacementToken>,
     hold: bool,
+    /// What each side keeps, by place.
+    kept: [Vec<(u32, Received)>; 2],
     word: u64,
     executed: u32,
 }
@@ -44,9 +46,13 @@ impl Pair {
     }
 
     fn with(transport: Transport, reliability: Reliability, profile: Profile) -> Pair {
+        Pair::between(transport, reliability, [profile; 2])
+    }
+
+    fn between(transport: Transport, reliability: Reliability, profiles: [Profile; 2]) -> Pair {
         let limits = Limits { queue_pairs: 4, read_depth: 4, ..Limits::default() };
         let reliability = Reliability { read_depth: 4.min(reliability.read_depth), ..reliability };
-        let mut hosts = [1, 2].map(|seed| Host::new(&limits, &profile, seed));
+        let mut hosts = [0, 1].map(|n: usize| Host::new(&limits, &profiles[n], 1 + n as u64));
         let queues =
             [0, 1].map(|n: usize| [(); 2].map(|()| hosts[n].create_completion_queue(64).unwrap()));
         let request =
@@ -61,7 +67,8 @@ impl Pair {
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let (wires, placed) = ([VecDeque::new(), VecDeque::new()], [Vec::new(), Vec::new()]);
         let (held, hold, word, executed) = (Vec::new(), false, 0, 0);
-        Pair { now, hosts, pairs, queues, regions, wires, placed, held, hold, word, executed }
+        let kept = [Vec::new(), Vec::new()];
+        Pair { now, hosts, pairs, queues, regions, wires, placed, held, hold, kept, word, executed }
     }
 
     fn local(&self, n: usize, offset: u64, length: u32) -> ScatterList {
@@ -125,6 +132,16 @@ impl Pair {
     }
 
     fn deliver_as(&mut self, n: usize, received: &Received) -> Verdict {
+        let verdict = self.judge(n, received);
+        while let Some(place) = self.hosts[n].poll_recall() {
+            let at = self.kept[n].iter().position(|kept| kept.0 == place).unwrap();
+            let (_, recalled) = self.kept[n].swap_remove(at);
+            self.judge(n, &recalled);
+        }
+        verdict
+    }
+
+    fn judge(&mut self, n: usize, received: &Received) -> Verdict {
         let verdict = self.hosts[n].handle_packet(self.now, received);
         match verdict {
             Verdict::Place(Placement { target, token, .. })
@@ -134,6 +151,10 @@ impl Pair {
                     true => self.held.push(token),
                     false => self.hosts[n].handle_placed(self.now, token, 0),
                 }
+            }
+            Verdict::Keep { place } => {
+                self.kept[n].retain(|kept| kept.0 != place);
+                self.kept[n].push((place, *received));
             }
             Verdict::Done | Verdict::Drop(_) => {}
         }

@@ -111,6 +111,8 @@ pub(crate) struct Pending {
     /// It is in place.
     pub(crate) placed: bool,
     pub(crate) ack_request: bool,
+    /// It begins a message, and came too early.
+    pub(crate) first: bool,
     /// It ends a message.
     pub(crate) last: bool,
     /// A receive that completes with it, or `NONE`.

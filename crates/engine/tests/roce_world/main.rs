@@ -125,3 +125,59 @@ fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
         assert!(resent[0] > 100 && resent[1] * 10 < resent[0], "resent: {resent:?}");
     }
 }
+
+/// Packets sent again, probes among them, and time-outs.
+fn again(world: &World) -> (u64, u64, u64) {
+    let counters = world.nodes.iter().map(|node| node.host.counters());
+    counters.fold((0, 0, 0), |(resent, probes, timeouts), counters| {
+        let (probes, timeouts) = (probes + counters.probes, timeouts + counters.timeouts);
+        (resent + counters.resent_packets, probes, timeouts)
+    })
+}
+
+#[test]
+fn what_is_lost_is_sent_again_and_little_else() {
+    for traffic in [Traffic::LONG, Traffic::LONG_SENDS] {
+        let (mut lost, mut resent, mut sent) = (0, 0, 0);
+        for seed in 7000..7010 {
+            let world = run(seed, Faults { loss: 10, ..Faults::NONE }, traffic);
+            let (again, probes, timeouts) = again(&world);
+            println!("{} lost, {again} resent, {probes} probes", world.lost);
+            assert_eq!(timeouts, 0, "a loss is known long before a time-out");
+            (lost, resent) = (lost + world.lost, resent + again);
+            sent += world.nodes.iter().map(|node| node.host.counters().sent_packets).sum::<u64>();
+        }
+        // Lost acknowledgements count among the lost, and probes find what is not lost.
+        assert!(lost > 100 && resent * 10 < lost * 15, "{lost} of {sent} lost, {resent} resent");
+    }
+}
+
+#[test]
+fn what_is_only_late_is_hardly_ever_sent_again() {
+    for traffic in [Traffic::LONG, Traffic::LONG_SENDS] {
+        for seed in 7100..7104 {
+            let shuffled = Faults { reordering: 125, ..Faults::NONE };
+            let world = run(seed, shuffled, traffic);
+            let (again, _, timeouts) = again(&world);
+            let early: u64 = world
+                .nodes
+                .iter()
+                .map(|node| node.host.counters().placed_early + node.host.counters().kept_early)
+                .sum();
+            println!("{early} early, {again} resent");
+            assert!(early > 500 && again * 50 < early && timeouts == 0, "{early} {again}");
+        }
+    }
+}
+
+#[test]
+fn with_losses_and_reordering_at_once_every_byte_arrives() {
+    for traffic in [Traffic::LONG, Traffic::LONG_SENDS] {
+        for seed in 7200..7206 {
+            let faults = Faults { loss: 10, reordering: 125, placement_ns: 2000, ..Faults::NONE };
+            let (again, _, timeouts) = again(&run(seed, faults, traffic));
+            println!("{again} resent");
+            assert_eq!(timeouts, 0);
+        }
+    }
+}

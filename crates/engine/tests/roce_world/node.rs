@@ -29,6 +29,7 @@ pub struct Node {
     pub receives_posted: u64,
     pub sent: Vec<Completion>,
     pub received: Vec<Completion>,
+    kept: Vec<Option<(Received, Vec<u8>)>>,
     send_queue: CompletionQueueId,
     receive_queue: CompletionQueueId,
     segments: [SegmentId; 3],
@@ -99,15 +100,16 @@ impl Node {
             receives_posted: 0,
             sent: Vec::new(),
             received: Vec::new(),
+            kept: vec![None; limits.kept as usize],
             send_queue,
             receive_queue,
             segments: regions.map(|region| region.segment),
         }
     }
 
-    pub fn connect(&mut self, peer: Qpn, first: [Psn; 2], mtu: u32) {
+    pub fn connect(&mut self, peer: Qpn, first: [Psn; 2], mtu: u32, traffic: &Traffic) {
         let reliability = Reliability {
-            timeout: Duration::from_us(500),
+            timeout: Duration::from_us(if traffic.patient { 100_000 } else { 500 }),
             retries: 7,
             rnr_retries: 7,
             read_depth: 4,
@@ -198,13 +200,33 @@ impl Node {
             payload: payload.len() as u32,
             ecn: Ecn::NotCapable,
         };
-        match self.host.handle_packet(now, &received) {
+        self.judge(now, &received, payload)
+    }
+
+    /// What is to be placed of the packets that were kept for this one.
+    pub fn recall(&mut self, now: Instant) -> Option<Placing> {
+        while let Some(place) = self.host.poll_recall() {
+            let (received, payload) = self.kept[place as usize].take().expect("it was kept");
+            let placing = self.judge(now, &received, &payload);
+            if placing.is_some() {
+                return placing;
+            }
+        }
+        None
+    }
+
+    fn judge(&mut self, now: Instant, received: &Received, payload: &[u8]) -> Option<Placing> {
+        match self.host.handle_packet(now, received) {
             Verdict::Place(Placement { target, token, .. }) => {
                 assert_eq!(target.length() as usize, payload.len());
                 Some(Placing::Bytes { target, bytes: payload.to_vec(), token })
             }
             Verdict::Store { target, value, token } => {
                 Some(Placing::Bytes { target, bytes: value.to_ne_bytes().to_vec(), token })
+            }
+            Verdict::Keep { place } => {
+                self.kept[place as usize] = Some((*received, payload.to_vec()));
+                None
             }
             Verdict::Done | Verdict::Drop(_) => None,
         }

@@ -37,8 +37,10 @@ pub struct Traffic {
     pub receive_pause_us: u64,
     /// Packets out of order are placed.
     pub out_of_order: bool,
-    /// Only long WRITEs.
-    pub bulk: bool,
+    /// Only long ones of this kind.
+    pub bulk: Option<Kind>,
+    /// Time-outs are those of a peer that is gone, not of a lost packet.
+    pub patient: bool,
 }
 
 impl Traffic {
@@ -48,18 +50,25 @@ impl Traffic {
         receives: 64,
         receive_pause_us: 1,
         out_of_order: false,
-        bulk: false,
+        bulk: None,
+        patient: false,
     };
     pub const OUT_OF_ORDER: Traffic = Traffic { out_of_order: true, ..Traffic::RELIABLE };
-    pub const BULK: Traffic = Traffic { operations: 6, bulk: true, ..Traffic::RELIABLE };
+    pub const BULK: Traffic =
+        Traffic { operations: 6, bulk: Some(Kind::Write), ..Traffic::RELIABLE };
     pub const BULK_OUT_OF_ORDER: Traffic = Traffic { out_of_order: true, ..Traffic::BULK };
+    /// Many packets, and time-outs that only a dead peer should ever see.
+    pub const LONG: Traffic =
+        Traffic { operations: 60, receives: 24, patient: true, ..Traffic::BULK_OUT_OF_ORDER };
+    pub const LONG_SENDS: Traffic = Traffic { bulk: Some(Kind::Send), ..Traffic::LONG };
     pub const SLOW_RECEIVER: Traffic = Traffic {
         transport: Transport::Rc,
         operations: 40,
         receives: 2,
         receive_pause_us: 400,
         out_of_order: false,
-        bulk: false,
+        bulk: None,
+        patient: false,
     };
     pub const UNRELIABLE: Traffic = Traffic {
         transport: Transport::Uc,
@@ -67,7 +76,8 @@ impl Traffic {
         receives: 64,
         receive_pause_us: 1,
         out_of_order: false,
-        bulk: false,
+        bulk: None,
+        patient: false,
     };
 }
 
@@ -145,7 +155,10 @@ pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
                 3 => mtu * (1 + random.below(8) as u32),
                 _ => 1 + random.below(u64::from(mtu) * 12) as u32,
             };
-            let (kind, length) = if traffic.bulk { (Kind::Write, 100_000) } else { (kind, length) };
+            let (kind, length) = match traffic.bulk {
+                Some(kind) => (kind, if traffic.patient { 30_000 } else { 100_000 }),
+                None => (kind, length),
+            };
             let planned = Planned {
                 kind,
                 at,

@@ -63,7 +63,8 @@ const END: u64 = START + 20_000_000_000;
 impl World {
     pub fn new(seed: u64, faults: Faults, traffic: Traffic) -> World {
         let mut random = Random(seed);
-        let mtu = 256 << random.below(4);
+        let small = random.below(4);
+        let mtu = if traffic.patient { 1024 << (small / 2) } else { 256 << small };
         let mut nodes = [0, 1].map(|index| {
             let plan = plan(&mut random, &traffic, mtu);
             Node::new(index, &traffic, plan)
@@ -71,8 +72,8 @@ impl World {
         // Near the end of the circle, so that it wraps.
         let first = [0, 1].map(|_| Psn::new(0).minus(random.below(300) as u32));
         let pairs = [nodes[0].pair, nodes[1].pair];
-        nodes[0].connect(pairs[1], first, mtu);
-        nodes[1].connect(pairs[0], [first[1], first[0]], mtu);
+        nodes[0].connect(pairs[1], first, mtu, &traffic);
+        nodes[1].connect(pairs[0], [first[1], first[0]], mtu, &traffic);
         for index in [0, 1] {
             // What READs of the other find.
             for (id, planned) in nodes[1 - index].plan.clone().iter().enumerate() {
@@ -191,8 +192,15 @@ impl World {
                     self.kill_after = self.kill_after.map(|left| left - 1);
                 }
                 let from = self.nodes[1 - to].outer;
-                if let Some(placing) = self.nodes[to].receive(now, &from, &bytes) {
-                    self.begin(to, placing);
+                let mut placing = self.nodes[to].receive(now, &from, &bytes);
+                loop {
+                    if let Some(placing) = placing {
+                        self.begin(to, placing);
+                    }
+                    placing = self.nodes[to].recall(now);
+                    if placing.is_none() {
+                        break;
+                    }
                 }
                 self.execute(to);
             }
@@ -277,7 +285,7 @@ impl World {
         for index in [0, 1] {
             let node = &self.nodes[index];
             let [sends, receives, pending] = node.host.in_use();
-            assert_eq!((sends, pending), (0, 0));
+            assert_eq!((sends, pending, node.host.kept()), (0, 0, 0));
             assert_eq!(u64::from(receives), node.receives_posted - node.received.len() as u64);
             assert!(node.statuses().all(|status| status == Status::Success));
             let ids: Vec<u64> = node.sent.iter().map(|completion| completion.id).collect();

@@ -82,6 +82,7 @@ impl RoceSide {
             receive_queues: number + 1,
             receives: number * RECEIVE_DEPTH + 1,
             read_depth: READ_DEPTH,
+            kept: 0,
             ..Limits::default()
         };
         let window = config.constants.irn_window as u32;
@@ -292,6 +293,7 @@ impl Side for RoceSide {
                 let effect = Effect::Bytes { ranges: ranges(&target), bytes };
                 Some(Placing { effect, token: Token::Roce(token) })
             }
+            Verdict::Keep { .. } => unreachable!("no packets are kept"),
             Verdict::Done | Verdict::Drop(_) => None,
         }
     }

@@ -10,6 +10,7 @@
 //! a call that takes memory away has returned, nothing touches it any more.
 
 mod device;
+mod kept;
 mod memory;
 mod progress;
 mod receive;
@@ -131,6 +132,7 @@ fn limits(slot: u8) -> Limits {
         sends: 1 << 19,
         receives: 1 << 19,
         pending: 1 << 14,
+        kept: 1 << 10,
         read_depth: READ_DEPTH_MAX,
     }
 }
@@ -140,14 +142,17 @@ fn profile(options: &CarrierOptions, received: usize) -> Profile {
     // The kernel counts up to twice what a packet has. What is on its way to one peer should find
     // room there even if somebody else's packets have half of it.
     let window = received / 4 / (options.mtu as usize + 512);
-    let out_of_order = options.out_of_order.then(OutOfOrder::default);
-    // A peer with the same option keeps no packet that comes earlier than that.
-    let most = out_of_order.map_or(1024, |option| option.window as usize);
+    // A peer that takes packets out of order takes none that comes earlier than by its window.
+    let most = OutOfOrder::default().window as usize;
     let window_packets = window.clamp(16, most) as u32;
+    // What a loss is known by has to fit into the window.
+    let tolerance = OutOfOrder::default().tolerance.min(window_packets / 2);
+    let selective = OutOfOrder { tolerance, ..OutOfOrder::default() };
+    let out_of_order = options.out_of_order.then_some(selective);
     Profile {
         window_packets,
-        // A socket's buffer overflows, above all if many send to it. A peer that places packets out of
-        // order, though, tells of a loss only when many more have come.
+        // A socket's buffer overflows, above all if many send to it. Where only what is missing is
+        // sent again, that fills no buffer anew.
         window_adapts: !options.out_of_order,
         acknowledge_every: (window_packets / 4).clamp(1, 64),
         out_of_order,

@@ -69,8 +69,8 @@ fn order_is_kept_where_packets_lose_it() {
 }
 
 #[test]
-fn packets_are_placed_out_of_order_if_that_is_asked_for() {
-    survives("reorder=3,loss=0.5%", true);
+fn packets_are_taken_out_of_order_if_that_is_asked_for() {
+    survives("reorder=64,loss=1%", true);
 }
 
 #[test]

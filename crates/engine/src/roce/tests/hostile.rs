@@ -97,7 +97,7 @@ fn whatever_comes_nothing_panics_leaks_or_strays() {
                     demand_inside(&pair, &target);
                 }
                 Verdict::Store { target, .. } => demand_inside(&pair, &target),
-                Verdict::Done => {}
+                Verdict::Keep { .. } | Verdict::Done => {}
             }
             if random.next().is_multiple_of(4) {
                 for transmit in pair.pull(1) {

@@ -7,6 +7,7 @@ use fairway_port::{Address, Datapath, ReceiveBuffer, Waiter};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
+use super::kept::Kept;
 use super::memory::Memories;
 use super::receive::BUDGET;
 use super::routes::Routes;
@@ -45,6 +46,7 @@ pub(super) enum Notice {
 pub(super) struct Device {
     pub(super) host: Host,
     pub(super) memories: Memories,
+    pub(super) kept: Kept,
     pub(super) routes: Routes,
     pub(super) slot: Arc<Slot>,
     pub(super) datapath: Box<dyn Datapath>,
@@ -83,6 +85,7 @@ impl Device {
         Device {
             host,
             memories: Memories::default(),
+            kept: Kept::default(),
             routes: Routes::new(locals),
             slot: Arc::new(slot),
             outbox,

@@ -191,7 +191,7 @@ impl Device {
         }
     }
 
-    /// The protocol says what becomes of it.
+    /// The protocol says what becomes of it, and of those that were kept for it.
     fn judge(&mut self, now: Instant, source: u64, arrived: &Arrived<'_>, decoded: &Decoded) {
         let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
         let received = Received {
@@ -200,9 +200,27 @@ impl Device {
             payload: payload.len() as u32,
             ecn: arrived.ecn,
         };
-        match self.host.handle_packet(now, &received) {
+        let verdict = self.host.handle_packet(now, &received);
+        self.carry_out(now, &verdict, &received, payload, Some(arrived));
+        while let Some(place) = self.host.poll_recall() {
+            let Some((received, bytes)) = self.kept.take(place) else { continue };
+            let verdict = self.host.handle_packet(now, &received);
+            self.carry_out(now, &verdict, &received, &bytes, None);
+            self.kept.restore(place, bytes);
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        now: Instant,
+        verdict: &Verdict,
+        received: &Received,
+        payload: &[u8],
+        arrived: Option<&Arrived<'_>>,
+    ) {
+        match *verdict {
             Verdict::Place(Placement { target, header, token }) => {
-                if header.length() > 0 {
+                if let Some(arrived) = arrived.filter(|_| header.length() > 0) {
                     self.memories.scatter(&header, &ip_header(arrived));
                 }
                 self.memories.scatter(&target, payload);
@@ -212,6 +230,7 @@ impl Device {
                 self.memories.scatter(&target, &value.to_ne_bytes());
                 self.host.handle_placed(now, token, 0);
             }
+            Verdict::Keep { place } => self.kept.put(place, received, payload),
             Verdict::Done | Verdict::Drop(_) => {}
         }
         while let Some(execution) = self.host.poll_execution() {
