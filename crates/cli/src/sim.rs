@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueHint};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway_fabric::simulator::{
     Quantiles, Report, SETTINGS, Scenario, Settings, Simulation, WORKLOADS, pcap,
 };
@@ -14,8 +14,11 @@ use fairway_softnic::PolicyReport;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use self::streams::StreamSeries;
 use crate::failure::Failure;
 use crate::process;
+
+mod streams;
 
 /// Windows of simulated time between two looks at how far a run has come.
 const WINDOWS: u32 = 8;
@@ -69,7 +72,11 @@ pub(crate) struct SimOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) series: Option<PathBuf>,
 
-    /// Simulated time between two lines of it
+    /// Write to a file, stream by stream, what streams get, may send, and see of their paths
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) stream_series: Option<PathBuf>,
+
+    /// Simulated time between two lines of a series
     #[arg(long, value_name = "TIME", value_parser = crate::quantity::duration,
           default_value = "10us")]
     pub(crate) series_every: Duration,
@@ -103,7 +110,10 @@ impl Args for SettingFlags {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for (name, takes, meaning) in SETTINGS.iter().filter(|setting| setting.0 != "workload") {
             let flag = Arg::new(*name).long(*name).value_name(*takes).help(*meaning);
-            command = command.arg(flag.help_heading("Settings"));
+            // What may be repeated says so.
+            let many = meaning.contains("may be repeated");
+            let action = if many { ArgAction::Append } else { ArgAction::Set };
+            command = command.arg(flag.action(action).help_heading("Settings"));
         }
         command
     }
@@ -122,7 +132,7 @@ impl FromArgMatches for SettingFlags {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for (name, ..) in SETTINGS.iter().filter(|setting| setting.0 != "workload") {
-            if let Some(value) = matches.get_one::<String>(name) {
+            for value in matches.get_many::<String>(name).into_iter().flatten() {
                 self.0.push((name, value.clone()));
             }
         }
@@ -136,6 +146,9 @@ struct Outcome {
     wall: Duration,
     /// Lines of the time series.
     series: String,
+    stream_series: String,
+    /// The rate of a host's link.
+    line_megabits: u64,
     /// What became of policies that are modules.
     policies: Vec<PolicyReport>,
 }
@@ -211,6 +224,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
     let every = options.series_every.as_nanos() as u64 * 1000;
     let (mut series, mut sampled, mut windows) = (String::new(), (0, 0), 0);
+    let mut streams = StreamSeries::new(seed);
     while simulation.step() {
         windows += 1;
         if windows % WINDOWS == 0 {
@@ -221,6 +235,9 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         if options.series.is_some() {
             sample(&simulation, seed, every, &mut sampled, &mut series);
         }
+        if options.stream_series.is_some() {
+            streams.sample(&simulation, every);
+        }
     }
     bar.finish_and_clear();
     if let Some(tap) = &options.pcap {
@@ -230,7 +247,9 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     }
     let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
     let (report, wall) = (simulation.report(), begun.elapsed());
-    Ok(Outcome { report, wall, series, policies: policies.unwrap_or_default() })
+    let (stream_series, policies) = (streams.lines, policies.unwrap_or_default());
+    let line_megabits = simulation.scenario().network.links[0].megabits;
+    Ok(Outcome { report, wall, series, stream_series, line_megabits, policies })
 }
 
 /// The port of a link between neighbours.
@@ -292,6 +311,7 @@ struct Printer {
     next: u64,
     csv: Lines,
     series: Lines,
+    stream_series: Lines,
     completions: Vec<u64>,
     /// The first seed whose run did not come to its end, and what failed in it.
     incomplete: Option<(u64, u64)>,
@@ -305,6 +325,7 @@ impl Printer {
             next: 0,
             csv: Lines::create(options.csv.as_deref())?,
             series: Lines::create(options.series.as_deref())?,
+            stream_series: Lines::create(options.stream_series.as_deref())?,
             completions: Vec::new(),
             incomplete: None,
         };
@@ -313,6 +334,7 @@ impl Printer {
         let head = "seed,now_us,placed_bytes,rate_gbps,in_flight,waiting_bytes,longest_bytes,\
                     longest_port,paused_ports,dropped,completed\n";
         printer.series.write(head)?;
+        printer.stream_series.write(streams::HEAD)?;
         Ok(printer)
     }
 
@@ -337,6 +359,7 @@ impl Printer {
             process::print(&format!("  {policy}\n"))?;
         }
         self.series.write(&outcome.series)?;
+        self.stream_series.write(&outcome.stream_series)?;
         let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
         for (index, flow) in report.flows.iter().enumerate() {
             if self.csv.0.is_none() {
@@ -353,6 +376,7 @@ impl Printer {
     fn finish(mut self) -> Result<(), Failure> {
         self.csv.finish()?;
         self.series.finish()?;
+        self.stream_series.finish()?;
         self.completions.sort_unstable();
         if let ([least, .., most], false) = (self.completions.as_slice(), self.json) {
             let median = self.completions[self.completions.len() / 2];
@@ -414,7 +438,7 @@ fn value(outcome: &Outcome) -> Value {
             "p50": us(fct.p50), "p99": us(fct.p99), "p999": us(fct.p999), "max": us(fct.max),
         })
     };
-    json!({
+    let mut value = json!({
         "seed": report.seed,
         "flows": report.flows.len(),
         "flows_completed": complete,
@@ -450,10 +474,17 @@ fn value(outcome: &Outcome) -> Value {
         "peak_rss_bytes": peak_rss_bytes(),
         "digest": format!("{:016x}", report.digest()),
         "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
-    })
+    });
+    if !report.streams.is_empty() {
+        value["streams"] = streams::value(report, outcome.line_megabits);
+    }
+    value
 }
 
 fn text(value: &Value) -> String {
+    if let Some(streams) = value.get("streams") {
+        return streams::text(value, streams);
+    }
     let fct = &value["fct_us"];
     format!(
         "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \

@@ -78,6 +78,8 @@ pub(crate) struct Domain {
     /// Choices that each switch has drawn.
     draws: Vec<u32>,
     placements: Option<Placements>,
+    /// By stream: bytes in place here, and those since measuring began.
+    pub(crate) stream_bytes: Vec<(u64, u64)>,
 }
 
 impl Domain {
@@ -118,11 +120,13 @@ impl Domain {
             totals: Totals::default(),
             draws: vec![0; network.nodes() as usize],
             placements: plan.scenario.check.then(|| Placements::new(plan)),
+            stream_bytes: vec![(0, 0); plan.scenario.streams.len()],
             plan: Arc::clone(plan),
         };
         for host in 0..domain.hosts.len() as u32 {
             domain.schedule_post(0, host);
             domain.arm_ranks(0, host);
+            domain.arm_streams(0, host);
         }
         domain.schedule_changes();
         domain
@@ -155,7 +159,8 @@ impl Domain {
                     Kind::Pull => self.turn(now, node),
                     Kind::Timer => self.timer(now, node),
                     Kind::Post => self.post(now, node),
-                    Kind::Act => self.act(now, node),
+                    Kind::Act if self.plan.scenario.streams.is_empty() => self.act(now, node),
+                    Kind::Act => self.act_streams(now, node),
                     Kind::Change => self.change(entry.packet()),
                     Kind::Pause => self.pause(now, node, first + entry.port(), entry.packet()),
                 }
@@ -418,3 +423,4 @@ fn scale(number: u32, count: u32) -> u32 {
 mod hosts;
 mod links;
 mod ranks;
+mod streams;

@@ -1,7 +1,9 @@
 //! A host: a real engine NIC, the flows it sends, and where what it receives belongs.
 
+use super::control::{Control, Eager};
 use super::plan::{Plan, SLOT_BITS};
 use super::ranks::{Ranks, jetty_of};
+use super::streams::{self, Streams};
 use crate::random::Random;
 use crate::simulator::chunked::Chunked;
 use fairway_engine::policy::PolicySet;
@@ -32,11 +34,13 @@ pub(crate) struct Host {
     /// How many of the plan's flows have been looked at.
     pub(crate) next_start: usize,
     jetty: JettyId,
-    segment: SegmentId,
+    pub(crate) segment: SegmentId,
     /// Channels by peer, sorted.
     peers: Vec<(u32, ChannelId)>,
     /// The ranks of a program.
     pub(crate) ranks: Option<Box<Ranks>>,
+    /// What it sends on and on.
+    pub(crate) streams: Option<Box<Streams>>,
 }
 
 /// What became of a flow that was handed to a NIC.
@@ -125,6 +129,27 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     }
 }
 
+/// What a NIC needs for the streams that it sends and receives.
+fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let base = limits(plan, host, peers);
+    let of = |numbers: &[u32]| -> (u32, u32) {
+        let each = numbers.iter().map(|number| plan.scenario.streams[*number as usize].depth);
+        (numbers.len() as u32, each.sum())
+    };
+    let (out, out_messages) = of(&plan.streams_out[host as usize]);
+    let (_, in_messages) = of(&plan.streams_in[host as usize]);
+    let slots = (out_messages.max(in_messages)).clamp(64, 256);
+    Limits {
+        jetties: out + 2,
+        completions: out_messages + 16,
+        messages: 2 * out_messages + 64 * base.channels + 16,
+        arrivals: base.channels * slots + 1,
+        message_slots: slots,
+        flows: 2 * (out + base.channels),
+        ..base
+    }
+}
+
 /// A mailbox in which every put is an epoch.
 ///
 /// # Panics
@@ -174,6 +199,8 @@ pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> 
         host.peers.sort_unstable();
         host.add_ranks(plan, number as u32)
             .map_err(|error| format!("host {number} has no room for its ranks: {error:?}"))?;
+        host.add_streams(plan, number as u32)
+            .map_err(|error| format!("host {number} has no room for its streams: {error:?}"))?;
     }
     Ok(hosts)
 }
@@ -181,6 +208,7 @@ pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> 
 fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Host, SetupError> {
     let limits = match plan.scenario.program {
         Some(_) => rank_limits(plan, host, peers),
+        None if !plan.scenario.streams.is_empty() => stream_limits(plan, host, peers),
         None => limits(plan, host, peers),
     };
     let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
@@ -193,6 +221,7 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
     let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
     let jetty = nic.create_jetty(&config)?;
     let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());
+    let flows = flows.max(plan.streams_in[host as usize].len());
     let links = plan.scenario.program.zip(plan.neighbours.as_ref());
     let links = links.map_or(0, |(program, neighbours)| neighbours.links(&program, host));
     // For programs, two pieces more: receives, and notes.
@@ -211,6 +240,7 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
         segment,
         peers: Vec::with_capacity(peers as usize),
         ranks: None,
+        streams: None,
     })
 }
 
@@ -228,6 +258,11 @@ fn connect(
     ends: [u32; 2],
     spec: &Policies,
 ) -> Result<(), SetupError> {
+    let own = plan.streams_out[ends[0] as usize].iter().chain(&plan.streams_out[ends[1] as usize]);
+    let own = own.map(|number| &plan.scenario.streams[*number as usize]);
+    let mut own = own.filter(|stream| ends.contains(&stream.destination));
+    let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(spec);
+    let paths = own.find_map(|stream| stream.paths).unwrap_or(plan.scenario.paths_each());
     let mut random =
         Random::fork(plan.scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
     let mut leaders = [None; 2];
@@ -251,7 +286,7 @@ fn connect(
                 first_psn: psns[n],
                 remote_first_psn: psns[1 - n],
                 mtu: plan.scenario.mtu,
-                paths: plan.scenario.paths_each(),
+                paths,
                 remote_window: limits.receive_window(),
                 remote_message_slots: limits.message_slots,
                 remote_read_slots: limits.read_slots,
@@ -268,6 +303,41 @@ fn connect(
 }
 
 impl Host {
+    /// A Jetty for each stream of this host, and a processor for who shares the NIC out, if that
+    /// is not to run in line.
+    fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let numbers = &plan.streams_out[host as usize];
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        for (place, number) in numbers.iter().enumerate() {
+            let jetty = streams::jetty_of(place);
+            let config = JettyConfig {
+                number: Some(jetty.value()),
+                ..JettyConfig::new(self.queue, self.queue)
+            };
+            self.nic.create_jetty(&config)?;
+            self.nic.set_share(jetty, plan.scenario.streams[*number as usize].share)?;
+        }
+        let law = plan
+            .scenario
+            .policy
+            .as_ref()
+            .and_then(|policies| policies.built_in().scheduler_of_nic(self.nic.limits().flows));
+        let control = plan.scenario.control.as_ref().zip(law).map(|(spec, law)| {
+            let law = if spec.until_threshold { law } else { Box::new(Eager(law)) };
+            let processor = self.nic.detach_scheduler(Instant::ZERO, law);
+            Control::new(processor, spec, numbers.len() as u32, plan.scenario.measure_ps)
+        });
+        let peers = &self.peers;
+        let channel = |other: u32| {
+            let at = peers.binary_search_by_key(&other, |peer| peer.0);
+            peers[at.expect("a channel for every pair")].1
+        };
+        self.streams = Some(Box::new(Streams::new(plan, numbers, channel, control)));
+        Ok(())
+    }
+
     /// Jetties, mailboxes and receives for the program's ranks of this host, and the ranks.
     fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
         let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {

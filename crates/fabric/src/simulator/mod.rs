@@ -12,11 +12,13 @@
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
 //! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
 //! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `program` (what ranks of an
-//! application do), `ranks` (how they do it), `scenario`, `report`, `placement` (checks).
+//! application do), `ranks` (how they do it), `streams` (what tenants send on and on), `control` (a
+//! scheduler apart from the data path), `scenario`, `report`, `placement` (checks).
 
 mod calendar;
 mod capture;
 mod chunked;
+mod control;
 mod domain;
 mod host;
 mod packets;
@@ -29,17 +31,20 @@ mod report;
 mod run;
 mod scenario;
 mod settings;
+mod streams;
 mod switch;
 pub mod topology;
 pub mod traffic;
 
 pub use capture::pcap;
+pub use control::{ControlResult, ControlSpec};
 pub use ranks::{Program, Protocol};
-pub use report::{FlowResult, PortResult, Quantiles, Report};
-pub use run::{Progress, Sample, Simulation};
+pub use report::{FlowResult, PortResult, Quantiles, Report, StreamResult};
+pub use run::{Progress, Sample, Simulation, StreamSample};
 pub use scenario::{
-    Change, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
+    Change, Delay, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
 };
 pub use settings::{SETTINGS, Settings, WORKLOADS};
+pub use streams::Stream;
 pub use topology::{Clos, Direct, Network, Wiring};
 pub use traffic::Flow;

@@ -28,6 +28,11 @@ pub(crate) struct Plan {
     pub(crate) window_ps: u64,
     /// Both ways of a flow's pair of hosts, each pair once: lower host first.
     pub(crate) pairs: Vec<(u32, u32)>,
+    /// The streams of each source, and of each destination, where a stream's place names its memory.
+    pub(crate) streams_out: Vec<Vec<u32>>,
+    pub(crate) streams_in: Vec<Vec<u32>>,
+    /// A stream's place in `streams_in`.
+    pub(crate) stream_slot: Vec<u32>,
     /// Of the program's ranks.
     pub(crate) neighbours: Option<Neighbours>,
 }
@@ -61,6 +66,16 @@ impl Plan {
                 pairs.extend(others.filter(|other| own < *other).map(|other| (own, other)));
             }
         }
+        let (mut streams_out, mut streams_in) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
+        let mut stream_slot = Vec::with_capacity(scenario.streams.len());
+        for (number, stream) in scenario.streams.iter().enumerate() {
+            let (source, destination) = (stream.source, stream.destination);
+            streams_out[source as usize].push(number as u32);
+            let into: &mut Vec<u32> = &mut streams_in[destination as usize];
+            stream_slot.push(into.len() as u32);
+            into.push(number as u32);
+            pairs.push((source.min(destination), source.max(destination)));
+        }
         pairs.sort_unstable();
         pairs.dedup();
         for flows in &mut outbound {
@@ -76,6 +91,9 @@ impl Plan {
             dependents,
             window_ps,
             pairs,
+            streams_out,
+            streams_in,
+            stream_slot,
             neighbours,
             scenario,
         }

@@ -1,5 +1,6 @@
 //! What came of a run, in numbers.
 
+use super::control::ControlResult;
 use super::domain::NEVER;
 use super::run::Simulation;
 
@@ -24,6 +25,31 @@ impl FlowResult {
     /// From beginning to completion.
     pub fn completion_time_ps(&self) -> Option<u64> {
         Some(self.completed_ps? - self.started_ps?)
+    }
+}
+
+/// How one stream went, from [`super::Scenario::measure_ps`] to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamResult {
+    /// Who sent.
+    pub source: u32,
+    /// Who received.
+    pub destination: u32,
+    /// Bytes of a message.
+    pub bytes: u32,
+    /// Bytes that were placed.
+    pub placed_bytes: u64,
+    /// How long it could send, in picoseconds.
+    pub span_ps: u64,
+    /// Of its messages, from posting to completion, in picoseconds; those posted since.
+    pub latency: Quantiles,
+}
+
+impl StreamResult {
+    /// What was placed, in megabits per second of the time in which it could send.
+    pub fn megabits(&self) -> u64 {
+        let bits = u128::from(self.placed_bytes) * 8_000_000;
+        (bits / u128::from(self.span_ps.max(1))) as u64
     }
 }
 
@@ -55,6 +81,10 @@ pub struct Report {
     pub seed: u64,
     /// By flow.
     pub flows: Vec<FlowResult>,
+    /// By stream.
+    pub streams: Vec<StreamResult>,
+    /// What schedulers have done, all hosts together.
+    pub control: ControlResult,
     /// By port: the network's link of the same number.
     pub ports: Vec<PortResult>,
     /// The simulated time that was looked at.
@@ -156,6 +186,8 @@ impl Report {
         let mut report = Report {
             seed: plan.scenario.seed,
             flows: flows.collect(),
+            streams: streams(run),
+            control: control(run),
             packet_hops: ports.iter().map(|port| port.packets).sum(),
             ports,
             end_ps: run.now,
@@ -193,6 +225,9 @@ impl Report {
 
     /// Did every flow complete, or every rank?
     pub fn is_complete(&self) -> bool {
+        if !self.streams.is_empty() {
+            return self.failed == 0;
+        }
         if self.flows.is_empty() {
             return self.ranks_done_ps.is_some();
         }
@@ -267,9 +302,51 @@ impl Report {
         }
         stir(&[self.events, self.sent, self.delivered, self.in_flight, self.end_ps]);
         stir(&[self.data_sent, self.resent, self.acks_sent, self.timeouts]);
+        for stream in &self.streams {
+            stir(&[stream.placed_bytes, stream.latency.p50, stream.latency.max]);
+        }
         if let Some(end) = self.ranks_done_ps {
             stir(&[end, self.messages, self.not_ready]);
         }
         hash
     }
+}
+
+fn streams(run: &Simulation) -> Vec<StreamResult> {
+    let scenario = &run.plan.scenario;
+    let until = |end: u64| end.min(run.now);
+    let results = scenario.streams.iter().enumerate().map(|(number, stream)| StreamResult {
+        source: stream.source,
+        destination: stream.destination,
+        bytes: stream.bytes,
+        placed_bytes: run.domains.iter().map(|domain| domain.stream_bytes[number].1).sum(),
+        span_ps: until(stream.end_ps).saturating_sub(stream.start_ps.max(scenario.measure_ps)),
+        latency: Quantiles::default(),
+    });
+    let mut results: Vec<StreamResult> = results.collect();
+    for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
+        for (number, latency) in host.streams.iter().flat_map(|streams| streams.latencies()) {
+            results[number as usize].latency = latency;
+        }
+    }
+    results
+}
+
+fn control(run: &Simulation) -> ControlResult {
+    let mut sum = ControlResult::default();
+    for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
+        let control = host.streams.as_ref().and_then(|streams| streams.control.as_ref());
+        let of = match (control, host.nic.scheduler_stats()) {
+            (Some(control), _) => control.result(),
+            (None, Some(stats)) => ControlResult::of(&stats),
+            (None, None) => continue,
+        };
+        sum.collected += of.collected;
+        sum.handled += of.handled;
+        sum.early += of.early;
+        sum.bytes += of.bytes;
+        sum.transmits += of.transmits;
+        sum.busy_ps += of.busy_ps;
+    }
+    sum
 }

@@ -50,6 +50,21 @@ pub struct Sample {
     pub completed: u64,
 }
 
+/// A stream at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamSample {
+    /// Bytes in place so far.
+    pub placed_bytes: u64,
+    /// Its dequeue rate in bytes per second; `None` if there is none.
+    pub dequeue_rate: Option<u64>,
+    /// Bytes that its channel may have in flight, and has.
+    pub window_bytes: (u64, u64),
+    /// Smoothed round trip of its channel in picoseconds; 0 before the first.
+    pub round_trip_ps: u64,
+    /// Likewise of each path, and if it is believed to work.
+    pub paths: Vec<(u64, bool)>,
+}
+
 /// A run under way.
 pub struct Simulation {
     pub(crate) plan: Arc<Plan>,
@@ -139,6 +154,35 @@ impl Simulation {
         sample
     }
 
+    /// How the streams are now, by number.
+    pub fn streams(&self) -> Vec<StreamSample> {
+        let mut samples = vec![StreamSample::default(); self.plan.scenario.streams.len()];
+        for domain in &self.domains {
+            for (sample, bytes) in samples.iter_mut().zip(&domain.stream_bytes) {
+                sample.placed_bytes += bytes.0;
+            }
+            for host in domain.hosts.iter().flatten() {
+                let Some(streams) = host.streams.as_deref() else { continue };
+                let rates: std::collections::BTreeMap<_, _> = host
+                    .nic
+                    .flows()
+                    .filter(|flow| !flow.answers)
+                    .map(|flow| (flow.jetty, flow.dequeue_rate))
+                    .collect();
+                for (number, jetty, channel) in streams.channels() {
+                    let sample = &mut samples[number as usize];
+                    sample.dequeue_rate = rates.get(&jetty).copied().flatten();
+                    sample.window_bytes = host.nic.window(channel).unwrap_or_default();
+                    sample.round_trip_ps = host.nic.round_trip(channel).as_ps();
+                    let paths = host.nic.paths(channel).iter();
+                    sample.paths =
+                        paths.map(|path| (path.smoothed_rtt.as_ps(), path.usable)).collect();
+                }
+            }
+        }
+        samples
+    }
+
     /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.plan.scenario
@@ -159,7 +203,9 @@ impl Simulation {
         let completed: u64 = self.domains.iter().map(|domain| domain.totals.completed).sum();
         let ranks: u64 = self.domains.iter().map(|domain| domain.totals.ranks_done).sum();
         let all = self.plan.scenario.program.map_or(0, |program| program.motif.ranks());
-        if completed == self.plan.scenario.flows.len() as u64 && ranks == u64::from(all) {
+        let streams = !self.plan.scenario.streams.is_empty();
+        if !streams && completed == self.plan.scenario.flows.len() as u64 && ranks == u64::from(all)
+        {
             return None;
         }
         let window = self.plan.window_ps;
@@ -247,9 +293,10 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     if ports.is_none_or(|ports| ports > most) {
         return Err(format!("a switch of {} ports: at most {most}", ports.unwrap_or(0)));
     }
-    if scenario.flows.is_empty() && scenario.program.is_none() {
+    if scenario.flows.is_empty() && scenario.program.is_none() && scenario.streams.is_empty() {
         return Err(String::from("nothing is to be sent"));
     }
+    check_streams(scenario)?;
     if let Some(program) = &scenario.program {
         if !scenario.flows.is_empty() {
             return Err(String::from("flows and a program do not go together"));
@@ -273,6 +320,28 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         }
         if flow.after.iter().any(|after| after.flow as usize >= scenario.flows.len()) {
             return Err(format!("flow {index} waits for one that is not there"));
+        }
+    }
+    Ok(())
+}
+
+fn check_streams(scenario: &Scenario) -> Result<(), String> {
+    if scenario.streams.is_empty() {
+        return Ok(());
+    }
+    if !scenario.flows.is_empty() || scenario.program.is_some() || scenario.check {
+        return Err(String::from("streams go with no other workload, and have no check"));
+    }
+    for (index, stream) in scenario.streams.iter().enumerate() {
+        let (from, to, hosts) = (stream.source, stream.destination, scenario.network.hosts);
+        let is_short = stream.bytes == 0 || stream.depth == 0 || stream.megabits == Some(0);
+        if from >= hosts || to >= hosts || from == to || is_short || stream.share.weight == 0 {
+            let (bytes, depth) = (stream.bytes, stream.depth);
+            return Err(format!(
+                "stream {index}: {depth} messages of {bytes} bytes from {from} to {to}, of hosts \
+                 0 to {}",
+                hosts - 1
+            ));
         }
     }
     Ok(())

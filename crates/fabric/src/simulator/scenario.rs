@@ -1,6 +1,8 @@
 //! Everything that a run is made from, as plain values.
 
+use super::control::ControlSpec;
 use super::ranks::Program;
+use super::streams::Stream;
 use super::topology::Network;
 use super::traffic::Flow;
 use fairway_engine::Profile;
@@ -104,6 +106,17 @@ pub struct Change {
     pub megabits: u64,
 }
 
+/// A link takes longer from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// When, in picoseconds.
+    pub at_ps: u64,
+    /// Which, as in [`Change`].
+    pub link: u32,
+    /// Its latency in picoseconds: not less than it had at first.
+    pub latency_ps: u32,
+}
+
 /// What all switch ports are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSpec {
@@ -160,6 +173,8 @@ pub struct Scenario {
     pub split: u32,
     /// Links that fail, come back, or get slower.
     pub changes: Vec<Change>,
+    /// Links that take longer.
+    pub delays: Vec<Delay>,
     /// A port whose packets are kept, as many as the number says: for a capture.
     pub tap: Option<(u32, usize)>,
     /// Everything that is drawn at random is drawn from it.
@@ -170,6 +185,12 @@ pub struct Scenario {
     pub end_ps: u64,
     /// What ranks on the hosts do, instead of flows.
     pub program: Option<Program>,
+    /// What hosts send on and on, instead of flows: then a run ends at [`Self::end_ps`].
+    pub streams: Vec<Stream>,
+    /// From when on streams and control are measured, in picoseconds.
+    pub measure_ps: u64,
+    /// What schedulers run on; without, they run in line with the data path and take no time.
+    pub control: Option<ControlSpec>,
 }
 
 /// Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
@@ -205,11 +226,15 @@ impl Scenario {
             loss: 0,
             split: 1,
             changes: Vec::new(),
+            delays: Vec::new(),
             tap: None,
             seed: 1,
             check: false,
             end_ps: 1_000_000_000_000,
             program: None,
+            streams: Vec::new(),
+            measure_ps: 0,
+            control: None,
         };
         scenario.size_queues();
         scenario

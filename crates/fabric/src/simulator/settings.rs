@@ -1,19 +1,27 @@
 //! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
 
-use super::scenario::{Change, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer};
+use super::scenario::{
+    Change, Delay, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
+};
 use super::topology::{Clos, Direct, Network, Shape, Wiring};
 use super::traffic::{self, Collective, Flow, Sizes};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_sandbox::Policies;
 
+mod names;
 mod program;
 mod quantity;
+mod streams;
 mod values;
 
+pub use names::{SETTINGS, WORKLOADS};
+
+use names::TOPOLOGIES;
 use program::ProgramSettings;
 use quantity::{bytes, chance, count, rate, span, time};
-use values::{link_changes, marking, one_of, three};
+use streams::StreamSettings;
+use values::{delay, link_changes, marking, one_of, three};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,100 +73,13 @@ pub struct Settings {
     /// The distribution of sizes of Poisson flows.
     distribution: Option<Sizes>,
     program: ProgramSettings,
+    streams: StreamSettings,
+    /// Links that take longer: two nodes, when, and their latency.
+    delays: Vec<(u32, u32, u64, u32)>,
 }
 
 /// Two nodes whose links change, when, and to which rate.
 type LinkChange = (u32, u32, u64, u64);
-
-/// Every setting, what it takes, and what it means.
-pub const SETTINGS: &[(&str, &str, &str)] = &[
-    (
-        "workload",
-        "NAME",
-        "permutation, incast, outcast, all-to-all, incast-permutation, ring-allreduce, \
-         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, moe, \
-         sweep3d, halo3d or halo3d26",
-    ),
-    (
-        "topology",
-        "NAME",
-        "fat-tree (three tiers), leaf-spine (two), rail, torus, hyperx or dragonfly",
-    ),
-    ("sizes", "AxB[xC]", "switches in each dimension of a torus or HyperX"),
-    ("dragonfly", "A:H:G", "switches of a group, global links of a switch, groups"),
-    ("hosts-per-switch", "N", "of torus, hyperx and dragonfly"),
-    ("nodes", "N", "hosts"),
-    ("hosts-per-leaf", "N", "of leaf-spine and rail"),
-    ("oversubscription", "N", "ports of a leaf down for each one up"),
-    ("rails", "N", "NICs of a server, of topology rail"),
-    ("link", "RATE", "rate of every link, as 400G"),
-    ("latency", "TIME", "latency of every link, as 1us"),
-    ("bytes", "SIZE", "of a message, as 64M"),
-    ("messages", "N", "messages of each flow of incast-permutation"),
-    ("senders", "N", "of incast and incast-permutation; receivers of outcast"),
-    ("mtu", "SIZE", "payload of a packet, as 4K"),
-    ("chunk", "SIZE", "of a chunk, as 32K, or policy: what the policy chooses"),
-    ("paths", "N", "of every channel, 1 to 256"),
-    ("split", "N", "channels of every pair of hosts, which share the paths: 1 to 16"),
-    ("pieces", "N", "WRITEs that a message of permutation is cut into"),
-    ("tokens", "N", "of each host, of moe"),
-    ("experts", "N:K", "experts of moe, on all hosts in turn, and how many a token goes to"),
-    ("skew", "PERMILLE", "tokens of moe that choose experts by Zipf's law, and not all alike"),
-    (
-        "path",
-        "NAME",
-        "choice of path, with everything else as policy has it: spray, p2c, plb or mp-rdma",
-    ),
-    (
-        "policy",
-        "SPEC",
-        "as cc=swift,path=spray, or with modules: cc=./mine.wasm; default: Swift, for this network",
-    ),
-    ("policy-swap", "TIME:ITEM", "from then on another module: 1ms:cc=./new.wasm; may be repeated"),
-    ("load", "PERCENT", "of all hosts' links, by websearch, hadoop and sizes"),
-    ("flows", "N", "of websearch, hadoop and sizes"),
-    ("routing", "NAME", "ecmp, source, spray, adaptive, dimension, valiant or ugal"),
-    ("queue", "SIZE", "room of a switch port for data; default: a bandwidth-delay product"),
-    ("overflow", "HOW", "drop or trim"),
-    ("switching", "HOW", "store (and forward) or cut-through"),
-    ("ecn", "HOW", "off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 %"),
-    ("shared-buffer", "SIZE[:PERMILLE]", "of a switch, and what a queue may hold of what is free"),
-    (
-        "pfc",
-        "PAUSE:RESUME",
-        "bytes that came by a link: above, data waits at its sender; below, not",
-    ),
-    ("loss", "CHANCE", "that a packet is lost on its host's link, as 0.0001 or 0.01%"),
-    ("fail", "A-B@TIME[..TIME]", "the links between two nodes are gone, until; may be repeated"),
-    ("degrade", "A-B@TIME:RATE", "the links between two nodes get another rate; may be repeated"),
-    ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
-    ("burst", "N", "packets that a NIC takes from its engine at once"),
-    ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
-    ("acknowledge-every", "N", "data packets, at the latest"),
-    ("end", "TIME", "of simulated time, at the latest"),
-    (
-        "grid",
-        "AxB[xC]",
-        "ranks in each dimension of sweep3d and halo3d; default: as equal as can be",
-    ),
-    ("cells", "AxBxC", "of a rank, of sweep3d and halo3d"),
-    ("layers", "N", "of cells that sweep3d computes and sends at once"),
-    ("iterations", "N", "of sweep3d and halo3d"),
-    ("compute", "TIME", "for a layer and field of sweep3d, or an iteration of halo3d"),
-    ("ranks-per-node", "N", "of sweep3d and halo3d"),
-    (
-        "protocol",
-        "NAME",
-        "of sweep3d and halo3d: rvma (mailboxes), rdma (address, WRITE, message), rdma-ordered \
-         (address, WRITE) or rendezvous (copies, or match, READ, acknowledgement)",
-    ),
-    ("host-latency", "TIME", "from a rank to its NIC, and back"),
-    ("copy", "RATE", "at which a rank copies"),
-    ("eager", "SIZE", "of messages that rendezvous copies, at most"),
-    ("depth", "1|2", "messages to a neighbour under way before their sender waits"),
-    ("buffers", "N", "of a mailbox, and receives for each neighbour"),
-    ("check", "on|off", "check that every byte is placed once and where it belongs"),
-];
 
 impl Default for Settings {
     fn default() -> Self {
@@ -206,6 +127,8 @@ impl Default for Settings {
             matrix: None,
             distribution: None,
             program: ProgramSettings::default(),
+            streams: StreamSettings::default(),
+            delays: Vec::new(),
         }
     }
 }
@@ -248,7 +171,8 @@ impl Settings {
             .set_network(name, value)
             .or_else(|| self.set_switches(name, value))
             .or_else(|| self.set_transport(name, value))
-            .or_else(|| self.program.set(name, value));
+            .or_else(|| self.program.set(name, value))
+            .or_else(|| self.streams.set(name, value));
         match outcome {
             Some(Some(())) => Ok(()),
             _ => Err(format!("{name} cannot be '{value}': it takes {takes}, {meaning}")),
@@ -309,6 +233,7 @@ impl Settings {
             "pieces" => set(&mut self.pieces, count(value, 1, 4096)),
             "load" => set(&mut self.load_percent, count(value, 1, 1000)),
             "flows" => set(&mut self.flows, count(value, 1, 1 << 24)),
+            "delay" => delay(value).map(|delay| self.delays.push(delay)),
             "fail" | "degrade" => match link_changes(value, name == "fail") {
                 None => None,
                 Some(changes) => {
@@ -413,8 +338,13 @@ impl Settings {
             return Err(format!("{} hosts are too few for {nodes} nodes", network.hosts));
         }
         let program = self.program.build(&self.workload, network.hosts)?;
+        let streams =
+            if self.workload == "streams" { self.streams.build(seed) } else { Vec::new() };
+        if streams.is_empty() && self.workload == "streams" {
+            return Err(String::from("workload streams needs some: --stream '0-1 size=64K'"));
+        }
         let flows = match matrix {
-            _ if program.is_some() => Vec::new(),
+            _ if program.is_some() || !streams.is_empty() => Vec::new(),
             Some((_, flows)) => flows,
             None => self.flows(network.hosts, seed)?,
         };
@@ -446,7 +376,9 @@ impl Settings {
             scenario.policy = Some(policies.with_path(path));
         }
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
-        (scenario.seed, scenario.program) = (seed, program);
+        (scenario.seed, scenario.program, scenario.streams) = (seed, program, streams);
+        (scenario.control, scenario.measure_ps) = (self.streams.control(), self.streams.measure_ps);
+        scenario.delays = self.delays(&scenario.network)?;
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
@@ -481,6 +413,27 @@ impl Settings {
             }
         }
         Ok(changes)
+    }
+
+    /// Both directions of every link that takes longer.
+    fn delays(&self, network: &Network) -> Result<Vec<Delay>, String> {
+        let mut delays = Vec::new();
+        for &(a, b, at_ps, latency_ps) in &self.delays {
+            let before = delays.len();
+            for (link, ends) in network.links.iter().enumerate() {
+                if (ends.from, ends.to) == (a, b) || (ends.from, ends.to) == (b, a) {
+                    if latency_ps < ends.latency_ps {
+                        let own = ends.latency_ps;
+                        return Err(format!("delay: {a}-{b} takes {own} ps, and can't take less"));
+                    }
+                    delays.push(Delay { at_ps, link: link as u32, latency_ps });
+                }
+            }
+            if delays.len() == before {
+                return Err(format!("no link joins {a} and {b}"));
+            }
+        }
+        Ok(delays)
     }
 
     fn network(&self, nodes: u32) -> Result<Network, String> {
@@ -537,28 +490,6 @@ impl Settings {
         })
     }
 }
-
-/// The workloads by name.
-pub const WORKLOADS: [&str; 17] = [
-    "permutation",
-    "incast",
-    "outcast",
-    "all-to-all",
-    "incast-permutation",
-    "ring-allreduce",
-    "tree-allreduce",
-    "all-gather",
-    "reduce-scatter",
-    "websearch",
-    "hadoop",
-    "sizes",
-    "matrix",
-    "moe",
-    "sweep3d",
-    "halo3d",
-    "halo3d26",
-];
-const TOPOLOGIES: [&str; 6] = ["fat-tree", "leaf-spine", "rail", "torus", "hyperx", "dragonfly"];
 
 fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;

@@ -3,7 +3,6 @@
 use super::{Domain, NEVER};
 use crate::simulator::calendar::Kind;
 use crate::simulator::host::{Posted, host_of};
-
 use crate::simulator::packets::{Hot, NONE};
 use crate::simulator::plan::SLOT_BITS;
 use crate::simulator::port::mix;
@@ -54,6 +53,9 @@ impl Domain {
             self.totals.placed_bytes += u64::from(length);
             return ranks.placed(now, place);
         }
+        if !self.plan.scenario.streams.is_empty() {
+            return self.place_of_stream(now, node, offset, length);
+        }
         let flow = self.plan.inbound[node as usize][(offset >> SLOT_BITS) as usize];
         self.totals.placed_bytes += u64::from(length);
         if let Some(placements) = &mut self.placements {
@@ -72,6 +74,9 @@ impl Domain {
 
     /// Takes the completions of a host.
     fn complete(&mut self, now: u64, node: u32) {
+        if self.serve_streams(now, node) {
+            return;
+        }
         let mut any = false;
         loop {
             let Some(host) = self.hosts[node as usize].as_mut() else { return };
@@ -230,6 +235,7 @@ impl Domain {
                 self.calendar.push(due, node, Kind::Timer, 0, 0);
             }
         }
+        self.arm_streams(now, node);
     }
 
     /// Does data wait on a host's wire because the switch has said so?

@@ -6,17 +6,24 @@ use crate::simulator::calendar::Kind;
 impl Domain {
     /// Links of this part change when they are to.
     pub(super) fn schedule_changes(&mut self) {
-        for (index, change) in self.plan.scenario.changes.iter().enumerate() {
-            let node = self.plan.scenario.network.links[change.link as usize].from;
+        let scenario = &self.plan.scenario;
+        let changes = scenario.changes.iter().map(|change| (change.at_ps, change.link));
+        let delays = scenario.delays.iter().map(|delay| (delay.at_ps, delay.link));
+        for (index, (at, link)) in changes.chain(delays).enumerate() {
+            let node = scenario.network.links[link as usize].from;
             if self.plan.part[node as usize] == self.part {
-                self.calendar.push(change.at_ps, node, Kind::Change, 0, index as u32);
+                self.calendar.push(at, node, Kind::Change, 0, index as u32);
             }
         }
     }
 
     pub(super) fn change(&mut self, index: u32) {
-        let change = self.plan.scenario.changes[index as usize];
-        self.ports[change.link as usize].set_rate(change.megabits);
+        let (changes, delays) = (&self.plan.scenario.changes, &self.plan.scenario.delays);
+        if let Some(change) = changes.get(index as usize) {
+            self.ports[change.link as usize].set_rate(change.megabits);
+        } else if let Some(delay) = delays.get(index as usize - changes.len()) {
+            self.ports[delay.link as usize].latency = delay.latency_ps;
+        }
     }
 
     /// Tells the sender of a link that its data has to wait, or need not any more.

@@ -35,6 +35,15 @@ pub(super) fn link_changes(text: &str, fails: bool) -> Option<Vec<LinkChange>> {
     Some(changes)
 }
 
+/// `A-B@TIME:LATENCY`.
+pub(super) fn delay(text: &str) -> Option<(u32, u32, u64, u32)> {
+    let (ends, when) = text.split_once('@')?;
+    let (a, b) = ends.split_once('-')?;
+    let (at, latency) = when.split_once(':')?;
+    let latency = u32::try_from(time(latency)?).ok()?;
+    Some((a.parse().ok()?, b.parse().ok()?, time(at)?, latency))
+}
+
 pub(super) fn one_of(value: &str, names: &[&str]) -> Option<String> {
     names.contains(&value).then(|| String::from(value))
 }

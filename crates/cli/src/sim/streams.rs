@@ -1,0 +1,145 @@
+//! Streams in what `fairway sim` prints and writes.
+
+use fairway_fabric::simulator::{Report, Simulation};
+use serde_json::{Value, json};
+
+use super::us;
+
+/// The first line of a series of streams.
+pub(super) const HEAD: &str = "seed,now_us,stream,rate_gbps,dequeue_gbps,window_bytes,\
+                               flight_bytes,rtt_us,path_rtt_us,paths_usable\n";
+
+/// Lines of a series of streams.
+pub(super) struct StreamSeries {
+    seed: u64,
+    pub(super) lines: String,
+    /// When the last were, and each stream's bytes by then.
+    at: u64,
+    bytes: Vec<u64>,
+}
+
+impl StreamSeries {
+    pub(super) fn new(seed: u64) -> StreamSeries {
+        StreamSeries { seed, lines: String::new(), at: 0, bytes: Vec::new() }
+    }
+
+    /// Adds a line for each stream, if it is time. Values that do not exist are empty; those of
+    /// paths are separated by semicolons.
+    pub(super) fn sample(&mut self, simulation: &Simulation, every: u64) {
+        let now = simulation.progress().now_ps;
+        if now < self.at + every {
+            return;
+        }
+        let samples = simulation.streams();
+        self.bytes.resize(samples.len(), 0);
+        let span = (now - self.at) as f64;
+        for (number, sample) in samples.iter().enumerate() {
+            let rate = (sample.placed_bytes - self.bytes[number]) as f64 * 8e3 / span;
+            self.bytes[number] = sample.placed_bytes;
+            let dequeue = sample.dequeue_rate.map(|rate| format!("{:.4}", rate as f64 * 8e-9));
+            let each = |text: &dyn Fn(&(u64, bool)) -> String| {
+                sample.paths.iter().map(text).collect::<Vec<_>>().join(";")
+            };
+            self.lines.push_str(&format!(
+                "{},{},{number},{rate:.4},{},{},{},{},{},{}\n",
+                self.seed,
+                us(now),
+                dequeue.unwrap_or_default(),
+                sample.window_bytes.0,
+                sample.window_bytes.1,
+                us(sample.round_trip_ps),
+                each(&|path| us(path.0).to_string()),
+                each(&|path| u8::from(path.1).to_string()),
+            ));
+        }
+        self.at = now;
+    }
+}
+
+/// What came of the streams, and of who shared the NICs out among them.
+pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
+    let rates: Vec<f64> = report.streams.iter().map(|stream| stream.megabits() as f64).collect();
+    let each = report.streams.iter().zip(&rates).map(|(stream, rate)| {
+        json!({
+            "source": stream.source,
+            "destination": stream.destination,
+            "size": stream.bytes,
+            "gbps": rate / 1e3,
+            "bytes": stream.placed_bytes,
+            "p50_us": us(stream.latency.p50),
+            "p99_us": us(stream.latency.p99),
+            "p999_us": us(stream.latency.p999),
+            "max_us": us(stream.latency.max),
+        })
+    });
+    let control = &report.control;
+    json!({
+        "each": each.collect::<Vec<_>>(),
+        "gbps": rates.iter().sum::<f64>() / 1e3,
+        "jain": jain(&rates),
+        "utilisation": utilisation(report, &rates, line_megabits),
+        "control": {
+            "collected": control.collected,
+            "handled": control.handled,
+            "early": control.early,
+            "transmits": control.transmits,
+            "bytes": control.bytes,
+            "bytes_per_event": control.bytes as f64 / control.transmits.max(1) as f64,
+            "busy_us": us(control.busy_ps),
+        },
+    })
+}
+
+/// Jain's index: 1 if all rates are equal, 1/n if one has everything.
+fn jain(rates: &[f64]) -> f64 {
+    let (sum, squares) =
+        rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
+    if squares == 0.0 { 1.0 } else { sum * sum / (rates.len() as f64 * squares) }
+}
+
+/// The payload that streams bring to or from the host that has most of it, as a share of its link.
+fn utilisation(report: &Report, rates: &[f64], line_megabits: u64) -> f64 {
+    let mut hosts = std::collections::BTreeMap::new();
+    for (stream, rate) in report.streams.iter().zip(rates) {
+        *hosts.entry((stream.source, true)).or_insert(0.0) += rate;
+        *hosts.entry((stream.destination, false)).or_insert(0.0) += rate;
+    }
+    hosts.into_values().fold(0.0, f64::max) / line_megabits as f64
+}
+
+/// The same for people.
+pub(super) fn text(run: &Value, streams: &Value) -> String {
+    let mut text = format!(
+        "seed {}: {} streams, {:.3} Gb/s together, Jain {:.3}, utilisation {:.3}\n",
+        run["seed"],
+        streams["each"].as_array().map_or(0, Vec::len),
+        streams["gbps"].as_f64().unwrap_or(0.0),
+        streams["jain"].as_f64().unwrap_or(0.0),
+        streams["utilisation"].as_f64().unwrap_or(0.0),
+    );
+    for (number, stream) in streams["each"].as_array().into_iter().flatten().enumerate().take(16) {
+        text += &format!(
+            "  {number:>4}: {}-{} {:>8} B {:>9.3} Gb/s, {:>9.2} us median, {:>9.2} p99\n",
+            stream["source"],
+            stream["destination"],
+            stream["size"],
+            stream["gbps"].as_f64().unwrap_or(0.0),
+            stream["p50_us"].as_f64().unwrap_or(0.0),
+            stream["p99_us"].as_f64().unwrap_or(0.0),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_between_one_and_an_nth() {
+        assert_eq!(jain(&[5.0; 4]), 1.0);
+        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), 0.25);
+        assert!((jain(&[1.0, 3.0]) - 0.8).abs() < 1e-12);
+        assert_eq!(jain(&[0.0; 3]), 1.0);
+    }
+}

@@ -1,0 +1,198 @@
+//! Streams: WRITEs of one length from one host to another, so many under way at a time, each
+//! stream by a Jetty of its own. What schedulers and congestion controls share out among tenants.
+
+use super::control::Control;
+use super::host::TOKEN;
+use super::plan::{Plan, SLOT_BITS};
+use fairway_engine::policy::Share;
+use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::{
+    ChannelId, Completion, LocalRange, Nic, OrderRequest, PostError, RemoteRange, SegmentId,
+    Status, Work, WorkRequest,
+};
+use fairway_sandbox::Policies;
+use latencies::Latencies;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+mod latencies;
+
+/// A stream. Times are in picoseconds.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Who sends.
+    pub source: u32,
+    /// Who receives.
+    pub destination: u32,
+    /// Bytes of each message.
+    pub bytes: u32,
+    /// Messages under way at a time, at most.
+    pub depth: u32,
+    /// When the first may be posted.
+    pub start_ps: u64,
+    /// From when on none is posted any more.
+    pub end_ps: u64,
+    /// Megabits per second at which messages are posted, as far as `depth` lets; without, another
+    /// is posted as soon as one is complete.
+    pub megabits: Option<u64>,
+    /// To whom it belongs, and what it is worth.
+    pub share: Share,
+    /// Paths of its pair of hosts, if not [`super::Scenario::paths`]: the first stream of a pair
+    /// that says so decides.
+    pub paths: Option<u32>,
+    /// Policies of its pair of hosts, if not [`super::Scenario::policy`]; likewise.
+    pub policy: Option<Policies>,
+}
+
+/// A stream at its source.
+struct Running {
+    /// Its number in the scenario.
+    number: u32,
+    jetty: JettyId,
+    channel: ChannelId,
+    /// By message under way: when it was posted.
+    posted: Box<[u64]>,
+    free: Vec<u32>,
+    /// When the next may be posted.
+    due: u64,
+    latencies: Latencies,
+    failed: bool,
+}
+
+/// The streams that a host sends, and who shares its NIC out among them.
+pub(crate) struct Streams {
+    running: Vec<Running>,
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) control: Option<Control>,
+    /// When the host is to be woken.
+    pub(crate) wake_at: u64,
+    /// Operations that failed.
+    pub(crate) failed: u64,
+}
+
+/// The Jetty of a host's stream, by its place among them.
+pub(crate) fn jetty_of(place: usize) -> JettyId {
+    JettyId::new(2 + place as u32)
+}
+
+impl Streams {
+    /// The streams of these numbers; `channel` tells that to a host.
+    pub(crate) fn new(
+        plan: &Plan,
+        numbers: &[u32],
+        channel: impl Fn(u32) -> ChannelId,
+        control: Option<Control>,
+    ) -> Streams {
+        let mut streams = Streams {
+            running: Vec::with_capacity(numbers.len()),
+            due: BinaryHeap::with_capacity(2 * numbers.len() + 1),
+            control,
+            wake_at: u64::MAX,
+            failed: 0,
+        };
+        for (place, &number) in numbers.iter().enumerate() {
+            let stream = &plan.scenario.streams[number as usize];
+            streams.due.push(Reverse((stream.start_ps, place as u32)));
+            streams.running.push(Running {
+                number,
+                jetty: jetty_of(place),
+                channel: channel(stream.destination),
+                posted: vec![0; stream.depth as usize].into_boxed_slice(),
+                free: (0..stream.depth).rev().collect(),
+                due: stream.start_ps,
+                latencies: Latencies::new(),
+                failed: false,
+            });
+        }
+        streams
+    }
+
+    /// When something is to happen, if anything is.
+    pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
+        let own = self.due.peek().map(|Reverse((at, _))| *at);
+        let control = self.control.as_ref().and_then(|control| control.next_due(now));
+        own.into_iter().chain(control).min()
+    }
+
+    /// Posts what is due.
+    pub(crate) fn act(&mut self, nic: &mut Nic, segment: SegmentId, plan: &Plan, now: u64) {
+        while let Some(&Reverse((at, place))) = self.due.peek() {
+            if at > now {
+                return;
+            }
+            self.due.pop();
+            self.post(nic, segment, plan, (now, place));
+        }
+    }
+
+    /// Posts of a stream what may be posted now, and plans what may be later.
+    fn post(&mut self, nic: &mut Nic, segment: SegmentId, plan: &Plan, (now, place): (u64, u32)) {
+        let here = &mut self.running[place as usize];
+        let stream = &plan.scenario.streams[here.number as usize];
+        let slot = u64::from(plan.stream_slot[here.number as usize]) << SLOT_BITS;
+        while now >= here.due && now < stream.end_ps && !here.failed {
+            // If all are under way, the next completion brings it here again.
+            let Some(message) = here.free.pop() else { return };
+            let remote =
+                RemoteRange { token_id: segment.token_id(), token_value: TOKEN, address: slot };
+            let request = WorkRequest {
+                id: u64::from(place) << 32 | u64::from(message),
+                channel: here.channel,
+                work: Work::Write { remote },
+                local: LocalRange { segment, offset: 0, length: stream.bytes },
+                signaled: true,
+                order: OrderRequest::default(),
+            };
+            match nic.post(Instant::from_ps(now), here.jetty, &request) {
+                Ok(()) => here.posted[message as usize] = now,
+                Err(PostError::NoChannel) => {
+                    here.failed = true;
+                    self.failed += 1;
+                }
+                Err(error) => panic!("stream {} cannot post: {error:?}", here.number),
+            }
+            if let Some(megabits) = stream.megabits {
+                here.due = here.due.max(now) + u64::from(stream.bytes) * 8_000_000 / megabits;
+            }
+        }
+        if here.due > now && here.due < stream.end_ps {
+            self.due.push(Reverse((here.due, place)));
+        }
+    }
+
+    /// A message is complete: another one may follow.
+    pub(crate) fn completed(
+        &mut self,
+        nic: &mut Nic,
+        segment: SegmentId,
+        plan: &Plan,
+        (now, completion): (u64, &Completion),
+    ) {
+        let (place, message) = ((completion.id >> 32) as u32, completion.id as u32);
+        let here = &mut self.running[place as usize];
+        if completion.status != Status::Success {
+            here.failed = true;
+            self.failed += 1;
+            return;
+        }
+        let began = here.posted[message as usize];
+        if began >= plan.scenario.measure_ps {
+            here.latencies.add(now - began);
+        }
+        let was_full = here.free.is_empty();
+        here.free.push(message);
+        if was_full {
+            self.post(nic, segment, plan, (now, place));
+        }
+    }
+
+    /// Quantiles of the time from a message's posting to its completion, by stream.
+    pub(crate) fn latencies(&self) -> impl Iterator<Item = (u32, super::Quantiles)> + '_ {
+        self.running.iter().map(|stream| (stream.number, stream.latencies.quantiles()))
+    }
+
+    /// Each stream's number, Jetty and channel.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = (u32, JettyId, ChannelId)> + '_ {
+        self.running.iter().map(|stream| (stream.number, stream.jetty, stream.channel))
+    }
+}
