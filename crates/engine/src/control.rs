@@ -3,11 +3,13 @@
 //!
 //! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it, a consumer
 //!   takes what has come together since: as a sum, the latest, the oldest, or once it is enough.
-//! * **Queue** ([`EventQueue`]): which flows have news; each stands in it once, however much comes.
+//! * **Queue** ([`News`], [`EventQueue`]): which flows have news; each stands in it once, however
+//!   much comes.
 //! * **Multiplexer** ([`Multiplexer`]): whose turn it is, by deficit round robin over flows.
 //! * **Processor** ([`Processor`]): runs one law to completion for each event. It shares nothing
 //!   but slots and rate registers with the data path, so it may run in line with it or on a thread
-//!   of its own.
+//!   of its own. [`CongestionProcessor`] does the same for the congestion controls of channels, for
+//!   which a stand-in hears and answers on the data path.
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   ([`crate::flow`]).
 //!
@@ -16,13 +18,18 @@
 //! design put lock-free code into `ring`; this is here because the engine may not depend on it, and
 //! is safe code.)
 
+mod congestion;
 mod multiplexer;
+mod news;
 mod processor;
 mod queue;
 mod slot;
 
+pub(crate) use congestion::stand_in;
+pub use congestion::{CongestionKind, CongestionLaw, CongestionProcessor};
 pub use multiplexer::Multiplexer;
+pub use news::{EventKind, Kinds, News};
 pub(crate) use processor::share_value;
 pub use processor::{Processor, ProcessorStats};
-pub use queue::{EventQueue, Kind, Kinds};
+pub use queue::{EventQueue, Kind};
 pub use slot::{Cursor, Gathered, Slot};

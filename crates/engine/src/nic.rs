@@ -60,6 +60,8 @@ pub struct Nic {
     open_channels: u32,
     /// Who runs the scheduler, if it runs in line with the data path.
     scheduler: Option<Box<Processor>>,
+    /// Where the congestion controls of channels that are opened run.
+    laws: Laws,
 }
 
 /// Whose turn to send it is at an engine.
@@ -143,6 +145,7 @@ impl Nic {
             turns: alloc::vec![Turn::default(); limits.engines as usize],
             open_channels: 0,
             scheduler: None,
+            laws: Laws::Direct,
         }
     }
 
@@ -344,6 +347,7 @@ impl Nic {
         if self.shared.credit.is_some() {
             self.note_arrival(now, id, received, trimmed);
         }
+        self.run_laws(now);
         verdict
     }
 
@@ -375,6 +379,7 @@ impl Nic {
                 self.free_entry(index as usize);
             }
         }
+        self.run_laws(now);
     }
 
     // ---- outputs ----
@@ -447,6 +452,7 @@ impl Nic {
                 let left = &mut self.turns[engine].left;
                 *left = left.saturating_sub(bytes);
                 self.run_scheduler(now);
+                self.run_laws(now);
                 return Some(transmit);
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
@@ -560,6 +566,7 @@ mod credit;
 mod flows;
 mod guard;
 mod jetties;
+mod laws;
 mod mailboxes;
 mod queues;
 mod request;
@@ -568,5 +575,6 @@ mod tests;
 mod view;
 
 pub use flows::FlowView;
+use laws::Laws;
 
 const _: () = assert!(Tpn::BITS == 24, "a channel id is a TPN");

@@ -1,6 +1,7 @@
 //! One host of the world: its NIC, and what surrounds it.
 
 use crate::adversary::Delivery;
+use fairway_engine::control::CongestionProcessor;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{
     AtomicExecution, ChannelId, Completion, CompletionQueueId, DropReason, EpochDone, Event,
@@ -97,6 +98,8 @@ pub(crate) struct ChannelNote {
 /// One host: a NIC, and what surrounds it.
 pub(crate) struct Node {
     pub(crate) nic: Option<Nic>,
+    /// Runs its congestion controls, if they run apart from it.
+    pub(crate) laws: Option<CongestionProcessor>,
     pub(crate) incarnation: u32,
     pub(crate) queues: Vec<CompletionQueueId>,
     pub(crate) channels: Vec<Option<ChannelNote>>,
@@ -115,6 +118,7 @@ impl Node {
     pub(crate) fn absent() -> Self {
         Node {
             nic: None,
+            laws: None,
             incarnation: 0,
             queues: Vec::new(),
             channels: Vec::new(),

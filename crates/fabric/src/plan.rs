@@ -1,6 +1,9 @@
 //! What a seed draws before anything happens.
 
+mod homes;
 mod policies;
+
+pub(crate) use homes::Home;
 
 use crate::adversary::{Outage, Weather};
 use crate::mail::MailPlan;
@@ -62,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) extras: Extras,
     /// By node.
     pub(crate) schedulers: Vec<PolicySpec>,
+    /// By node: where congestion controls run.
+    pub(crate) homes: Vec<Home>,
 }
 
 /// What came later, and is drawn apart, so that the worlds of old seeds stay what they were where
@@ -154,6 +159,7 @@ impl Plan {
         let operations = random.magnitude(300);
         Plan {
             schedulers,
+            homes: homes::draw(&mut Random::fork(seed, 11), nodes),
             knobs: draw_knobs(random, operations),
             outages: draw_outages(random, &links, span),
             mishaps: draw_mishaps(random, nodes, span, &profiles),

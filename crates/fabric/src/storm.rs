@@ -11,8 +11,8 @@ use crate::bounds::{self, patience};
 use crate::hostile;
 use crate::mail::{LETTER, Mail};
 use crate::node::Output;
-use crate::oracles::{Model, State};
-use crate::plan::{Mishap, Plan};
+use crate::oracles::Model;
+use crate::plan::{Home, Mishap, Plan};
 use crate::random::Random;
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -132,6 +132,8 @@ enum Alarm {
     Restart(usize),
     /// A hostile packet arrives.
     Hostile,
+    /// The congestion controls of a node run that do so apart.
+    Laws(usize),
     /// Nothing: somebody waits for the time to come.
     Wait,
 }
@@ -211,6 +213,7 @@ impl Storm {
         for node in 0..self.plan.limits.len() {
             self.start(node);
             self.alarm_after(Duration::ZERO, Alarm::Tick(node));
+            self.alarm_after(Duration::ZERO, Alarm::Laws(node));
         }
         for index in 0..self.plan.links.len() {
             self.alarm_after(Duration::ZERO, Alarm::Open(index));
@@ -228,6 +231,7 @@ impl Storm {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
         self.world.start(node, limits, profile, self.canary);
         self.world.share_out(node, limits, &self.plan.schedulers[node]);
+        self.world.place_laws(node, self.plan.homes[node]);
         self.workload.settle_in(&mut self.world, &mut self.model, &self.plan, node);
         self.mail.settle_in(&mut self.world, node);
     }
@@ -269,6 +273,14 @@ impl Storm {
         match alarm {
             Alarm::Tick(node) => self.tick(node),
             Alarm::Wait => Ok(()),
+            Alarm::Laws(node) => {
+                if let Home::Apart { period } = self.plan.homes[node] {
+                    self.world.run_laws(node, &mut self.random);
+                    let after = self.random.below(2 * period.as_ps()) + 1;
+                    self.alarm_after(Duration::from_ps(after), Alarm::Laws(node));
+                }
+                Ok(())
+            }
             Alarm::Open(index) => {
                 let wanted = self.workload.connections[index].reopening
                     || self.workload.connections[index].ends == [None; 2];
@@ -522,32 +534,6 @@ impl Storm {
             }
         }
         Ok(())
-    }
-
-    fn stall(&self, healed: Instant) -> String {
-        let waited = self.world.now.since(healed).as_us();
-        let pending = self
-            .model
-            .operations
-            .iter()
-            .enumerate()
-            .filter(|(_, operation)| operation.state == State::Pending && operation.signaled);
-        let mut text = format!(
-            "stall: {} operations are unfinished {waited} us after everything was healed",
-            self.model.pending + self.mail.pending
-        );
-        for letter in self.mail.letters.iter().filter(|letter| letter.status.is_none()).take(3) {
-            text += &format!("\n  {letter:?}");
-        }
-        for (id, operation) in pending.take(3) {
-            text += &format!("\n  {id}: {operation:?}");
-        }
-        for (number, node) in self.world.nodes.iter().enumerate() {
-            if let Some(nic) = &node.nic {
-                text += &format!("\n  node {number}: {:?} {:?}", nic.usage(), nic.counters());
-            }
-        }
-        text
     }
 
     fn audit(&mut self) -> Result<(), String> {

@@ -10,6 +10,7 @@
 use crate::adversary::{Adversary, Delivery, Fault};
 use crate::memory::Memory;
 use crate::node::{ChannelNote, Knobs, Node, Output, What};
+use crate::plan::Home;
 use crate::random::Random;
 use crate::trace::{Trace, summary};
 use fairway_engine::policy::PolicySpec;
@@ -181,6 +182,33 @@ impl World {
             nic.set_scheduler(self.now, policy.scheduler_of_nic(limits.flows));
             nic.set_credit_policy(policy.build_credit(limits.channels));
         }
+    }
+
+    /// Where the congestion controls of the channels run that the node will open.
+    pub(crate) fn place_laws(&mut self, node: usize, home: Home) {
+        let here = &mut self.nodes[node];
+        let Some(nic) = &mut here.nic else { return };
+        match home {
+            Home::Direct => {}
+            Home::InLine { budget } => nic.coalesce_congestion(Some(budget)),
+            Home::Apart { .. } => here.laws = Some(nic.detach_congestion()),
+        }
+    }
+
+    /// Those that run apart deal with some of what they were told.
+    pub(crate) fn run_laws(&mut self, node: usize, random: &mut Random) {
+        let here = &mut self.nodes[node];
+        let (Some(nic), Some(laws)) = (&mut here.nic, &mut here.laws) else { return };
+        if here.paused {
+            return;
+        }
+        // Not always before their channel is used.
+        while random.chance(700)
+            && let Some(law) = nic.poll_law()
+        {
+            laws.adopt(law);
+        }
+        laws.run(random.magnitude(64) as u32);
     }
 
     /// The node loses everything.

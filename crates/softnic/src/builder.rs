@@ -132,7 +132,9 @@ impl Builder {
         self
     }
 
-    /// Has the scheduler run on a thread of its own (default: false, in line with the data path).
+    /// Has the scheduler and the congestion controls run on a thread of their own (default: false,
+    /// in line with the data path). Then they hear of what has come together since they last ran,
+    /// and the data path only leaves events and reads rates, windows and credit.
     #[must_use]
     pub fn control_thread(mut self, own: bool) -> Self {
         self.control_thread = own;

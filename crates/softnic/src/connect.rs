@@ -405,6 +405,7 @@ impl Core {
             policy: self.policy.build(u32::from(agreed.mtu_bytes)),
         };
         self.nic.open_channel(now, place.id, config)?;
+        self.send_laws();
         let leader = place.leader.and_then(|leader| self.peer_state(leader));
         let joins = leader.is_some();
         let peer = leader.unwrap_or_else(|| {

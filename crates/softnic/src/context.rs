@@ -204,8 +204,7 @@ impl Context {
     /// now on, and those of the old ones no longer.
     ///
     /// # Errors
-    /// [`Error::Io`]: no thread can be started. For the watcher: nothing changes. For the scheduler:
-    /// there is none then, and all else stays as it was.
+    /// [`Error::Io`]: no thread can be started for the watcher; nothing changes.
     pub fn set_policy(&self, policy: impl Into<Policies>) -> Result<(), Error> {
         self.handle.set_policy(&policy.into())
     }
@@ -219,6 +218,12 @@ impl Context {
     /// What the scheduler has done; `None` without one (`sched=greedy`).
     pub fn scheduler_stats(&self) -> Option<ProcessorStats> {
         self.handle.shared.with(|core| core.scheduler_stats())
+    }
+
+    /// What congestion controls have done on events; `None` unless they have a thread of their own
+    /// ([`crate::Builder::control_thread`]), and are called for every packet instead.
+    pub fn congestion_stats(&self) -> Option<ProcessorStats> {
+        self.handle.shared.with(|core| core.congestion_stats())
     }
 
     /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither

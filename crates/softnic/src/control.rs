@@ -1,12 +1,14 @@
-//! A scheduler on a thread of its own: it reads events and writes rates, and the data path never
-//! waits for it.
+//! Schedulers and congestion controls on a thread of their own: it reads events and writes rates,
+//! windows and credit, and the data path never waits for it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fairway_engine::control::{EventQueue, Processor, ProcessorStats};
+use fairway_engine::control::{
+    CongestionKind, CongestionLaw, CongestionProcessor, EventQueue, News, Processor, ProcessorStats,
+};
 
 use crate::clock;
 use crate::error::Error;
@@ -18,13 +20,29 @@ const REST: Duration = Duration::from_micros(50);
 /// … until there has been nothing for so long: then it sleeps until somebody wakes it.
 const TIRED: Duration = Duration::from_millis(20);
 
+/// What has been done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    scheduler: Option<ProcessorStats>,
+    congestion: ProcessorStats,
+}
+
+/// What is on its way to the thread.
+#[derive(Debug, Default)]
+struct Inbox {
+    /// Another scheduler, or none from now on.
+    scheduler: Option<Option<Processor>>,
+    laws: Vec<CongestionLaw>,
+}
+
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Common {
     stop: AtomicBool,
     asleep: AtomicBool,
-    stats: Mutex<ProcessorStats>,
-    queue: Arc<EventQueue>,
+    inbox: Mutex<Inbox>,
+    has_mail: AtomicBool,
+    stats: Mutex<Stats>,
 }
 
 /// The thread. Dropping it ends it.
@@ -32,34 +50,74 @@ struct Common {
 pub(crate) struct ControlThread {
     common: Arc<Common>,
     thread: Option<JoinHandle<()>>,
+    /// Where events come in: of the scheduler, and of congestion controls.
+    events: Option<Arc<EventQueue>>,
+    news: Arc<News<CongestionKind>>,
 }
 
 impl ControlThread {
-    pub(crate) fn start(processor: Processor) -> Result<ControlThread, Error> {
+    /// A thread that runs what it is given, with `laws` for congestion controls.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn start(laws: CongestionProcessor) -> Result<ControlThread, Error> {
         let common = Arc::new(Common {
             stop: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
+            inbox: Mutex::default(),
+            has_mail: AtomicBool::new(false),
             stats: Mutex::default(),
-            queue: processor.queue().clone(),
         });
-        let own = common.clone();
+        let (own, news) = (common.clone(), laws.news().clone());
         let thread = Builder::new()
             .name("fairway-control".into())
-            .spawn(move || own.run(processor))
-            .map_err(|error| Error::io("start the thread of the scheduler", error))?;
-        Ok(ControlThread { common, thread: Some(thread) })
+            .spawn(move || own.run(laws))
+            .map_err(|error| Error::io("start the thread of control laws", error))?;
+        Ok(ControlThread { common, thread: Some(thread), events: None, news })
     }
 
-    pub(crate) fn stats(&self) -> ProcessorStats {
-        *self.common.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Has it run another scheduler, or none.
+    pub(crate) fn set_scheduler(&mut self, scheduler: Option<Processor>) {
+        self.events = scheduler.as_ref().map(|scheduler| scheduler.queue().clone());
+        let stats = scheduler.as_ref().map(|scheduler| *scheduler.stats());
+        self.common.stats().scheduler = stats;
+        self.send(|inbox| inbox.scheduler = Some(scheduler));
     }
 
-    /// Wakes it, if there is something to do. Costs a load or two while it is awake.
+    /// Has it run the congestion control of a channel that was opened.
+    pub(crate) fn adopt(&self, law: CongestionLaw) {
+        self.send(|inbox| inbox.laws.push(law));
+    }
+
+    fn send(&self, put: impl FnOnce(&mut Inbox)) {
+        put(&mut self.common.inbox());
+        self.common.has_mail.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// What the scheduler has done, if there is one.
+    pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
+        self.common.stats().scheduler
+    }
+
+    /// What congestion controls have done.
+    pub(crate) fn congestion_stats(&self) -> ProcessorStats {
+        self.common.stats().congestion
+    }
+
+    /// Wakes it, if there is something to do. Costs a fence and a load or two while it is awake.
     pub(crate) fn nudge(&self) {
-        if self.common.asleep.load(Ordering::SeqCst)
-            && !self.common.queue.is_empty()
-            && let Some(thread) = &self.thread
-        {
+        // What was announced is written before this looks whether anybody sleeps; the thread says
+        // that it sleeps before it looks at what was announced.
+        fence(Ordering::SeqCst);
+        let has_events = || self.events.as_ref().is_some_and(|events| !events.news().is_empty());
+        if self.common.asleep.load(Ordering::SeqCst) && (!self.news.is_empty() || has_events()) {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
     }
@@ -76,17 +134,29 @@ impl Drop for ControlThread {
 }
 
 impl Common {
-    fn run(&self, mut processor: Processor) {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stats(&self) -> MutexGuard<'_, Stats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, laws: CongestionProcessor) {
+        let mut work = Work { laws, scheduler: None };
         let mut busy = Instant::now();
         let mut handled = 0;
         while !self.stop.load(Ordering::Acquire) {
-            let more = processor.run(clock::now(), BATCH);
-            *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = *processor.stats();
+            if self.has_mail.swap(false, Ordering::SeqCst) {
+                work.take(std::mem::take(&mut *self.inbox()));
+            }
+            let more = work.run();
+            self.note(&work);
             if more {
                 continue;
             }
             let now = Instant::now();
-            if std::mem::replace(&mut handled, processor.stats().handled) != handled {
+            if std::mem::replace(&mut handled, work.handled()) != handled {
                 busy = now;
             }
             if now.duration_since(busy) < TIRED {
@@ -94,11 +164,55 @@ impl Common {
                 continue;
             }
             self.asleep.store(true, Ordering::SeqCst);
-            if self.queue.is_empty() && !self.stop.load(Ordering::SeqCst) {
+            fence(Ordering::SeqCst);
+            let has_mail = self.has_mail.load(Ordering::SeqCst);
+            if work.is_idle() && !has_mail && !self.stop.load(Ordering::SeqCst) {
                 std::thread::park();
             }
             self.asleep.store(false, Ordering::SeqCst);
             busy = Instant::now();
         }
+    }
+
+    /// Publishes what has been done, but not of a scheduler that has been replaced meanwhile.
+    fn note(&self, work: &Work) {
+        let mut stats = self.stats();
+        stats.congestion = *work.laws.stats();
+        if !self.has_mail.load(Ordering::SeqCst) {
+            stats.scheduler = work.scheduler.as_ref().map(|scheduler| *scheduler.stats());
+        }
+    }
+}
+
+/// What the thread runs.
+struct Work {
+    laws: CongestionProcessor,
+    scheduler: Option<Processor>,
+}
+
+impl Work {
+    fn take(&mut self, inbox: Inbox) {
+        if let Some(scheduler) = inbox.scheduler {
+            self.scheduler = scheduler;
+        }
+        inbox.laws.into_iter().for_each(|law| self.laws.adopt(law));
+    }
+
+    /// Deals with some events; true if there are perhaps more.
+    fn run(&mut self) -> bool {
+        let more = self.laws.run(BATCH);
+        let scheduler = self.scheduler.as_mut();
+        scheduler.is_some_and(|scheduler| scheduler.run(clock::now(), BATCH)) || more
+    }
+
+    fn is_idle(&self) -> bool {
+        let scheduler = self.scheduler.as_ref();
+        self.laws.news().is_empty()
+            && scheduler.is_none_or(|scheduler| scheduler.queue().news().is_empty())
+    }
+
+    fn handled(&self) -> u64 {
+        let scheduler = self.scheduler.as_ref().map_or(0, |law| law.stats().handled);
+        self.laws.stats().handled.wrapping_add(scheduler)
     }
 }

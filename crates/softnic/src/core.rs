@@ -80,9 +80,8 @@ pub(crate) struct Core {
     /// Of those who use verbs.
     pub(crate) promptness: Promptness,
     state: State,
-    /// The scheduler's thread, if it has one; and whether it is to.
+    /// The thread of schedulers and congestion controls, if they have one.
     pub(crate) control: Option<ControlThread>,
-    has_control_thread: bool,
     /// One of the segments is the stash.
     has_stash: bool,
 }
@@ -170,10 +169,12 @@ impl Core {
             promptness: Promptness::default(),
             state: State::Running,
             control: None,
-            has_control_thread: control_thread,
             has_stash: false,
         };
-        core.set_policy(&policy)?;
+        if control_thread {
+            core.control = Some(ControlThread::start(core.nic.detach_congestion())?);
+        }
+        core.set_policy(&policy);
         core.make_stash(limits.held, packet_bytes)?;
         Ok(core)
     }
@@ -195,40 +196,46 @@ impl Core {
 
     /// Has another scheduler share the NIC out, and another policy grant credit if the congestion
     /// control is another one: the rest holds for channels that are opened from now on.
-    ///
-    /// # Errors
-    /// No thread can be started. Then there is no scheduler, and all else is as it was.
-    pub(crate) fn set_policy(&mut self, policies: &Policies) -> Result<(), Error> {
+    pub(crate) fn set_policy(&mut self, policies: &Policies) {
         let policy = policies.built_in();
         let law = policy.scheduler_of_nic(self.nic.limits().flows);
-        self.control = match law {
-            Some(law) if self.has_control_thread => {
-                let processor = self.nic.detach_scheduler(clock::now(), law);
-                let started = ControlThread::start(processor);
-                if started.is_err() {
-                    // Nobody would read what the data path leaves for a scheduler.
-                    self.nic.set_scheduler(clock::now(), None);
-                    self.control = None;
-                }
-                Some(started?)
+        match (&mut self.control, law) {
+            (Some(control), Some(law)) => {
+                control.set_scheduler(Some(self.nic.detach_scheduler(clock::now(), law)));
             }
-            law => {
+            (control, law) => {
                 self.nic.set_scheduler(clock::now(), law);
-                None
+                if let Some(control) = control {
+                    control.set_scheduler(None);
+                }
             }
-        };
+        }
         // Who grants credit knows what was granted: the same policy goes on with that.
         if policy.congestion != self.policy.built_in().congestion {
             self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
         }
         self.policy = policies.clone();
-        Ok(())
+    }
+
+    /// Hands the congestion controls of channels that were opened to the thread that runs them.
+    pub(crate) fn send_laws(&mut self) {
+        if let Some(control) = &self.control {
+            while let Some(law) = self.nic.poll_law() {
+                control.adopt(law);
+            }
+        }
     }
 
     /// What the scheduler has done, wherever it runs.
     pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
-        let elsewhere = self.control.as_ref().map(ControlThread::stats);
+        let elsewhere = self.control.as_ref().and_then(ControlThread::scheduler_stats);
         elsewhere.or_else(|| self.nic.scheduler_stats())
+    }
+
+    /// What congestion controls have done on events, if they do.
+    pub(crate) fn congestion_stats(&self) -> Option<ProcessorStats> {
+        let elsewhere = self.control.as_ref().map(ControlThread::congestion_stats);
+        elsewhere.or_else(|| self.nic.congestion_stats())
     }
 
     /// Records in use, as the application counts.

@@ -344,7 +344,7 @@ impl Handle {
     /// Changes the policies, and watches the files of the new ones.
     pub(crate) fn set_policy(&self, policies: &Policies) -> Result<(), Error> {
         let watcher = if self.watches { watch(policies)? } else { None };
-        self.shared.with(|core| core.set_policy(policies))?;
+        self.shared.with(|core| core.set_policy(policies));
         let mut current = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, watcher);
         drop(current);

@@ -95,7 +95,11 @@ impl Channel {
             Timer::PathProbe => self.path_probe_timer(shared, now),
             Timer::Pace => self.mark_ready(shared),
             Timer::Bypass => self.bypass_timer(shared, now),
-            Timer::Demand => self.ask_for_credit(shared, now),
+            Timer::Demand => {
+                self.ask_for_credit(shared, now);
+                // Credit may have come of what the policy was told before.
+                self.mark_ready(shared);
+            }
             Timer::Close => {}
         }
     }

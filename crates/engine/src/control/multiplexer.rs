@@ -1,6 +1,6 @@
 //! Whose event is dealt with next: deficit round robin over flows.
 
-use super::queue::{EventQueue, Kind, Kinds};
+use super::news::{EventKind, Kinds, News};
 use crate::list::Ring;
 use alloc::vec::Vec;
 use fairway_policy::FlowId;
@@ -9,25 +9,26 @@ use fairway_policy::FlowId;
 /// does; a flow that has not enough left keeps it for its next turn. So a flow with many kinds of
 /// news, or with expensive ones, does not hold up the others.
 #[derive(Debug)]
-pub struct Multiplexer {
+pub struct Multiplexer<K> {
     waiting: Ring,
     /// By flow: kinds that are to be dealt with, and what it may still spend.
-    kinds: Vec<Kinds>,
+    kinds: Vec<Kinds<K>>,
     deficit: Vec<u32>,
-    cost: [u32; Kind::COUNT],
+    /// By kind.
+    cost: Vec<u32>,
     quantum: u32,
     /// Whose turn it is.
     turn: Option<FlowId>,
 }
 
-impl Multiplexer {
+impl<K: EventKind> Multiplexer<K> {
     /// For so many flows, with all kinds of the same cost and one event in a turn.
-    pub fn new(flows: u32) -> Multiplexer {
+    pub fn new(flows: u32) -> Multiplexer<K> {
         Multiplexer {
             waiting: Ring::new(flows),
-            kinds: alloc::vec![Kinds::default(); flows as usize],
+            kinds: alloc::vec![Kinds::new(0); flows as usize],
             deficit: alloc::vec![0; flows as usize],
-            cost: [1; Kind::COUNT],
+            cost: alloc::vec![1; K::ALL.len()],
             quantum: 1,
             turn: None,
         }
@@ -35,14 +36,15 @@ impl Multiplexer {
 
     /// What an event of each kind costs, and what a flow may spend in a turn, in the same unit. The
     /// quantum is taken as at least 1, a cost as at most 2^16.
-    pub fn set_costs(&mut self, cost: [u32; Kind::COUNT], quantum: u32) {
-        self.cost = cost.map(|cost| cost.min(1 << 16));
+    pub fn set_costs(&mut self, cost: impl Fn(K) -> u32, quantum: u32) {
+        self.cost.clear();
+        self.cost.extend(K::ALL.iter().map(|&kind| cost(kind).min(1 << 16)));
         self.quantum = quantum.max(1);
     }
 
     /// The next event.
-    pub fn next(&mut self, queue: &EventQueue) -> Option<(FlowId, Kind)> {
-        while let Some((flow, kinds)) = queue.pop() {
+    pub fn next(&mut self, news: &News<K>) -> Option<(FlowId, K)> {
+        while let Some((flow, kinds)) = news.pop() {
             let mine = &mut self.kinds[flow.index()];
             let is_new = mine.0 == 0 && self.turn != Some(flow);
             mine.0 |= kinds.0;
@@ -55,27 +57,28 @@ impl Multiplexer {
                 Some(flow) => flow,
                 None => {
                     let flow = FlowId(self.waiting.pop()?);
-                    self.deficit[flow.index()] += self.quantum;
+                    let deficit = &mut self.deficit[flow.index()];
+                    *deficit = deficit.saturating_add(self.quantum);
                     self.turn = Some(flow);
                     flow
                 }
             };
             let kinds = &mut self.kinds[flow.index()];
-            let next = Kind::ALL.into_iter().find(|&kind| kinds.has(kind));
+            let next = K::ALL.iter().copied().find(|&kind| kinds.has(kind));
             let Some(kind) = next else {
                 // Who has nothing left to do saves nothing up.
                 self.deficit[flow.index()] = 0;
                 self.turn = None;
                 continue;
             };
-            let cost = self.cost[kind as usize];
+            let cost = self.cost[kind.index()];
             if self.deficit[flow.index()] < cost {
                 self.turn = None;
                 self.waiting.push(flow.0);
                 continue;
             }
             self.deficit[flow.index()] -= cost;
-            kinds.0 &= !(1 << kind as u8);
+            kinds.0 &= !(1 << kind.index());
             return Some((flow, kind));
         }
     }

@@ -18,15 +18,15 @@ pub struct ProcessorStats {
     pub handled: u64,
     /// How often a law was not run because too little had come together (early termination).
     pub early: u64,
-    /// Bytes that transmit events told of. Divided by `transmits`: the coalescing granularity, in
-    /// bytes per event (SCR §4.3.3).
+    /// Bytes that transmit events told of; of congestion controls, acknowledgements. Divided by
+    /// `transmits`: the coalescing granularity, in bytes per event (SCR §4.3.3).
     pub bytes: u64,
-    /// Transmit events that the law was run for.
+    /// Transmit events, or acknowledgements, that the law was run for.
     pub transmits: u64,
 }
 
 impl ProcessorStats {
-    /// Bytes per transmit event; zero if there was none.
+    /// Bytes per transmit event or acknowledgement; zero if there was none.
     pub fn bytes_per_event(&self) -> u64 {
         self.bytes / self.transmits.max(1)
     }
@@ -44,7 +44,7 @@ pub struct Processor {
     law: Box<dyn Scheduler>,
     queue: Arc<EventQueue>,
     rates: Arc<RateRegisters>,
-    multiplexer: Multiplexer,
+    multiplexer: Multiplexer<Kind>,
     known: Vec<Known>,
     stats: ProcessorStats,
 }
@@ -82,7 +82,7 @@ impl Processor {
     /// Deals with at most `budget` events; true if there are perhaps more.
     pub fn run(&mut self, now: Instant, budget: u32) -> bool {
         for _ in 0..budget {
-            let Some((flow, kind)) = self.multiplexer.next(&self.queue) else { return false };
+            let Some((flow, kind)) = self.multiplexer.next(self.queue.news()) else { return false };
             self.handle(now, flow, kind);
             self.queue.set_threshold(self.law.event_bytes());
         }

@@ -1,5 +1,6 @@
-//! Which flows have news, from one producer to one consumer.
+//! What a scheduler hears: slots for the events of flows, and which flows have news.
 
+use super::news::{EventKind, News};
 use super::slot::Slot;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,25 +21,16 @@ pub enum Kind {
     Hint,
 }
 
-/// A set of kinds, a bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds(pub u32);
-
 impl Kind {
     /// How many there are.
     pub const COUNT: usize = 4;
-    /// All of them, in the order in which they are told of.
-    pub const ALL: [Kind; Self::COUNT] = [Kind::Life, Kind::Share, Kind::Transmit, Kind::Hint];
-
-    const fn bit(self) -> u32 {
-        1 << self as u8
-    }
 }
 
-impl Kinds {
-    /// Is it one of them?
-    pub const fn has(self, kind: Kind) -> bool {
-        self.0 & kind.bit() != 0
+impl EventKind for Kind {
+    const ALL: &'static [Kind] = &[Kind::Life, Kind::Share, Kind::Transmit, Kind::Hint];
+
+    fn index(self) -> usize {
+        self as usize
     }
 }
 
@@ -47,29 +39,18 @@ impl Kinds {
 #[derive(Debug)]
 pub struct EventQueue {
     slots: Box<[[Slot; Kind::COUNT]]>,
-    /// By flow: kinds with news. A flow is in the ring if there are any.
-    pending: Box<[AtomicU32]>,
-    ring: Box<[AtomicU32]>,
+    news: News<Kind>,
     /// Bytes from which on a transmit event is worth looking at.
     threshold: AtomicU32,
-    /// How many entries were ever added (by the producer) and taken (by the consumer), wrapping.
-    added: AtomicU32,
-    removed: AtomicU32,
 }
 
 impl EventQueue {
     /// For flows 0 to `flows` - 1.
     pub fn new(flows: u32) -> EventQueue {
-        // A flow gets in again only after its bits were taken, and its place is free by then.
-        let places = (flows as usize).max(1).next_power_of_two();
-        let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
         EventQueue {
             slots: (0..flows).map(|_| Default::default()).collect(),
-            pending: zeros(flows as usize),
-            ring: zeros(places),
+            news: News::new(flows),
             threshold: AtomicU32::new(0),
-            added: AtomicU32::new(0),
-            removed: AtomicU32::new(0),
         }
     }
 
@@ -87,6 +68,17 @@ impl EventQueue {
         &self.slots[flow.index()][kind as usize]
     }
 
+    /// Which flows have some.
+    pub fn news(&self) -> &News<Kind> {
+        &self.news
+    }
+
+    /// Producer: something was added to the slot.
+    #[inline]
+    pub fn announce(&self, flow: FlowId, kind: Kind) {
+        self.news.announce(flow, kind);
+    }
+
     /// Consumer: from how many bytes on it wants to hear of what a flow has sent.
     pub fn set_threshold(&self, bytes: u32) {
         self.threshold.store(bytes, Ordering::Relaxed);
@@ -97,39 +89,4 @@ impl EventQueue {
     pub fn threshold(&self) -> u32 {
         self.threshold.load(Ordering::Relaxed)
     }
-
-    /// Producer: something was added to the slot.
-    #[inline]
-    pub fn announce(&self, flow: FlowId, kind: Kind) {
-        // Always written: whoever takes the bits away sees what was added to the slot before. A bit
-        // that is only looked at may be one that the consumer has taken and not yet acted upon.
-        if self.pending[flow.index()].fetch_or(kind.bit(), Ordering::AcqRel) == 0 {
-            let added = self.added.load(Ordering::Relaxed);
-            let place = added as usize & (self.ring.len() - 1);
-            self.ring[place].store(flow.0, Ordering::Relaxed);
-            self.added.store(added.wrapping_add(1), Ordering::Release);
-        }
-    }
-
-    /// Is there nothing?
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.added.load(Ordering::Acquire) == self.removed.load(Ordering::Relaxed)
-    }
-
-    /// Consumer: the next flow, and what there is news of.
-    pub fn pop(&self) -> Option<(FlowId, Kinds)> {
-        let removed = self.removed.load(Ordering::Relaxed);
-        if self.added.load(Ordering::Acquire) == removed {
-            return None;
-        }
-        let place = removed as usize & (self.ring.len() - 1);
-        let flow = self.ring[place].load(Ordering::Relaxed);
-        self.removed.store(removed.wrapping_add(1), Ordering::Release);
-        let kinds = self.pending[flow as usize].swap(0, Ordering::AcqRel);
-        Some((FlowId(flow), Kinds(kinds)))
-    }
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,6 +26,13 @@ pub struct Cursor {
     events: u32,
 }
 
+impl Cursor {
+    /// The sum of all amounts that have been read, wrapping.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+}
+
 /// What came together in a slot since it was last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
@@ -68,6 +75,12 @@ impl Slot {
             self.value.store(value, Ordering::Relaxed);
         }
         self.count();
+    }
+
+    /// Producer: adds to the sum, and keeps the value of the first event since the last reading.
+    pub fn accumulate_since(&self, amount: u64, value: u64) {
+        self.sum.store(self.sum.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        self.keep_oldest(value);
     }
 
     /// Consumer: what has come since, without taking it.

@@ -72,6 +72,7 @@ impl Nic {
         if !self.shared.channels.join(leader.index() as u32, id.index() as u32) {
             return Err(SetupError::Limit("channels of a group"));
         }
+        let config = self.place_law(now, id, config);
         let mut channel = Channel::new(id, config, &self.shared.limits, now);
         let at = now + self.shared.profile.keep_alive;
         channel.arm(&mut self.shared, Timer::KeepAlive, at);

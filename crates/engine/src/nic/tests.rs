@@ -5,11 +5,13 @@ use crate::api::{
     AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, JettyState, LocalRange,
     OrderRequest, RemoteRange, Rights, Status, Work,
 };
+use crate::control::CongestionProcessor;
 use crate::policy::PolicySpec;
 use alloc::vec;
 use fairway_wire::{Duration, Ecn, Psn, ServiceMode, Target};
 
 mod channel_groups;
+mod laws;
 mod mail;
 mod pacing;
 mod transactions;
@@ -36,6 +38,9 @@ struct Pair {
     effects: Vec<u64>,
     /// The word that all atomics change.
     word: u64,
+    /// Congestion controls that run apart, now and then.
+    processors: Vec<CongestionProcessor>,
+    turns: Random,
 }
 
 impl Pair {
@@ -59,7 +64,21 @@ impl Pair {
         policy: &PolicySpec,
     ) -> Pair {
         let limits = Limits { channels: 4, jetties: 8, read_slots, ..Limits::default() };
-        let mut nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &profile, u64::from(n)));
+        let nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &profile, u64::from(n)));
+        Pair::between(nics, first_psn, paths, policy)
+    }
+
+    /// `prepare` sees both before they are connected.
+    fn with_homes(paths: u32, policy: &PolicySpec, prepare: impl FnMut(&mut Nic)) -> Pair {
+        let limits = Limits { channels: 4, jetties: 8, read_slots: 64, ..Limits::default() };
+        let new = |n| Nic::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
+        let mut nics = [1, 2].map(new);
+        nics.iter_mut().for_each(prepare);
+        Pair::between(nics, 0xFF_FF00, paths, policy)
+    }
+
+    fn between(mut nics: [Nic; 2], first_psn: u32, paths: u32, policy: &PolicySpec) -> Pair {
+        let limits = *nics[0].limits();
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
         for n in 0..2 {
@@ -74,7 +93,7 @@ impl Pair {
                 paths,
                 remote_window: limits.receive_window(),
                 remote_message_slots: 64,
-                remote_read_slots: read_slots,
+                remote_read_slots: limits.read_slots,
                 policy: policy.build(MTU),
             };
             nics[n].open_channel(now, channels[n], config).unwrap();
@@ -106,6 +125,8 @@ impl Pair {
             placed: [0; 2],
             effects: Vec::new(),
             word: 0,
+            processors: Vec::new(),
+            turns: Random::new(9),
         }
     }
 
@@ -134,6 +155,7 @@ impl Pair {
         for _ in 0..1_000_000 {
             self.now = self.now + Duration::from_us(1);
             let mut moved = false;
+            self.run_processors();
             for n in 0..2 {
                 self.nics[n].handle_timeout(self.now);
                 while let Some(transmit) = self.nics[n].poll_transmit(self.now) {
@@ -162,6 +184,17 @@ impl Pair {
         let counters = self.nics.each_ref().map(|nic| *nic.counters());
         let waiting = self.nics.each_ref().map(|nic| nic.usage().messages);
         panic!("it never settles: {waiting:?} messages wait; {counters:?}");
+    }
+
+    fn run_processors(&mut self) {
+        for (nic, processor) in self.nics.iter_mut().zip(&mut self.processors) {
+            if self.turns.next().is_multiple_of(4) {
+                while let Some(law) = nic.poll_law() {
+                    processor.adopt(law);
+                }
+                processor.run(self.turns.next() as u32 % 8);
+            }
+        }
     }
 
     fn deliver(&mut self, n: usize, transmit: &Transmit) {

@@ -84,7 +84,7 @@ impl Control {
 
     /// When it goes on, if there is anything to do.
     pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
-        let work = self.more || !self.processor.queue().is_empty();
+        let work = self.more || !self.processor.queue().news().is_empty();
         work.then_some(self.free_at.max(now))
     }
 

@@ -1,7 +1,8 @@
 //! The end of a storm: everything goes, and every record has to be back in its pool.
 
 use super::Storm;
-use fairway_engine::wire::Duration;
+use crate::oracles::State;
+use fairway_engine::wire::{Duration, Instant};
 
 impl Storm {
     /// Closes, destroys and deregisters everything, and demands every record back.
@@ -31,6 +32,33 @@ impl Storm {
     fn closing_time(&self) -> Duration {
         let silence = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(2));
         silence.fold(Duration::ZERO, Duration::max).saturating_add(Duration::from_secs(1))
+    }
+
+    /// What is unfinished, long after the healing.
+    pub(super) fn stall(&self, healed: Instant) -> String {
+        let waited = self.world.now.since(healed).as_us();
+        let pending = self
+            .model
+            .operations
+            .iter()
+            .enumerate()
+            .filter(|(_, operation)| operation.state == State::Pending && operation.signaled);
+        let mut text = format!(
+            "stall: {} operations are unfinished {waited} us after everything was healed",
+            self.model.pending + self.mail.pending
+        );
+        for letter in self.mail.letters.iter().filter(|letter| letter.status.is_none()).take(3) {
+            text += &format!("\n  {letter:?}");
+        }
+        for (id, operation) in pending.take(3) {
+            text += &format!("\n  {id}: {operation:?}");
+        }
+        for (number, node) in self.world.nodes.iter().enumerate() {
+            if let Some(nic) = &node.nic {
+                text += &format!("\n  node {number}: {:?} {:?}", nic.usage(), nic.counters());
+            }
+        }
+        text
     }
 
     fn channels_left(&self) -> u32 {

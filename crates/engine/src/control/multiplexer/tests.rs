@@ -1,4 +1,5 @@
 use super::Multiplexer;
+use crate::control::news::EventKind;
 use crate::control::{EventQueue, Kind};
 use fairway_policy::FlowId;
 use std::vec::Vec;
@@ -6,12 +7,12 @@ use std::vec::Vec;
 #[test]
 fn flows_take_turns() {
     let (queue, mut multiplexer) = (EventQueue::new(2), Multiplexer::new(2));
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         queue.announce(FlowId(0), kind);
     }
     queue.announce(FlowId(1), Kind::Transmit);
     queue.announce(FlowId(1), Kind::Hint);
-    let order: Vec<_> = std::iter::from_fn(|| multiplexer.next(&queue)).collect();
+    let order: Vec<_> = std::iter::from_fn(|| multiplexer.next(queue.news())).collect();
     let (a, b) = (FlowId(0), FlowId(1));
     let expected = [
         (a, Kind::Life),
@@ -27,12 +28,12 @@ fn flows_take_turns() {
 #[test]
 fn what_costs_more_comes_less_often() {
     let (queue, mut multiplexer) = (EventQueue::new(2), Multiplexer::new(2));
-    multiplexer.set_costs([1, 1, 1, 3], 1);
+    multiplexer.set_costs(|kind| if kind == Kind::Hint { 3 } else { 1 }, 1);
     let mut served = [0; 2];
     for _ in 0..400 {
         queue.announce(FlowId(0), Kind::Hint);
         queue.announce(FlowId(1), Kind::Transmit);
-        let (flow, _) = multiplexer.next(&queue).unwrap();
+        let (flow, _) = multiplexer.next(queue.news()).unwrap();
         served[flow.index()] += 1;
     }
     assert_eq!(served, [100, 300]);
@@ -43,9 +44,9 @@ fn news_that_comes_in_ones_own_turn_is_not_lost() {
     let (queue, mut multiplexer) = (EventQueue::new(1), Multiplexer::new(1));
     for _ in 0..5 {
         queue.announce(FlowId(0), Kind::Transmit);
-        assert_eq!(multiplexer.next(&queue), Some((FlowId(0), Kind::Transmit)));
+        assert_eq!(multiplexer.next(queue.news()), Some((FlowId(0), Kind::Transmit)));
         queue.announce(FlowId(0), Kind::Life);
-        assert_eq!(multiplexer.next(&queue), Some((FlowId(0), Kind::Life)));
+        assert_eq!(multiplexer.next(queue.news()), Some((FlowId(0), Kind::Life)));
     }
-    assert_eq!(multiplexer.next(&queue), None);
+    assert_eq!(multiplexer.next(queue.news()), None);
 }

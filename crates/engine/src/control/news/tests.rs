@@ -1,5 +1,5 @@
-use super::{EventQueue, Kind, Kinds};
-use crate::control::Cursor;
+use super::Kinds;
+use crate::control::{Cursor, EventQueue, Kind};
 use fairway_policy::FlowId;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,17 +11,17 @@ fn a_flow_stands_in_it_once() {
         queue.announce(FlowId(flow), Kind::Transmit);
     }
     queue.announce(FlowId(0), Kind::Hint);
-    let (flow, kinds) = queue.pop().unwrap();
+    let (flow, kinds) = queue.news().pop().unwrap();
     assert_eq!(flow, FlowId(2));
-    assert_eq!(kinds, Kinds(1 << Kind::Transmit as u32));
-    let (flow, kinds) = queue.pop().unwrap();
+    assert_eq!(kinds, Kinds::new(1 << Kind::Transmit as u32));
+    let (flow, kinds) = queue.news().pop().unwrap();
     assert_eq!(flow, FlowId(0));
     assert!(kinds.has(Kind::Transmit) && kinds.has(Kind::Hint) && !kinds.has(Kind::Life));
-    assert_eq!(queue.pop(), None);
-    assert!(queue.is_empty());
+    assert_eq!(queue.news().pop(), None);
+    assert!(queue.news().is_empty());
     queue.announce(FlowId(2), Kind::Life);
-    assert!(!queue.is_empty());
-    assert_eq!(queue.pop().unwrap().0, FlowId(2));
+    assert!(!queue.news().is_empty());
+    assert_eq!(queue.news().pop().unwrap().0, FlowId(2));
 }
 
 #[test]
@@ -32,9 +32,9 @@ fn all_flows_at_once_find_room_again_and_again() {
             queue.announce(FlowId(flow), Kind::Transmit);
         }
         for flow in 0..64 {
-            assert_eq!(queue.pop().unwrap().0, FlowId(flow));
+            assert_eq!(queue.news().pop().unwrap().0, FlowId(flow));
         }
-        assert_eq!(queue.pop(), None);
+        assert_eq!(queue.news().pop(), None);
     }
 }
 
@@ -50,7 +50,7 @@ fn no_news_stays_behind_between_threads() {
             let mut total = 0;
             loop {
                 let last = over.load(Ordering::Acquire);
-                while let Some((flow, _)) = queue.pop() {
+                while let Some((flow, _)) = queue.news().pop() {
                     let slot = queue.slot(flow, Kind::Transmit);
                     let cursor = &mut cursors[flow.index()];
                     if let Some(seen) = slot.peek(cursor) {

@@ -1,0 +1,179 @@
+//! What a stand-in and its law share: slots one way, registers the other.
+
+use super::CongestionKind;
+use crate::control::slot::Slot;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use fairway_policy::{CongestionControl, Demand};
+use fairway_wire::Instant;
+
+/// No pacing rate.
+const UNPACED: u64 = u64::MAX;
+/// The bit of a demand that says that nothing may leave; credit totals are shorter.
+const BLOCKED: u64 = 1 << 63;
+
+/// Of one channel. Every field has one writer.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    /// By kind of event: what came together.
+    pub(super) slots: [Slot; CongestionKind::COUNT],
+    /// The rest of what acknowledgements told. Written before the slot is.
+    pub(super) acked: AckParts,
+    /// The path and the smoothed round trip of the last loss.
+    pub(super) loss_path: AtomicU32,
+    pub(super) loss_smoothed: AtomicU64,
+    /// When something last left, and when the engine last asked.
+    pub(super) sent_at: AtomicU64,
+    pub(super) asked_at: AtomicU64,
+    /// The channel is gone.
+    pub(super) has_ended: AtomicBool,
+    registers: Registers,
+}
+
+/// What acknowledgements tell beside bytes.
+#[derive(Debug, Default)]
+pub(super) struct AckParts {
+    pub(super) packets: Slot,
+    pub(super) marked: Slot,
+    /// Samples before which the window held the sender back.
+    pub(super) limited: Slot,
+    pub(super) round_trip: Slot,
+    pub(super) endpoint: Slot,
+    pub(super) smoothed: AtomicU64,
+    pub(super) in_flight: AtomicU64,
+    /// Path, hint, hops and pressure, a byte each from the lowest.
+    pub(super) rest: AtomicU32,
+}
+
+/// What the law has decided.
+#[derive(Debug, Default)]
+struct Registers {
+    window: AtomicU64,
+    rate: AtomicU64,
+    burst: AtomicU32,
+    chunk: AtomicU32,
+    allowance: AtomicU64,
+    /// What had been sent, in total and wrapping, when it said so.
+    spent: AtomicU64,
+    permits: AtomicBool,
+    /// The last demand, and how many there have been; how many of them resend.
+    demand: AtomicU64,
+    demands: AtomicU32,
+    resends: AtomicU32,
+    demand_at: AtomicU64,
+    has_demand_at: AtomicBool,
+    /// Events that it has dealt with, wrapping.
+    handled: AtomicU32,
+}
+
+impl Cell {
+    pub(super) fn slot(&self, kind: CongestionKind) -> &Slot {
+        &self.slots[kind as usize]
+    }
+
+    // ---- for the law ----
+
+    /// Writes what the law says now.
+    pub(super) fn publish(&self, law: &dyn CongestionControl, permits: bool) {
+        let registers = &self.registers;
+        registers.window.store(law.window_bytes(), Ordering::Relaxed);
+        let rate = law.pacing_bytes_per_second().unwrap_or(UNPACED);
+        registers.rate.store(rate, Ordering::Relaxed);
+        registers.burst.store(law.pacing_burst_bytes(), Ordering::Relaxed);
+        registers.chunk.store(law.chunk_bytes(u64::from(u32::MAX)), Ordering::Relaxed);
+        registers.permits.store(permits, Ordering::Relaxed);
+        let at = law.demand_at();
+        registers.demand_at.store(at.map_or(0, Instant::as_ps), Ordering::Relaxed);
+        registers.has_demand_at.store(at.is_some(), Ordering::Relaxed);
+        registers.allowance.store(law.allowance_bytes(), Ordering::Relaxed);
+    }
+
+    /// `spent` bytes in all were taken into account in the allowance that was just published. (It
+    /// is written afterwards: who sees it sees that allowance, or a later one.)
+    pub(super) fn publish_spent(&self, spent: u64) {
+        self.registers.spent.store(spent, Ordering::Release);
+    }
+
+    /// `events` more were dealt with, and their outcome published.
+    pub(super) fn publish_handled(&self, events: u32) {
+        let handled = self.registers.handled.load(Ordering::Relaxed);
+        self.registers.handled.store(handled.wrapping_add(events), Ordering::Release);
+    }
+
+    pub(super) fn publish_demand(&self, demand: &Demand) {
+        let registers = &self.registers;
+        let blocked = if demand.blocked { BLOCKED } else { 0 };
+        registers.demand.store(demand.total_bytes & !BLOCKED | blocked, Ordering::Relaxed);
+        let add = |counter: &AtomicU32| {
+            let count = counter.load(Ordering::Relaxed);
+            counter.store(count.wrapping_add(1), Ordering::Release);
+        };
+        if demand.resend {
+            add(&registers.resends);
+        }
+        add(&registers.demands);
+    }
+
+    // ---- for the stand-in ----
+
+    pub(super) fn window(&self) -> u64 {
+        self.registers.window.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn rate(&self) -> Option<u64> {
+        let rate = self.registers.rate.load(Ordering::Relaxed);
+        (rate != UNPACED).then_some(rate)
+    }
+
+    pub(super) fn burst(&self) -> u32 {
+        self.registers.burst.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn chunk(&self) -> u32 {
+        self.registers.chunk.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn permits(&self) -> bool {
+        self.registers.permits.load(Ordering::Relaxed)
+    }
+
+    /// What may leave when `sent` bytes in all have.
+    pub(super) fn allowance(&self, sent: u64) -> u64 {
+        let spent = self.registers.spent.load(Ordering::Acquire);
+        match self.registers.allowance.load(Ordering::Relaxed) {
+            u64::MAX => u64::MAX,
+            // Two loads may straddle a change, and then show too little, never too much.
+            allowance => allowance.saturating_sub(sent.wrapping_sub(spent)),
+        }
+    }
+
+    pub(super) fn demand_at(&self) -> Option<Instant> {
+        let has = self.registers.has_demand_at.load(Ordering::Relaxed);
+        has.then(|| Instant::from_ps(self.registers.demand_at.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn handled(&self) -> u32 {
+        self.registers.handled.load(Ordering::Acquire)
+    }
+
+    /// The last demand, if there has been one since `taken` says; that it resends, if any since
+    /// then did.
+    pub(super) fn take_demand(&self, taken: &mut Taken) -> Option<Demand> {
+        let demands = self.registers.demands.load(Ordering::Acquire);
+        if demands == taken.demands {
+            return None;
+        }
+        let resends = self.registers.resends.load(Ordering::Relaxed);
+        let demand = self.registers.demand.load(Ordering::Relaxed);
+        let resend = resends != taken.resends;
+        *taken = Taken { demands, resends };
+        let blocked = demand & BLOCKED != 0;
+        Some(Demand { total_bytes: demand & !BLOCKED, resend, blocked })
+    }
+}
+
+/// Which demands a stand-in has taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    demands: u32,
+    resends: u32,
+}

@@ -1,0 +1,435 @@
+use super::{CongestionKind, CongestionProcessor, StandIn, stand_in};
+use crate::control::News;
+use fairway_policy::{AckSample, CongestionControl, Demand, FlowId, LossSample, PolicySpec};
+use fairway_wire::{Duration, Instant};
+use std::boxed::Box;
+use std::format;
+use std::string::String;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::vec::Vec;
+
+const MTU: u32 = 1024;
+/// Where something is wrong with time, it is near the wrap.
+const START: Instant = Instant::from_ps(u64::MAX - 5_000_000);
+
+const ALL: [&str; 9] = [
+    "cc=fixed:1M",
+    "cc=swift",
+    "cc=cubic",
+    "cc=timely",
+    "cc=dcqcn",
+    "cc=caqm",
+    "cc=eqds",
+    "cc=homa",
+    "cc=backpressure",
+];
+
+fn law(name: &str) -> Box<dyn CongestionControl> {
+    name.parse::<PolicySpec>().unwrap().build(MTU).congestion
+}
+
+fn rig(law: Box<dyn CongestionControl>) -> (StandIn, CongestionProcessor) {
+    let mut processor = CongestionProcessor::new(2);
+    let (stand_in, law) = stand_in(law, (FlowId(1), MTU), processor.news(), START);
+    processor.adopt(law);
+    (stand_in, processor)
+}
+
+/// What a sender goes by.
+fn decision(law: &dyn CongestionControl) -> impl PartialEq + core::fmt::Debug + use<> {
+    (
+        law.window_bytes(),
+        law.pacing_bytes_per_second(),
+        law.pacing_burst_bytes(),
+        law.allowance_bytes(),
+        [1, 5000, 1 << 40].map(|remaining| law.chunk_bytes(remaining)),
+    )
+}
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// A life of a sender as laws see it: every call, with values in their usual ranges.
+struct Life {
+    chance: Chance,
+    now: Instant,
+    backlog: u64,
+    flight: u64,
+}
+
+impl Life {
+    fn new(seed: u64) -> Life {
+        Life { chance: Chance(seed), now: START, backlog: 0, flight: 0 }
+    }
+
+    fn ack(&mut self) -> AckSample {
+        let bytes = self.chance.below(65_536).min(self.flight);
+        self.flight -= bytes;
+        let rtt = Duration::from_us(10 + self.chance.below(800));
+        AckSample {
+            now: self.now,
+            acked_bytes: bytes as u32,
+            acked_packets: bytes.div_ceil(1104) as u32,
+            path: self.chance.below(4) as u8,
+            rtt: (self.chance.below(3) > 0).then_some(rtt),
+            smoothed_rtt: Duration::from_us(10 + self.chance.below(400)),
+            marked_packets: self.chance.below(20).saturating_sub(17) as u32,
+            bytes_in_flight: self.flight,
+            hint: 0,
+            pressure: self.chance.below(30) == 0,
+            window_limited: self.chance.below(2) > 0,
+            endpoint_delay: (self.chance.below(4) == 0).then_some(Duration::from_us(5)),
+            hops: self.chance.below(3) as u8,
+        }
+    }
+
+    /// One thing happens. Both hear it.
+    fn step(&mut self, law: &mut dyn CongestionControl, what: u64) {
+        let now = self.now;
+        match what {
+            0..=5 => {
+                let sample = self.ack();
+                law.on_ack(&sample);
+            }
+            6 | 7 => law.on_loss(&LossSample {
+                now,
+                lost_bytes: self.chance.below(20_000) as u32,
+                path: 1,
+                smoothed_rtt: Duration::from_us(100),
+                by_timeout: what == 7 && self.chance.below(3) == 0,
+            }),
+            8 => law.on_spurious(now, 1 + self.chance.below(4) as u32),
+            9 => law.on_credit(now, self.chance.below(100_000) as u32),
+            10 => law.on_data(now, 1000, self.chance.below(2) > 0),
+            11 => self.backlog += self.chance.below(1_000_000),
+            _ => {
+                let bytes = self.chance.below(64_000).min(self.backlog);
+                self.backlog -= bytes;
+                self.flight += bytes;
+                law.on_sent(now, bytes as u32, self.backlog);
+            }
+        }
+    }
+}
+
+/// Run after every event, a law decides as if it were called.
+#[test]
+fn a_law_cannot_tell_that_it_hears_of_events() {
+    for name in ALL {
+        for seed in 0..20 {
+            let mut direct = law(name);
+            let (mut stand_in, mut processor) = rig(law(name));
+            let (mut one, mut other) = (Life::new(seed), Life::new(seed));
+            for step in 0..400 {
+                let what = one.chance.below(17);
+                assert_eq!(other.chance.below(17), what);
+                let after = Duration::from_us(one.chance.below(60) * one.chance.below(20));
+                other.chance.0 = one.chance.0;
+                (one.now, other.now) = (one.now + after, one.now + after);
+                one.step(&mut *direct, what);
+                other.step(&mut stand_in, what);
+                while processor.run_one().is_some() {}
+                // The engine asks after every event, and again when the law has run.
+                let wish = direct.demand(one.now, one.backlog);
+                let first = stand_in.demand(other.now, other.backlog);
+                while processor.run_one().is_some() {}
+                let answer = first.or_else(|| stand_in.demand(other.now, other.backlog));
+                assert_eq!(answer, wish, "{name}, seed {seed}, step {step}");
+                let same = decision(&*direct) == decision(&stand_in);
+                let both = (decision(&*direct), decision(&stand_in));
+                assert!(same, "{name}, seed {seed}, step {step}, event {what}: {both:?}");
+                assert_eq!(direct.demand_at().is_some(), stand_in.demand_at().is_some());
+            }
+            assert!(processor.stats().handled >= 400, "{:?}", processor.stats());
+        }
+    }
+}
+
+/// However rarely it runs, it stays within its bounds, and goes the same way.
+#[test]
+fn laws_cope_with_much_at_once() {
+    for name in ALL {
+        let (mut stand_in, mut processor) = rig(law(name));
+        let mut life = Life::new(7);
+        life.backlog = 1 << 40;
+        for round in 0..200 {
+            for _ in 0..life.chance.below(300) {
+                life.now = life.now + Duration::from_us(3);
+                let what = life.chance.below(17);
+                life.step(&mut stand_in, what);
+                stand_in.demand(life.now, life.backlog);
+            }
+            while processor.run_one().is_some() {}
+            let window = stand_in.window_bytes();
+            assert!((2048..=16 << 20).contains(&window), "{name}, round {round}: {window}");
+            assert!(stand_in.pacing_bytes_per_second().is_none_or(|rate| rate > 0));
+        }
+        let stats = processor.stats();
+        assert!(stats.collected > 5 * stats.handled, "{stats:?}");
+        assert!(stats.bytes_per_event() > 0);
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+/// Writes down what it hears.
+struct Scribe(Log);
+
+impl Scribe {
+    fn line(&self, line: String) {
+        self.0.0.lock().unwrap().push(line);
+    }
+}
+
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        self.line("gone".into());
+    }
+}
+
+impl CongestionControl for Scribe {
+    fn name(&self) -> &'static str {
+        "scribe"
+    }
+
+    fn window_bytes(&self) -> u64 {
+        5000
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        let AckSample { acked_bytes, acked_packets, marked_packets, rtt, window_limited, .. } =
+            sample;
+        let (at, rtt) = (sample.now.since(START).as_us(), rtt.map(Duration::as_us));
+        self.line(format!(
+            "{at}: {acked_bytes} in {acked_packets}, {marked_packets} marked, {rtt:?}, \
+             {window_limited}"
+        ));
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        let (at, timer) = (sample.now.since(START).as_us(), sample.by_timeout);
+        self.line(format!("{at}: {} lost, {timer}", sample.lost_bytes));
+    }
+
+    fn on_data(&mut self, _: Instant, bytes: u32, again: bool) {
+        self.line(format!("{bytes} of data, {again}"));
+    }
+
+    fn on_credit(&mut self, _: Instant, bytes: u32) {
+        self.line(format!("{bytes} granted"));
+    }
+
+    fn on_sent(&mut self, _: Instant, bytes: u32, backlog: u64) {
+        self.line(format!("{bytes} sent, {backlog} wait"));
+    }
+
+    fn allowance_bytes(&self) -> u64 {
+        10_000
+    }
+
+    fn demand(&mut self, _: Instant, backlog: u64) -> Option<Demand> {
+        let total_bytes = backlog + 1;
+        Some(Demand { total_bytes, resend: backlog == 1, blocked: backlog == 2 })
+    }
+}
+
+fn after_us(us: u64) -> Instant {
+    START + Duration::from_us(us)
+}
+
+#[test]
+fn what_comes_together_is_told_as_one() {
+    let log = Log::default();
+    let (mut stand_in, mut processor) = rig(Box::new(Scribe(log.clone())));
+    let ack = |us, rtt: Option<u64>| AckSample {
+        now: after_us(us),
+        acked_bytes: 1000,
+        acked_packets: 1,
+        rtt: rtt.map(Duration::from_us),
+        marked_packets: u32::from(us == 2),
+        window_limited: us == 1,
+        ..AckSample::default()
+    };
+    let loss = |us, by_timeout| LossSample {
+        now: after_us(us),
+        lost_bytes: 100,
+        by_timeout,
+        ..LossSample::default()
+    };
+    for (us, rtt) in [(1, Some(7)), (2, Some(9)), (3, None)] {
+        stand_in.on_ack(&ack(us, rtt));
+    }
+    // A loss counts from the first one on, but nothing goes back in time.
+    for (us, by_timeout) in [(4, false), (6, false), (5, true), (9, true)] {
+        stand_in.on_loss(&loss(us, by_timeout));
+    }
+    stand_in.on_credit(after_us(9), u32::MAX);
+    stand_in.on_credit(after_us(9), 2);
+    stand_in.on_sent(after_us(10), 600, 90);
+    stand_in.on_sent(after_us(11), 400, 80);
+    // What the law has not heard of yet is taken from what it allows.
+    assert_eq!(stand_in.allowance_bytes(), 9000);
+    assert!(processor.run(5) && !processor.run(5));
+    let heard = std::mem::take(&mut *log.0.lock().unwrap());
+    let expected = [
+        "3: 3000 in 3, 1 marked, Some(9), true",
+        "4: 200 lost, false",
+        "5: 200 lost, true",
+        "4294967295 granted",
+        "2 granted",
+        "1000 sent, 80 wait",
+    ];
+    assert_eq!(heard, expected);
+    assert_eq!(stand_in.allowance_bytes(), 10_000);
+    let stats = *processor.stats();
+    assert_eq!((stats.collected, stats.handled), (11, 5));
+    assert_eq!((stats.bytes, stats.transmits), (3000, 1));
+}
+
+/// A demand that resends is not forgotten for a later one.
+#[test]
+fn demands_come_together() {
+    let (mut stand_in, mut processor) = rig(Box::new(Scribe(Log::default())));
+    for backlog in [0, 1, 2] {
+        assert_eq!(stand_in.demand(START, backlog), None, "the law has not run");
+        stand_in.on_credit(START, 1);
+        assert_eq!(stand_in.demand_at(), Some(START + Duration::from_us(50)));
+    }
+    // Only the last backlog has come to the law.
+    processor.run(10);
+    let wish = Some(Demand { total_bytes: 3, resend: false, blocked: true });
+    assert_eq!(stand_in.demand(START, 2), wish);
+    for backlog in [1, 5] {
+        stand_in.cell.slot(CongestionKind::Wish).keep_latest(backlog);
+        stand_in.news.announce(FlowId(1), CongestionKind::Wish);
+        processor.run(10);
+    }
+    let wish = Some(Demand { total_bytes: 6, resend: true, blocked: false });
+    assert_eq!(stand_in.demand(START, 2), wish);
+}
+
+#[test]
+fn data_alone_is_told_when_it_is_enough() {
+    let log = Log::default();
+    let (mut stand_in, mut processor) = rig(Box::new(Scribe(log.clone())));
+    for packet in 0..65 {
+        assert!(!processor.run(1), "packet {packet}");
+        stand_in.on_data(START, 1024, packet % 2 > 0);
+        if packet < 63 {
+            continue;
+        }
+        processor.run(1);
+    }
+    assert_eq!(*log.0.lock().unwrap(), ["32768 of data, false", "32768 of data, true"]);
+}
+
+#[test]
+fn a_law_ends_with_its_channel_and_an_index_is_used_again() {
+    let log = Log::default();
+    let mut processor = CongestionProcessor::new(2);
+    let named = |processor: &CongestionProcessor| {
+        stand_in(Box::new(Scribe(log.clone())), (FlowId(1), MTU), processor.news(), START)
+    };
+    let lines = || std::mem::take(&mut *log.0.lock().unwrap());
+    let (mut first, law) = named(&processor);
+    // What is told before it has arrived is told then.
+    first.on_credit(START, 1);
+    assert!(!processor.run(10));
+    processor.adopt(law);
+    assert_eq!(lines(), ["1 granted"]);
+    // The next channel of that index comes before the end of the first is known, or after.
+    drop(first);
+    let (mut second, law) = named(&processor);
+    second.on_credit(START, 2);
+    processor.adopt(law);
+    processor.run(10);
+    assert_eq!(lines(), ["gone", "2 granted"]);
+    drop(second);
+    let (third, law) = named(&processor);
+    processor.run(10);
+    assert_eq!(lines(), ["gone"]);
+    drop(third);
+    // It ended before its law had come.
+    processor.adopt(law);
+    assert_eq!(lines(), ["gone"]);
+}
+
+/// Adds up what it hears.
+#[derive(Default)]
+struct Adder(u64, u64);
+
+impl CongestionControl for Adder {
+    fn name(&self) -> &'static str {
+        "adder"
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.0
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        self.0 += u64::from(sample.acked_bytes);
+    }
+
+    fn on_loss(&mut self, _: &LossSample) {}
+
+    fn on_sent(&mut self, _: Instant, bytes: u32, _: u64) {
+        self.1 += u64::from(bytes);
+    }
+
+    fn allowance_bytes(&self) -> u64 {
+        (1_u64 << 40).saturating_sub(self.1)
+    }
+}
+
+/// The law on a thread of its own hears of every byte, and nobody ever spends what is not there.
+#[test]
+fn a_law_on_a_thread_of_its_own_misses_nothing() {
+    const ROUNDS: u64 = 60_000;
+    let (mut stand_in, mut processor) = rig(Box::new(Adder::default()));
+    let (over, mut acked, mut sent) = (AtomicBool::new(false), 0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                let last = over.load(Ordering::Acquire);
+                while processor.run_one().is_some() {}
+                if last {
+                    return;
+                }
+            }
+        });
+        for round in 0..ROUNDS {
+            let sample = AckSample { acked_bytes: round as u32, ..AckSample::default() };
+            stand_in.on_ack(&sample);
+            acked += round;
+            stand_in.on_sent(START, round as u32, 0);
+            sent += round;
+            let left = (1 << 40) - sent;
+            let allowed = stand_in.allowance_bytes();
+            assert!(allowed <= left, "{allowed} of {left}");
+        }
+        over.store(true, Ordering::Release);
+    });
+    assert_eq!(stand_in.window_bytes(), acked);
+    assert_eq!(stand_in.allowance_bytes(), (1 << 40) - sent);
+}
+
+#[test]
+fn channels_take_turns() {
+    let mut processor = CongestionProcessor::new(3);
+    let news: Arc<News<_>> = processor.news().clone();
+    for kind in [CongestionKind::Acknowledged, CongestionKind::Lost, CongestionKind::Credit] {
+        news.announce(FlowId(0), kind);
+        news.announce(FlowId(2), kind);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| processor.run_one()).collect();
+    assert_eq!(order, [0, 2, 0, 2, 0, 2]);
+}

@@ -1,0 +1,91 @@
+//! Congestion controls on events: in line, and elsewhere.
+
+use super::*;
+
+/// Where the laws of both ends run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Home {
+    Direct,
+    InLine(u32),
+    Elsewhere,
+}
+
+fn run(policy: &str, home: Home, paths: u32, lose: u64) -> Pair {
+    let spec: PolicySpec = policy.parse().unwrap();
+    let mut processors = Vec::new();
+    let mut pair = Pair::with_homes(paths, &spec, |nic| match home {
+        Home::Direct => {}
+        Home::InLine(budget) => nic.coalesce_congestion(Some(budget)),
+        Home::Elsewhere => processors.push(nic.detach_congestion()),
+    });
+    pair.processors = processors;
+    for nic in &mut pair.nics {
+        nic.set_credit_policy(spec.build_credit(4));
+    }
+    let remote = pair.remote();
+    for id in 0..4 {
+        pair.post(10 * id, Work::Write { remote }, 300_000);
+        pair.post(10 * id + 1, Work::Read { remote }, 100_000);
+    }
+    let mut random = Random::new(lose);
+    pair.settle(|_, _| lose > 0 && random.next().is_multiple_of(lose));
+    pair
+}
+
+#[test]
+fn everything_completes_wherever_laws_run() {
+    for policy in ["cc=swift", "cc=cubic", "cc=dcqcn", "cc=eqds", "cc=homa", "cc=timely"] {
+        for home in [Home::InLine(1), Home::InLine(u32::MAX), Home::Elsewhere] {
+            for lose in [0, 15] {
+                let mut pair = run(policy, home, 4, lose);
+                let done = pair.completions(0);
+                assert_eq!(done.len(), 8, "{policy} {home:?} {lose}");
+                assert!(done.iter().all(|done| done.status == Status::Success));
+                if home == Home::Elsewhere {
+                    assert!(pair.processors[0].stats().handled > 0);
+                } else {
+                    assert!(pair.nics[0].congestion_stats().unwrap().handled > 0);
+                }
+            }
+        }
+    }
+}
+
+/// With no bound on what is dealt with between two packets, not a packet goes another way.
+#[test]
+fn in_line_and_without_delay_nothing_changes() {
+    for policy in ["cc=swift", "cc=cubic", "cc=caqm", "cc=dcqcn", "cc=backpressure"] {
+        for lose in [0, 12] {
+            let direct = run(policy, Home::Direct, 1, lose);
+            let events = run(policy, Home::InLine(u32::MAX), 1, lose);
+            for n in 0..2 {
+                let counters = [&direct, &events].map(|pair| *pair.nics[n].counters());
+                assert_eq!(counters[0], counters[1], "{policy} {lose}");
+                let channel = direct.channels[n];
+                let windows = [&direct, &events].map(|pair| pair.nics[n].window(channel));
+                assert_eq!(windows[0], windows[1], "{policy} {lose}");
+            }
+            assert_eq!(direct.now, events.now, "{policy} {lose}");
+        }
+    }
+}
+
+#[test]
+fn the_law_of_a_channel_that_has_gone_is_dropped() {
+    let spec: PolicySpec = "cc=swift".parse().unwrap();
+    let mut processors = Vec::new();
+    let mut pair = Pair::with_homes(1, &spec, |nic| processors.push(nic.detach_congestion()));
+    let law = pair.nics[0].poll_law().unwrap();
+    assert!(pair.nics[0].poll_law().is_none());
+    processors[0].adopt(law);
+    assert_eq!(alloc::format!("{:?}", processors[0]).find("1 laws"), Some(20));
+    let channel = pair.channels[0];
+    pair.nics[0].close_channel(pair.now, channel).unwrap();
+    for _ in 0..100 {
+        pair.settle(|_, _| false);
+        let next = pair.nics.iter().filter_map(Nic::poll_timeout).reduce(Instant::min);
+        pair.now = next.map_or(pair.now, |next| pair.now.max(next));
+    }
+    processors[0].run(10);
+    assert_eq!(alloc::format!("{:?}", processors[0]).find("0 laws"), Some(20));
+}

@@ -1,0 +1,28 @@
+//! Where the congestion controls of a node run.
+
+use crate::random::Random;
+use fairway_engine::wire::Duration;
+
+/// Where they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Called for every packet.
+    Direct,
+    /// On events, so many of which are dealt with between two packets.
+    InLine { budget: u32 },
+    /// On events, apart from the data path, every so often on average.
+    Apart { period: Duration },
+}
+
+/// In three worlds of ten some nodes have their laws run on events.
+pub(super) fn draw(random: &mut Random, nodes: usize) -> Vec<Home> {
+    if !random.chance(300) {
+        return vec![Home::Direct; nodes];
+    }
+    let draw = |_| match random.below(3) {
+        0 => Home::Direct,
+        1 => Home::InLine { budget: random.pick(&[1, 3, u32::MAX]) },
+        _ => Home::Apart { period: Duration::from_us(random.pick(&[1, 20, 200])) },
+    };
+    (0..nodes).map(draw).collect()
+}
