@@ -12,6 +12,7 @@ use crate::perf::{FlowOptions, Operation, OrderOptions};
 use crate::policy::PolicyOptions;
 use crate::quantity;
 use crate::sim::SimOptions;
+use crate::trace::TraceOptions;
 pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
 
 /// Moves memory between machines over ordinary UDP: no RDMA NIC, no root, no daemon
@@ -89,6 +90,7 @@ const SIM_EXAMPLES: &str = "Examples:
   fairway sim --matrix perm1024.cm --policy cc=dcqcn:line=400Gbps,path=p2c
   fairway sim --topology dragonfly --dragonfly 8:4:33 --hosts-per-switch 4 --routing ugal --cores 2
   fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us
+  fairway sim incast --nodes 64 --senders 8 --trace incast.perfetto.json   # for ui.perfetto.dev
 
 Payload is named and never copied, so a run needs no memory for it. docs/simulator.md has the model.";
 
@@ -113,7 +115,8 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
   fairway perf put --latency --ping-pong               # mailbox to mailbox
   fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
-  fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent";
+  fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent
+  fairway perf write --trace run.jsonl                 # what congestion control saw and did";
 
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
@@ -126,6 +129,7 @@ const PERF_NOTES: &str = "Examples:
   fairway perf put --latency --ping-pong               # mailbox to mailbox
   fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
   fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent
+  fairway perf write --trace run.jsonl                 # what congestion control saw and did
 
 What is verified, and when:
   Every slot of memory holds a pattern of its own. One word in every packet names slot and
@@ -228,6 +232,9 @@ pub(crate) struct PerfOptions {
 
     #[command(flatten)]
     pub(crate) flows: FlowOptions,
+
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
 
     #[command(flatten)]
     pub(crate) order: OrderOptions,

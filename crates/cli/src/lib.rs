@@ -34,6 +34,7 @@ mod policy;
 mod process;
 mod quantity;
 mod sim;
+mod trace;
 mod verbs;
 
 use args::{Arguments, Command};

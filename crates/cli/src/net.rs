@@ -110,6 +110,11 @@ impl NetOptions {
         builder
     }
 
+    /// The policies in words, defaults included.
+    pub(crate) fn policy_text(&self) -> String {
+        self.policy.clone().unwrap_or_default().to_string()
+    }
+
     /// A client's context, and its connection to `host`.
     pub(crate) fn connect(&self, host: &str, port: u16) -> Result<(Context, Peer), Failure> {
         self.connect_with(host, port, |builder| builder)

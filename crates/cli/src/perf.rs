@@ -80,7 +80,7 @@ fn drive(
         let text = if options.json { format!("{}\n", report.json()) } else { report.text() };
         return process::print(&text);
     }
-    let policy = options.net.policy.clone().unwrap_or_default().to_string();
+    let policy = options.net.policy_text();
     let mut first = true;
     initiator::measure(options, operation, server, |row| {
         if options.json {

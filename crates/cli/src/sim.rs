@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use self::streams::StreamSeries;
 use crate::failure::Failure;
 use crate::process;
+use crate::trace::{TraceFile, TraceOptions};
 
 mod streams;
 
@@ -24,6 +25,8 @@ mod streams;
 const WINDOWS: u32 = 8;
 /// Packets of a capture.
 const CAPTURED: usize = 1_000_000;
+/// Records that a NIC has room for between two windows.
+const TRACED: u32 = 512;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimOptions {
@@ -84,6 +87,9 @@ pub(crate) struct SimOptions {
     /// Write the headers of the first packets from node A to node B, neighbours, as a capture file
     #[arg(long, value_name = "A-B:FILE", value_parser = tap)]
     pub(crate) pcap: Option<Tap>,
+
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
 }
 
 /// What to capture, and where to put it.
@@ -155,6 +161,9 @@ struct Outcome {
 
 /// Runs the command.
 pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
+    if options.trace.trace.is_some() && options.seeds > 1 {
+        return Err(Failure::usage("--trace is of one run: leave out --seeds"));
+    }
     let settings = settings(options)?;
     let cores = process::cores().len().max(1) as u64;
     let jobs = options.jobs.unwrap_or((cores / u64::from(options.cores)).max(1));
@@ -220,6 +229,11 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         scenario.tap = Some((port(&scenario, tap)?, CAPTURED));
     }
     let mut simulation = Simulation::new(scenario, options.cores).map_err(Failure::usage)?;
+    let policy = simulation.scenario().policy.clone().unwrap_or_default().to_string();
+    let mut trace = options.trace.create(&policy)?;
+    if trace.is_some() {
+        simulation.set_trace(TRACED);
+    }
     let shown = !options.json && options.seeds == 1;
     let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
     let every = options.series_every.as_nanos() as u64 * 1000;
@@ -232,6 +246,10 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
             bar.set_position(progress.placed_bytes);
             bar.set_message(format!("{} us simulated", progress.now_ps / 1_000_000));
         }
+        if let Some(trace) = &mut trace {
+            let dropped = simulation.take_trace(|host, record| trace.add(host, record));
+            trace.dropped = dropped;
+        }
         if options.series.is_some() {
             sample(&simulation, seed, every, &mut sampled, &mut series);
         }
@@ -240,6 +258,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         }
     }
     bar.finish_and_clear();
+    trace.map_or(Ok(()), TraceFile::finish)?;
     if let Some(tap) = &options.pcap {
         let doing = || format!("write {}", tap.file.display());
         let file = pcap(simulation.captured());

@@ -10,6 +10,7 @@
 //!   but slots and rate registers with the data path, so it may run in line with it or on a thread
 //!   of its own. [`CongestionProcessor`] does the same for the congestion controls of channels, for
 //!   which a stand-in hears and answers on the data path.
+//! * **Trace** ([`TraceRecord`]): what laws were told and what they decided, for those who want to look ([`crate::Nic::set_trace`]).
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   ([`crate::flow`]).
 //!
@@ -24,6 +25,7 @@ mod news;
 mod processor;
 mod queue;
 mod slot;
+mod trace;
 
 pub(crate) use congestion::stand_in;
 pub use congestion::{CongestionKind, CongestionLaw, CongestionProcessor};
@@ -33,3 +35,5 @@ pub(crate) use processor::share_value;
 pub use processor::{Processor, ProcessorStats};
 pub use queue::{EventQueue, Kind};
 pub use slot::{Cursor, Gathered, Slot};
+pub(crate) use trace::Recorder;
+pub use trace::{TraceEntry, TraceRecord};

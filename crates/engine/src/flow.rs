@@ -6,7 +6,7 @@
 //! the flow. Before each packet the flow's gate is asked: it is shut while the flow is ahead of its
 //! dequeue rate, and when it has used up its turn.
 
-use crate::control::{EventQueue, Kind, share_value};
+use crate::control::{EventQueue, Kind, Recorder, TraceEntry, share_value};
 use crate::deadlines::Deadlines;
 use crate::limits::{Limits, Profile};
 use crate::list::{Linked, Links, List};
@@ -14,10 +14,13 @@ use crate::message::Message;
 use crate::order::{Key, Keyed};
 use crate::pace::Pace;
 use crate::pool::{NONE, Pool};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use fairway_policy::{FlowId, RateRegisters, Share};
 use fairway_wire::{Duration, Instant, JettyId};
+
+mod trace;
 
 /// What may leave back to back at a dequeue rate, in bytes, and in time; at least a packet.
 const BURST_BYTES: u64 = 32 * 1024;
@@ -87,6 +90,8 @@ pub(crate) struct Flows {
     pub(crate) rates: Arc<RateRegisters>,
     /// Where transmit events go, if there is a scheduler.
     pub(crate) events: Option<Arc<EventQueue>>,
+    /// What control laws are told and decide, if somebody wants to know.
+    pub(crate) trace: Option<Box<Recorder>>,
     /// By Jetty, and for answers: the share of a flow that begins.
     shares: Vec<Share>,
     /// By Jetty: the flow of the last message.
@@ -118,6 +123,7 @@ impl Flows {
             // Registers that are not there say that nothing is limited.
             rates: Arc::new(RateRegisters::new(0)),
             events: None,
+            trace: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
             hints: alloc::vec![NONE; limits.jetties as usize],
             lives: alloc::vec![0; limits.flows as usize],
@@ -216,6 +222,7 @@ impl Flows {
         self.tell(index, Kind::Share, share_value(share));
         self.tell(index, Kind::Life, u64::from(life));
         self.wakes.wake_by(index, self.now + self.idle);
+        self.trace_begin(index);
     }
 
     pub(crate) fn tell(&self, index: u32, kind: Kind, value: u64) {
@@ -239,6 +246,7 @@ impl Flows {
         if self.events.is_some() {
             self.charge(index, now, bytes);
         }
+        self.trace_sent(index, bytes);
     }
 
     fn charge(&mut self, index: u32, now: Instant, bytes: u32) {
@@ -266,6 +274,7 @@ impl Flows {
     pub(crate) fn gate(&mut self, index: u32, now: Instant) -> Gate {
         let id = FlowId(index);
         let rate = self.rates.get(id);
+        self.trace_rate(index, rate);
         let flow = &mut self.records[index];
         if rate == RateRegisters::UNLIMITED {
             if flow.rate != rate {
@@ -325,6 +334,7 @@ impl Flows {
         *life = life.wrapping_add(1);
         let life = *life;
         self.tell(index, Kind::Life, u64::from(life));
+        self.trace_end(index);
         self.wakes.remove(index);
         if let Some(hint) = self.hints.get_mut(flow.jetty.value() as usize)
             && *hint == index
@@ -351,6 +361,7 @@ impl Flows {
             if flow.jetty == jetty && !flow.answers {
                 flow.share = share;
                 self.tell(index, Kind::Share, share_value(share));
+                self.trace_flow(index, |flow| TraceEntry::Share { flow, share });
             }
         }
     }

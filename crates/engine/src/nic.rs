@@ -572,6 +572,7 @@ mod queues;
 mod request;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod view;
 
 pub use flows::FlowView;

@@ -38,8 +38,7 @@ mod workload;
 mod world;
 
 pub use config::{
-    Lossy,
-    Ablations, CachePolicy, Config, Dispatching, Notice, Ordering, Stack, Verb, WorkloadKind,
+    Ablations, CachePolicy, Config, Dispatching, Lossy, Notice, Ordering, Stack, Verb, WorkloadKind,
 };
 pub use constants::Constants;
 pub use path::Phase;

@@ -97,9 +97,7 @@ pub(crate) trait Workload {
 /// The workload of a run, with so many actors on all initiating hosts.
 pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
     match config.workload {
-        WorkloadKind::Bulk | WorkloadKind::Incast => {
-            Box::new(sweeps::Bulk::new(config, actors))
-        }
+        WorkloadKind::Bulk | WorkloadKind::Incast => Box::new(sweeps::Bulk::new(config, actors)),
         WorkloadKind::Search => Box::new(structures::Search::new(config)),
         WorkloadKind::Probe => Box::new(structures::Probe::new(config, actors)),
         WorkloadKind::PointerChase => Box::new(sweeps::Chase::new(config, actors)),

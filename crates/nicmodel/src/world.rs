@@ -59,7 +59,10 @@ pub(crate) enum Happening {
     Pull(usize),
     Alarm(usize),
     /// A core is free, and may have work requests that were not rung for.
-    Ring { host: usize, core: u32 },
+    Ring {
+        host: usize,
+        core: u32,
+    },
     /// The workload asked for it.
     Wake(u64),
 }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::control::ProcessorStats;
+use fairway_engine::control::{ProcessorStats, TraceRecord};
 use fairway_engine::{FlowView, Rights, Usage};
 use fairway_sandbox::Policies;
 
 use crate::builder::Builder;
+use crate::clock;
 use crate::core::{Core, Notice};
 use crate::counters::Counters;
 use crate::error::Error;
@@ -224,6 +225,18 @@ impl Context {
     /// ([`crate::Builder::control_thread`]), and are called for every packet instead.
     pub fn congestion_stats(&self) -> Option<ProcessorStats> {
         self.handle.shared.with(|core| core.congestion_stats())
+    }
+
+    /// Writes down from now on what control laws are told and decide, with room for `records` of it
+    /// (64 bytes each, taken here) between two calls of [`Context::take_trace`]; 0 for no longer.
+    pub fn set_trace(&self, records: u32) {
+        self.handle.shared.with(|core| core.nic.set_trace(clock::now(), records));
+    }
+
+    /// Adds what was written down since it was last asked to `to`, oldest first; gives how many
+    /// records found no room since [`Context::set_trace`]. Times are of the monotonic clock.
+    pub fn take_trace(&self, to: &mut Vec<TraceRecord>) -> u64 {
+        self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
     }
 
     /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither

@@ -100,7 +100,7 @@ pub use context::Context;
 pub use counters::{Counters, NicCounters};
 pub use error::{Error, Refusal};
 pub use event::Event;
-pub use fairway_engine::control::ProcessorStats;
+pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
 pub use fairway_engine::wire::{ServiceMode, Tag};
 pub use fairway_engine::{
     ChannelId, Completion, CompletionKind, Counters as EngineCounters, Dispatch, DropReason,

@@ -40,11 +40,8 @@ pub(super) fn summary(config: &Config, report: &Report) -> String {
         report.packets, report.lost, counted.resent, counted.timeouts, counted.gated
     );
     if config.hosts > 2 {
-        let _ = writeln!(
-            text,
-            "  switch     {:>12} dropped, {} marked",
-            report.dropped, report.marked
-        );
+        let _ =
+            writeln!(text, "  switch     {:>12} dropped, {} marked", report.dropped, report.marked);
     }
     if config.batch > 1 {
         let each = report.ops as f64 / report.doorbells.max(1) as f64;

@@ -192,8 +192,8 @@ pub(super) fn measure(
     }
     let link = Link::open(options, server)?;
     let result = measure_over(options, operation, sizes, &link);
-    let _ = link.context.shutdown(Duration::from_secs(1));
-    result
+    let closed = link.close();
+    result.and_then(|report| closed.map(|()| report))
 }
 
 fn measure_over(

@@ -15,6 +15,7 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::PERF_PORT;
+use crate::trace::Tracer;
 
 /// Operations in flight if nobody says otherwise …
 const DEPTH: u64 = 128;
@@ -30,6 +31,7 @@ pub(super) struct Link {
     pub(super) context: Context,
     pub(super) peer: Peer,
     mailbox: Mailbox,
+    tracer: Option<Tracer>,
 }
 
 /// One row of a measurement, on this side.
@@ -71,9 +73,8 @@ pub(super) fn measure(
         let row = row(options, operation, &link, size)?;
         out(&row)
     });
-    // The server is told that we go; whether it hears does not matter to what was measured.
-    let _ = link.context.shutdown(Duration::from_secs(1));
-    result
+    let closed = link.close();
+    result.and(closed)
 }
 
 impl Link {
@@ -83,7 +84,16 @@ impl Link {
         let with = |builder: Builder| builder.control_thread(own_thread);
         let (context, peer) = options.net.connect_with(server, PERF_PORT, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
-        Ok(Link { context, peer, mailbox })
+        let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
+        Ok(Link { context, peer, mailbox, tracer })
+    }
+
+    /// Ends the trace, and says farewell.
+    pub(super) fn close(self) -> Result<(), Failure> {
+        let traced = self.tracer.map_or(Ok(()), Tracer::finish);
+        // The server is told that we go; whether it hears does not matter to what was measured.
+        let _ = self.context.shutdown(Duration::from_secs(1));
+        traced
     }
 }
 

@@ -17,6 +17,7 @@ use crate::mailbox::{Mail, Mailbox};
 use crate::net::PERF_PORT;
 use crate::process;
 use crate::quantity::show_size;
+use crate::trace::Tracer;
 
 /// Most sessions at a time: one for each flow of a client.
 const SESSIONS_MAX: usize = 1024;
@@ -40,6 +41,7 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
     let builder = options.net.builder(PERF_PORT, None);
     let context = builder.control_thread(options.flows.control_thread).build()?;
+    let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);
@@ -54,9 +56,10 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
             take(&context, &mailbox, &mut sessions, mail);
         }
     }
+    let traced = tracer.map_or(Ok(()), Tracer::finish);
     // Those who are still there are told; whether they answer does not matter any more.
     let _ = context.shutdown(Duration::from_millis(200));
-    Ok(())
+    traced
 }
 
 /// The next message, of several looks.

@@ -3,6 +3,7 @@
 use super::{Channel, Timer, Why};
 use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
+use crate::control::TraceEntry;
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
@@ -346,6 +347,7 @@ impl Channel {
         if (1..128).contains(&duplicates) {
             shared.counters.spurious += u64::from(duplicates);
             self.policy.congestion.on_spurious(now, u32::from(duplicates));
+            self.trace(shared, now, || TraceEntry::Spurious { packets: u32::from(duplicates) });
         }
         if gain.packets == 0 && rtt.is_none() && !(1..128).contains(&marked) {
             return;
@@ -356,7 +358,7 @@ impl Channel {
             let news = PathAck { now, acked_packets: 0, marked_packets, rtt };
             self.policy.path.on_ack(usize::from(path), &news);
         }
-        self.policy.congestion.on_ack(&AckSample {
+        let sample = AckSample {
             now,
             acked_bytes: gain.bytes,
             acked_packets: gain.packets,
@@ -369,7 +371,9 @@ impl Channel {
             pressure: ack.flags.contains(AckFlags::PRESSURE),
             window_limited: core::mem::take(&mut self.window_limited),
             ..AckSample::default()
-        });
+        };
+        self.policy.congestion.on_ack(&sample);
+        self.trace_ack(shared, &sample);
         self.ask_for_credit(shared, now);
     }
 

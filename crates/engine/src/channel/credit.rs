@@ -7,6 +7,7 @@
 
 use super::{Channel, Timer};
 use crate::api::{Transmit, Verdict};
+use crate::control::TraceEntry;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -138,6 +139,9 @@ impl Channel {
         let part = u32::try_from(grown).unwrap_or(u32::MAX);
         self.credit.received += u64::from(part);
         self.policy.congestion.on_credit(now, part);
+        if part > 0 {
+            self.trace(shared, now, || TraceEntry::Credit { bytes: part });
+        }
         self.ask_for_credit(shared, now);
         self.mark_ready(shared);
         Verdict::Done

@@ -112,6 +112,7 @@ impl Channel {
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
         self.policy.congestion.on_loss(&sample);
         self.policy.path.on_loss(usize::from(path), &sample);
+        self.trace_loss(shared, &sample);
         self.ask_for_credit(shared, now);
     }
 

@@ -22,6 +22,7 @@ mod respond;
 mod settle;
 mod slots;
 mod timers;
+mod trace;
 mod transmit;
 mod trimmed;
 

@@ -63,7 +63,9 @@ impl Channel {
             .clone()
             .find(|path| usable(path) && Some(*path as u8) != avoid)
             .or_else(|| from_choice.clone().find(usable));
-        chosen.unwrap_or(choice % count) as u8
+        let path = chosen.unwrap_or(choice % count) as u8;
+        self.trace_path(shared, now, path);
+        path
     }
 
     /// The path small messages keep to: the same one as long as it works.

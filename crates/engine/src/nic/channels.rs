@@ -76,6 +76,9 @@ impl Nic {
         let mut channel = Channel::new(id, config, &self.shared.limits, now);
         let at = now + self.shared.profile.keep_alive;
         channel.arm(&mut self.shared, Timer::KeepAlive, at);
+        if let Some(trace) = &mut self.shared.flows.trace {
+            trace.opened(id.index() as u32);
+        }
         self.entries[id.index()].state = EntryState::Open(channel);
         self.open_channels += 1;
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, SetupError};
-use crate::control::{EventQueue, Kind, Processor, ProcessorStats};
+use crate::control::{EventQueue, Kind, Processor, ProcessorStats, TraceEntry};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
@@ -129,6 +129,7 @@ impl Nic {
             let record = self.shared.flows.get(flow);
             if record.jetty == jetty && !record.answers {
                 self.shared.flows.tell(flow, Kind::Hint, hint);
+                self.shared.flows.trace_flow(flow, |flow| TraceEntry::Hint { flow, value: hint });
             }
         }
     }

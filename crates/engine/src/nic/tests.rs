@@ -14,6 +14,7 @@ mod channel_groups;
 mod laws;
 mod mail;
 mod pacing;
+mod tracing;
 mod transactions;
 
 const MTU: u32 = 1024;

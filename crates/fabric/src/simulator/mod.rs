@@ -38,6 +38,7 @@ pub mod traffic;
 
 pub use capture::pcap;
 pub use control::{ControlResult, ControlSpec};
+pub use fairway_engine::control::TraceRecord;
 pub use ranks::{Program, Protocol};
 pub use report::{FlowResult, PortResult, Quantiles, Report, StreamResult};
 pub use run::{Progress, Sample, Simulation, StreamSample};

@@ -10,6 +10,8 @@ use super::host::make_hosts;
 use super::plan::Plan;
 use super::report::Report;
 use super::scenario::Scenario;
+use fairway_engine::control::TraceRecord;
+use fairway_engine::wire::Instant;
 use std::sync::Arc;
 
 /// How far a run has come.
@@ -191,6 +193,29 @@ impl Simulation {
     /// What left by the port that is tapped: when, and what.
     pub fn captured(&self) -> impl Iterator<Item = &(u64, fairway_engine::Received)> {
         self.domains.iter().flat_map(|domain| &domain.captured)
+    }
+
+    /// Has every NIC write down what control laws are told and decide, with room for `records` of it
+    /// between two calls of [`Self::take_trace`].
+    pub fn set_trace(&mut self, records: u32) {
+        let now = Instant::from_ps(self.now);
+        for host in self.domains.iter_mut().flat_map(|domain| domain.hosts.iter_mut().flatten()) {
+            host.nic.set_trace(now, records);
+        }
+    }
+
+    /// Hands out what was written down since it was last asked, host by host; gives how many records
+    /// found no room so far. To be asked after every [`Self::step`].
+    pub fn take_trace(&mut self, mut out: impl FnMut(u32, &TraceRecord)) -> u64 {
+        let now = Instant::from_ps(self.now);
+        let (mut records, mut dropped) = (Vec::new(), 0);
+        for number in 0..self.plan.scenario.network.hosts {
+            let part = usize::from(self.plan.part[number as usize]);
+            let Some(host) = &mut self.domains[part].hosts[number as usize] else { continue };
+            dropped += host.nic.take_trace(now, &mut records);
+            records.drain(..).for_each(|record| out(number, &record));
+        }
+        dropped
     }
 
     /// What has come of it so far.

@@ -1,0 +1,49 @@
+//! What of a channel goes into the trace.
+
+use super::Channel;
+use crate::control::TraceEntry;
+use crate::shared::Shared;
+use fairway_policy::{AckSample, LossSample};
+use fairway_wire::Instant;
+
+impl Channel {
+    /// Writes down what the congestion control was told, and what it has decided since.
+    #[inline]
+    pub(super) fn trace(
+        &self,
+        shared: &mut Shared,
+        at: Instant,
+        entry: impl FnOnce() -> TraceEntry,
+    ) {
+        let Some(recorder) = &mut shared.flows.trace else { return };
+        let (channel, law) = (self.id.index() as u32, &self.policy.congestion);
+        recorder.add(at, channel, entry());
+        recorder.decided(at, channel, law.window_bytes(), law.pacing_bytes_per_second());
+    }
+
+    pub(super) fn trace_ack(&self, shared: &mut Shared, sample: &AckSample) {
+        self.trace(shared, sample.now, || TraceEntry::Ack {
+            path: sample.path,
+            packets: sample.acked_packets,
+            bytes: sample.acked_bytes,
+            marked: sample.marked_packets,
+            in_flight: u32::try_from(sample.bytes_in_flight).unwrap_or(u32::MAX),
+            rtt: sample.rtt,
+        });
+    }
+
+    pub(super) fn trace_loss(&self, shared: &mut Shared, sample: &LossSample) {
+        self.trace(shared, sample.now, || TraceEntry::Loss {
+            path: sample.path,
+            bytes: sample.lost_bytes,
+            by_timeout: sample.by_timeout,
+        });
+    }
+
+    #[inline]
+    pub(super) fn trace_path(&self, shared: &mut Shared, at: Instant, path: u8) {
+        if let Some(recorder) = &mut shared.flows.trace {
+            recorder.chose(at, self.id.index() as u32, path);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What of flows goes into the trace.
+
+use super::Flows;
+use crate::control::{Recorder, TraceEntry, TraceRecord};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use fairway_policy::FlowId;
+
+impl Flows {
+    pub(crate) fn set_trace(&mut self, records: u32, channels: u32, flows: u32) {
+        let recorder = || Box::new(Recorder::new(records as usize, channels, flows));
+        self.trace = (records > 0).then(recorder);
+        for index in self.all() {
+            self.trace_begin(index);
+        }
+    }
+
+    pub(crate) fn take_trace(&mut self, to: &mut Vec<TraceRecord>) -> u64 {
+        let Some(trace) = &mut self.trace else { return 0 };
+        for index in self.records.all() {
+            trace.sent_all(self.now, self.records[index].channel, FlowId(index));
+        }
+        trace.take(to)
+    }
+
+    pub(super) fn trace_begin(&mut self, index: u32) {
+        let Some(trace) = &mut self.trace else { return };
+        let flow = &self.records[index];
+        let (jetty, answers, share) = (flow.jetty, flow.answers, flow.share);
+        let entry = TraceEntry::FlowBegan { flow: FlowId(index), jetty, answers, share };
+        trace.began(self.now, flow.channel, entry);
+    }
+
+    pub(super) fn trace_end(&mut self, index: u32) {
+        if let Some(trace) = &mut self.trace {
+            trace.ended(self.now, self.records[index].channel, FlowId(index));
+        }
+    }
+
+    /// Something else about a flow.
+    pub(crate) fn trace_flow(&mut self, index: u32, entry: impl FnOnce(FlowId) -> TraceEntry) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(self.now, self.records[index].channel, entry(FlowId(index)));
+        }
+    }
+
+    #[inline]
+    pub(super) fn trace_sent(&mut self, index: u32, bytes: u32) {
+        if let Some(trace) = &mut self.trace {
+            trace.sent(self.now, self.records[index].channel, FlowId(index), bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn trace_rate(&mut self, index: u32, rate: u64) {
+        if let Some(trace) = &mut self.trace {
+            trace.rate(self.now, self.records[index].channel, FlowId(index), rate);
+        }
+    }
+}
