@@ -51,12 +51,8 @@ pub(crate) enum Command {
     /// Show the version, the datapaths found, the limits, and the size of all state
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
     Info(InfoOptions),
-    /// Relay UDP between programs over paths as bad as asked for
-    #[command(after_help = "Example, in front of `fairway serve --dir in --bind 127.0.0.1`:\n  \
-            fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803 --spec delay=50us,loss=1%\n  \
-            fairway copy --bind 127.0.0.1 big.img 127.0.0.2/big.img\n\n\
-            A Fairway server tells its port numbers to its clients, so the relay listens on the same\n\
-            numbers, at another address.")]
+    /// Relay UDP over paths as bad as asked for, or emulate a whole network in real time
+    #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateOptions),
     /// Simulate networks of thousands of NICs, each running the real engine
     #[command(after_help = SIM_EXAMPLES)]
@@ -82,6 +78,21 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
 }
+
+const EMULATE_EXAMPLES: &str = "Examples, in front of `fairway serve --dir in --bind 127.0.0.1`:
+  fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803 --spec delay=50us,loss=1%
+  fairway copy --bind 127.0.0.1 big.img 127.0.0.2/big.img
+
+A Fairway server tells its port numbers to its clients, so the relay listens on the same
+numbers, at another address.
+
+A network of its own, with lines in leaf-spine.txt as: topology leaf-spine / nodes 4 /
+hosts-per-leaf 2 / link 1G / latency 10us / ecn threshold:64K / fail 4-6@10s..20s
+  fairway emulate --topology leaf-spine.txt
+  fairway emulate --topology leaf-spine.txt --set routing=spray -- ip netns exec fw-0 ping 10.83.0.4
+
+Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
+fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
 
 const SIM_EXAMPLES: &str = "Examples:
   fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256
@@ -317,14 +328,33 @@ pub(crate) struct InfoOptions {
 pub(crate) struct EmulateOptions {
     /// Where to listen; without ports: on the target's port numbers
     #[arg(long, value_name = "ADDRESS[:PORTS]", value_parser = net::ports)]
-    pub(crate) listen: net::PortRange,
+    #[arg(required_unless_present = "topology", conflicts_with = "topology")]
+    pub(crate) listen: Option<net::PortRange>,
 
     /// Where to relay to, port by port: PORTS is a number, or a range as 4800-4803
     #[arg(long, value_name = "ADDRESS:PORTS", value_parser = net::ports)]
-    pub(crate) to: net::PortRange,
+    #[arg(required_unless_present = "topology", conflicts_with = "topology")]
+    pub(crate) to: Option<net::PortRange>,
+
+    /// Instead: a network as a scenario file of `fairway sim` has it, whose hosts are network
+    /// namespaces (root)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) topology: Option<PathBuf>,
+
+    /// A setting besides the file's, as routing=adaptive or link=1G
+    #[arg(long, value_name = "NAME=VALUE", requires = "topology")]
+    pub(crate) set: Vec<String>,
+
+    /// Namespaces are called PREFIX-0, PREFIX-1 and so on
+    #[arg(long, value_name = "PREFIX", default_value = "fw", value_parser = net::prefix)]
+    pub(crate) prefix: String,
+
+    /// Run this meanwhile, and end with it; FAIRWAY_NAMESPACES has the hosts' names
+    #[arg(last = true, value_name = "COMMAND", requires = "topology")]
+    pub(crate) command: Vec<String>,
 
     /// What each path does, as delay=50us,loss=1% or 1:loss=5%;2:blackhole@2s..3s
-    #[arg(long, default_value = "", value_parser = net::spec)]
+    #[arg(long, default_value = "", value_parser = net::spec, conflicts_with = "topology")]
     pub(crate) spec: Spec,
 
     /// Seed of its decisions

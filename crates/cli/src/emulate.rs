@@ -1,4 +1,7 @@
-//! `fairway emulate`: a relay whose paths are as bad as asked for.
+//! `fairway emulate`: a relay whose paths are as bad as asked for, or a whole network.
+
+mod frame;
+mod network;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +12,7 @@ use serde_json::json;
 
 use crate::args::EmulateOptions;
 use crate::failure::Failure;
+use crate::net::PortRange;
 use crate::process;
 
 /// A client that was silent for so long gives its place to another, if there is none left.
@@ -17,7 +21,13 @@ const BUFFER_BYTES: usize = 4 << 20;
 
 /// Runs the command.
 pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
-    let routes = routes(options)?;
+    if let Some(file) = &options.topology {
+        return network::run(options, file);
+    }
+    let (Some(listen), Some(to)) = (&options.listen, &options.to) else {
+        return Err(Failure::usage("either --topology, or --listen and --to are wanted"));
+    };
+    let routes = routes(listen, to)?;
     process::catch_signals();
     let mut relay = Relay::bind(RelayConfig {
         routes: routes.clone(),
@@ -27,7 +37,7 @@ pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
         idle_after: IDLE_AFTER,
         buffer_bytes: BUFFER_BYTES,
     })
-    .map_err(|error| Failure::io(format!("listen on {}", options.listen.address), &error))?;
+    .map_err(|error| Failure::io(format!("listen on {}", listen.address), &error))?;
     let listening: Vec<SocketAddr> = relay.local_addrs().to_vec();
     for (listen, (_, to)) in listening.iter().zip(&routes) {
         process::print(&format!("fairway emulate: listening on {listen}, relaying to {to}\n"))?;
@@ -52,14 +62,14 @@ pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
 }
 
 /// Which port leads where.
-fn routes(options: &EmulateOptions) -> Result<Vec<(SocketAddr, SocketAddr)>, Failure> {
-    let Some((first, last)) = options.to.ports else {
+fn routes(listen: &PortRange, to: &PortRange) -> Result<Vec<(SocketAddr, SocketAddr)>, Failure> {
+    let Some((first, last)) = to.ports else {
         return Err(Failure::usage(format!(
             "--to {} has no port: write the server's, as {}:4800-4803",
-            options.to.address, options.to.address
+            to.address, to.address
         )));
     };
-    let (listen_first, listen_last) = options.listen.ports.unwrap_or((first, last));
+    let (listen_first, listen_last) = listen.ports.unwrap_or((first, last));
     if listen_last - listen_first != last - first && listen_first != 0 {
         return Err(Failure::usage(format!(
             "--listen has {} ports and --to has {}: give as many, or only the address to --listen",
@@ -67,7 +77,7 @@ fn routes(options: &EmulateOptions) -> Result<Vec<(SocketAddr, SocketAddr)>, Fai
             u32::from(last - first) + 1
         )));
     }
-    let (listen, to) = (options.listen.address, options.to.address);
+    let (listen, to) = (listen.address, to.address);
     if listen.is_ipv4() != to.is_ipv4() {
         return Err(Failure::usage(format!(
             "--listen {listen} and --to {to} are of different families: use one family"

@@ -237,6 +237,15 @@ fn bare(text: &str) -> &str {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
 }
 
+/// What namespaces may be called by.
+pub(crate) fn prefix(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if (1..=32).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') {
+        return Ok(text.to_owned());
+    }
+    Err("1 to 32 letters, digits, - and _ are wanted".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,8 @@
 //! call, and receive a run with headers and payloads taken apart ([`Scatter`], [`Arrival`]);
 //! [`Waiter`], to sleep until something arrives. And networks worse than the one at hand: a
 //! [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is
-//! what it has in common with a plain one) or between two programs ([`Relay`]).
+//! what it has in common with a plain one) or between two programs ([`Relay`]). And [`Tun`], an interface of
+//! a host whose other end is here.
 //!
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
@@ -17,6 +18,7 @@
 mod emulate;
 mod limits;
 mod memory;
+mod tun;
 mod udp;
 
 pub use emulate::{
@@ -29,6 +31,7 @@ pub use limits::{
     TRAIN_BYTES_MAX,
 };
 pub use memory::{RawSlice, RawSliceMut};
+pub use tun::Tun;
 pub use udp::{
     Address, Arrival, DoesNotFit, Doorbell, Features, Granted, PacketTooLong, PortCounters,
     ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken, mtu_towards,

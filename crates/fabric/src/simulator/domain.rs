@@ -2,7 +2,7 @@
 
 use super::calendar::{Calendar, Kind};
 use super::host::Host;
-use super::packets::{NONE, Packets, Parcel};
+use super::packets::{Hot, NONE, Packets, Parcel};
 use super::placement::Placements;
 use super::plan::Plan;
 use super::port::{Admission, Port, PortTally, mix};
@@ -80,6 +80,8 @@ pub(crate) struct Domain {
     placements: Option<Placements>,
     /// By stream: bytes in place here, and those since measuring began.
     pub(crate) stream_bytes: Vec<(u64, u64)>,
+    /// Hosts are somebody else's: what has come to them, and whether it was marked.
+    pub(crate) handed: Option<Vec<(u32, u32, bool)>>,
 }
 
 impl Domain {
@@ -121,6 +123,7 @@ impl Domain {
             draws: vec![0; network.nodes() as usize],
             placements: plan.scenario.check.then(|| Placements::new(plan)),
             stream_bytes: vec![(0, 0); plan.scenario.streams.len()],
+            handed: None,
             plan: Arc::clone(plan),
         };
         for host in 0..domain.hosts.len() as u32 {
@@ -158,6 +161,9 @@ impl Domain {
                     }
                     Kind::Pull => self.turn(now, node),
                     Kind::Timer => self.timer(now, node),
+                    Kind::Post if self.handed.is_some() => {
+                        self.offer(now, node, first, entry.packet());
+                    }
                     Kind::Post => self.post(now, node),
                     Kind::Act if self.plan.scenario.streams.is_empty() => self.act(now, node),
                     Kind::Act => self.act_streams(now, node),
@@ -198,6 +204,14 @@ impl Domain {
         let index = self.packets.take(parcel.hot, &parcel.cold);
         let port = &self.ports[parcel.port as usize];
         self.calendar.push(parcel.at, port.to, Kind::Arrive, u32::from(port.entry), index);
+    }
+
+    /// A frame of somebody else's comes to a host's wire.
+    pub(crate) fn take_in(&mut self, now: u64, host: u32, hot: Hot, cold: &Received) -> u32 {
+        self.totals.sent += 1;
+        let index = self.packets.take(hot, cold);
+        self.calendar.push(now, host, Kind::Post, 0, index);
+        index
     }
 
     /// A flow of this part waits for one less, from `now` on.
@@ -295,15 +309,19 @@ impl Domain {
         }
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
-        let room = if class == 0 { spec.control_bytes } else { self.buffers.room(spec, node) };
+        let room = match class {
+            // A host of somebody else's looks after its own queue.
+            _ if node < self.plan.scenario.network.hosts => u32::MAX,
+            0 => spec.control_bytes,
+            _ => self.buffers.room(spec, node),
+        };
         match here.admit(&mut self.packets.hot, index, room, spec.overflow, tally) {
             Admission::Queued => {
-                if class == 1 && self.buffers.is_counted() {
-                    let hot = &self.packets.hot[index as usize];
-                    if self.buffers.add(spec, node, hot) {
-                        let arrived = hot.arrived;
-                        self.signal(now, arrived, true);
-                    }
+                let hot = &self.packets.hot[index as usize];
+                let counts = class == 1 && self.buffers.is_counted() && hot.arrived != NONE;
+                if counts && self.buffers.add(spec, node, hot) {
+                    let arrived = hot.arrived;
+                    self.signal(now, arrived, true);
                 }
                 let here = &mut self.ports[port as usize];
                 if !here.armed && here.has_work() {
@@ -355,7 +373,7 @@ impl Domain {
     /// A host whose wire has sent what had waited goes on when that has left.
     #[inline]
     fn resume_host(&mut self, now: u64, node: u32, wire: u32) {
-        if node < self.plan.scenario.network.hosts {
+        if node < self.plan.scenario.network.hosts && self.handed.is_none() {
             // It may have been told to wait again, and have sent nothing.
             let free = self.ports[wire as usize].busy_until.max(now);
             self.calendar.push(free, node, Kind::Pull, 0, 0);

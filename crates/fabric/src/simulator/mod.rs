@@ -13,13 +13,14 @@
 //! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
 //! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `program` (what ranks of an
 //! application do), `ranks` (how they do it), `streams` (what tenants send on and on), `control` (a
-//! scheduler apart from the data path), `scenario`, `report`, `placement` (checks).
+//! scheduler apart from the data path), `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
 
 mod calendar;
 mod capture;
 mod chunked;
 mod control;
 mod domain;
+mod emulation;
 mod host;
 mod packets;
 mod placement;
@@ -38,6 +39,7 @@ pub mod traffic;
 
 pub use capture::pcap;
 pub use control::{ControlResult, ControlSpec};
+pub use emulation::{Emulation, EmulationCounters, Frame};
 pub use fairway_engine::control::TraceRecord;
 pub use ranks::{Program, Protocol};
 pub use report::{FlowResult, PortResult, Quantiles, Report, StreamResult};

@@ -10,6 +10,7 @@ use super::host::make_hosts;
 use super::plan::Plan;
 use super::report::Report;
 use super::scenario::Scenario;
+use super::topology::Network;
 use fairway_engine::control::TraceRecord;
 use fairway_engine::wire::Instant;
 use std::sync::Arc;
@@ -311,13 +312,17 @@ impl Simulation {
     }
 }
 
-fn check(scenario: &Scenario) -> Result<(), String> {
-    let network = &scenario.network;
+/// Has every switch as many ports as an event can name?
+pub(super) fn check_ports(network: &Network) -> Result<(), String> {
     let most = super::calendar::PORTS;
     let ports = (0..network.nodes()).map(|node| network.ports_of(node).len()).max();
-    if ports.is_none_or(|ports| ports > most) {
-        return Err(format!("a switch of {} ports: at most {most}", ports.unwrap_or(0)));
-    }
+    let fits = ports.is_some_and(|ports| ports <= most);
+    fits.then_some(()).ok_or(format!("a switch of {} ports: at most {most}", ports.unwrap_or(0)))
+}
+
+fn check(scenario: &Scenario) -> Result<(), String> {
+    let network = &scenario.network;
+    check_ports(network)?;
     if scenario.flows.is_empty() && scenario.program.is_none() && scenario.streams.is_empty() {
         return Err(String::from("nothing is to be sent"));
     }

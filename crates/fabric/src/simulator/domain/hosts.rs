@@ -14,6 +14,10 @@ impl Domain {
     /// A packet has come to its host.
     pub(super) fn receive(&mut self, now: u64, node: u32, index: u32) {
         let hot = self.packets.hot[index as usize];
+        if let Some(handed) = &mut self.handed {
+            self.totals.delivered += 1;
+            return handed.push((node, index, hot.marked));
+        }
         if hot.trimmed {
             self.totals.delivered_trimmed += 1;
             let received = &self.packets.cold[index as usize];

@@ -1,0 +1,320 @@
+//! A whole network in real time: hosts are network namespaces, links and switches the simulator's.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fairway_fabric::simulator::{Emulation, Frame, Settings};
+use fairway_softnic::port::Tun;
+use serde_json::{Value, json};
+
+use super::frame;
+use crate::args::EmulateOptions;
+use crate::failure::Failure;
+use crate::process;
+
+/// Hosts that are made, at most: each is a namespace.
+const HOSTS_MAX: u32 = 250;
+/// So many packets of one host before the next one's turn.
+const BURST: usize = 32;
+/// A host whose wire has so much to send is not asked for more: it waits, or drops, itself.
+const BACKLOG_BYTES: u32 = 64 << 10;
+/// A signal, or the end of the command, is noticed after so long at the latest.
+const LOOK: Duration = Duration::from_millis(50);
+/// Of the hosts' interfaces: a packet of Fairway with 8 KiB of payload fits.
+const MTU: &str = "9000";
+
+/// Runs the command.
+pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> {
+    let mut network = build(options, file)?;
+    process::catch_signals();
+    let hosts = Hosts::make(&options.prefix, network.hosts())?;
+    process::print(&hosts.describe())?;
+    let mut child = None;
+    if let Some((program, arguments)) = options.command.split_first() {
+        let mut command = Command::new(program);
+        command.args(arguments).env("FAIRWAY_NAMESPACES", hosts.names.join(" "));
+        let started = command.spawn();
+        child = Some(started.map_err(|error| Failure::io(format!("start {program}"), &error))?);
+    }
+    let mut relay = Relay { tuns: &hosts.tuns, strays: 0, refused: 0 };
+    let outcome = relay.run(&mut network, options.duration, child.as_mut());
+    let (strays, refused) = (relay.strays, relay.refused);
+    let status = outcome?;
+    report(&network, strays, refused, options.json)?;
+    match status {
+        Some(status) if !status.success() => {
+            Err(Failure::failed(format!("{}: {status}", options.command.join(" "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn build(options: &EmulateOptions, file: &Path) -> Result<Emulation, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::io(format!("read {}", file.display()), &error))?;
+    let mut settings = Settings::default();
+    let here = |error: String| Failure::usage(format!("{}: {error}", file.display()));
+    settings.read(&text).map_err(here)?;
+    for setting in &options.set {
+        let (name, value) = setting.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("--set {setting}: NAME=VALUE is wanted, as routing=adaptive"))
+        })?;
+        settings.set(name, value).map_err(Failure::usage)?;
+    }
+    let scenario = settings.build(options.seed).map_err(here)?;
+    let hosts = scenario.network.hosts;
+    if hosts > HOSTS_MAX {
+        return Err(here(format!(
+            "{hosts} hosts: at most {HOSTS_MAX} are made; `nodes N` in the file says how many"
+        )));
+    }
+    Emulation::new(scenario).map_err(here)
+}
+
+/// Namespaces, each with an interface whose other end is here. They are removed with this value.
+struct Hosts {
+    names: Vec<String>,
+    tuns: Vec<Tun>,
+}
+
+fn address4(host: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 83, 0, 0)) + host + 1)
+}
+
+fn address6(host: u32) -> Ipv6Addr {
+    Ipv6Addr::from(u128::from(Ipv6Addr::new(0xFD83, 0, 0, 0, 0, 0, 0, 0)) + u128::from(host) + 1)
+}
+
+/// The host that has this address.
+fn host_of(address: IpAddr, hosts: u32) -> Option<u32> {
+    let number = match address {
+        IpAddr::V4(address) => u32::from(address).checked_sub(u32::from(address4(0))),
+        IpAddr::V6(address) => {
+            let number = u128::from(address).checked_sub(u128::from(address6(0)));
+            number.and_then(|number| u32::try_from(number).ok())
+        }
+    };
+    number.filter(|host| *host < hosts)
+}
+
+impl Hosts {
+    fn make(prefix: &str, count: u32) -> Result<Hosts, Failure> {
+        let mut hosts = Hosts { names: Vec::new(), tuns: Vec::new() };
+        for host in 0..count {
+            let name = format!("{prefix}-{host}");
+            if Path::new("/run/netns").join(&name).exists() {
+                return Err(Failure::usage(format!(
+                    "there is a namespace {name} already: give another --prefix, or remove it with \
+                     `ip netns delete {name}`"
+                )));
+            }
+            ip(&["netns", "add", &name])?;
+            hosts.names.push(name.clone());
+            let tun = Tun::make("fairway0", &Path::new("/run/netns").join(&name))
+                .map_err(|error| Failure::io(format!("make an interface in {name}"), &error))?;
+            hosts.tuns.push(tun);
+            ip(&["-n", &name, "link", "set", "lo", "up"])?;
+            ip(&["-n", &name, "link", "set", "fairway0", "mtu", MTU, "up"])?;
+            let four = format!("{}/16", address4(host));
+            ip(&["-n", &name, "address", "add", &four, "dev", "fairway0"])?;
+            let six = format!("{}/64", address6(host));
+            ip(&["-n", &name, "address", "add", &six, "dev", "fairway0", "nodad"])?;
+        }
+        Ok(hosts)
+    }
+
+    fn describe(&self) -> String {
+        let line = |(host, name): (usize, &String)| {
+            let host = host as u32;
+            format!("  ip netns exec {name:<10} # {} and {}\n", address4(host), address6(host))
+        };
+        let lines: String = self.names.iter().enumerate().map(line).collect();
+        format!("fairway emulate: {} hosts\n{lines}", self.names.len())
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.tuns.clear();
+        for name in &self.names {
+            // What is gone already need not be removed.
+            let _ = ip(&["netns", "delete", name]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), Failure> {
+    let output = Command::new("ip")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure::io("run ip (of iproute2)", &error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let why = format!("ip {}: {}", arguments.join(" "), text.trim());
+    let hint = if why.contains("ermitted") { " (namespaces are made by root)" } else { "" };
+    Err(Failure::failed(format!("{why}{hint}")))
+}
+
+struct Relay<'a> {
+    tuns: &'a [Tun],
+    /// Packets for nobody here: multicast, other addresses.
+    strays: u64,
+    /// Packets that a host had no room for.
+    refused: u64,
+}
+
+impl Relay<'_> {
+    /// Carries packets until it is to stop; gives the end of the command, if there is one.
+    fn run(
+        &mut self,
+        network: &mut Emulation,
+        duration: Option<Duration>,
+        mut child: Option<&mut Child>,
+    ) -> Result<Option<std::process::ExitStatus>, Failure> {
+        // The kernel's habit of waking up to 50 us late would be a long link here.
+        // SAFETY: a number is handed over, and concerns this thread only.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let fds = self.tuns.iter().map(|tun| tun.as_fd().as_raw_fd());
+        let mut polls: Vec<libc::pollfd> =
+            fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        let start = Instant::now();
+        let mut looked = start;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let took = self.take_in(network, &start, &mut buffer)?;
+            let now = picoseconds(start.elapsed());
+            network.advance(now, |host, bytes, marked| self.hand_out(host, bytes, marked));
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if let Some(child) = child.as_mut() {
+                    let ended = child.try_wait();
+                    let ended = ended.map_err(|error| Failure::io("wait for it", &error))?;
+                    if ended.is_some() {
+                        return Ok(ended);
+                    }
+                }
+                if process::stopping() || duration.is_some_and(|span| start.elapsed() >= span) {
+                    return Ok(None);
+                }
+            }
+            if !took {
+                let wait = network.next_ps().map_or(LOOK, |at| {
+                    let now = picoseconds(start.elapsed());
+                    Duration::from_nanos(at.saturating_sub(now) / 1000).min(LOOK)
+                });
+                for (host, (poll, tun)) in polls.iter_mut().zip(self.tuns).enumerate() {
+                    let full = network.backlog_bytes(host as u32) > BACKLOG_BYTES;
+                    poll.fd = if full { -1 } else { tun.as_fd().as_raw_fd() };
+                }
+                sleep(&mut polls, wait)?;
+            }
+        }
+    }
+
+    /// Takes what hosts have sent; false if nobody has sent anything.
+    fn take_in(
+        &mut self,
+        network: &mut Emulation,
+        start: &Instant,
+        buffer: &mut [u8],
+    ) -> Result<bool, Failure> {
+        let mut took = false;
+        for (from, tun) in self.tuns.iter().enumerate() {
+            for _ in 0..BURST {
+                if network.backlog_bytes(from as u32) > BACKLOG_BYTES {
+                    break;
+                }
+                let length =
+                    tun.read(buffer).map_err(|error| Failure::io("read a packet", &error))?;
+                let Some(length) = length else { break };
+                took = true;
+                let packet = &buffer[..length];
+                let header = frame::read(packet);
+                let to = header
+                    .and_then(|header| host_of(header.destination, self.tuns.len() as u32))
+                    .filter(|to| *to != from as u32);
+                let (Some(header), Some(to)) = (header, to) else {
+                    self.strays += 1;
+                    continue;
+                };
+                let frame = Frame {
+                    from: from as u32,
+                    to,
+                    entropy: header.entropy,
+                    bytes: length as u32 + frame::ETHERNET_BYTES,
+                    urgent: header.urgent,
+                };
+                network.send(picoseconds(start.elapsed()), &frame, packet.to_vec());
+            }
+        }
+        Ok(took)
+    }
+
+    fn hand_out(&mut self, host: u32, mut packet: Vec<u8>, marked: bool) {
+        if marked {
+            frame::mark(&mut packet);
+        }
+        // An interface that was set down takes nothing: that is its host's business.
+        let taken = self.tuns[host as usize].write(&packet).unwrap_or(false);
+        self.refused += u64::from(!taken);
+    }
+}
+
+fn picoseconds(span: Duration) -> u64 {
+    span.as_nanos() as u64 * 1000
+}
+
+/// Sleeps until a packet can be read, or so long.
+fn sleep(polls: &mut [libc::pollfd], wait: Duration) -> Result<(), Failure> {
+    let span = libc::timespec {
+        tv_sec: wait.as_secs() as libc::time_t,
+        tv_nsec: wait.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the list is as long as is said, and the span lives through the call.
+    let result = unsafe {
+        libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &span, std::ptr::null())
+    };
+    let error = io::Error::last_os_error();
+    if result < 0 && error.kind() != io::ErrorKind::Interrupted {
+        return Err(Failure::io("wait for packets", &error));
+    }
+    Ok(())
+}
+
+fn report(network: &Emulation, strays: u64, refused: u64, as_json: bool) -> Result<(), Failure> {
+    let counters = network.counters();
+    let numbers = [
+        ("sent", counters.sent),
+        ("delivered", counters.delivered),
+        ("dropped", counters.dropped),
+        ("lost", counters.lost),
+        ("marked", counters.marked),
+        ("longest_queue_bytes", counters.longest_queue_bytes.into()),
+        ("strays", strays),
+        ("refused", refused),
+    ];
+    let used = network.links().filter(|link| link.3 > 0);
+    if as_json {
+        let mut object: serde_json::Map<_, _> =
+            numbers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let links: Vec<Value> = used
+            .map(|(from, to, bytes, packets)| {
+                json!({ "from": from, "to": to, "bytes": bytes, "packets": packets })
+            })
+            .collect();
+        object.insert("links".into(), links.into());
+        return process::print(&format!("{}\n", Value::from(object)));
+    }
+    let lines = numbers.iter().map(|(name, value)| format!("  {name:<20} {value:>12}\n"));
+    let links = used.map(|(from, to, bytes, packets)| {
+        format!("  link {from:>4} to {to:<4} {packets:>12} packets {bytes:>14} bytes\n")
+    });
+    process::print(&lines.chain(links).collect::<String>())
+}

@@ -1,0 +1,119 @@
+//! `fairway emulate --topology`: live programs across a network of several switches. Wants root,
+//! `ip` and TUN; without them it says so and passes.
+
+mod common;
+
+use common::Scratch;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const FAIRWAY: &str = env!("CARGO_BIN_EXE_fairway");
+
+const LEAF_SPINE: &str = "topology leaf-spine\nnodes 4\nhosts-per-leaf 2\nlink 1G\nlatency 20us\n\
+                          queue 256K\necn threshold:64K\n";
+
+/// Can namespaces and interfaces be made here?
+fn is_possible() -> bool {
+    let name = format!("fwtry{}", std::process::id());
+    let ip = |arguments: &[&str]| {
+        let output = Command::new("ip").args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let possible = Path::new("/dev/net/tun").exists() && ip(&["netns", "add", &name]);
+    if possible {
+        ip(&["netns", "delete", &name]);
+    } else {
+        eprintln!("skipped: no namespaces, no `ip`, or no /dev/net/tun here");
+    }
+    possible
+}
+
+/// Runs a script with hosts around it: FW is the tool, NS the prefix.
+fn run(name: &str, settings: &[&str], script: &str) -> (Value, String) {
+    let scratch = Scratch::new();
+    let file = scratch.path("network.txt");
+    std::fs::write(&file, LEAF_SPINE).unwrap();
+    let prefix = format!("fwt{}{name}", std::process::id());
+    let mut command = Command::new(FAIRWAY);
+    command.args(["emulate", "--json", "--prefix", &prefix, "--topology"]).arg(&file);
+    for setting in settings {
+        command.args(["--set", setting]);
+    }
+    command.args(["--duration", "60s", "--", "sh", "-c", script]);
+    command.env("FW", FAIRWAY).env("NS", &prefix);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{error}");
+    let left = std::fs::read_dir("/run/netns").unwrap();
+    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    let own = |entry: &&std::ffi::OsString| entry.to_string_lossy().starts_with(&prefix);
+    assert_eq!(left.iter().find(own), None, "namespaces are removed");
+    let last = text.lines().last().unwrap_or_default();
+    (serde_json::from_str(last).unwrap(), text)
+}
+
+const WRITES: &str = "ip netns exec $NS-3 $FW perf --server --bind 10.83.0.4 >/dev/null & server=$!
+    for wait in 1 2 3 4 5 6 7 8 9 10; do
+        sleep 0.5
+        ip netns exec $NS-0 $FW perf write --size 64K --duration 1s --json \
+            --connect 10.83.0.4 --bind 10.83.0.1 && break
+    done
+    status=$?; kill $server; exit $status";
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value}"))
+}
+
+#[test]
+fn live_programs_cross_several_paths() {
+    if !is_possible() {
+        return;
+    }
+    let (report, text) = run("paths", &[], WRITES);
+    let perf: Value = text
+        .lines()
+        .find_map(|line| serde_json::from_str::<Value>(line).ok().filter(|v| v["links"].is_null()))
+        .unwrap_or_else(|| panic!("perf has said nothing: {text}"));
+    assert!(perf.to_string().contains("verified"), "{perf}");
+    assert!(number(&report, "delivered") > 100, "{report}");
+    let sum =
+        ["delivered", "dropped", "lost"].map(|name| number(&report, name)).iter().sum::<u64>();
+    assert!(sum <= number(&report, "sent"), "{report}");
+    let spines: Vec<u64> = report["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|link| number(link, "from") == 4 && number(link, "to") >= 6)
+        .map(|link| number(link, "packets"))
+        .collect();
+    assert!(spines.len() == 2 && spines.iter().all(|packets| *packets > 20), "{spines:?}");
+}
+
+#[test]
+fn bytes_arrive_though_packets_are_lost_and_a_link_fails() {
+    if !is_possible() {
+        return;
+    }
+    let (report, _) = run("loss", &["loss=2%", "routing=spray", "fail=4-6@500ms..2s"], WRITES);
+    assert!(number(&report, "lost") > 0, "{report}");
+}
+
+#[test]
+fn what_cannot_be_emulated_is_said() {
+    let scratch = Scratch::new();
+    let file = scratch.path("network.txt");
+    let refused = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(FAIRWAY).args(["emulate", "--topology"]).arg(&file).output();
+        let output = output.unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused("nodes 8192\n").contains("at most 250"));
+    assert!(
+        refused("topology leaf-spine\nnodes 4\nhosts-per-leaf 2\noverflow trim\n").contains("trim")
+    );
+    assert!(refused("nodes lots\n").contains("line 1"));
+}
