@@ -9,9 +9,9 @@
     python3 repro/uccl.py                     # 128 NICs, some minutes
     python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: hours
 
-What is not here: receiver credits (cc=eqds), which these tables do not run yet. Beside the sender-driven
-column stands trimming, which tells losses as early as EQDS hears of them. The paper's ECN column
-sprays and avoids marked paths; ours sprays and leaves the marks to the congestion control.
+Receiver-driven is cc=eqds with a window of one bandwidth-delay product, on switches that trim; beside both stands
+sender-driven control (Swift) with trimming. The paper's ECN column sprays and avoids marked paths; ours sprays and leaves the
+marks to the congestion control.
 
 Standard library only.
 """
@@ -32,6 +32,8 @@ TABLE4 = [
 HTSIM = {"4 KB + ECN": (1.38, 1.40), "32 KB + ECN": (1.39, 1.43),
          "16 KB + RTT + ConnSplit": (1.35, 1.41)}
 MEGABYTES = 1000 * 1000
+# Receiver credits on links of 400 Gb/s; the window is the bandwidth-delay product of three tiers.
+EQDS = "cc=eqds:line=400Gbps:window=640K"
 
 
 def table4(runs, options):
@@ -41,28 +43,32 @@ def table4(runs, options):
             "link": "400G"}
     ideal_us = megabytes * MEGABYTES * 8 / 400e3
 
-    def scenario(row, overflow):
-        settings = {**base, **row, "overflow": overflow}
+    def scenario(row, kind):
+        settings = {**base, **row, "overflow": "drop" if kind == "drop" else "trim"}
+        if kind == "eqds":
+            settings["policy"] = EQDS
         if "split" in row:
             # A message goes by one channel: so it is cut, as UCCL gives chunks to its engines.
             settings["pieces"] = megabytes * 4
         return "permutation", settings
 
-    runs.make(scenario(row, overflow) for _, row, *_ in TABLE4 for overflow in ("drop", "trim"))
+    runs.make(scenario(row, kind) for _, row, *_ in TABLE4 for kind in ("drop", "trim", "eqds"))
     rows = []
     for name, row, sender, receiver in TABLE4:
-        drop, trim = scenario(row, "drop"), scenario(row, "trim")
+        drop, trim, eqds = (scenario(row, kind) for kind in ("drop", "trim", "eqds"))
         rows.append([
             name,
             f"{runs.spread(drop, scale=1 / ideal_us, digits=3)}", f"{sender / 1.28:.3f}",
-            f"{runs.spread(trim, scale=1 / ideal_us, digits=3)}", f"{receiver / 1.28:.3f}",
+            f"{runs.spread(trim, scale=1 / ideal_us, digits=3)}",
+            f"{runs.spread(eqds, scale=1 / ideal_us, digits=3)}", f"{receiver / 1.28:.3f}",
             " / ".join(f"{value / 1.28:.3f}" for value in HTSIM.get(name, ())),
             int(runs.median(drop, "drops")), int(runs.median(trim, "trims")),
+            int(runs.median(eqds, "trims")),
         ])
     table(f"Table 4: permutation of {nodes} NICs, {megabytes} MB each, {options.seeds} seeds; time "
           f"over the ideal {ideal_us / 1000:.2f} ms",
-          ["", "drop", "paper, sender", "trim", "paper, receiver", "UEC htsim, s / r", "drops",
-           "trims"], rows)
+          ["", "Swift, drop", "paper, sender", "Swift, trim", "EQDS, trim", "paper, receiver",
+           "UEC htsim, s / r", "drops", "trims, Swift", "trims, EQDS"], rows)
 
 
 def incast(runs, options):
@@ -71,6 +77,7 @@ def incast(runs, options):
     kinds = {
         "Swift, 256 paths, drops": {},
         "Swift, 256 paths, trimming": {"overflow": "trim"},
+        "EQDS, 256 paths, trimming": {"overflow": "trim", "policy": EQDS},
         "DCQCN, one path, pauses": {"policy": "cc=dcqcn:line=400Gbps", "paths": 1,
                                     "pfc": "200K:160K"},
         "DCQCN, 256 paths, drops": {"policy": "cc=dcqcn:line=400Gbps"},
