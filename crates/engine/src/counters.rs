@@ -25,8 +25,12 @@ pub struct Counters {
     pub credits_sent: u64,
     /// Requests for credit that came.
     pub demands_received: u64,
-    /// Probes and keep-alives sent.
+    /// Probes of paths that were given up, and keep-alives, sent.
     pub probes_sent: u64,
+    /// Probes of round trips sent.
+    pub round_trip_probes_sent: u64,
+    /// Of those, answered.
+    pub round_trip_probes_answered: u64,
     /// Data packets accepted.
     pub data_received: u64,
     /// Payload bytes in them.

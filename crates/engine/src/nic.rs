@@ -342,6 +342,7 @@ impl Nic {
             Packet::Bypass(bypass) => channel.handle_bypass(shared, bypass, received),
             Packet::Demand(demand) => channel.handle_demand(shared, now, demand, route.path),
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
+            Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
         };
         if self.shared.credit.is_some() {

@@ -9,7 +9,7 @@ use crate::world::World;
 use fairway_engine::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
     Credit, Data, Datagram, Demand, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet,
-    Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends one of them to somebody.
@@ -296,6 +296,10 @@ fn any_packet(random: &mut Random) -> Packet {
         3 if random.chance(300) => {
             Packet::Credit(Credit { total_bytes: random.number() & CREDIT_MAX })
         }
+        3 if random.chance(300) => Packet::Probe(Probe {
+            number: random.number() as u32 & Probe::NUMBER_MAX,
+            turn_ns: random.chance(700).then(|| random.number() as u32),
+        }),
         3 => Packet::Close(Close { answer: random.chance(500) }),
         _ => {
             let mut data = any_data(random);

@@ -153,6 +153,7 @@ impl Plan {
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
+        policies::probe_some(&mut Random::fork(seed, 12), &mut links);
         policies::give_credit(&mut Random::fork(seed, 10), &mut links, &mut schedulers);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;

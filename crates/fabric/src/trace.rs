@@ -54,6 +54,10 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
         Packet::Void(void) => format!("VOID psn {}", void.psn.value()),
         Packet::Demand(demand) => format!("DEMAND {}", demand.total_bytes),
         Packet::Credit(credit) => format!("CREDIT {}", credit.total_bytes),
+        Packet::Probe(probe) => match probe.turn_ns {
+            Some(turn_ns) => format!("PROBE {} answered after {turn_ns} ns", probe.number),
+            None => format!("PROBE {}", probe.number),
+        },
         Packet::Close(close) => format!("CLOSE{}", if close.answer { " answer" } else { "" }),
         Packet::Datagram(datagram) => {
             format!("UNRELIABLE {} +{payload}", operation_summary(&datagram.operation))

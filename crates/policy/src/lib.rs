@@ -34,6 +34,7 @@ mod names;
 mod path_order;
 mod plb;
 mod power_of_two;
+mod probe;
 mod receiver_distance;
 mod sack_threshold;
 mod scheduler;
@@ -61,6 +62,7 @@ pub use names::{
 pub use path_order::PathOrder;
 pub use plb::{Plb, PlbParameters};
 pub use power_of_two::PowerOfTwo;
+pub use probe::ProbeSpec;
 pub use receiver_distance::ReceiverDistance;
 pub use sack_threshold::SackThreshold;
 pub use scheduler::{

@@ -19,12 +19,13 @@ use core::fmt;
 use core::str::FromStr;
 
 mod parameters;
+mod probe;
 
 use crate::{
     Backpressure, BackpressureParameters, Caqm, CaqmParameters, CongestionControl, CreditPolicy,
     CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds, EqdsParameters,
     FixedWindow, Greedy, Homa, HomaParameters, LossDetector, MultipathParameters, MultipathWindow,
-    PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo, ReceiverDistance, RoundRobin,
+    PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo, ProbeSpec, ReceiverDistance, RoundRobin,
     RoundRobinParameters, SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift,
     SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
 };
@@ -38,6 +39,8 @@ pub struct PolicySet {
     pub path: Box<dyn PathChoice>,
     /// What is lost.
     pub loss: Box<dyn LossDetector>,
+    /// When round trips are measured out of band.
+    pub probe: ProbeSpec,
 }
 
 impl fmt::Debug for PolicySet {
@@ -49,7 +52,8 @@ impl fmt::Debug for PolicySet {
 
 /// Which policies, with which parameters. Parsed from text and printed as text.
 ///
-/// `Display` gives all four kinds, and of the parameters those that are not the default.
+/// `Display` gives all kinds (but no probes if there are none), and of the parameters those that
+/// are not the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicySpec {
     /// The congestion control.
@@ -60,6 +64,8 @@ pub struct PolicySpec {
     pub loss: LossSpec,
     /// The scheduler, of which a NIC has one for all its channels.
     pub scheduler: SchedulerSpec,
+    /// When round trips are measured out of band.
+    pub probe: ProbeSpec,
 }
 
 /// A congestion control by name.
@@ -195,7 +201,7 @@ impl PolicySpec {
             LossSpec::SackThreshold => Box::new(SackThreshold::new()),
             LossSpec::ReceiverDistance => Box::new(ReceiverDistance),
         };
-        PolicySet { congestion, path, loss }
+        PolicySet { congestion, path, loss, probe: self.probe }
     }
 }
 
@@ -210,10 +216,12 @@ pub enum PolicyKind {
     Loss,
     /// Scheduling, `sched`.
     Scheduler,
+    /// Probes of round trips, `probe`.
+    Probe,
 }
 
 /// What there is to choose from.
-const LISTS: [(PolicyKind, &str, &[&str]); 4] = [
+const LISTS: [(PolicyKind, &str, &[&str]); 5] = [
     (
         PolicyKind::Congestion,
         "cc",
@@ -235,6 +243,11 @@ const LISTS: [(PolicyKind, &str, &[&str]); 4] = [
         PolicyKind::Scheduler,
         "sched",
         &[Greedy::NAME, StaticShare::NAME, WaterFilling::NAME, RoundRobin::NAME],
+    ),
+    (
+        PolicyKind::Probe,
+        "probe",
+        &[ProbeSpec::OFF, ProbeSpec::PERIODIC, ProbeSpec::SAMPLED, ProbeSpec::ANOMALY],
     ),
 ];
 
@@ -355,6 +368,10 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         StaticShare::NAME => spec.scheduler = SchedulerSpec::Static(read(parameters)?),
         WaterFilling::NAME => spec.scheduler = SchedulerSpec::WaterFilling(read(parameters)?),
         RoundRobin::NAME => spec.scheduler = SchedulerSpec::RoundRobin(read(parameters)?),
+        ProbeSpec::OFF => spec.probe = none(ProbeSpec::Off, ProbeSpec::OFF, parameters)?,
+        ProbeSpec::PERIODIC => spec.probe = probe::periodic(parameters)?,
+        ProbeSpec::SAMPLED => spec.probe = probe::sampled(parameters)?,
+        ProbeSpec::ANOMALY => spec.probe = probe::anomaly(parameters)?,
         other => return Err(PolicyError::UnknownName(other.to_owned())),
     }
     Ok(())
@@ -386,7 +403,8 @@ fn fixed(parameters: &str) -> Result<CongestionSpec, PolicyError> {
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cc={},path={},", self.congestion, self.path)?;
-        write!(f, "loss={},sched={}", self.loss, self.scheduler)
+        write!(f, "loss={},sched={}", self.loss, self.scheduler)?;
+        if self.probe == ProbeSpec::Off { Ok(()) } else { write!(f, ",probe={}", self.probe) }
     }
 }
 

@@ -121,6 +121,8 @@ pub trait CongestionControl: Send {
 pub struct PathView {
     /// Smoothed round trip; zero until the first sample.
     pub smoothed_rtt: Duration,
+    /// The round trip by the last probe, without the time at the peer; zero if none was answered.
+    pub probed_rtt: Duration,
     /// Mean deviation of the round trip.
     pub rtt_deviation: Duration,
     /// Packets in flight.

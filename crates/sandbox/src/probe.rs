@@ -135,6 +135,7 @@ impl Sequence {
                 lost: self.below(1 << 20),
                 marked: self.below(1 << 20),
                 usable: self.below(8) > 0,
+                ..PathView::default()
             };
         }
         let now = self.tick();

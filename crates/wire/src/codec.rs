@@ -59,6 +59,7 @@ mod tp_opcode {
     pub const CLOSE: u32 = 0x11;
     pub const DEMAND: u32 = 0x12;
     pub const CREDIT: u32 = 0x13;
+    pub const PROBE: u32 = 0x14;
 }
 
 /// BTAH and ATAH: the transaction opcode (byte 0; §7.2.1).

@@ -39,7 +39,7 @@ pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,
     Close, Credit, Data, Datagram, Demand, ECHO_DELAY_UNIT_NS, Ecn, Get, Nak, Operation, Order,
-    Packet, Put, Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
+    Packet, Probe, Put, Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
 };
 pub use paths::{PathSockets, Role, path_sockets};
 pub use psn::Psn;

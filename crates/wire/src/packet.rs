@@ -34,6 +34,8 @@ pub enum Packet {
     Demand(Demand),
     /// The receiver grants (ours, 0x13).
     Credit(Credit),
+    /// Measures a round trip (ours, 0x14).
+    Probe(Probe),
     /// Unreliable data (mode UNO): no sequence number, no acknowledgement (UTPH).
     Datagram(Datagram),
     /// A load or store, or its answer: no transport header at all (TP Bypass, §8.3).
@@ -563,6 +565,21 @@ pub struct Demand {
 pub struct Credit {
     /// Bytes, headers included: all since the channel opened. At most [`CREDIT_MAX`].
     pub total_bytes: u64,
+}
+
+/// Measures the round trip of a path out of band, or answers one that does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// The question's number, which its answer repeats: 31 bits.
+    pub number: u32,
+    /// In an answer, how long it was since the question had arrived; `None` in a question. In
+    /// nanoseconds, saturating.
+    pub turn_ns: Option<u32>,
+}
+
+impl Probe {
+    /// The highest number.
+    pub const NUMBER_MAX: u32 = (1 << 31) - 1;
 }
 
 /// The highest total of demand or credit, in bytes.

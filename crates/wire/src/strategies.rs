@@ -240,6 +240,9 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         |(total_bytes, resend, blocked)| Packet::Demand(Demand { total_bytes, resend, blocked }),
     );
     let credit = (0..=CREDIT_MAX).prop_map(|total_bytes| Packet::Credit(Credit { total_bytes }));
+    let turn_ns = proptest::option::of(any::<u32>());
+    let probe = (0..=Probe::NUMBER_MAX, turn_ns)
+        .prop_map(|(number, turn_ns)| Packet::Probe(Probe { number, turn_ns }));
     prop_oneof![
         6 => data().prop_map(Packet::Data),
         1 => datagram().prop_map(Packet::Datagram),
@@ -250,6 +253,7 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         1 => any::<bool>().prop_map(|answer| Packet::Close(Close { answer })),
         1 => demand,
         1 => credit,
+        1 => probe,
     ]
 }
 

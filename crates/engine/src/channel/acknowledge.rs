@@ -200,6 +200,7 @@ impl Channel {
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
         let sample = now.since(sent.sent_at).saturating_sub(delay);
         self.note_round_trip(sent.path, sample);
+        self.suspect(shared, sent.path, Some(sample));
         Some(sample)
     }
 
@@ -370,6 +371,7 @@ impl Channel {
             hint: ack.hint,
             pressure: ack.flags.contains(AckFlags::PRESSURE),
             window_limited: core::mem::take(&mut self.window_limited),
+            endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
         self.policy.congestion.on_ack(&sample);

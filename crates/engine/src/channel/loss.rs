@@ -113,6 +113,7 @@ impl Channel {
         self.policy.congestion.on_loss(&sample);
         self.policy.path.on_loss(usize::from(path), &sample);
         self.trace_loss(shared, &sample);
+        self.suspect(shared, path, None);
         self.ask_for_credit(shared, now);
     }
 

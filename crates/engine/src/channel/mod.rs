@@ -16,6 +16,7 @@ mod locate;
 mod loss;
 mod mail;
 mod paths;
+mod probe;
 mod receive;
 mod refuse;
 mod respond;
@@ -29,6 +30,7 @@ mod trimmed;
 pub(crate) use bypass::{Answer, BypassState};
 use credit::CreditState;
 pub(crate) use paths::Path;
+use probe::{Echoes, Probing};
 pub(crate) use slots::Slots;
 pub(crate) use timers::Timer;
 
@@ -201,6 +203,9 @@ pub(crate) struct Channel {
     /// Bytes that are to be resent.
     pub(crate) lost_bytes: u64,
     pub(crate) bypass: Box<BypassState>,
+    /// Round trips out of band: what we ask, if we do, and what the peer asks.
+    pub(crate) probing: Option<Box<Probing>>,
+    pub(crate) echoes: Echoes,
     pub(crate) peer_marks: u8,
     pub(crate) peer_duplicates: u8,
     pub(crate) peer_learned: Option<Msn>,
@@ -227,6 +232,7 @@ impl Channel {
         let paths = config.paths as usize;
         let is_spent = config.policy.congestion.allowance_bytes() != u64::MAX;
         let credit = CreditState::new(is_spent);
+        let probing = Probing::new(config.policy.probe, paths);
         let none = |count: u32| alloc::vec![NONE; count as usize].into_boxed_slice();
         Box::new(Channel {
             tp: TpChannel {
@@ -279,6 +285,8 @@ impl Channel {
             credit,
             lost_bytes: 0,
             bypass: Box::new(BypassState::new()),
+            probing,
+            echoes: Echoes::default(),
             peer_marks: 0,
             peer_duplicates: 0,
             peer_learned: None,

@@ -76,11 +76,15 @@ impl Channel {
         self.small_path
     }
 
-    pub(crate) fn note_round_trip(&mut self, path: u8, sample: Duration) {
+    pub(crate) fn note_path_round_trip(&mut self, path: u8, sample: Duration) {
         let view = &mut self.views[usize::from(path)];
         let (smoothed, deviation) = smooth(view.smoothed_rtt, view.rtt_deviation, sample);
         view.smoothed_rtt = smoothed;
         view.rtt_deviation = deviation;
+    }
+
+    pub(crate) fn note_round_trip(&mut self, path: u8, sample: Duration) {
+        self.note_path_round_trip(path, sample);
         let all = &mut self.round_trip;
         (all.smoothed, all.deviation) = smooth(all.smoothed, all.deviation, sample);
     }

@@ -26,10 +26,12 @@ pub(crate) enum Timer {
     Bypass,
     /// A sender on credit may want to say again what it wants.
     Demand,
+    /// It is a path's turn to be probed.
+    Probe,
 }
 
 impl Timer {
-    pub(crate) const COUNT: usize = 9;
+    pub(crate) const COUNT: usize = 10;
     const ALL: [Timer; Self::COUNT] = [
         Timer::Retransmit,
         Timer::Acknowledge,
@@ -40,6 +42,7 @@ impl Timer {
         Timer::Close,
         Timer::Bypass,
         Timer::Demand,
+        Timer::Probe,
     ];
 }
 
@@ -100,6 +103,7 @@ impl Channel {
                 // Credit may have come of what the policy was told before.
                 self.mark_ready(shared);
             }
+            Timer::Probe => self.probe_timer(shared, now),
             Timer::Close => {}
         }
     }

@@ -54,6 +54,9 @@ impl Channel {
         if let Some(probe) = self.next_probe(shared, now) {
             return Some(probe);
         }
+        if let Some(probe) = self.next_round_trip_probe(shared, now) {
+            return Some(probe);
+        }
         self.next_bypass(shared, now)
     }
 
@@ -414,6 +417,7 @@ impl Channel {
             let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
             self.pace.charge(now, bytes, rate, burst, Duration::ZERO);
         }
+        self.sample_path(shared, path, bytes);
         if !self.is_armed(Timer::Retransmit) && !shared.is_planted(crate::Canary::ForgetTimer) {
             let at = now + self.timeout(shared);
             self.arm(shared, Timer::Retransmit, at);

@@ -79,6 +79,7 @@ impl Nic {
         if let Some(trace) = &mut self.shared.flows.trace {
             trace.opened(id.index() as u32);
         }
+        channel.begin_probing(&mut self.shared, now);
         self.entries[id.index()].state = EntryState::Open(channel);
         self.open_channels += 1;
         Ok(())

@@ -14,6 +14,7 @@ mod channel_groups;
 mod laws;
 mod mail;
 mod pacing;
+mod probing;
 mod tracing;
 mod transactions;
 

@@ -5,7 +5,7 @@ use super::Link;
 use crate::random::Random;
 use fairway_engine::policy::{
     CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, PathSpec, PlbParameters,
-    PolicySpec, TimelyParameters,
+    PolicySpec, ProbeSpec, TimelyParameters,
 };
 use fairway_engine::wire::Duration;
 
@@ -45,6 +45,22 @@ pub(super) fn give_credit(random: &mut Random, links: &mut [Link], nodes: &mut [
         if random.chance(700) {
             node.congestion = congestion;
         }
+    }
+}
+
+/// In one world of five some ends of links measure round trips out of band.
+pub(super) fn probe_some(random: &mut Random, links: &mut [Link]) {
+    if !random.chance(200) {
+        return;
+    }
+    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
+        let interval = Duration::from_us(random.pick(&[2_000, 20_000]));
+        policies.probe = match random.below(4) {
+            0 => ProbeSpec::Off,
+            1 => ProbeSpec::Periodic { interval },
+            2 => ProbeSpec::Sampled { bytes: 4096 + random.magnitude(100_000) },
+            _ => ProbeSpec::Anomaly { times: random.range(1, 4) as u32 },
+        };
     }
 }
 

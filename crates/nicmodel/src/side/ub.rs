@@ -275,7 +275,8 @@ fn role(packet: &wire::Packet) -> Role {
         | wire::Packet::Void(_)
         | wire::Packet::Close(_)
         | wire::Packet::Demand(_)
-        | wire::Packet::Credit(_) => Role::Control,
+        | wire::Packet::Credit(_)
+        | wire::Packet::Probe(_) => Role::Control,
     }
 }
 

@@ -520,7 +520,7 @@ impl Word for Leave {
 pub(super) const BYTE_UNITS: [(&str, u64); 4] =
     [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
 /// Units of time in nanoseconds, the largest first.
-const TIME_UNITS: [(&str, u64); 4] =
+pub(super) const TIME_UNITS: [(&str, u64); 4] =
     [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 /// Units of rates in bits per second, the largest first.
 const RATE_UNITS: [(&str, u64); 4] =
@@ -535,6 +535,16 @@ const COUNT_MAX: u64 = 1_000_000;
 
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     parse_quantity(text, &BYTE_UNITS)
+}
+
+/// A time that picoseconds can say.
+pub(super) fn parse_time(text: &str) -> Option<Duration> {
+    let ns = parse_quantity(text, &TIME_UNITS)?;
+    (ns <= TIME_MAX_NS).then_some(Duration::from_ns(ns))
+}
+
+pub(super) fn parse_count(text: &str) -> Option<u64> {
+    parse_quantity(text, &[("", 1)])
 }
 
 fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {

@@ -115,7 +115,8 @@ fn schedulers_have_rates_and_words() {
 fn errors_name_what_there_is() {
     let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure; \
                   path=spray|p2c|plb|mp-rdma; \
-                  loss=path-order|sack|receiver; sched=greedy|static|water-filling|drr";
+                  loss=path-order|sack|receiver; sched=greedy|static|water-filling|drr; \
+                  probe=off|periodic|sampled|anomaly";
     let unknown = error("reno");
     assert_eq!(unknown, PolicyError::UnknownName("reno".to_owned()));
     assert_eq!(format!("{unknown}"), format!("no policy is called \"reno\"; {known}"));
@@ -207,4 +208,28 @@ fn it_builds_what_it_names() {
         [Some("eqds"), Some("homa"), None]
     );
     assert_eq!(spec("fixed:4M").build(1408).congestion.window_bytes(), 4 << 20);
+}
+
+#[test]
+fn probes_are_chosen_by_name() {
+    let interval = Duration::from_us(100);
+    for (text, expected, shown) in [
+        ("probe=off", ProbeSpec::Off, ""),
+        ("probe=periodic:100us", ProbeSpec::Periodic { interval }, ",probe=periodic:100us"),
+        ("periodic", ProbeSpec::Periodic { interval: interval.times(10) }, ",probe=periodic:1ms"),
+        ("probe=sampled", ProbeSpec::Sampled { bytes: 1 << 20 }, ",probe=sampled:1M"),
+        ("sampled:4K", ProbeSpec::Sampled { bytes: 4096 }, ",probe=sampled:4K"),
+        ("probe=anomaly", ProbeSpec::Anomaly { times: 2 }, ",probe=anomaly:2"),
+        ("probe=anomaly:7", ProbeSpec::Anomaly { times: 7 }, ",probe=anomaly:7"),
+    ] {
+        let spec = spec(text);
+        assert_eq!(spec.probe, expected, "{text}");
+        let all = spec.to_string();
+        assert_eq!(all, format!("{}{shown}", PolicySpec::default()));
+        assert_eq!(all.parse::<PolicySpec>(), Ok(spec));
+    }
+    for text in ["probe=off:1", "periodic:9us", "periodic:x", "sampled:4095", "anomaly:0"] {
+        assert!(matches!(error(text), PolicyError::BadParameter { .. }), "{text}");
+    }
+    assert!(error("anomaly:1001").to_string().contains("1 to 1000"));
 }

@@ -61,6 +61,7 @@ fn every_field_is_where_the_document_says() {
         lost: 4,
         marked: 5,
         usable: true,
+        ..PathView::default()
     };
     let request = ChunkRequest { now: Instant::from_ps(7), bytes: 8, random: 9 };
     area.put_chunk(&[view; 2], &request);

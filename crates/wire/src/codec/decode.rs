@@ -12,8 +12,8 @@ use super::{
 };
 use crate::check::header_check;
 use crate::{
-    Ack, AckFlags, CREDIT_MAX, Close, Cna, Credit, Demand, Msn, Nak, Packet, Psn, Route, Sack,
-    Setup, Tpn, Void,
+    Ack, AckFlags, CREDIT_MAX, Close, Cna, Credit, Demand, Msn, Nak, Packet, Probe, Psn, Route,
+    Sack, Setup, Tpn, Void,
 };
 
 pub(super) mod transaction;
@@ -124,7 +124,9 @@ fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, Decod
             let code = header.get(44).ok_or(too_short(header, 45))?;
             (TRANSPORT_LEN + 20 + bitmap_words(*code)? * 4, following::NOTHING)
         }
-        tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT => (TRANSPORT_LEN, following::NOTHING),
+        tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT | tp::PROBE => {
+            (TRANSPORT_LEN, following::NOTHING)
+        }
         // Only UTPH has it.
         tp::UNRELIABLE => return bad("TPOpcode", opcode),
         0x05 | 0x08 => return unsupported(Unsupported::TpOpcode(opcode as u8)),
@@ -195,7 +197,17 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             0 => Ok(Packet::Credit(Credit { total_bytes: total(first) })),
             other => bad("credit b63-62", u32::from(other)),
         },
+        tp::PROBE => probe(first).map(Packet::Probe),
         other => Err(DecodeError::UnknownTpOpcode(other as u8)),
+    }
+}
+
+fn probe(first: &[u8; TRANSPORT_LEN]) -> Result<Probe, DecodeError> {
+    let (number, turn_ns) = (word(first, 6) & Probe::NUMBER_MAX, word(first, 7));
+    match (first[24] & 0x80 != 0, turn_ns) {
+        (true, turn_ns) => Ok(Probe { number, turn_ns: Some(turn_ns) }),
+        (false, 0) => Ok(Probe { number, turn_ns: None }),
+        (false, other) => bad("turn-round time of a question", other),
     }
 }
 

@@ -5,7 +5,9 @@ use super::{
     next_header, next_layer, refusal, status, tp_opcode,
 };
 use crate::check::header_check;
-use crate::{Ack, AckFlags, BypassOperation, CREDIT_MAX, Data, Nak, Operation, Packet, Route};
+use crate::{
+    Ack, AckFlags, BypassOperation, CREDIT_MAX, Data, Nak, Operation, Packet, Probe, Route,
+};
 
 mod transaction;
 
@@ -25,7 +27,8 @@ pub fn header_len(packet: &Packet) -> usize {
         Packet::Ack(ack) if ack.flags.contains(AckFlags::SELECTIVE) => TRANSPORT_LEN + 52,
         Packet::Ack(_) => TRANSPORT_LEN + 12,
         Packet::Nak(_) => TRANSPORT_LEN + 4,
-        Packet::Void(_) | Packet::Close(_) | Packet::Demand(_) | Packet::Credit(_) => TRANSPORT_LEN,
+        Packet::Void(_) | Packet::Close(_) => TRANSPORT_LEN,
+        Packet::Demand(_) | Packet::Credit(_) | Packet::Probe(_) => TRANSPORT_LEN,
         Packet::Datagram(datagram) => {
             TRANSACTION_LEN + transaction::operation_len(&datagram.operation)
         }
@@ -65,6 +68,11 @@ pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]
         Packet::Credit(credit) => {
             put_transport(route, bare(tp_opcode::CREDIT), halves(credit.total_bytes), out);
         }
+        Packet::Probe(probe) => {
+            let number = probe.number & Probe::NUMBER_MAX | flag(probe.turn_ns.is_some(), 31);
+            let sequence = [number, probe.turn_ns.unwrap_or(0)];
+            put_transport(route, bare(tp_opcode::PROBE), sequence, out);
+        }
         Packet::Datagram(datagram) => datagram::put_datagram(route, datagram, out),
         Packet::Bypass(bypass) => bypass::put_bypass(route, bypass, payload_len, out),
     }
@@ -92,7 +100,7 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
             BypassOperation::Store { .. } | BypassOperation::LoadResponse { refusal: None }
         ),
         Packet::Ack(_) | Packet::Nak(_) | Packet::Void(_) | Packet::Close(_) => false,
-        Packet::Demand(_) | Packet::Credit(_) => false,
+        Packet::Demand(_) | Packet::Credit(_) | Packet::Probe(_) => false,
     }
 }
 

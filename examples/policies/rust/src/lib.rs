@@ -223,6 +223,7 @@ pub fn choose<P: PathChoice>(slot: &Slot<P>, count: u32) -> u32 {
             lost: path.lost,
             marked: path.marked,
             usable: path.flags & 1 != 0,
+            ..PathView::default()
         };
     }
     policy.choose(&views[..count], &request) as u32

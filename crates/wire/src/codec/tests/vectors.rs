@@ -154,7 +154,7 @@ fn bypass_vectors() -> [Vector; 4] {
     ]
 }
 
-fn control_vectors() -> [Vector; 10] {
+fn control_vectors() -> [Vector; 12] {
     let flags = AckFlags::ECHO.with(AckFlags::LEARNED);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
@@ -167,6 +167,7 @@ fn control_vectors() -> [Vector; 10] {
     let early = Nak { reason: Refusal::OutOfOrder, retry_after_us: 0, ..nak };
     let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
     let demand = Demand { total_bytes: 0x12_3456_789a, resend: false, blocked: true };
+    let probe = Probe { number: 0x7654_3210, turn_ns: None };
     let trimmed = Nak { reason: Refusal::Trimmed { retry: true }, retry_after_us: 0, ..nak };
     [
         packet(file!("ack"), Packet::Ack(sample_ack(flags)), b""),
@@ -179,6 +180,8 @@ fn control_vectors() -> [Vector; 10] {
         packet(file!("close"), Packet::Close(Close { answer: true }), b""),
         packet(file!("demand"), Packet::Demand(demand), b""),
         packet(file!("credit"), Packet::Credit(Credit { total_bytes: 0x12_3456_789a }), b""),
+        packet(file!("probe"), Packet::Probe(probe), b""),
+        packet(file!("probe_answer"), Packet::Probe(Probe { turn_ns: Some(1500), ..probe }), b""),
     ]
 }
 

@@ -1,0 +1,248 @@
+//! Round trips measured out of band: small packets of their own, on every path or where something is
+//! odd ([`ProbeSpec`]).
+//!
+//! The answer says how long the question was at the peer, so what is left is the fabric's part, with
+//! what our own queue adds. It becomes what is known of a path on which nothing is under way, and
+//! the difference from the round trip of data is the hosts' part of the delay.
+
+use super::{Channel, Timer};
+use crate::api::{Transmit, Verdict};
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use fairway_policy::{PathAck, ProbeSpec};
+use fairway_wire::{Duration, Instant, Packet, Probe};
+
+/// An answer tells of the hosts' part of a path's delay for this long.
+const FRESH: Duration = Duration::from_ms(10);
+/// The shortest time between two probes of one channel that a timer sends: with more paths than
+/// fit, all take longer.
+const STEP_MIN: Duration = Duration::from_us(10);
+/// Questions of a peer that may wait to be answered; more are not.
+const ECHOES: usize = 8;
+
+/// What a channel keeps that probes.
+#[derive(Debug)]
+pub(crate) struct Probing {
+    spec: ProbeSpec,
+    paths: Vec<PathProbe>,
+    /// Paths that are to be probed now.
+    due: u32,
+    /// The next one whose turn it is.
+    next: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PathProbe {
+    is_due: bool,
+    /// The question under way, if one is, and when it left.
+    asked: Option<u32>,
+    asked_at: Instant,
+    /// Bytes sent since it was last due.
+    bytes: u64,
+    /// The least round trip of data.
+    least: Duration,
+    /// The last answer, and when it came.
+    round_trip: Option<Duration>,
+    answered_at: Instant,
+}
+
+impl Probing {
+    /// `None` if the channel does not probe.
+    pub(crate) fn new(spec: ProbeSpec, paths: usize) -> Option<Box<Probing>> {
+        if spec == ProbeSpec::Off {
+            return None;
+        }
+        let paths = alloc::vec![PathProbe::default(); paths];
+        Some(Box::new(Probing { spec, paths, due: 0, next: 0 }))
+    }
+
+    fn ask(&mut self, path: u8) {
+        let probe = &mut self.paths[usize::from(path)];
+        self.due += u32::from(!probe.is_due);
+        probe.is_due = true;
+        probe.bytes = 0;
+    }
+
+    /// Is no probe of this path due or under way? One that is not answered for long is lost. (A
+    /// second one would have the first one's answer ignored.)
+    fn is_idle(&self, path: u8, now: Instant) -> bool {
+        let probe = &self.paths[usize::from(path)];
+        !probe.is_due && (probe.asked.is_none() || now.since(probe.asked_at) >= FRESH)
+    }
+
+    fn take_due(&mut self) -> Option<u8> {
+        if self.due == 0 {
+            return None;
+        }
+        let count = self.paths.len();
+        let mut turns = (0..count).map(|step| (usize::from(self.next) + step) % count);
+        let path = turns.find(|path| self.paths[*path].is_due)?;
+        self.next = ((path + 1) % count) as u8;
+        self.due -= 1;
+        self.paths[path].is_due = false;
+        Some(path as u8)
+    }
+}
+
+/// Questions of the peer that have not been answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Echoes {
+    waiting: [Echo; ECHOES],
+    count: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Echo {
+    number: u32,
+    path: u8,
+    at: Instant,
+}
+
+impl Channel {
+    /// The channel is open: the first of its paths is due soon, if they are probed by the clock.
+    pub(crate) fn begin_probing(&mut self, shared: &mut Shared, now: Instant) {
+        if let Some(step) = self.probe_step() {
+            self.arm(shared, Timer::Probe, now + step);
+        }
+    }
+
+    fn probe_step(&self) -> Option<Duration> {
+        let probing = self.probing.as_ref()?;
+        let ProbeSpec::Periodic { interval } = probing.spec else { return None };
+        Some(interval.divided_by(probing.paths.len() as u64).max(STEP_MIN))
+    }
+
+    /// It is a path's turn.
+    pub(crate) fn probe_timer(&mut self, shared: &mut Shared, now: Instant) {
+        let Some(step) = self.probe_step() else { return };
+        if let Some(probing) = &mut self.probing {
+            let path = probing.next;
+            probing.next = ((usize::from(path) + 1) % probing.paths.len()) as u8;
+            if probing.is_idle(path, now) {
+                probing.ask(path);
+                self.mark_urgent(shared);
+            }
+        }
+        self.arm(shared, Timer::Probe, now + step);
+    }
+
+    /// Bytes leave on a path.
+    #[inline]
+    pub(crate) fn sample_path(&mut self, shared: &mut Shared, path: u8, bytes: u32) {
+        let Some(probing) = &mut self.probing else { return };
+        let ProbeSpec::Sampled { bytes: enough } = probing.spec else { return };
+        let probe = &mut probing.paths[usize::from(path)];
+        probe.bytes += u64::from(bytes);
+        if probe.bytes >= enough && probing.is_idle(path, shared.flows.now) {
+            probing.ask(path);
+            self.mark_urgent(shared);
+        }
+    }
+
+    /// Data took this round trip, or something was lost (`None`): is that odd?
+    pub(crate) fn suspect(&mut self, shared: &mut Shared, path: u8, sample: Option<Duration>) {
+        let Some(probing) = &mut self.probing else { return };
+        let ProbeSpec::Anomaly { times } = probing.spec else { return };
+        let probe = &mut probing.paths[usize::from(path)];
+        let is_odd = match sample {
+            None => true,
+            Some(sample) if probe.least == Duration::ZERO || sample < probe.least => {
+                probe.least = sample;
+                false
+            }
+            Some(sample) => sample > probe.least.times(u64::from(times)),
+        };
+        if is_odd && probing.is_idle(path, shared.flows.now) {
+            probing.ask(path);
+            self.mark_urgent(shared);
+        }
+    }
+
+    /// The next answer or question, if one is owed.
+    pub(crate) fn next_round_trip_probe(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Option<Transmit> {
+        if self.echoes.count > 0 {
+            self.echoes.count -= 1;
+            let Echo { number, path, at } = self.echoes.waiting[usize::from(self.echoes.count)];
+            let turn = now.since(at).as_ns();
+            let turn_ns = Some(u32::try_from(turn).unwrap_or(u32::MAX));
+            return Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns })));
+        }
+        let probing = self.probing.as_mut()?;
+        let path = probing.take_due()?;
+        let number = shared.random.next() as u32 & Probe::NUMBER_MAX;
+        let probe = &mut probing.paths[usize::from(path)];
+        (probe.asked, probe.asked_at) = (Some(number), now);
+        shared.counters.round_trip_probes_sent += 1;
+        Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns: None })))
+    }
+
+    pub(crate) fn handle_probe(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        probe: &Probe,
+        path: u8,
+    ) -> Verdict {
+        match probe.turn_ns {
+            Some(turn_ns) => {
+                let turn = Duration::from_ns(u64::from(turn_ns));
+                self.note_answer(shared, now, (probe.number, path), turn);
+            }
+            None => {
+                if let Some(place) = self.echoes.waiting.get_mut(usize::from(self.echoes.count)) {
+                    *place = Echo { number: probe.number, path, at: now };
+                    self.echoes.count += 1;
+                    self.mark_urgent(shared);
+                }
+            }
+        }
+        Verdict::Done
+    }
+
+    fn note_answer(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        (number, path): (u32, u8),
+        turn: Duration,
+    ) {
+        let Some(probing) = &mut self.probing else { return };
+        let probe = &mut probing.paths[usize::from(path)];
+        // What was not asked, or is asked no more, is nobody's answer.
+        if probe.asked != Some(number) {
+            return;
+        }
+        probe.asked = None;
+        let round_trip = now.since(probe.asked_at).saturating_sub(turn);
+        probe.round_trip = Some(round_trip);
+        probe.answered_at = now;
+        shared.counters.round_trip_probes_answered += 1;
+        let view = &mut self.views[usize::from(path)];
+        view.probed_rtt = round_trip;
+        if view.in_flight == 0 {
+            // Data says more, where there is any.
+            self.note_path_round_trip(path, round_trip);
+        }
+        let news = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
+        self.policy.path.on_ack(usize::from(path), &news);
+        self.mark_ready(shared);
+    }
+
+    /// The part of a round trip of data that is not the fabric's, if a probe of its path was
+    /// answered lately.
+    pub(crate) fn endpoint_delay(
+        &self,
+        now: Instant,
+        path: u8,
+        round_trip: Option<Duration>,
+    ) -> Option<Duration> {
+        let probe = &self.probing.as_ref()?.paths[usize::from(path)];
+        let fabric = probe.round_trip.filter(|_| now.since(probe.answered_at) < FRESH)?;
+        Some(round_trip?.saturating_sub(fabric))
+    }
+}

@@ -1,0 +1,191 @@
+//! Round trips measured out of band.
+
+use super::*;
+use crate::policy::{AckSample, CongestionControl, LossSample};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+use fairway_wire::Probe;
+
+fn pair(policy: &str, paths: u32) -> Pair {
+    let spec: PolicySpec = policy.parse().unwrap();
+    Pair::with_policy(0xFF_FF00, paths, Profile::default(), 64, &spec)
+}
+
+impl Pair {
+    fn advance(&mut self, us: u64) {
+        self.now = self.now + Duration::from_us(us);
+    }
+
+    fn probed(&self) -> Vec<u64> {
+        let paths = self.nics[0].paths(self.channels[0]);
+        paths.iter().map(|path| path.probed_rtt.as_us()).collect()
+    }
+
+    /// The next probe of a side, however long it takes until it is due.
+    fn next_probe(&mut self, n: usize) -> Transmit {
+        for _ in 0..1000 {
+            self.nics[n].handle_timeout(self.now);
+            while let Some(transmit) = self.nics[n].poll_transmit(self.now) {
+                if matches!(transmit.packet, Packet::Probe(_)) {
+                    return transmit;
+                }
+            }
+            self.now = self.nics[n].poll_timeout().unwrap().max(self.now);
+        }
+        panic!("no probe is sent");
+    }
+}
+
+#[test]
+fn every_path_is_measured_in_use_or_not() {
+    let mut pair = pair("probe=periodic:400us", 4);
+    let mut last = pair.now;
+    for round in 0..8 {
+        let question = pair.next_probe(0);
+        assert_eq!(question.route.path, round % 4, "each in turn");
+        let step = pair.now.since(last);
+        assert!(step <= Duration::from_us(100), "{step:?}");
+        // There, a while at the peer, and back.
+        let path = u64::from(question.route.path);
+        pair.advance(10 + path);
+        pair.deliver(1, &question);
+        pair.advance(17);
+        let answer = pair.next_probe(1);
+        assert_eq!(answer.route.path, question.route.path);
+        pair.advance(5);
+        pair.deliver(0, &answer);
+        last = pair.now;
+    }
+    assert_eq!(pair.probed(), [15, 16, 17, 18]);
+    let paths = pair.nics[0].paths(pair.channels[0]);
+    let known: Vec<_> = paths.iter().map(|path| path.smoothed_rtt.as_us()).collect();
+    assert_eq!(known, [15, 16, 17, 18], "nothing else is known of them");
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.round_trip_probes_sent, counters.round_trip_probes_answered), (8, 8));
+}
+
+#[test]
+fn answers_to_what_was_not_asked_are_ignored() {
+    let mut pair = pair("probe=periodic:400us", 1);
+    let question = pair.next_probe(0);
+    pair.advance(10);
+    pair.deliver(1, &question);
+    let answer = pair.next_probe(1);
+    let Packet::Probe(probe) = answer.packet else { panic!("a probe") };
+    let wrong = Probe { number: probe.number ^ 1, ..probe };
+    pair.deliver(0, &Transmit { packet: Packet::Probe(wrong), ..answer });
+    assert_eq!(pair.probed(), [0]);
+    pair.deliver(0, &answer);
+    assert_eq!(pair.probed(), [10]);
+    // A copy of the right one comes late, and a turn-round time that cannot be.
+    pair.advance(500);
+    pair.deliver(0, &answer);
+    assert_eq!(pair.probed(), [10]);
+    let question = pair.next_probe(0);
+    let Packet::Probe(asked) = question.packet else { panic!("a probe") };
+    let odd = Packet::Probe(Probe { number: asked.number, turn_ns: Some(u32::MAX) });
+    pair.deliver(0, &Transmit { packet: odd, ..answer });
+    assert_eq!(pair.probed(), [0]);
+}
+
+#[test]
+fn a_peer_answers_a_few_questions_at_a_time() {
+    let mut pair = pair("cc=swift", 1);
+    let route = fairway_wire::Route {
+        source: Cna::new(1),
+        destination: Cna::new(2),
+        source_tpn: pair.channels[0].tpn(),
+        destination_tpn: pair.channels[1].tpn(),
+        path: 0,
+    };
+    for number in 0..20 {
+        let packet = Packet::Probe(Probe { number, turn_ns: None });
+        let gather = LocalRange::default();
+        pair.deliver(1, &Transmit { channel: pair.channels[0], route, packet, gather });
+    }
+    let answers = core::iter::from_fn(|| pair.nics[1].poll_transmit(pair.now)).count();
+    assert_eq!(answers, 8);
+}
+
+#[test]
+fn probes_follow_what_is_sent() {
+    let mut pair = pair("cc=swift,probe=sampled:64K", 4);
+    let remote = pair.remote();
+    for id in 0..4 {
+        pair.post(id, Work::Write { remote }, 1_000_000);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0).len(), 4);
+    let counters = pair.nics[0].counters();
+    let (sent, answered) = (counters.round_trip_probes_sent, counters.round_trip_probes_answered);
+    // 4.3 MB with headers; on each path one at a time.
+    assert!((10..=66).contains(&sent) && answered + 4 >= sent, "{sent} {answered}");
+    assert_eq!(pair.nics[1].counters().round_trip_probes_sent, 0, "it sends no data");
+}
+
+#[test]
+fn what_is_odd_is_looked_into() {
+    let probes = |lose: bool| {
+        let mut pair = pair("cc=fixed:64K,probe=anomaly:100", 2);
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 500_000);
+        pair.settle(|n, _| lose && n % 100 == 50);
+        assert_eq!(pair.completions(0).len(), 1);
+        pair.nics[0].counters().round_trip_probes_sent
+    };
+    assert_eq!(probes(false), 0);
+    assert!((1..20).contains(&probes(true)));
+}
+
+/// Keeps the hosts' part of the last delay, in picoseconds.
+struct Split(Arc<AtomicU64>);
+
+impl CongestionControl for Split {
+    fn name(&self) -> &'static str {
+        "split"
+    }
+
+    fn window_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        let part = sample.endpoint_delay.map_or(u64::MAX, Duration::as_ps);
+        self.0.store(part, Ordering::Relaxed);
+    }
+
+    fn on_loss(&mut self, _: &LossSample) {}
+}
+
+#[test]
+fn what_a_probe_does_not_take_is_the_hosts_delay() {
+    let mut pair = pair("probe=periodic:10ms", 1);
+    let part = Arc::new(AtomicU64::new(0));
+    let index = pair.channels[0].index();
+    let EntryState::Open(channel) = &mut pair.nics[0].entries[index].state else {
+        panic!("an open channel");
+    };
+    channel.policy.congestion = Box::new(Split(part.clone()));
+    let write = |pair: &mut Pair, takes: u64| {
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 100);
+        let data = pair.nics[0].poll_transmit(pair.now).unwrap();
+        pair.advance(takes);
+        pair.deliver(1, &data);
+        pair.nics[1].handle_timeout(pair.now);
+        let ack = pair.nics[1].poll_transmit(pair.now).unwrap();
+        pair.deliver(0, &ack);
+        Duration::from_ps(part.load(Ordering::Relaxed))
+    };
+    assert_eq!(write(&mut pair, 50).as_ps(), u64::MAX, "nothing is known");
+    let question = pair.next_probe(0);
+    pair.advance(20);
+    pair.deliver(1, &question);
+    let answer = pair.next_probe(1);
+    pair.deliver(0, &answer);
+    assert_eq!(write(&mut pair, 50), Duration::from_us(30));
+    assert_eq!(write(&mut pair, 15), Duration::ZERO);
+    // What was long ago says nothing any more.
+    pair.advance(11_000);
+    assert_eq!(write(&mut pair, 50).as_ps(), u64::MAX);
+}
