@@ -66,6 +66,8 @@ const COLUMNS: &[(&str, What)] = &[
     ("SEND 64 KiB, Gb/s", What::Bandwidth("send", BULK, None)),
     ("WRITE 64 KiB, 1 % loss", What::Bandwidth("write", BULK, LOSS)),
     ("WRITE 64 KiB, 64-packet reordering", What::Bandwidth("write", BULK, REORDER)),
+    ("SEND 64 KiB, 1 % loss", What::Bandwidth("send", BULK, LOSS)),
+    ("SEND 64 KiB, 64-packet reordering", What::Bandwidth("send", BULK, REORDER)),
     ("WRITE 8 MiB, Gb/s", What::Bandwidth("write", LONG, None)),
     ("WRITE 8 MiB, 1 % loss", What::Bandwidth("write", LONG, LOSS)),
     ("WRITE 8 MiB, 64-packet reordering", What::Bandwidth("write", LONG, REORDER)),
@@ -92,21 +94,47 @@ impl Choice {
         text.as_ref().is_none_or(|text| name.contains(&text.to_lowercase()))
     }
 
-    /// True if nothing was left out.
-    fn is_everything(&self) -> bool {
-        self.row.is_none() && self.column.is_none()
+    /// Is this column wanted of this row?
+    fn wants_cell(&self, row: &str, column: &str) -> bool {
+        Choice::wants(&self.row, row) && Choice::wants(&self.column, column)
+    }
+
+    /// Is it wanted what queue pairs cost? That has rows of its own.
+    fn wants_scale(&self) -> bool {
+        self.row.is_none() && Choice::wants(&self.column, SCALE)
+    }
+
+    /// Says what there is, if nothing is wanted of it.
+    fn check(&self) -> io::Result<()> {
+        let any_cell = STACKS
+            .iter()
+            .any(|(row, _)| COLUMNS.iter().any(|(column, _)| self.wants_cell(row, column)));
+        if any_cell || self.wants_scale() || self.peer.is_some() {
+            return Ok(());
+        }
+        let quoted = |text: &Option<String>| text.as_deref().unwrap_or("any").to_owned();
+        let list = |names: Vec<&str>| names.join("'; '");
+        let rows = list(STACKS.iter().map(|(name, _)| *name).collect());
+        let columns = list(COLUMNS.iter().map(|(name, _)| *name).chain([SCALE]).collect());
+        Err(io::Error::other(format!(
+            "there is nothing with '{}' in its row and '{}' in its column: part of a row's name is \
+             wanted ('{rows}'), and part of a column's ('{columns}', which has rows of its own)",
+            quoted(&self.row),
+            quoted(&self.column),
+        )))
     }
 }
 
 /// Measures all stacks by turns.
 pub fn run(repeats: usize, duration: Duration, choice: &Choice) -> io::Result<Section> {
+    choice.check()?;
     let mut samples = vec![vec![Vec::new(); COLUMNS.len()]; STACKS.len()];
     let mut notes = Vec::new();
     for repeat in 0..repeats {
         for (column, (what, measured)) in COLUMNS.iter().enumerate() {
             for (row, (name, stack)) in STACKS.iter().enumerate() {
                 check_signals()?;
-                if !Choice::wants(&choice.row, name) || !Choice::wants(&choice.column, what) {
+                if !choice.wants_cell(name, what) {
                     continue;
                 }
                 eprint!("\rverbs: {} of {repeats}: {what}, {name:<40}", repeat + 1);
@@ -119,8 +147,8 @@ pub fn run(repeats: usize, duration: Duration, choice: &Choice) -> io::Result<Se
         }
     }
     eprint!("\r{:90}\r", "");
-    let mut section = section(&samples, &notes);
-    if choice.is_everything() || choice.column.as_deref() == Some(SCALE) {
+    let mut section = section(&samples, &notes, choice);
+    if choice.wants_scale() {
         let (markdown, rows) = scale::run(repeats, duration / 4)?;
         section.markdown += &format!("\n{markdown}");
         section.json["queue_pairs"] = rows;
@@ -297,20 +325,26 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((LOOPBACK, 0))?.local_addr()?.port())
 }
 
-fn section(samples: &[Vec<Vec<f64>>], notes: &[String]) -> Section {
-    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+/// What was asked for: a line for each column, because there are more of them than stacks.
+fn section(samples: &[Vec<Vec<f64>>], notes: &[String], choice: &Choice) -> Section {
+    let stacks: Vec<usize> =
+        (0..STACKS.len()).filter(|row| Choice::wants(&choice.row, STACKS[*row].0)).collect();
+    let names: Vec<&str> = stacks.iter().map(|row| STACKS[*row].0).collect();
     let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    for (column, (what, _)) in COLUMNS.iter().enumerate() {
+        let show =
+            |row: &usize| Spread::of(&samples[*row][column]).map_or_else(String::new, Spread::show);
+        if Choice::wants(&choice.column, what) {
+            let cells: Vec<String> = stacks.iter().map(show).collect();
+            text += &format!("| {what} | {} |\n", cells.join(" | "));
+        }
+    }
     let mut list = Vec::new();
     for ((name, _), row) in STACKS.iter().zip(samples) {
-        let cells: Vec<String> = row
-            .iter()
-            .map(|samples| Spread::of(samples).map_or_else(String::new, Spread::show))
-            .collect();
-        text += &format!("| {name} | {} |\n", cells.join(" | "));
-        let values: serde_json::Map<String, serde_json::Value> = names
+        let values: serde_json::Map<String, serde_json::Value> = COLUMNS
             .iter()
             .zip(row)
-            .map(|(name, samples)| ((*name).to_owned(), json!(samples)))
+            .map(|((what, _), samples)| ((*what).to_owned(), json!(samples)))
             .collect();
         list.push(json!({ "stack": name, "samples": values }));
     }
@@ -323,6 +357,25 @@ fn section(samples: &[Vec<Vec<f64>>], notes: &[String]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_choice_of_nothing_is_refused_and_says_what_there_is() {
+        let choice = |row: Option<&str>, column: Option<&str>| Choice {
+            row: row.map(str::to_owned),
+            column: column.map(str::to_owned),
+            peer: None,
+        };
+        for (row, column) in
+            [(None, None), (Some("roce"), Some("reordering")), (None, Some("Queue Pairs"))]
+        {
+            assert!(choice(row, column).check().is_ok(), "{row:?} {column:?}");
+        }
+        assert!(!choice(None, Some("write")).wants_scale());
+        for (row, column) in [(Some("infiniband"), None), (Some("roce"), Some("queue pairs"))] {
+            let error = choice(row, column).check().expect_err("nothing").to_string();
+            assert!(error.contains("verbs over Fairway") && error.contains("queue pairs"));
+        }
+    }
 
     #[test]
     fn figures_are_the_last_row_of_numbers() {

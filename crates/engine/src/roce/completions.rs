@@ -93,6 +93,11 @@ impl Completions {
         self.entries.retain(|completion| completion.queue_pair != queue_pair);
     }
 
+    /// All but those of sends that were done.
+    pub(crate) fn forget_unsent(&mut self, queue_pair: Qpn) {
+        self.entries.retain(|one| one.queue_pair != queue_pair || one.is_sent());
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Completion> {
         self.entries.pop_front()
     }

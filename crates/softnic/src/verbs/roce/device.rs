@@ -130,9 +130,10 @@ impl Device {
         self.transmit_with(now, waits);
     }
 
-    /// What has arrived goes to the protocol, what that wants goes out.
+    /// What has arrived at any socket goes to the protocol, what that wants goes out.
     pub(super) fn turn(&mut self) {
         let now = clock::now();
+        self.turns_until_look = 0;
         self.take_turn(now, false);
         self.transmit(now);
     }
