@@ -12,6 +12,7 @@ use crate::perf::{FlowOptions, Operation, OrderOptions};
 use crate::policy::PolicyOptions;
 use crate::quantity;
 use crate::sim::SimOptions;
+use crate::top::TopOptions;
 use crate::trace::TraceOptions;
 pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
 
@@ -60,6 +61,9 @@ pub(crate) enum Command {
     /// Run the NIC model: what state, order, placement and attachment cost, step by step
     #[command(after_help = NIC_EXAMPLES)]
     Nic(Box<NicOptions>),
+    /// Show, live, what running programs send, by flow and tenant
+    #[command(after_help = crate::top::EXAMPLES)]
+    Top(TopOptions),
     /// Check a policy that is a WebAssembly file, or put it in the place of one that runs
     #[command(after_help = crate::policy::EXAMPLES)]
     Policy(PolicyOptions),

@@ -34,6 +34,7 @@ mod policy;
 mod process;
 mod quantity;
 mod sim;
+mod top;
 mod trace;
 mod verbs;
 
@@ -69,6 +70,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Devices(options) => verbs::devices(&options),
         Command::Nic(options) => nic::run(&options),
         Command::Policy(options) => policy::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command_for_shells(), "fairway", &mut out);

@@ -58,6 +58,14 @@ pub(crate) struct NetOptions {
     /// Seed of the emulation
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    /// Tell `fairway top` what goes on (as FAIRWAY_STATS=1 does for any program)
+    #[arg(long)]
+    pub(crate) stats: bool,
+
+    /// Serve metrics for Prometheus, at http://ADDRESS:PORT/metrics; a port alone: for this host
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics)]
+    pub(crate) prometheus: Option<SocketAddr>,
 }
 
 /// An address and, maybe, a port.
@@ -97,7 +105,11 @@ impl NetOptions {
             .port(listen.port.unwrap_or(port))
             .sockets(self.sockets as usize)
             .engines(self.engines as usize)
-            .paths(self.paths);
+            .paths(self.paths)
+            .stats(self.stats);
+        if let Some(address) = self.prometheus {
+            builder = builder.prometheus(address);
+        }
         if let Some(policy) = &self.policy {
             builder = builder.policy(policy.clone());
         }
@@ -215,6 +227,16 @@ pub(crate) fn spec(text: &str) -> Result<Spec, String> {
     Spec::from_str(text).map_err(|error| error.to_string())
 }
 
+/// `PORT` or `ADDRESS:PORT`.
+fn metrics(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        format!("'{text}' is no address for metrics: write 9400, 0.0.0.0:9400 or [::1]:9400")
+    })
+}
+
 /// `none`, `CORE` or `CORE,CORE`.
 pub(crate) fn pins(text: &str) -> Result<Pins, String> {
     let wrong = || format!("'{text}' names no cores: write 0, or 0,1 for both sides, or none");
@@ -273,6 +295,9 @@ mod tests {
         assert!(ports("127.0.0.1:8-5").is_err() && ports("x:1").is_err());
         assert_eq!(listen("127.0.0.1:5"), Ok(Listen { address, port: Some(5) }));
         assert!(listen("localhost").is_err());
+        assert_eq!(metrics("9400"), Ok((Ipv4Addr::LOCALHOST, 9400).into()));
+        assert_eq!(metrics("[::1]:9").map(|at| at.to_string()).as_deref(), Ok("[::1]:9"));
+        assert!(metrics("localhost:1").is_err() && metrics("70000").is_err());
         assert_eq!(pins("none"), Ok(Pins::Free));
         assert_eq!(pins("1,0"), Ok(Pins::Cores(1, Some(0))));
         assert!(pins("a").is_err() && pins("1,").is_err());

@@ -141,6 +141,9 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
         // The paths of the two directions make decisions of their own.
         format!("--seed={}", net.seed.wrapping_add(1)),
     ];
+    if net.stats {
+        arguments.push("--stats".into());
+    }
     if options.flows.control_thread {
         arguments.push("--control-thread".into());
     }

@@ -10,7 +10,7 @@ fn every_command_has_help_with_an_example() {
     let top = fairway(&["--help"]).ok().out;
     assert!(top.contains("Examples:") && top.contains("Exit status"), "{top}");
     let commands =
-        ["perf", "serve", "copy", "info", "emulate", "sim", "run", "devices", "completions"];
+        ["perf", "serve", "copy", "info", "emulate", "sim", "top", "run", "devices", "completions"];
     for command in commands {
         assert!(top.contains(command));
         for flag in ["-h", "--help"] {
@@ -42,6 +42,8 @@ fn wrong_usage_says_what_and_what_to_do() {
         (&["perf", "write", "--emulate", "loss=2"], &["'2'", "1%"]),
         (&["perf", "write", "--pin", "x"], &["'x'", "none"]),
         (&["perf", "write", "--pin", "999"], &["999", "choose from"]),
+        (&["perf", "write", "--prometheus", "here"], &["'here'", "9400"]),
+        (&["top", "--interval", "1"], &["'1'", "200ms"]),
         (&["perf", "write", "--ping-pong", "--latency"], &["--ping-pong", "send"]),
         (&["perf", "write", "--server"], &["--server"]),
         (&["perf", "atomic-cas", "--size", "16"], &["16 bytes", "atomic-cas", "4 or 8"]),

@@ -1,6 +1,6 @@
 //! How a context is made.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
@@ -39,6 +39,8 @@ pub struct Builder {
     buffer_bytes: usize,
     progress_thread: bool,
     control_thread: bool,
+    stats: bool,
+    prometheus: Option<SocketAddr>,
     /// Only the first socket has the number asked for.
     scattered: bool,
 }
@@ -62,6 +64,8 @@ impl Default for Builder {
             buffer_bytes: 4 << 20,
             progress_thread: true,
             control_thread: false,
+            stats: false,
+            prometheus: None,
             scattered: false,
         }
     }
@@ -186,6 +190,22 @@ impl Builder {
         self
     }
 
+    /// Tells of itself to processes of the same user that ask, as `fairway top` does (default: no,
+    /// unless FAIRWAY_STATS is 1 in the environment). Costs a thread that sleeps.
+    #[must_use]
+    pub fn stats(mut self, wanted: bool) -> Self {
+        self.stats = wanted;
+        self
+    }
+
+    /// Serves metrics for Prometheus at `address`, as `GET /metrics` (default: no). Whoever reaches
+    /// the address may read them.
+    #[must_use]
+    pub fn prometheus(mut self, address: SocketAddr) -> Self {
+        self.prometheus = Some(address);
+        self
+    }
+
     /// The same, for callers within.
     pub(crate) fn build_handle(self) -> Result<std::sync::Arc<crate::shared::Handle>, Error> {
         Ok(self.build()?.into_handle())
@@ -236,7 +256,9 @@ impl Builder {
             identity,
             ios: &ios,
         })?;
-        Context::start(core, ios, self.progress_thread)
+        let context = Context::start(core, ios, self.progress_thread)?;
+        context.publish(self.stats, self.prometheus)?;
+        Ok(context)
     }
 
     /// Opens the sockets of an engine.

@@ -23,6 +23,7 @@ use crate::peer::Peer;
 use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::shared::Handle;
+use crate::stats::Stats;
 use crate::turn::Io;
 
 /// A NIC in software: sockets, the protocol, and the tables of everything that lives on it.
@@ -225,6 +226,27 @@ impl Context {
     /// ([`crate::Builder::control_thread`]), and are called for every packet instead.
     pub fn congestion_stats(&self) -> Option<ProcessorStats> {
         self.handle.shared.with(|core| core.congestion_stats())
+    }
+
+    /// What `fairway top` is told of this context ([`crate::Builder::stats`]).
+    pub fn stats(&self) -> Stats {
+        self.handle.shared.with(|core| Stats::of(core, Duration::ZERO))
+    }
+
+    /// Where metrics are served, if they are ([`crate::Builder::prometheus`]).
+    pub fn prometheus_addr(&self) -> Option<SocketAddr> {
+        self.handle.exporter()
+    }
+
+    /// Tells others of itself, as it was built to.
+    pub(crate) fn publish(&self, stats: bool, metrics: Option<SocketAddr>) -> Result<(), Error> {
+        if stats {
+            self.handle.publish()?;
+        } else if std::env::var_os("FAIRWAY_STATS").is_some_and(|value| value == "1") {
+            // Nobody may fail for want of somebody who watches.
+            self.handle.publish().unwrap_or_else(|error| eprintln!("fairway: {error}"));
+        }
+        metrics.map_or(Ok(()), |address| self.handle.export(address))
     }
 
     /// Writes down from now on what control laws are told and decide, with room for `records` of it

@@ -88,6 +88,7 @@ mod same_host;
 mod segment;
 mod setup;
 mod shared;
+pub mod stats;
 mod target;
 mod turn;
 pub mod verbs;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fairway_engine::ChannelId;
 
+use crate::core::Core;
 use crate::error::Error;
 use crate::shared::Handle;
 
@@ -72,6 +73,36 @@ pub struct PathStats {
     pub usable: bool,
 }
 
+impl PeerStats {
+    pub(crate) fn of(core: &Core, state: &PeerState) -> PeerStats {
+        let mut stats = PeerStats { mtu: state.mtu, ..PeerStats::default() };
+        if !state.alive.load(Ordering::Acquire) {
+            return stats;
+        }
+        stats.rtt = crate::clock::to_std(core.nic.round_trip(state.channel));
+        for channel in core.nic.members(state.channel) {
+            stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
+            stats.channels += 1;
+            for path in core.nic.paths(channel) {
+                stats.sent += path.sent;
+                stats.lost += path.lost;
+                stats.marked += path.marked;
+                stats.in_flight += path.in_flight;
+                stats.paths.push(PathStats {
+                    rtt: crate::clock::to_std(path.smoothed_rtt),
+                    rtt_deviation: crate::clock::to_std(path.rtt_deviation),
+                    sent: path.sent,
+                    lost: path.lost,
+                    marked: path.marked,
+                    in_flight: path.in_flight,
+                    usable: path.usable,
+                });
+            }
+        }
+        stats
+    }
+}
+
 impl Peer {
     /// The address it was first heard from at (or connected to).
     pub fn address(&self) -> SocketAddr {
@@ -115,33 +146,7 @@ impl Peer {
 
     /// How the connection fares. All zero once it is gone.
     pub fn stats(&self) -> PeerStats {
-        self.handle.shared.with(|core| {
-            let mut stats = PeerStats { mtu: self.state.mtu, ..PeerStats::default() };
-            if !self.is_alive() {
-                return stats;
-            }
-            stats.rtt = crate::clock::to_std(core.nic.round_trip(self.channel()));
-            for channel in core.nic.members(self.channel()) {
-                stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
-                stats.channels += 1;
-                for path in core.nic.paths(channel) {
-                    stats.sent += path.sent;
-                    stats.lost += path.lost;
-                    stats.marked += path.marked;
-                    stats.in_flight += path.in_flight;
-                    stats.paths.push(PathStats {
-                        rtt: crate::clock::to_std(path.smoothed_rtt),
-                        rtt_deviation: crate::clock::to_std(path.rtt_deviation),
-                        sent: path.sent,
-                        lost: path.lost,
-                        marked: path.marked,
-                        in_flight: path.in_flight,
-                        usable: path.usable,
-                    });
-                }
-            }
-            stats
-        })
+        self.handle.shared.with(|core| PeerStats::of(core, &self.state))
     }
 
     pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {

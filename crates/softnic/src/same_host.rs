@@ -34,6 +34,7 @@ use crate::key::SegmentKey;
 use crate::memory::Memory;
 
 pub(crate) use mapped::Mapped;
+pub(crate) use passing::is_ours;
 pub(crate) use server::Server;
 
 /// How long a closed gate waits for those who are at it.

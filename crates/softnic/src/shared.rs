@@ -1,7 +1,8 @@
 //! What all handles of a context, and its background thread, share.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use fairway_engine::Rights;
@@ -19,6 +20,7 @@ use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::progress;
 use crate::same_host::{Server, Share};
+use crate::stats::{Exporter, Server as StatsServer};
 use crate::turn::{Io, Turned};
 use crate::vigil::Vigil;
 
@@ -289,6 +291,9 @@ pub(crate) struct Handle {
     /// Looks whether modules of the user's have changed, if there are any.
     watcher: Mutex<Option<Watcher>>,
     watches: bool,
+    /// Those who tell others of this context.
+    server: OnceLock<StatsServer>,
+    exporter: OnceLock<Exporter>,
 }
 
 /// How often files of policies are looked at.
@@ -318,6 +323,8 @@ impl Handle {
             neighbours,
             watcher: Mutex::new(watcher),
             watches: progress_thread,
+            server: OnceLock::new(),
+            exporter: OnceLock::new(),
         };
         let several = !ios.is_empty();
         for io in ios {
@@ -339,6 +346,30 @@ impl Handle {
             .map_err(|error| Error::io("start a thread", error))?;
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
+    }
+
+    /// Tells of itself to processes of the same user that ask.
+    pub(crate) fn publish(&self) -> Result<(), Error> {
+        let started = StatsServer::start(&self.shared);
+        let server =
+            started.map_err(|error| Error::io("wait for those who ask for stats", error))?;
+        // Called once, when the context is built.
+        let _ = self.server.set(server);
+        Ok(())
+    }
+
+    /// Serves metrics at an address.
+    pub(crate) fn export(&self, address: SocketAddr) -> Result<(), Error> {
+        let started = Exporter::start(&self.shared, address);
+        let doing = || format!("serve metrics at {address}");
+        let exporter = started.map_err(|error| Error::io(doing(), error))?;
+        let _ = self.exporter.set(exporter);
+        Ok(())
+    }
+
+    /// Where metrics are served.
+    pub(crate) fn exporter(&self) -> Option<SocketAddr> {
+        self.exporter.get().map(Exporter::address)
     }
 
     /// Changes the policies, and watches the files of the new ones.

@@ -12,7 +12,8 @@ use super::Time;
 
 pub(super) fn begin(out: &mut impl Write, policy: &str) -> io::Result<()> {
     let about = json!({
-        "name": "trace_config", "ph": "M", "ts": 0, "pid": 0, "tid": 0, "args": { "policy": policy },
+        "name": "trace_config", "ph": "M", "ts": 0, "pid": 0, "tid": 0,
+        "args": { "policy": policy },
     });
     write!(out, "[\n{about}")
 }
@@ -103,12 +104,11 @@ impl Tracks {
             }
             TraceEntry::FlowBegan { flow, jetty, answers, share } => {
                 self.sent_at.insert((node, flow.0), at.0);
-                let (jetty, tenant, weight) = (jetty.value(), share.tenant, share.weight);
-                tell(
-                    "i",
-                    &format!("flow {} begins", flow.0),
-                    json!({ "jetty": jetty, "answers": answers, "tenant": tenant, "weight": weight }),
-                )
+                let args = json!({
+                    "jetty": jetty.value(), "answers": answers,
+                    "tenant": share.tenant, "weight": share.weight,
+                });
+                tell("i", &format!("flow {} begins", flow.0), args)
             }
             TraceEntry::FlowEnded { flow } => {
                 tell("C", &format!("rate, flow {}", flow.0), json!({ "gbps": 0 }))?;

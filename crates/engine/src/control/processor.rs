@@ -103,6 +103,7 @@ impl Processor {
         slot.take(cursor, &seen);
         self.stats.collected += u64::from(seen.events);
         self.stats.handled += 1;
+        self.queue.note_handled(flow);
         match kind {
             Kind::Life => self.life(now, flow, &seen),
             Kind::Share if known.alive => {

@@ -40,6 +40,8 @@ impl EventKind for Kind {
 pub struct EventQueue {
     slots: Box<[[Slot; Kind::COUNT]]>,
     news: News<Kind>,
+    /// By flow: how often the law was run for it, wrapping.
+    handled: Box<[AtomicU32]>,
     /// Bytes from which on a transmit event is worth looking at.
     threshold: AtomicU32,
 }
@@ -50,6 +52,7 @@ impl EventQueue {
         EventQueue {
             slots: (0..flows).map(|_| Default::default()).collect(),
             news: News::new(flows),
+            handled: (0..flows).map(|_| AtomicU32::new(0)).collect(),
             threshold: AtomicU32::new(0),
         }
     }
@@ -82,6 +85,19 @@ impl EventQueue {
     /// Consumer: from how many bytes on it wants to hear of what a flow has sent.
     pub fn set_threshold(&self, bytes: u32) {
         self.threshold.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Consumer: the law was run for a flow.
+    #[inline]
+    pub fn note_handled(&self, flow: FlowId) {
+        let count = &self.handled[flow.index()];
+        // One writer.
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How often the law was run for the flows of this number, wrapping.
+    pub fn handled(&self, flow: FlowId) -> u32 {
+        self.handled.get(flow.index()).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// Producer: see [`Self::set_threshold`].

@@ -33,6 +33,8 @@ pub struct FlowView {
     pub messages_waiting: u32,
     /// Its dequeue rate in bytes per second; `None` if there is none.
     pub dequeue_rate: Option<u64>,
+    /// How often the scheduler was run for the flows of this number, wrapping; zero without one.
+    pub events: u32,
 }
 
 impl Nic {
@@ -136,10 +138,11 @@ impl Nic {
 
     /// All flows there are now.
     pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
-        self.shared.flows.all().map(|index| {
-            let flow = self.shared.flows.get(index);
+        let flows = &self.shared.flows;
+        flows.all().map(move |index| {
+            let flow = flows.get(index);
             let channel = self.channel_name(flow.channel);
-            let rate = self.shared.flows.rates.get(FlowId(index));
+            let rate = flows.rates.get(FlowId(index));
             FlowView {
                 flow: FlowId(index),
                 jetty: flow.jetty,
@@ -149,6 +152,7 @@ impl Nic {
                 bytes: flow.bytes,
                 packets: flow.packets,
                 messages_waiting: flow.queued,
+                events: flows.events.as_ref().map_or(0, |events| events.handled(FlowId(index))),
                 dequeue_rate: (rate != RateRegisters::UNLIMITED).then_some(rate),
             }
         })

@@ -75,7 +75,7 @@ pub(super) fn connect(incarnation: u32) -> io::Result<UnixStream> {
 }
 
 /// Is the other end a process of the same user?
-pub(super) fn is_ours(stream: &UnixStream) -> bool {
+pub(crate) fn is_ours(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `peer` has `length` bytes, and both outlive the call.

@@ -1,0 +1,152 @@
+//! `fairway top`: what running programs send, live, by flow and tenant.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fairway_softnic::stats::{self, Process};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::process;
+use crate::quantity;
+
+mod rates;
+mod screen;
+mod table;
+
+use rates::{Interval, Sample};
+use screen::{Key, Screen};
+use table::View;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  fairway perf write --flows 4K,64K,1M --sched drr --duration 1m --stats &
+  fairway top                                          # keys: q ends, s sorts, t shows tenants
+  FAIRWAY_STATS=1 fairway run -- ib_write_bw -F host1  # any program of ours tells, if it is told to
+  fairway top --json --count 3 4711
+
+Programs of the same user are found, in the same network namespace. docs/top.md has the fields.";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TopOptions {
+    /// The process [default: all that tell]
+    #[arg(value_name = "PID")]
+    pid: Option<u32>,
+
+    /// How long an interval is
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
+    interval: Duration,
+
+    /// End after so many intervals
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// Show tenants first, not flows
+    #[arg(long)]
+    tenants: bool,
+
+    /// Print one JSON object per interval
+    #[arg(long)]
+    json: bool,
+}
+
+/// The shortest interval: what is watched is not to be slowed down.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
+    process::catch_signals();
+    let interval = options.interval.max(INTERVAL_MIN);
+    let is_screen = !options.json && std::io::stdout().is_terminal();
+    let mut before = sample(options.pid)?;
+    if before.is_empty() {
+        return Err(nobody(options.pid));
+    }
+    let screen = if is_screen { Some(Screen::open()?) } else { None };
+    let mut view = View { tenants: options.tenants, ..View::default() };
+    let mut left = options.count;
+    let mut shown = Vec::new();
+    while left != Some(0) && !process::stopping() {
+        let now = match &screen {
+            None => {
+                std::thread::sleep(interval);
+                sample(options.pid)?
+            }
+            Some(screen) => {
+                if !watch(screen, interval, &mut view, &shown)? {
+                    return Ok(());
+                }
+                sample(options.pid)?
+            }
+        };
+        if now.is_empty() {
+            drop(screen);
+            return if options.json { Ok(()) } else { process::print("it has ended\n") };
+        }
+        shown = rates::between(&before, &now);
+        show(options.json, screen.as_ref(), &view, &shown)?;
+        before = now;
+        left = left.map(|left| left - 1);
+    }
+    Ok(())
+}
+
+/// Waits, and does what keys ask for; false if that is to end.
+fn watch(
+    screen: &Screen,
+    interval: Duration,
+    view: &mut View,
+    shown: &[Interval],
+) -> Result<bool, Failure> {
+    let end = Instant::now() + interval;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let key = screen.key(left);
+        match key {
+            _ if process::stopping() => return Ok(false),
+            Some(Key::Quit) => return Ok(false),
+            Some(Key::Sort) => view.sort = view.sort.next(),
+            Some(Key::Tenants) => view.tenants = !view.tenants,
+            Some(Key::Other) => continue,
+            None if left.is_zero() => return Ok(true),
+            None => continue,
+        }
+        show(false, Some(screen), view, shown)?;
+    }
+}
+
+fn show(
+    as_json: bool,
+    screen: Option<&Screen>,
+    view: &View,
+    intervals: &[Interval],
+) -> Result<(), Failure> {
+    if as_json {
+        let processes: Vec<Value> = intervals.iter().map(Interval::json).collect();
+        return process::print(&format!("{}\n", json!({ "processes": processes })));
+    }
+    let text = view.text(intervals);
+    match screen {
+        Some(screen) => screen.draw(&text),
+        None => process::print(&text),
+    }
+}
+
+/// What all contexts of the process, or of all, tell now.
+fn sample(pid: Option<u32>) -> Result<Vec<Sample>, Failure> {
+    let all = stats::list().map_err(|error| Failure::io("look for programs", &error))?;
+    let wanted = all.into_iter().filter(|process| pid.is_none_or(|pid| pid == process.pid));
+    Ok(wanted.filter_map(|process| ask(&process)).collect())
+}
+
+/// One that has just ended, or tells what makes no sense, is left out.
+fn ask(process: &Process) -> Option<Sample> {
+    let text = stats::ask(process).ok()?;
+    Sample::read(process, serde_json::from_str(&text).ok()?)
+}
+
+fn nobody(pid: Option<u32>) -> Failure {
+    let who = pid.map_or("no program".into(), |pid| format!("process {pid} does not exist, or"));
+    Failure::failed(format!(
+        "{who} tells nothing: start it with --stats, or with FAIRWAY_STATS=1 in its environment"
+    ))
+}

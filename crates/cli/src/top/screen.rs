@@ -1,0 +1,113 @@
+//! A terminal that is drawn anew, and whose keys count at once.
+
+use std::io;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::process;
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Quit,
+    Sort,
+    Tenants,
+    Other,
+}
+
+/// The terminal, until this is dropped.
+pub(super) struct Screen {
+    /// How it was; `None` if input is none.
+    before: Option<libc::termios>,
+}
+
+/// The other screen, without a cursor; and back.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// To the first place; what is to the right of a line, and below the last, goes.
+const HOME: &str = "\x1b[H";
+const REST_OF_LINE: &str = "\x1b[K";
+const REST: &str = "\x1b[J";
+
+impl Screen {
+    pub(super) fn open() -> Result<Screen, Failure> {
+        // SAFETY: zero is a value of it; the kernel fills it, if input is a terminal.
+        let before = unsafe {
+            let mut settings: libc::termios = std::mem::zeroed();
+            (libc::tcgetattr(libc::STDIN_FILENO, &mut settings) == 0).then_some(settings)
+        };
+        if let Some(mut settings) = before {
+            // Signals stay.
+            settings.c_lflag &= !(libc::ICANON | libc::ECHO);
+            // SAFETY: settings that the kernel gave, but for two bits.
+            unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &settings) };
+        }
+        let screen = Screen { before };
+        process::print(ENTER)?;
+        Ok(screen)
+    }
+
+    /// The next key; `None` if none comes within that time.
+    pub(super) fn key(&self, within: Duration) -> Option<Key> {
+        if self.before.is_none() {
+            std::thread::sleep(within);
+            return None;
+        }
+        let mut wait = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+        let ms = i32::try_from(within.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: one entry, which outlives the call.
+        if unsafe { libc::poll(&mut wait, 1, ms) } <= 0 {
+            return None;
+        }
+        let mut byte = 0_u8;
+        // SAFETY: at most one byte is written, to `byte`.
+        let count = unsafe { libc::read(libc::STDIN_FILENO, (&raw mut byte).cast(), 1) };
+        match (count, byte) {
+            // Nobody will press a key any more.
+            (0, _) => Some(Key::Quit),
+            (1, b'q' | b'Q') => Some(Key::Quit),
+            (1, b's' | b'S') => Some(Key::Sort),
+            (1, b't' | b'T') => Some(Key::Tenants),
+            _ => Some(Key::Other),
+        }
+    }
+
+    /// Shows as much of the text as there is room for.
+    pub(super) fn draw(&self, text: &str) -> Result<(), Failure> {
+        let (rows, columns) = size();
+        let mut out = String::from(HOME);
+        let lines = text.lines().chain(["q ends, s sorts, t shows tenants or flows"]);
+        for (number, line) in lines.take(rows).enumerate() {
+            if number > 0 {
+                out.push_str("\r\n");
+            }
+            out.extend(line.chars().take(columns));
+            out.push_str(REST_OF_LINE);
+        }
+        out.push_str(REST);
+        process::print(&out)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            // SAFETY: what the kernel gave.
+            unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &before) };
+        }
+        // If nobody listens any more there is nothing to restore.
+        let _ = process::print(LEAVE);
+        let _ = io::Write::flush(&mut io::stdout());
+    }
+}
+
+/// Rows and columns.
+fn size() -> (usize, usize) {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel fills it, if output is a terminal.
+    unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    match (size.ws_row, size.ws_col) {
+        (0, _) | (_, 0) => (24, 80),
+        (rows, columns) => (usize::from(rows), usize::from(columns)),
+    }
+}

@@ -1,0 +1,164 @@
+//! `fairway top`, and metrics, of a program that runs.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use common::{DEADLINE, Running, fairway};
+use serde_json::Value;
+
+/// A free port, most likely.
+fn port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its number").port()
+}
+
+fn perf(more: &[&str]) -> Running {
+    let mut arguments = vec!["perf", "write", "--flows=4K,64K", "--sched=static", "--tenants=1,2"];
+    arguments.extend(["--line=2Gbps", "--duration=50s", "--pin=none"]);
+    arguments.extend(more);
+    Running::start(&arguments)
+}
+
+/// What `top --json` says of a process once it sends on two flows.
+fn watched(pid: u32) -> Value {
+    let (pid, begun) = (pid.to_string(), Instant::now());
+    loop {
+        assert!(begun.elapsed() < DEADLINE, "it never shows two flows that send");
+        let ended = fairway(&["top", "--json", "--count=1", "--interval=200ms", &pid]);
+        let value: Option<Value> =
+            ended.out.lines().next().and_then(|l| serde_json::from_str(l).ok());
+        let process = value.map(|value| value["processes"][0].clone()).unwrap_or_default();
+        let flows = process["flows"].as_array().cloned().unwrap_or_default();
+        let sends = |flow: &&Value| flow["gbps"].as_f64() > Some(0.01);
+        if flows.iter().filter(sends).count() >= 2 && process["handled_per_s"].as_f64() > Some(0.0)
+        {
+            return process;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_program_that_tells_is_shown_with_its_flows() {
+    let running = perf(&["--stats"]);
+    let pid = running.child.id();
+    let process = watched(pid);
+    assert_eq!(process["pid"].as_u64(), Some(u64::from(pid)), "{process}");
+    assert_eq!(process["program"], "fairway");
+    assert!(process["policy"].as_str().is_some_and(|text| text.contains("sched=static")));
+    let flows = process["flows"].as_array().expect("a list");
+    let sending: Vec<&Value> =
+        flows.iter().filter(|flow| flow["gbps"].as_f64() > Some(0.01)).collect();
+    for flow in &sending {
+        // A half of 2 Gb/s each, or a third while messages are exchanged.
+        let rate = flow["dequeue_gbps"].as_f64().expect("a rate");
+        assert!((0.5..=1.01).contains(&rate), "{flow}");
+        assert!(flow["gbps"].as_f64() < Some(1.3), "{flow}");
+        assert!(flow["rtt_us"].as_f64() > Some(0.0) && flow["lost_per_s"].is_number(), "{flow}");
+        assert!(flow["paths_used"].as_u64() >= Some(1) && flow["paths"] == 16, "{flow}");
+        assert!(flow["events_per_s"].as_f64() > Some(0.0), "{flow}");
+        assert!(flow["bytes_per_event"].as_f64() > Some(0.0), "{flow}");
+    }
+    let tenants: BTreeSet<u64> = process["tenants"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tenant| tenant["tenant"].as_u64())
+        .collect();
+    assert!(tenants.contains(&1) && tenants.contains(&2), "{process}");
+    // For people, where there is no terminal.
+    let pid = pid.to_string();
+    let table = fairway(&["top", "--count=2", "--interval=100ms", &pid]).ok().out;
+    assert_eq!(
+        table.lines().filter(|line| line.contains("flow tenant weight")).count(),
+        2,
+        "{table}"
+    );
+    let table = fairway(&["top", "--count=1", "--interval=100ms", "--tenants", &pid]).ok().out;
+    assert!(table.contains("tenant   flows"), "{table}");
+}
+
+#[test]
+fn nobody_who_tells_is_told_with_the_remedy() {
+    let running = perf(&[]);
+    let pid = running.child.id().to_string();
+    fairway(&["top", "--count=1", &pid]).fails(1, &[&pid, "--stats", "FAIRWAY_STATS=1"]);
+}
+
+/// The whole answer to a request.
+fn http(port: u16, request: &str) -> String {
+    let begun = Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(begun.elapsed() < DEADLINE, "nobody answers: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    stream.write_all(request.as_bytes()).expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+/// The metrics by name and labels, after checking the format; and the types by name.
+fn metrics(text: &str) -> (BTreeMap<String, f64>, BTreeMap<String, String>) {
+    let (mut values, mut types) = (BTreeMap::new(), BTreeMap::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            assert!(["counter", "gauge"].contains(&kind), "{line}");
+            assert!(types.insert(name.to_owned(), kind.to_owned()).is_none(), "twice: {name}");
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            let name = series.split('{').next().expect("a name");
+            let fits = |c: char| c.is_ascii_lowercase() || c == '_';
+            assert!(name.chars().all(fits) && types.contains_key(name), "{line}");
+            assert_eq!(series.contains('{'), series.ends_with('}'), "{line}");
+            let value = value.parse().expect("a number");
+            assert!(values.insert(series.to_owned(), value).is_none(), "twice: {series}");
+        }
+    }
+    for (name, kind) in &types {
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+    }
+    (values, types)
+}
+
+#[test]
+fn metrics_are_served_and_counters_grow() {
+    let port = port();
+    let _running = perf(&[&format!("--prometheus={port}")]);
+    let scrape = || {
+        let answer = http(port, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(
+            head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("version=0.0.4"),
+            "{head}"
+        );
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+        metrics(body)
+    };
+    let (first, types) = scrape();
+    assert!(types.contains_key("fairway_flow_bytes_total"), "{types:?}");
+    let name = "fairway_data_packets_total";
+    let begun = Instant::now();
+    loop {
+        let (now, _) = scrape();
+        assert!(now[name] >= first[name], "a counter never shrinks");
+        let flows = now.keys().filter(|name| name.starts_with("fairway_flow_bytes_total{"));
+        let peers = now.keys().filter(|name| name.starts_with("fairway_peer_rtt_seconds{"));
+        if now[name] > first[name] && flows.count() >= 2 && peers.count() == 1 {
+            break;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{now:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(http(port, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(http(port, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(http(port, "hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
+}

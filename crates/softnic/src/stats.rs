@@ -1,0 +1,106 @@
+//! What a context tells of itself to those who ask: `fairway top`, and Prometheus.
+//!
+//! A context that was built with [`Builder::stats`](crate::Builder::stats), or in whose process
+//! FAIRWAY_STATS is 1, waits at a socket with an abstract name; a process of the same user that connects gets
+//! [`Stats`] as a line of JSON ([`list`], [`ask`]). With [`Builder::prometheus`](crate::Builder::prometheus) it answers
+//! HTTP as well. Both are served one visitor after the other, on a thread each, and hold the context's lock only
+//! while numbers are copied.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairway_engine::control::ProcessorStats;
+use fairway_engine::{ChannelId, FlowView};
+
+use crate::core::Core;
+use crate::counters::Counters;
+use crate::peer::PeerStats;
+
+mod http;
+mod json;
+mod prometheus;
+mod server;
+
+pub use server::{Process, ask, list};
+pub(crate) use {http::Exporter, server::Server};
+
+/// A context at a moment. Counts only grow.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// The process, and what it is called.
+    pub pid: u32,
+    /// The name of its program.
+    pub program: String,
+    /// Since the context was built.
+    pub uptime: Duration,
+    /// The policies in words.
+    pub policy: String,
+    /// The addresses of the sockets.
+    pub addresses: Vec<SocketAddr>,
+    /// What has been done.
+    pub counters: Counters,
+    /// What the scheduler has done, if there is one.
+    pub scheduler: Option<ProcessorStats>,
+    /// What congestion controls have done on events, if they run on a thread of their own.
+    pub congestion: Option<ProcessorStats>,
+    /// The connections.
+    pub peers: Vec<PeerEntry>,
+    /// The flows.
+    pub flows: Vec<FlowEntry>,
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub struct PeerEntry {
+    /// Its first channel.
+    pub channel: ChannelId,
+    /// The peer.
+    pub address: SocketAddr,
+    /// How it fares.
+    pub stats: PeerStats,
+}
+
+/// A flow, and the connection that it goes by.
+#[derive(Clone, Debug)]
+pub struct FlowEntry {
+    /// The flow.
+    pub view: FlowView,
+    /// The first channel of its connection, as in [`PeerEntry`].
+    pub peer: Option<ChannelId>,
+}
+
+impl Stats {
+    pub(crate) fn of(core: &Core, uptime: Duration) -> Stats {
+        let states = core.peer_states();
+        let peers = states.iter().map(|state| PeerEntry {
+            channel: state.channel,
+            address: state.address,
+            stats: PeerStats::of(core, state),
+        });
+        let alive = |channel| {
+            let state = core.peer_state(channel)?;
+            state.alive.load(Ordering::Acquire).then_some(state.channel)
+        };
+        let flows = core.nic.flows().map(|view| FlowEntry { peer: alive(view.channel), view });
+        Stats {
+            pid: std::process::id(),
+            program: program(),
+            uptime,
+            policy: core.policy.to_string(),
+            addresses: core.local_addrs().to_vec(),
+            counters: core.counters(),
+            scheduler: core.scheduler_stats(),
+            congestion: core.congestion_stats(),
+            peers: peers.collect(),
+            flows: flows.collect(),
+        }
+    }
+}
+
+/// What this process is called.
+fn program() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}

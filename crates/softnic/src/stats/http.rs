@@ -1,0 +1,149 @@
+//! Enough of HTTP for Prometheus: `GET /metrics`, one visitor after the other.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::server::snapshot;
+use crate::shared::Shared;
+
+/// How long a visitor may take altogether.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After the system could not let somebody in.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The longest request that is read.
+const REQUEST_MAX: usize = 8 * 1024;
+
+/// Answers at an address, on a thread of its own, until it is dropped.
+pub(crate) struct Exporter {
+    stopping: Arc<AtomicBool>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    pub(crate) fn start(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Exporter> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (shared, stop) = (shared.clone(), stopping.clone());
+        let builder = std::thread::Builder::new().name("fairway-metrics".into());
+        let thread = builder.spawn(move || serve(&shared, &listener, &stop))?;
+        Ok(Exporter { stopping, address, thread: Some(thread) })
+    }
+
+    /// Where it is; port 0 was replaced by a free one.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        let mut here = self.address;
+        match here.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => here.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => here.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        // A visitor wakes the thread. If there can be none, the thread ends with the process.
+        let visit = TcpStream::connect_timeout(&here, PATIENCE);
+        if let (Ok(_), Some(thread)) = (visit, self.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(shared: &Shared, listener: &TcpListener, stopping: &AtomicBool) {
+    let begun = Instant::now();
+    loop {
+        let visitor = listener.accept();
+        if stopping.load(Ordering::Acquire) {
+            return;
+        }
+        match visitor {
+            // A visitor that hangs up is its own affair.
+            Ok((mut stream, _)) => {
+                _ = answer(&mut stream, || snapshot(shared, begun).to_prometheus())
+            }
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn answer(stream: &mut TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    let mut part = [0; 1024];
+    while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") && request.len() < REQUEST_MAX {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part)? {
+            0 => break,
+            count => request.extend(&part[..count]),
+        }
+    }
+    let (status, body) = match asked(&request) {
+        Asked::Metrics => ("200 OK", metrics()),
+        Asked::Elsewhere => ("404 Not Found", "metrics are at /metrics\n".into()),
+        Asked::Otherwise => ("405 Method Not Allowed", "only GET is served\n".into()),
+        Asked::Nonsense => ("400 Bad Request", "this is no HTTP request\n".into()),
+    };
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )?;
+    stream.flush()
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Metrics,
+    Elsewhere,
+    Otherwise,
+    Nonsense,
+}
+
+fn asked(request: &[u8]) -> Asked {
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target, version) = (words.next(), words.next(), words.next());
+    let is_http = version.is_some_and(|version| version.starts_with(b"HTTP/1."));
+    match (method, target) {
+        _ if !is_http => Asked::Nonsense,
+        (Some(b"GET"), Some(target)) => {
+            let path = target.split(|byte| *byte == b'?').next();
+            if path == Some(b"/metrics") { Asked::Metrics } else { Asked::Elsewhere }
+        }
+        _ => Asked::Otherwise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        let of = |text: &str| asked(text.as_bytes());
+        assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), Asked::Metrics);
+        assert_eq!(of("GET /metrics?name=x HTTP/1.0\r\n\r\n"), Asked::Metrics);
+        assert_eq!(of("GET / HTTP/1.1\r\n\r\n"), Asked::Elsewhere);
+        assert_eq!(of("GET /metricsx HTTP/1.1\r\n\r\n"), Asked::Elsewhere);
+        assert_eq!(of("POST /metrics HTTP/1.1\r\n\r\n"), Asked::Otherwise);
+        for text in ["", "GET", "GET /metrics", "\r\n\r\n", "GET  HTTP/1.1", "\u{0}\u{1}"] {
+            assert_eq!(of(text), Asked::Nonsense, "{text:?}");
+        }
+    }
+}
