@@ -8,17 +8,19 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAIRWAY = ROOT / "target/release/fairway"
 
 
-def arguments(parser, experiments):
+def arguments(parser, experiments, full=True):
     """Adds what all of these programs take; `experiments` are the names that --only knows."""
     parser.add_argument("--fairway", type=pathlib.Path, default=FAIRWAY, help="the tool")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of each run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
-    parser.add_argument("--full", action="store_true", help="sizes as published: takes hours")
+    if full:
+        parser.add_argument("--full", action="store_true", help="sizes as published: takes hours")
     parser.add_argument("--csv", type=pathlib.Path, help="write every run to a file")
     parser.add_argument("--only", action="append", choices=list(experiments),
                         help="one of the experiments; may be repeated")
@@ -45,15 +47,32 @@ class Runs:
     @staticmethod
     def key(line):
         workload, settings = line
-        return (workload, *(f"--{name}={value}" for name, value in sorted(settings.items())))
+        each = ((name, one) for name, value in sorted(settings.items())
+                for one in (value if isinstance(value, (list, tuple)) else [value]))
+        return (workload, *(f"--{name}={value}" for name, value in each))
 
     def run(self, line):
-        command = [self.options.fairway, "sim", *line, f"--seeds={self.options.seeds}",
-                   "--jobs=1", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
-        return [json.loads(text) for text in done.stdout.splitlines()]
+        seeds = [] if any(word.startswith("--seeds=") for word in line) \
+            else [f"--seeds={self.options.seeds}"]
+        command = [self.options.fairway, "sim", *line, *seeds, "--jobs=1", "--json"]
+        with tempfile.TemporaryDirectory() as directory:
+            series = pathlib.Path(directory, "series.csv")
+            wanted = any(word.startswith("--series-every=") for word in line)
+            command += [f"--stream-series={series}"] if wanted else []
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+            results = [json.loads(text) for text in done.stdout.splitlines()]
+            if wanted:
+                with series.open() as file:
+                    rows = list(csv.DictReader(file))
+                for result in results:
+                    result["series"] = [row for row in rows if int(row["seed"]) == result["seed"]]
+        return results
+
+    def results(self, line):
+        """What each seed came to."""
+        return self.done[self.key(line)]
 
     def values(self, line, figure="completion_us"):
         """What each seed came to; `figure` may be within another, as `fct_us.p99`."""
@@ -61,17 +80,14 @@ class Runs:
             for name in figure.split("."):
                 result = result[name]
             return result
-        return [of(result) for result in self.done[self.key(line)]]
+        return [of(result) for result in self.results(line)]
 
     def median(self, line, figure="completion_us"):
         return statistics.median(self.values(line, figure))
 
     def spread(self, line, figure="completion_us", scale=1.0, digits=2):
         """Median, and least and most, as text."""
-        low, middle, high = (f"{value * scale:.{digits}f}" for value in (
-            min(self.values(line, figure)), self.median(line, figure),
-            max(self.values(line, figure))))
-        return middle if low == high else f"{middle} ({low} to {high})"
+        return spread([value * scale for value in self.values(line, figure)], digits)
 
     def keep(self):
         """Writes every run to the file that was asked for."""
@@ -79,11 +95,18 @@ class Runs:
             return
         with self.options.csv.open("w", newline="") as file:
             rows = [{"scenario": " ".join(line), **{name: value for name, value in result.items()
-                                                    if not isinstance(value, dict)}}
+                                                    if not isinstance(value, (dict, list))}}
                     for line, results in self.done.items() for result in results]
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
+
+
+def spread(values, digits=2):
+    """Median of the values, and least and most, as text."""
+    low, middle, high = (f"{value:.{digits}f}"
+                         for value in (min(values), statistics.median(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def table(title, heads, rows):

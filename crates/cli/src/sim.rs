@@ -474,6 +474,7 @@ fn value(outcome: &Outcome) -> Value {
         "drops": report.dropped,
         "lost_on_links": report.lost_on_links,
         "pauses": report.pauses(),
+        "queue_bytes_max": report.ports.iter().map(|port| port.longest_bytes).max(),
         "trims": report.trims(),
         "ecn_marks": report.marks(),
         "data_sent": report.data_sent,

@@ -300,6 +300,9 @@ pub struct Config {
     pub lossy: Lossy,
     /// Exponentially distributed excess on wire and DMA, as a factor of each time.
     pub jitter: f64,
+    /// Full packets by which a packet may come later than its turn, at random: what paths of
+    /// different length do. Those behind it pass.
+    pub reorder: u32,
     /// What the CPU caches.
     pub cache: CachePolicy,
     /// Share of hops of the pointer chase that stay among 32 lines, in percent.
@@ -348,6 +351,7 @@ impl Default for Config {
             loss: 0.0,
             lossy: Lossy::default(),
             jitter: 0.0,
+            reorder: 0,
             cache: CachePolicy::Uncached,
             locality: 0,
             keys: 10_000,
@@ -383,6 +387,10 @@ impl Config {
         let shares = matches!(self.workload, WorkloadKind::Share { .. });
         within("keys", self.keys, if shares { 1 } else { 32 }, 1 << 21)?;
         within("locality", self.locality.into(), 0, 100)?;
+        within("reorder", self.reorder.into(), 0, 4096)?;
+        if self.reorder > 0 && (self.oracle || self.stack == Stack::Coherent) {
+            return Err("reorder is for stacks that recover, and no part of the oracle".into());
+        }
         self.constants.check()?;
         if !self.oracle {
             within("jetties", self.jetties.into(), 1, 4096)?;

@@ -131,6 +131,9 @@ pub(crate) struct Prices {
     pub(crate) config: Config,
     /// Is the NIC behind PCIe?
     pub(crate) pcie: bool,
+    /// How much later than the wire says a packet may come: as long as [`Config::reorder`] full
+    /// packets take.
+    pub(crate) reorder_ps: u64,
 }
 
 /// A packet as the pipelines see it.
@@ -164,7 +167,10 @@ impl Size {
 impl Prices {
     pub(crate) fn new(config: &Config) -> Prices {
         let pcie = !config.stack.is_on_chip() || config.without.bus;
-        Prices { config: config.clone(), pcie }
+        let full = f64::from(config.mtu) + config.constants.frame_bytes;
+        let packet_ps = ps(full * 8.0 / config.constants.link_gbps);
+        let reorder_ps = packet_ps * u64::from(config.reorder);
+        Prices { config: config.clone(), pcie, reorder_ps }
     }
 
     /// By an instruction, past the transport?

@@ -246,6 +246,9 @@ impl World {
             let last = self.arrivals.entry((step.host, to)).or_default();
             until = until.max(*last);
             *last = until;
+            if self.prices.reorder_ps > 0 {
+                until += self.random.below(self.prices.reorder_ps + 1);
+            }
             latency = until - now - waiting;
         }
         if journey.counts {

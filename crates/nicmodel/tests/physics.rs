@@ -311,3 +311,21 @@ fn many_hosts_move_everything() {
         assert_eq!(report.compared, report.bytes);
     }
 }
+
+/// Packets that overtake each other: everything arrives where it belongs; who places directly
+/// barely notices, who goes back does.
+#[test]
+fn reordering_costs_those_who_go_back() {
+    let rate = |stack, reorder| {
+        let base = config(stack, Verb::Write);
+        let config = Config { payload: 1 << 20, concurrency: 4, ops: 40, reorder, ..base };
+        let report = measure(&config);
+        assert_eq!(report.compared, report.bytes, "{stack:?} {reorder}");
+        report.mops
+    };
+    let kept = |stack| rate(stack, 64) / rate(stack, 0);
+    assert!(kept(Stack::UbUrma) > 0.8, "{}", kept(Stack::UbUrma));
+    assert!(kept(Stack::RoceDma) < 0.2, "{}", kept(Stack::RoceDma));
+    let refused = Config { reorder: 1, ..config(Stack::Coherent, Verb::Load) };
+    assert!(run(&refused).expect_err("no such thing").contains("reorder"));
+}

@@ -106,6 +106,10 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value_t = 0.0, value_name = "FACTOR")]
     jitter: f64,
 
+    /// A packet comes up to N full packets later than its turn, at random, both ways
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    reorder: u32,
+
     /// What the CPU caches of remote memory: wb, wt or uc (ub-ldst only)
     #[arg(long, default_value = "uc", value_parser = cache)]
     cache: CachePolicy,
@@ -240,6 +244,7 @@ impl ModelOptions {
             loss: self.loss,
             lossy: self.lossy()?,
             jitter: self.jitter,
+            reorder: self.reorder,
             cache: self.cache,
             locality: self.locality,
             keys: self.keys,
@@ -308,6 +313,7 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         "loss": config.loss,
         "loss_of": loss_of,
         "jitter": config.jitter,
+        "reorder": config.reorder,
         "cache": cache_name(config.cache),
         "locality": config.locality,
         "keys": config.keys,

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""The experiments of the SCR paper ("white-boxing RDMA"), run again by `fairway sim`: real engines in
+simulated time, with the schedulers and congestion controls that run live.
+
+    python3 repro/scr.py                       # some minutes, into target/scr
+    python3 repro/scr.py --only fig13 --seeds 1 --out /tmp/scr
+
+Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt). The
+paper's number, or what it says in words, stands beside ours. Not here: what needs the processors
+of their NIC (Fig. 2, 14, 15, 22), READs (Fig. 17), and storage or GPUs (Fig. 21).
+"""
+
+import argparse
+import pathlib
+import time
+
+from figures import publish
+from simulations import ROOT, Runs, arguments
+from white_box import control, fabric, filling, receivers, sharing
+
+EXPERIMENTS = {name: make for part in (sharing, filling, control, fabric, receivers)
+               for name, make in part.EXPERIMENTS.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments(parser, EXPERIMENTS, full=False)
+    parser.add_argument("--quick", action="store_true", help="fewer flows in figure 12")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/scr")
+    options = parser.parse_args()
+    began, runs, figures = time.monotonic(), Runs(options), []
+    for name in options.only or EXPERIMENTS:
+        made = EXPERIMENTS[name](runs)
+        figures += made if isinstance(made, list) else [made]
+    publish(figures, options.out, "SCR's evaluation, run again", time.monotonic() - began)
+    runs.keep()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Figure 20: receivers that say what may come."""
+
+from figures import Figure
+from simulations import spread
+
+from . import LINE, of_stream, streams
+
+RACK = {"nodes": 20, "hosts-per-leaf": 20, "queue": "1M", "latency": "500ns", "end": "24ms",
+        "measure": "8ms"}
+UNYIELDING = "policy=cc=fixed:4M"
+CONTROLS = {
+    "EQDS": {"policy": "cc=eqds"},
+    "Homa": {"policy": "cc=homa"},
+    "Swift": {},
+    "DCQCN": {"policy": "cc=dcqcn:line=100Gbps"},
+    "DCQCN and pauses": {"policy": "cc=dcqcn:line=100Gbps", "pfc": "200K:160K"},
+    "back-pressure": {"policy": "cc=backpressure"},
+}
+
+
+def headroom(runs):
+    counts = [0, 1, 2, 4, 8, 15]
+    named = ["EQDS", "Homa", "Swift", "DCQCN"]
+    lines = {(count, name): streams(
+        ["0-1 size=1M depth=4", *(f"{2 + at}-1 size=4K depth=8 rate=5G {UNYIELDING}"
+                                  for at in range(count))], {**RACK, **CONTROLS[name]})
+        for count in counts for name in named}
+    runs.make(lines.values())
+    rows = []
+    for count in counts:
+        left = (LINE - 5 * count * 4242 / 4096) * 4096 / 4242
+        row = [f"{count + 1}:1", f"{left:.1f}"]
+        for name in named:
+            line = lines[count, name]
+            row += [spread(of_stream(runs, line, 0, "gbps"), 1), int(runs.median(line, "drops"))]
+        rows.append(row)
+
+    def draw(axes):
+        for name in named:
+            axes.plot([count + 1 for count in counts],
+                      [sorted(of_stream(runs, lines[count, name], 0, "gbps"))[0]
+                       for count in counts], "o-", label=name)
+        axes.plot([count + 1 for count in counts],
+                  [(LINE - 5 * count * 4242 / 4096) * 4096 / 4242 for count in counts], "k:",
+                  label="room left")
+        axes.set_xlabel("senders")
+        axes.set_ylabel("Gb/s")
+
+    return Figure(
+        "Figure 20a, 20b", "a controlled stream beside senders of 5 Gb/s each that do not yield",
+        ["incast", "room left, Gb/s", *(head for name in named
+                                        for head in (f"{name}, Gb/s", "drops"))], rows,
+        "with credit for what the receiver's port has left, the sender takes all of that, from 2:1 "
+        "to 16:1.",
+        "The paper's credit is the room that is left; EQDS and Homa grant the line's rate, whatever "
+        "else comes, and what does not fit stands in the queue: with many senders it is they who "
+        "take from those that do not yield.",
+        draw)
+
+
+def incast(runs):
+    counts = [2, 4, 8, 16]
+    lines = {(count, name): streams(
+        [f"{2 + at}-1 size=1M depth=2" for at in range(count)], {**RACK, **settings})
+        for count in counts for name, settings in CONTROLS.items()}
+    runs.make(lines.values())
+    rows = []
+    for count in counts:
+        for name in CONTROLS:
+            line = lines[count, name]
+            worst = [max(each["p99_us"] for each in result["streams"]["each"])
+                     for result in runs.results(line)]
+            rows.append([f"{count}:1", name, runs.spread(line, "streams.utilisation", digits=3),
+                         runs.spread(line, "streams.jain", digits=3), spread(worst, 0),
+                         int(runs.median(line, "queue_bytes_max")) // 1024,
+                         int(runs.median(line, "drops")), int(runs.median(line, "pauses"))])
+
+    def draw(axes):
+        for name in CONTROLS:
+            axes.plot(counts, [runs.median(lines[count, name], "queue_bytes_max") / 1024
+                               for count in counts], "o-", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("senders")
+        axes.set_ylabel("longest queue, KB")
+
+    return Figure(
+        "Figure 20c and incast", "2:1 to 16:1, streams of 1 MB, two under way each",
+        ["incast", "control", "utilisation", "Jain", "worst p99, us", "longest queue, KB", "drops",
+         "pauses"], rows,
+        "receivers that grant, or that mark as switches do, keep an incast in bounds (no figures).",
+        "16 ms after 8 ms of warm-up; the switch has 1 MB a port and marks from 20 %. DCQCN starts at "
+        "its line and recovers by 40 Mb/s steps.", draw)
+
+
+EXPERIMENTS = {"fig20": lambda runs: [headroom(runs), incast(runs)]}
