@@ -94,6 +94,8 @@ pub(crate) struct Flows {
     pub(crate) trace: Option<Box<Recorder>>,
     /// By Jetty, and for answers: the share of a flow that begins.
     shares: Vec<Share>,
+    /// By Jetty: what the application asks for.
+    wishes: Vec<u64>,
     /// By Jetty: the flow of the last message.
     hints: Vec<u32>,
     /// By flow: changes of its life, as `Kind::Life` tells them: odd while it lives.
@@ -125,6 +127,7 @@ impl Flows {
             events: None,
             trace: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
+            wishes: alloc::vec![0; limits.jetties as usize],
             hints: alloc::vec![NONE; limits.jetties as usize],
             lives: alloc::vec![0; limits.flows as usize],
             now: Instant::ZERO,
@@ -223,6 +226,11 @@ impl Flows {
         self.tell(index, Kind::Life, u64::from(life));
         self.wakes.wake_by(index, self.now + self.idle);
         self.trace_begin(index);
+        let flow = &self.records[index];
+        let wish = self.wishes.get(flow.jetty.value() as usize).copied().unwrap_or(0);
+        if wish != 0 && !flow.answers {
+            self.tell_hint(index, wish);
+        }
     }
 
     pub(crate) fn tell(&self, index: u32, kind: Kind, value: u64) {
@@ -364,6 +372,25 @@ impl Flows {
                 self.trace_flow(index, |flow| TraceEntry::Share { flow, share });
             }
         }
+    }
+
+    /// Has the scheduler hear of what the application asks for, for flows of a Jetty there are and
+    /// those to come.
+    pub(crate) fn set_hint(&mut self, jetty: JettyId, hint: u64) {
+        if let Some(mine) = self.wishes.get_mut(jetty.value() as usize) {
+            *mine = hint;
+        }
+        for index in self.records.all() {
+            let flow = &self.records[index];
+            if flow.jetty == jetty && !flow.answers {
+                self.tell_hint(index, hint);
+            }
+        }
+    }
+
+    fn tell_hint(&mut self, index: u32, hint: u64) {
+        self.tell(index, Kind::Hint, hint);
+        self.trace_flow(index, |flow| TraceEntry::Hint { flow, value: hint });
     }
 
     pub(crate) fn share(&self, jetty: JettyId) -> Share {

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
+use crate::pressure::HostPressure;
 use crate::setup::Identity;
 use crate::turn::Io;
 use fairway_engine::wire::{Cna, GROUP_MAX, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX};
@@ -41,6 +42,7 @@ pub struct Builder {
     control_thread: bool,
     stats: bool,
     prometheus: Option<SocketAddr>,
+    host_pressure: Option<HostPressure>,
     /// Only the first socket has the number asked for.
     scattered: bool,
 }
@@ -66,6 +68,7 @@ impl Default for Builder {
             control_thread: false,
             stats: false,
             prometheus: None,
+            host_pressure: None,
             scattered: false,
         }
     }
@@ -142,6 +145,15 @@ impl Builder {
     #[must_use]
     pub fn control_thread(mut self, own: bool) -> Self {
         self.control_thread = own;
+        self
+    }
+
+    /// Has a thread watch whether this host is short of CPU time or memory, and peers told to slow
+    /// down while it is (default: nobody watches). Linux only: from `/proc/pressure` or, for CPU
+    /// time, `/proc/stat`.
+    #[must_use]
+    pub fn host_pressure(mut self, options: Option<HostPressure>) -> Self {
+        self.host_pressure = options;
         self
     }
 
@@ -258,6 +270,9 @@ impl Builder {
         })?;
         let context = Context::start(core, ios, self.progress_thread)?;
         context.publish(self.stats, self.prometheus)?;
+        if let Some(options) = &self.host_pressure {
+            context.watch_pressure(options)?;
+        }
         Ok(context)
     }
 

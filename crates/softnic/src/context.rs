@@ -20,6 +20,7 @@ use crate::jetty::{Jetty, JettyOptions};
 use crate::mailbox::{Mailbox, MailboxOptions};
 use crate::memory::Memory;
 use crate::peer::Peer;
+use crate::pressure::HostPressure;
 use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::shared::Handle;
@@ -44,6 +45,16 @@ impl Context {
 
     pub(crate) fn start(core: Core, ios: Vec<Io>, progress_thread: bool) -> Result<Context, Error> {
         Ok(Context { handle: Arc::new(Handle::start(core, ios, progress_thread)?) })
+    }
+
+    pub(crate) fn watch_pressure(&self, options: &HostPressure) -> Result<(), Error> {
+        self.handle.watch_pressure(options)
+    }
+
+    /// Are peers told to slow down, because this host is short of something
+    /// ([`Builder::host_pressure`])?
+    pub fn is_under_pressure(&self) -> bool {
+        self.handle.shared.with(|core| core.nic.is_under_pressure())
     }
 
     /// The context that a handle belongs to.

@@ -1,6 +1,7 @@
 //! The NIC behind the lock: the engine, the sockets, and the tables of what lives on them.
 
 mod channels;
+mod hints;
 mod interests;
 mod jetties;
 mod mailboxes;
@@ -34,6 +35,7 @@ use crate::turn::Io;
 use crate::verbs::fairway::Verbs;
 
 pub(crate) use channels::{Channel, Channels};
+use hints::HintWords;
 pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
@@ -75,6 +77,7 @@ pub(crate) struct Core {
     pub(crate) policy: Policies,
     jetties: Jetties,
     mailboxes: Mailboxes,
+    hints: HintWords,
     /// Queue pairs that live on this NIC.
     pub(crate) verbs: Option<Box<Verbs>>,
     /// Of those who use verbs.
@@ -165,6 +168,7 @@ impl Core {
             policy: Policies::default(),
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
+            hints: HintWords::default(),
             verbs: None,
             promptness: Promptness::default(),
             state: State::Running,
@@ -215,6 +219,26 @@ impl Core {
             self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
         }
         self.policy = policies.clone();
+    }
+
+    /// What the application asks for, for all that a Jetty sends: from now on this, or what the
+    /// aligned word at an offset of a memory says.
+    pub(crate) fn set_hint(&mut self, jetty: JettyId, hint: u64) {
+        self.hints.forget(jetty);
+        self.nic.set_hint(jetty, hint);
+    }
+
+    pub(crate) fn set_hint_word(&mut self, jetty: JettyId, memory: &Arc<Memory>, offset: usize) {
+        self.hints.set(jetty, memory, offset);
+        self.hints.read(&mut self.nic);
+    }
+
+    /// Looks at the words in which applications store hints.
+    #[inline]
+    pub(crate) fn read_hints(&mut self) {
+        if !self.hints.is_empty() {
+            self.hints.read(&mut self.nic);
+        }
     }
 
     /// Hands the congestion controls of channels that were opened to the thread that runs them.

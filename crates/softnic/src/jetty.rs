@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::next::Next;
 use crate::peer::Peer;
 use crate::post::{Operation, Post};
-use crate::segment::LocalSlice;
+use crate::segment::{LocalSlice, Segment};
 use crate::shared::Handle;
 
 /// Most completions one [`Jetty::poll`] takes.
@@ -76,7 +76,26 @@ impl Jetty {
 
     /// What the application asks for, for all it sends from here, in the terms of the scheduler.
     pub fn set_hint(&self, hint: u64) {
-        self.handle.shared.with(|core| core.nic.set_hint(self.id, hint));
+        self.handle.shared.with(|core| core.set_hint(self.id, hint));
+    }
+
+    /// From now on the hint ([`Jetty::set_hint`]) is what the 8-byte word at `offset` of `segment`
+    /// holds, in this machine's byte order. It is looked at with every turn of the NIC, so a hint
+    /// costs a store ([`Segment::atomic_u64`]): by this process, by another one that shares the
+    /// memory ([`crate::Memory::shared`], [`crate::Memory::map_file`]), or by a peer with the key.
+    /// While nothing moves nobody looks. When the segment goes, the last hint stays.
+    ///
+    /// # Errors
+    /// The word leaves the segment, is not aligned, or the memory can't be written; or
+    /// [`Error::Foreign`]: the segment is of another context.
+    pub fn set_hint_word(&self, segment: &Segment, offset: u64) -> Result<(), Error> {
+        if !segment.belongs_to(&self.handle) {
+            return Err(Error::Foreign { what: "segment" });
+        }
+        segment.atomic_u64(offset)?;
+        let memory = segment.memory();
+        self.handle.shared.with(|core| core.set_hint_word(self.id, memory, offset as usize));
+        Ok(())
     }
 
     /// Offers `local` to the next message that somebody sends to this Jetty (or its completion to

@@ -210,6 +210,10 @@ impl Segment {
         })
     }
 
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.inner.memory
+    }
+
     pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {
         Arc::ptr_eq(&self.inner.handle, handle)
     }

@@ -1,6 +1,7 @@
 //! What all handles of a context, and its background thread, share.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -18,6 +19,7 @@ use crate::engines;
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
+use crate::pressure::{HostPressure, PressureWatch};
 use crate::progress;
 use crate::same_host::{Server, Share};
 use crate::stats::{Exporter, Server as StatsServer};
@@ -294,6 +296,8 @@ pub(crate) struct Handle {
     /// Those who tell others of this context.
     server: OnceLock<StatsServer>,
     exporter: OnceLock<Exporter>,
+    /// Of what the host waits for.
+    pressure: Mutex<Option<PressureWatch>>,
 }
 
 /// How often files of policies are looked at.
@@ -325,6 +329,7 @@ impl Handle {
             watches: progress_thread,
             server: OnceLock::new(),
             exporter: OnceLock::new(),
+            pressure: Mutex::new(None),
         };
         let several = !ios.is_empty();
         for io in ios {
@@ -370,6 +375,19 @@ impl Handle {
     /// Where metrics are served.
     pub(crate) fn exporter(&self) -> Option<SocketAddr> {
         self.exporter.get().map(Exporter::address)
+    }
+
+    /// Has peers told to slow down while the host is short of something.
+    pub(crate) fn watch_pressure(&self, options: &HostPressure) -> Result<(), Error> {
+        let shared = Arc::downgrade(&self.shared);
+        let tell = move |pressure| {
+            if let Some(shared) = shared.upgrade() {
+                shared.with(|core| core.nic.set_pressure(pressure));
+            }
+        };
+        let watch = PressureWatch::start(Path::new("/proc"), options, tell)?;
+        *self.pressure.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+        Ok(())
     }
 
     /// Changes the policies, and watches the files of the new ones.

@@ -329,6 +329,7 @@ impl Core {
 
     /// Does what is due by the clock.
     pub(crate) fn fire_timers(&mut self, now: Instant) {
+        self.read_hints();
         if is_due(self.nic.poll_timeout(), now) {
             self.changes += 1;
             // Memory that is lent must not become the application's again.

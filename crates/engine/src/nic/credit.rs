@@ -21,6 +21,11 @@ impl Nic {
         self.shared.pressure = pressure;
     }
 
+    /// Are peers told to slow down?
+    pub fn is_under_pressure(&self) -> bool {
+        self.shared.pressure
+    }
+
     /// Has the credit policy grant what it will.
     pub(super) fn run_credit(&mut self, now: Instant) {
         loop {

@@ -2,7 +2,7 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, SetupError};
-use crate::control::{EventQueue, Kind, Processor, ProcessorStats, TraceEntry};
+use crate::control::{EventQueue, Processor, ProcessorStats};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
@@ -124,16 +124,11 @@ impl Nic {
         self.shared.flows.share(jetty)
     }
 
-    /// What the application asks for, for the flows of a Jetty; what it means is the scheduler's to
-    /// say ([`Scheduler::on_hint`]).
+    /// What the application asks for, for the flows of a Jetty, those there are and those to come;
+    /// what it means is the scheduler's to say ([`Scheduler::on_hint`]). Zero, which a Jetty begins
+    /// with, is not told of a flow that begins.
     pub fn set_hint(&mut self, jetty: JettyId, hint: u64) {
-        for flow in self.shared.flows.all() {
-            let record = self.shared.flows.get(flow);
-            if record.jetty == jetty && !record.answers {
-                self.shared.flows.tell(flow, Kind::Hint, hint);
-                self.shared.flows.trace_flow(flow, |flow| TraceEntry::Hint { flow, value: hint });
-            }
-        }
+        self.shared.flows.set_hint(jetty, hint);
     }
 
     /// All flows there are now.

@@ -39,8 +39,9 @@ impl Nic {
         self.shared.sources[index] = index as u32;
         let id = JettyId::new(index as u32);
         self.shared.sequencing.set(id, config.in_sequence);
-        // An earlier Jetty of this number may have had another.
+        // An earlier Jetty of this number may have had others.
         self.shared.flows.set_share(id, Share::default());
+        self.shared.flows.set_hint(id, 0);
         Ok(id)
     }
 

@@ -72,6 +72,7 @@ impl Core {
 
     pub(crate) fn drop_jetty(&mut self, index: usize) {
         let Some(record) = self.jetties.live.get_mut(index).and_then(Option::take) else { return };
+        self.hints.forget(record.id);
         // Nothing more is to be dispatched to it while its last operations end.
         for group in &self.jetties.groups {
             let _ = self.nic.leave_group(*group, record.id);

@@ -311,3 +311,43 @@ fn a_jetty_of_a_number_that_had_a_share_begins_with_none() {
     assert_eq!(pair.nics[0].create_jetty(&config), Ok(jetty));
     assert_eq!(pair.nics[0].share(jetty), Share::default());
 }
+
+/// Writes down the hints it hears.
+struct Listener(alloc::sync::Arc<core::sync::atomic::AtomicU64>);
+
+impl Scheduler for Listener {
+    fn name(&self) -> &'static str {
+        "listener"
+    }
+
+    fn flow_started(&mut self, _: Instant, _: FlowId, _: Share, _: &RateRegisters) {}
+
+    fn flow_ended(&mut self, _: Instant, _: FlowId, _: &RateRegisters) {}
+
+    fn share_changed(&mut self, _: Instant, _: FlowId, _: Share, _: &RateRegisters) {}
+
+    fn on_transmit(&mut self, _: FlowId, _: &TransmitSample, _: &RateRegisters) {}
+
+    fn on_hint(&mut self, _: Instant, _: FlowId, hint: u64, _: &RateRegisters) {
+        self.0.store(hint, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_flow_that_begins_after_a_hint_hears_of_it() {
+    let mut pair = Pair::new(0, 1);
+    let heard = alloc::sync::Arc::new(core::sync::atomic::AtomicU64::new(0));
+    let read = || heard.load(core::sync::atomic::Ordering::Relaxed);
+    pair.nics[0].set_scheduler(pair.now, Some(Box::new(Listener(heard.clone()))));
+    let jetty = pair.jetties[0];
+    pair.nics[0].set_hint(jetty, 77);
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 100_000);
+    assert_eq!(read(), 0);
+    pair.settle(|_, _| false);
+    assert_eq!(read(), 77);
+    pair.nics[0].set_hint(jetty, 78);
+    pair.post(2, Work::Write { remote }, 100_000);
+    pair.settle(|_, _| false);
+    assert_eq!(read(), 78);
+}
