@@ -16,6 +16,7 @@ mod isolation;
 mod mailbox;
 mod mixed;
 mod ordering;
+mod pacer;
 mod pair;
 
 /// A benchmark's table, for people and as JSON.
@@ -26,7 +27,7 @@ pub struct Section {
 }
 
 /// The names of the parts, as the command line has them.
-pub const PARTS: &[&str] = &["order", "isolation", "mixed", "mailbox", "engines"];
+pub const PARTS: &[&str] = &["order", "isolation", "mixed", "mailbox", "engines", "pacer"];
 
 /// Runs one part.
 pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section> {
@@ -37,6 +38,8 @@ pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section
         "isolation" => isolation::run(repeats, slice),
         "mixed" => mixed::run(repeats, slice),
         "engines" => engines::run(repeats, slice),
+        // Slow rates take their time.
+        "pacer" => pacer::run(repeats, duration),
         _ => mailbox::run(repeats, slice),
     }
 }
