@@ -313,6 +313,7 @@ impl Channel {
     /// Something new was acknowledged: the retransmission timer starts over.
     fn progressed(&mut self, shared: &mut Shared, now: Instant) {
         let recovering = core::mem::take(&mut self.backoff) > 0;
+        self.tail_shrank(shared, now);
         if self.tp.oldest == self.tp.next {
             self.disarm(Timer::Retransmit);
         } else if recovering {
