@@ -348,6 +348,7 @@ impl Channel {
         }
         if (1..128).contains(&duplicates) {
             shared.counters.spurious += u64::from(duplicates);
+            self.tail_was_hasty();
             self.policy.congestion.on_spurious(now, u32::from(duplicates));
             self.trace(shared, now, || TraceEntry::Spurious { packets: u32::from(duplicates) });
         }

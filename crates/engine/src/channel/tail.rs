@@ -17,6 +17,8 @@ use fairway_wire::{Duration, Instant, Psn};
 
 /// Probes before it is the retransmission timer's turn.
 const PROBES: u8 = 2;
+/// The wait is doubled at most so often.
+const PATIENCE_MAX: u8 = 6;
 /// A probe does not look for the newest packet farther back.
 const LOOK_BACK: u32 = 64;
 
@@ -29,11 +31,14 @@ pub(crate) struct Tail {
     probes: u8,
     /// One was answered, and nobody has looked what that proves.
     is_answered: bool,
+    /// How often the wait was doubled, because something was sent again for nothing. A packet that
+    /// was sent twice tells no round trip, so too short a wait would never be found out.
+    patience: u8,
 }
 
 impl Tail {
     pub(crate) fn new(now: Instant) -> Tail {
-        Tail { quiet_since: now, probes: 0, is_answered: false }
+        Tail { quiet_since: now, probes: 0, is_answered: false, patience: 0 }
     }
 }
 
@@ -43,6 +48,7 @@ impl Channel {
     fn tail_delay(&self, shared: &Shared) -> Option<Duration> {
         let round_trip = self.round_trip.smoothed;
         let delay = round_trip.times(2).max(shared.profile.timeout_min.divided_by(4));
+        let delay = delay.times(1 << self.tail.patience);
         let is_worth_it = round_trip > Duration::ZERO && delay < self.timeout(shared);
         is_worth_it.then_some(delay)
     }
@@ -73,13 +79,24 @@ impl Channel {
         }
     }
 
+    /// Something was sent again for nothing.
+    pub(crate) fn tail_was_hasty(&mut self) {
+        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
+    }
+
+    /// A time-out has found what this did not.
+    pub(crate) fn tail_was_late(&mut self) {
+        self.tail.patience = 0;
+    }
+
     pub(crate) fn tail_timer(&mut self, shared: &mut Shared, now: Instant) {
         if self.tp.oldest == self.tp.next {
             return;
         }
         let Some(delay) = self.tail_delay(shared) else { return };
         // While news comes, what is late may only have waited longer than others.
-        let lull = self.tail.quiet_since + self.round_trip.smoothed;
+        let lull = self.round_trip.smoothed.times(1 << self.tail.patience);
+        let lull = self.tail.quiet_since + lull;
         if now.is_before(lull) && !self.tail.is_answered {
             return self.arm(shared, Timer::Tail, lull);
         }
@@ -88,6 +105,7 @@ impl Channel {
         let (any, next) = self.expire_overtaken(shared, now);
         let mut at = now + delay;
         if any {
+            self.tail.patience = self.tail.patience.saturating_sub(1);
             self.mark_ready(shared);
         } else if now.is_before(quiet) {
             at = quiet;
@@ -145,6 +163,11 @@ impl Channel {
             let due = sent.sent_at + late;
             if now.is_before(due) {
                 return (bytes, Some(due));
+            }
+            if bytes == 0 && self.path_timed_out(shared, path, now) {
+                // Packets that follow go elsewhere; these are found one by one all the same.
+                let at = now + shared.profile.path_probe;
+                self.arm(shared, Timer::PathProbe, at);
             }
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, Psn::new(head), &sent);
