@@ -141,7 +141,6 @@ impl Channel {
             }
         }
         if fired {
-            self.tail_was_late();
             self.resend_oldest(shared);
             self.backoff += 1;
             shared.counters.timeouts += 1;

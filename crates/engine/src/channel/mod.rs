@@ -22,7 +22,6 @@ mod refuse;
 mod respond;
 mod settle;
 mod slots;
-mod tail;
 mod timers;
 mod trace;
 mod transmit;
@@ -197,7 +196,6 @@ pub(crate) struct Channel {
     pub(crate) highest_acknowledged: Psn,
     /// Time-outs since the last acknowledgement of anything new.
     pub(crate) backoff: u32,
-    pub(crate) tail: tail::Tail,
     pub(crate) window_limited: bool,
     /// The pace that the congestion control sets.
     pub(crate) pace: Pace,
@@ -280,7 +278,6 @@ impl Channel {
             policy: config.policy,
             round_trip: RoundTrip::default(),
             newest_acknowledged: None,
-            tail: tail::Tail::new(now),
             highest_acknowledged: config.first_psn.minus(1),
             backoff: 0,
             window_limited: false,
