@@ -121,7 +121,7 @@ fn asked(request: &[u8]) -> Asked {
     let (method, target, version) = (words.next(), words.next(), words.next());
     let is_http = version.is_some_and(|version| version.starts_with(b"HTTP/1."));
     match (method, target) {
-        _ if !is_http => Asked::Nonsense,
+        _ if !is_http || target.is_none_or(<[u8]>::is_empty) => Asked::Nonsense,
         (Some(b"GET"), Some(target)) => {
             let path = target.split(|byte| *byte == b'?').next();
             if path == Some(b"/metrics") { Asked::Metrics } else { Asked::Elsewhere }
