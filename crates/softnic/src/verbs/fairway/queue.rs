@@ -88,10 +88,9 @@ impl CompletionQueue {
         count
     }
 
-    /// Forgets the completions of a queue pair that begins anew (`all`), or is no more: then those
-    /// of sends that were done remain.
-    pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn, all: bool) {
-        self.entries.retain(|one| one.queue_pair != number || (!all && one.is_sent()));
+    /// Forgets the completions of a queue pair that is no more, or begins anew.
+    pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn) {
+        self.entries.retain(|completion| completion.queue_pair != number);
     }
 }
 

@@ -133,7 +133,6 @@ impl Verbs {
         match *change {
             Change::Reset => {
                 self.forget(core, local);
-                self.forget_completions(local, true);
                 suspend(core, jetty);
             }
             Change::Error => {
@@ -203,12 +202,13 @@ impl Verbs {
         self.note_last_receive(local);
     }
 
-    /// The reset state: everything is forgotten but completions.
+    /// The reset state: everything is forgotten.
     pub(super) fn forget(&mut self, core: &mut Core, local: u32) {
         close(core, Verbs::jetty_of(local));
         self.abort(core, local);
         self.forget_sends(core, local);
         self.forget_receives(core, local);
+        self.forget_completions(local);
         self.set(local, |pair| {
             pair.state = QueuePairState::Reset;
             (pair.link, pair.waits_for, pair.channel) = (None, None, None);

@@ -250,7 +250,6 @@ impl Verbs {
     ) -> Result<(), CarrierError> {
         let local = self.pair(number).ok_or(CarrierError::Missing)?.local;
         self.forget(core, local);
-        self.forget_completions(local, false);
         let Some(pair) = self.pairs[local as usize].take() else { return Ok(()) };
         // Nothing of it is under way any more.
         let _ = core.nic.destroy_jetty(pair.jetty());
@@ -268,12 +267,12 @@ impl Verbs {
     }
 
     /// Completions of a queue pair that nobody has polled are forgotten, as adapters do.
-    pub(super) fn forget_completions(&mut self, local: u32, all: bool) {
+    pub(super) fn forget_completions(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         let (number, config) = (pair.number, pair.config);
         for id in [config.send_queue, config.receive_queue] {
             if let Ok(queue) = self.queue(id) {
-                queue.forget(number, all);
+                queue.forget(number);
             }
         }
     }
