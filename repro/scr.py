@@ -7,7 +7,7 @@ simulated time, with the schedulers and congestion controls that run live.
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt). The
 paper's number, or what it says in words, stands beside ours. Not here: what needs the processors
-of their NIC (Fig. 2, 14, 15, 22), READs (Fig. 17), and storage or GPUs (Fig. 21).
+of their NIC (Fig. 2, 14, 15, 22), and storage or GPUs (Fig. 21).
 """
 
 import argparse
@@ -26,7 +26,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments(parser, EXPERIMENTS, full=False)
-    parser.add_argument("--quick", action="store_true", help="fewer flows in figure 12")
+    parser.add_argument("--quick", action="store_true", help="fewer flows in figures 12 and 17")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/scr")
     options = parser.parse_args()
     began, runs, figures = time.monotonic(), Runs(options), []

@@ -50,7 +50,8 @@ def loss():
                "The paper resends at once what was lost and charges RoCE for 32 packets with one in "
                "flight; executed, with nothing behind a lost packet only a time-out (100 us, "
                "assumed) reveals it in every stack. With 32 in flight UB hides it behind the core that "
-               "posts; roce-irn places out of order only within a WRITE, so at 64 B it is go-back-N.",
+               "posts. roce-irn repairs what was lost alone, and a lost repair costs the same time-out; "
+               "answers to READs it takes in order.",
                "loss")
 
 

@@ -15,7 +15,8 @@ mod verbs;
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
-        [--part transport|order|isolation|mixed|mailbox|engines|verbs|sim|nic]
+        [--part transport|order|isolation|mixed|mailbox|engines|pacer|fidelity|coalescing|
+         verbs|sim|nic]
         [--row TEXT] [--column TEXT] [--peer SCRIPT]
                              (of part verbs: rows and columns with TEXT in their names, or the column
                              `queue pairs`; soft-RoCE between two guests that SCRIPT boots)
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("", &[][..]),
     };
+    if task == "--help" || rest.iter().any(|argument| argument == "--help") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let result = match task {
         peers::SUBCOMMAND => {
             peers::peer_main(rest);

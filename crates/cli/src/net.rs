@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use fairway_softnic::{Builder, Context, Peer, Policies, Spec};
+use fairway_softnic::{Builder, Context, HostPressure, Peer, Policies, Spec};
 
 use crate::failure::Failure;
 
@@ -15,6 +15,9 @@ pub(crate) const SERVE_PORT: u16 = 4800;
 pub(crate) const PERF_PORT: u16 = 4820;
 /// How long to wait for a server's answer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What `--host-pressure` stands for.
+const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 
 /// Settings of this side's sockets and of the transport over them.
 #[derive(Clone, Debug, Args)]
@@ -63,6 +66,15 @@ pub(crate) struct NetOptions {
     #[arg(long)]
     pub(crate) stats: bool,
 
+    /// Watch what this host is short of, and have peers slow down while it is: cpu, memory, pcie
+    /// (few NICs tell), receive-queue and transmit-queue, each with a percentage of your own if you
+    /// like, judged every 100ms or as said; alone: all but pcie, as
+    /// cpu=50,memory=10,receive-queue=50,transmit-queue=75,every=100ms. A full transmit queue slows
+    /// down what is sent here
+    #[arg(long, value_name = "WHAT[=PERCENT],..", num_args = 0..=1, require_equals = true,
+          default_missing_value = HOST_PRESSURE, value_parser = host_pressure)]
+    pub(crate) host_pressure: Option<HostPressure>,
+
     /// Serve metrics for Prometheus, at http://ADDRESS:PORT/metrics; a port alone: for this host
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics)]
     pub(crate) prometheus: Option<SocketAddr>,
@@ -106,6 +118,7 @@ impl NetOptions {
             .sockets(self.sockets as usize)
             .engines(self.engines as usize)
             .paths(self.paths)
+            .host_pressure(self.host_pressure)
             .stats(self.stats);
         if let Some(address) = self.prometheus {
             builder = builder.prometheus(address);
@@ -227,6 +240,11 @@ pub(crate) fn spec(text: &str) -> Result<Spec, String> {
     Spec::from_str(text).map_err(|error| error.to_string())
 }
 
+/// What this host is not to be short of.
+fn host_pressure(text: &str) -> Result<HostPressure, String> {
+    text.parse::<HostPressure>().map_err(|error| error.to_string())
+}
+
 /// `PORT` or `ADDRESS:PORT`.
 fn metrics(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
@@ -283,6 +301,11 @@ mod tests {
         for text in ["", ":9", "127.0.0.1:x", "127.0.0.1:99999", "[::1", "[::1]9", "127.0.0.1:0"] {
             assert_eq!(at(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_usual_host_pressure_is_that_of_the_library() {
+        assert_eq!(host_pressure(HOST_PRESSURE), Ok(HostPressure::default()));
     }
 
     #[test]

@@ -147,6 +147,8 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     if options.flows.control_thread {
         arguments.push("--control-thread".into());
     }
+    let pressure = net.host_pressure.as_ref();
+    arguments.extend(pressure.map(|pressure| format!("--host-pressure={pressure}")));
     arguments.extend(net.policy.as_ref().map(|policy| format!("--policy={policy}")));
     arguments.extend(net.mtu.map(|mtu| format!("--mtu={mtu}")));
     arguments.extend(net.emulate.as_ref().map(|spec| format!("--emulate={spec}")));

@@ -34,6 +34,18 @@ pub(crate) fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
 
+/// Has the heap grow in large steps and for all threads alike: for commands that take all their memory
+/// at first, and then no more. By itself glibc gives each thread a heap that grows by a system call
+/// for every few pages. To be called before there are other threads.
+pub(crate) fn grow_heap_in_large_steps() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: plain numbers, which say how memory is taken from the system from now on.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_TOP_PAD, 4 << 20);
+    }
+}
+
 /// The cores this process may run on.
 pub(crate) fn cores() -> Vec<usize> {
     // SAFETY: a set is an array of integers, for which zero is a value; the kernel fills it.

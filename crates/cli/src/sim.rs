@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::process;
 use crate::trace::{TraceFile, TraceOptions};
 
+mod operations;
 mod streams;
 
 /// Windows of simulated time between two looks at how far a run has come.
@@ -33,6 +34,10 @@ pub(crate) struct SimOptions {
     /// A file of settings, `name value` a line, as the flags have them; or a workload
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, default_value = "permutation")]
     pub(crate) scenario: String,
+
+    /// The trace of workload `trace`: collective operations, and the time between them, as text
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
@@ -164,6 +169,7 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
     if options.trace.trace.is_some() && options.seeds > 1 {
         return Err(Failure::usage("--trace is of one run: leave out --seeds"));
     }
+    process::grow_heap_in_large_steps();
     let settings = settings(options)?;
     let cores = process::cores().len().max(1) as u64;
     let jobs = options.jobs.unwrap_or((cores / u64::from(options.cores)).max(1));
@@ -206,6 +212,14 @@ fn settings(options: &SimOptions) -> Result<Settings, Failure> {
     }
     if let Some(path) = &options.matrix {
         settings.set_matrix(read(path)?);
+    }
+    if let Some(path) = &options.file {
+        if settings.workload() != "trace" {
+            let (path, name) = (path.display(), settings.workload());
+            return Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")));
+        }
+        let outcome = settings.set_trace(&read(path)?);
+        outcome.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     }
     if let Some(path) = &options.distribution {
         let outcome = settings.set_sizes(&read(path)?);
@@ -267,7 +281,8 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
     let (report, wall) = (simulation.report(), begun.elapsed());
     let (stream_series, policies) = (streams.lines, policies.unwrap_or_default());
-    let line_megabits = simulation.scenario().network.links[0].megabits;
+    let network = &simulation.scenario().network;
+    let line_megabits = network.links[0].megabits * u64::from(network.wires());
     Ok(Outcome { report, wall, series, stream_series, line_megabits, policies })
 }
 
@@ -384,6 +399,10 @@ impl Printer {
             if self.csv.0.is_none() {
                 break;
             }
+            if flow.bytes == 0 {
+                // A step of a trace: nothing was sent.
+                continue;
+            }
             let (seed, from, to, bytes) = (report.seed, flow.source, flow.destination, flow.bytes);
             let times = [flow.started_ps, flow.delivered_ps, flow.completed_ps].map(number);
             let times = times.join(",");
@@ -450,7 +469,8 @@ fn value(outcome: &Outcome) -> Value {
     let report = &outcome.report;
     let fct = report.completion_times();
     let wall = outcome.wall.as_secs_f64();
-    let complete = report.flows.iter().filter(|flow| flow.completed_ps.is_some()).count();
+    let flows = report.flows.iter().filter(|flow| flow.bytes > 0);
+    let complete = flows.clone().filter(|flow| flow.completed_ps.is_some()).count();
     let busiest = report.busiest();
     let quantiles = |fct: Quantiles| {
         json!({
@@ -459,7 +479,7 @@ fn value(outcome: &Outcome) -> Value {
     };
     let mut value = json!({
         "seed": report.seed,
-        "flows": report.flows.len(),
+        "flows": flows.count(),
         "flows_completed": complete,
         "failed": report.failed,
         "completion_us": us(report.completion_ps()),
@@ -498,6 +518,9 @@ fn value(outcome: &Outcome) -> Value {
     if !report.streams.is_empty() {
         value["streams"] = streams::value(report, outcome.line_megabits);
     }
+    if !report.operations.is_empty() {
+        value["operations"] = operations::value(report);
+    }
     value
 }
 
@@ -510,7 +533,7 @@ fn text(value: &Value) -> String {
         "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
          flow completion, us: {} median, {} p99, {} p999, {} most\n  \
          {} drops, {} trims, {} marks, {} pauses, {} resent ({} for nothing), {} time-outs\n  \
-         {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n",
+         {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n{}",
         value["seed"],
         value["flows_completed"],
         value["flows"],
@@ -533,6 +556,7 @@ fn text(value: &Value) -> String {
         value["wall_s"].as_f64().unwrap_or(0.0),
         value["hops_per_second"].as_f64().unwrap_or(0.0) / 1e6,
         value["peak_rss_bytes"].as_u64().unwrap_or(0) >> 20,
+        value.get("operations").map_or(String::new(), operations::text),
     )
 }
 

@@ -106,6 +106,7 @@ fn watch(
             Some(Key::Quit) => return Ok(false),
             Some(Key::Sort) => view.sort = view.sort.next(),
             Some(Key::Tenants) => view.tenants = !view.tenants,
+            Some(Key::Resized) => {}
             Some(Key::Other) => continue,
             None if left.is_zero() => return Ok(true),
             None => continue,

@@ -59,6 +59,25 @@ fn seeds_run_together_and_come_in_order() {
 }
 
 #[test]
+fn a_trace_tells_of_its_operations() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/training-step.trace");
+    let run = |more: &[&str]| fairway(&[&["sim", "trace", example], more].concat());
+    let leaves = ["--topology", "leaf-spine", "--hosts-per-leaf", "8"];
+    let text = run(&leaves).ok().out;
+    assert!(text.contains("weights0a") && text.contains("broadcast"), "{text}");
+    let json = run(&["--json", "--cores", "2"]).ok().out;
+    let value: Value = serde_json::from_str(&json).expect("an object");
+    let operations = value["operations"].as_array().expect("operations");
+    assert_eq!((operations.len(), &operations[0]["name"]), (17, &Value::from("weights0a")));
+    let last = operations.iter().filter_map(|operation| operation["completed_us"].as_f64());
+    assert_eq!(last.fold(0.0, f64::max), value["completion_us"].as_f64().expect("a time"));
+    fairway(&["sim", "incast", example]).fails(2, &["only trace takes a file"]);
+    fairway(&["sim", "trace"]).fails(2, &["fairway sim trace FILE"]);
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    fairway(&["sim", "trace", manifest]).fails(2, &["Cargo.toml: line 1", "ranks"]);
+}
+
+#[test]
 fn a_run_that_is_cut_short_fails() {
     let arguments = ["sim", "--nodes", "16", "--bytes", "10M", "--end", "20us"];
     fairway(&arguments).fails(1, &["--end"]);

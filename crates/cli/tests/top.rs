@@ -85,6 +85,52 @@ fn a_program_that_tells_is_shown_with_its_flows() {
 }
 
 #[test]
+fn what_the_host_is_short_of_is_shown_by_both_sides() {
+    let (mine, port) = ("--host-pressure=receive-queue=40,transmit-queue,every=10ms", port());
+    let running = perf(&["--stats", mine, &format!("--prometheus={port}")]);
+    let pid = running.child.id();
+    let begun = Instant::now();
+    let host = loop {
+        let host = watched(pid)["host"].clone();
+        if host.is_object() {
+            break host;
+        }
+        assert!(begun.elapsed() < DEADLINE, "no period ends");
+    };
+    assert_eq!(host["receive_queue"]["threshold"], 40, "{host}");
+    assert_eq!(host["transmit_queue"]["threshold"], 75, "{host}");
+    let is_share = |name: &str| host[name]["percent"].as_u64().is_some_and(|share| share <= 100);
+    assert!(is_share("receive_queue") && is_share("transmit_queue"), "{host}");
+    assert!(host["peers_slowed"].is_boolean() && host.get("cpu").is_none(), "{host}");
+    // The target's process was told, too.
+    let all = fairway(&["top", "--json", "--count=1", "--interval=100ms"]).ok().out;
+    let value: Value = serde_json::from_str(all.lines().next().expect("a line")).expect("JSON");
+    let watching = |process: &&Value| process["host"]["receive_queue"]["threshold"] == 40;
+    let processes = value["processes"].as_array().expect("a list");
+    assert!(processes.iter().filter(watching).count() >= 2, "{value}");
+    let table = fairway(&["top", "--count=1", "--interval=100ms", &pid.to_string()]).ok().out;
+    assert!(table.to_lowercase().contains("host: receive-queue "), "{table}");
+    let (values, _) = metrics(body(&http(port, "GET /metrics HTTP/1.0\r\n\r\n")));
+    for name in ["fairway_host_use_percent", "fairway_host_short"] {
+        assert!(
+            values.contains_key(&format!("{name}{{resource=\"transmit-queue\"}}")),
+            "{values:?}"
+        );
+    }
+}
+
+#[test]
+fn a_host_pressure_that_makes_no_sense_is_refused() {
+    for (text, words) in [
+        ("io", ["io", "receive-queue"]),
+        ("cpu=0", ["cpu=0", "1 to 100"]),
+        ("cpu,every=1us", ["every=1us", "1ms to 60s"]),
+    ] {
+        fairway(&["perf", "--server", &format!("--host-pressure={text}")]).fails(2, &words);
+    }
+}
+
+#[test]
 fn nobody_who_tells_is_told_with_the_remedy() {
     let running = perf(&[]);
     let pid = running.child.id().to_string();
@@ -105,6 +151,11 @@ fn http(port: u16, request: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("text");
     answer
+}
+
+/// What comes after the head.
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").expect("a head and a body").1
 }
 
 /// The metrics by name and labels, after checking the format; and the types by name.

@@ -37,6 +37,11 @@ pub struct Counters {
     pub payload_received: u64,
     /// Acknowledgements received.
     pub acks_received: u64,
+    /// Of those, such as congestion controls were told of: they acknowledged something new, told a
+    /// round trip, or marks.
+    pub acks_told: u64,
+    /// Of those told of, those whose sender asks to slow down.
+    pub pressure_heard: u64,
     /// Data packets sent without an address, because the receiver knew it.
     pub learned_sent: u64,
     /// Header bytes those did without.

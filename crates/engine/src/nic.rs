@@ -128,6 +128,7 @@ impl Nic {
             flows: Flows::new(limits, profile),
             credit: None,
             pressure: false,
+            transmit_pressure: false,
             channels: ChannelGroups::new(limits.channels),
             ready: rings(),
             urgent: rings(),

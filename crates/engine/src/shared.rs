@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) credit: Option<Box<dyn CreditPolicy>>,
     /// Peers are to slow down.
     pub(crate) pressure: bool,
+    /// What is sent here is to slow down.
+    pub(crate) transmit_pressure: bool,
     pub(crate) channels: ChannelGroups,
     /// By engine: channels that have data to send.
     pub(crate) ready: Vec<Ring>,

@@ -1,6 +1,6 @@
 //! Streams: what tenants get of a NIC, under which scheduler, and what that costs to control.
 
-use fairway_fabric::simulator::{Report, Settings, Simulation, StreamSample};
+use fairway_fabric::simulator::{Report, Settings, Simulation, StreamSample, Verb};
 
 fn simulation(lines: &str, parts: u32) -> Simulation {
     let mut settings = Settings::default();
@@ -31,6 +31,10 @@ fn a_stream_keeps_its_depth_under_way() {
         let wanted = f64::from(size * depth);
         assert!((under_way / wanted - 1.0).abs() < 0.03, "{size} x {depth}: {under_way}");
         assert!(gbps(&report, 0) < 98.0, "no more than the line carries");
+        let read = run(&format!("stream 0-1 size={size} depth={depth} verb=read"));
+        let latency = read.streams[0].latency.p50 as f64 / 1e3;
+        let under_way = gbps(&read, 0) * latency / 8.0;
+        assert!((under_way / wanted - 1.0).abs() < 0.03, "{size} x {depth} read: {under_way}");
     }
 }
 
@@ -60,6 +64,63 @@ fn schedulers_share_a_line_out_as_they_say() {
     let report = run(&format!("policy cc=fixed:1M,sched=drr|{weighted}"));
     let ratio = gbps(&report, 1) / gbps(&report, 0);
     assert!((2.8..3.2).contains(&ratio), "{ratio}");
+}
+
+/// What is read is paced where it leaves: at the responder.
+#[test]
+fn schedulers_share_out_what_is_read() {
+    let two = "stream 0-1 size=16K depth=16 verb=read|stream 0-1 size=1M depth=16 verb=read";
+    let rates = |sched: &str, streams: &str| {
+        let report = run(&format!("policy cc=fixed:1M,sched={sched}|{streams}"));
+        assert!(report.streams.iter().all(|stream| stream.verb == Verb::Read));
+        (0..report.streams.len()).map(|stream| gbps(&report, stream)).collect::<Vec<_>>()
+    };
+    for sched in ["static:line=100Gbps", "water-filling:line=100Gbps", "drr"] {
+        let [small, large] = rates(sched, two)[..] else { panic!("two streams") };
+        assert!(small + large > 90.0, "{sched} leaves the line unused: {small} and {large}");
+        assert!((0.9..1.15).contains(&(large / small)), "{sched}: {small} and {large}");
+    }
+    let [small, large] = rates("greedy", two)[..] else { panic!("two streams") };
+    assert!(large / small > 1.5, "a chunk of each message in turn: {small} and {large}");
+    // A responder has one line, whoever asks; askers' Jetties may have the same numbers.
+    let three = "nodes 4|stream 0-1 verb=read|stream 0-2 verb=read|stream 0-3 verb=read size=1M";
+    let lines = format!("policy cc=fixed:1M,sched=static:line=30Gbps|{three}");
+    for rate in rates("static:line=30Gbps", three) {
+        assert!((9.0..10.1).contains(&rate), "a third of 30 Gb/s less headers: {rate}");
+    }
+    let mut simulation = simulation(&lines, 1);
+    while simulation.step() && simulation.progress().now_ps < 1_000_000_000 {}
+    for sample in simulation.streams() {
+        let rate = sample.dequeue_rate.expect("a rate") as f64 * 8e-9;
+        assert!((rate - 10.0).abs() < 0.1, "{rate}");
+    }
+}
+
+/// Hints that come while streams run, in virtual time.
+#[test]
+fn hints_are_weights_where_schedulers_are_to_heed_them() {
+    let two = |policy: &str, first: &str, second: &str| {
+        let stream = "stream 0-1 size=64K depth=16";
+        let lines = format!("policy cc=fixed:1M,sched={policy}|{stream} {first}|{stream} {second}");
+        let report = run(&lines);
+        assert!(gbps(&report, 0) + gbps(&report, 1) > 90.0, "{lines} leaves the line unused");
+        [gbps(&report, 0), gbps(&report, 1)]
+    };
+    for sched in ["static:line=100Gbps", "water-filling:line=100Gbps", "drr"] {
+        let heeding = format!("{sched}:hints=weight");
+        let [one, three] = two(&heeding, "", "hint=3@100us");
+        assert!((2.7..3.3).contains(&(three / one)), "{heeding}: {one} {three}");
+        // Nothing is asked for; or not of somebody who listens.
+        let [one, other] = two(&heeding, "hint=0", "hint=0@100us");
+        assert!((0.9..1.1).contains(&(other / one)), "{heeding}: {one} {other}");
+        let [one, other] = two(sched, "", "hint=3@100us");
+        assert!((0.9..1.1).contains(&(other / one)), "{sched}: {one} {other}");
+        // Whoever asks for everything gets what it can use. By rates others keep a 65,536th, which is
+        // less than a message in this time; by turns, what this depth leaves of each round.
+        let [modest, greedy] = two(&heeding, "", "hint=18446744073709551615@100us");
+        assert!(greedy > 4.0 * modest, "{heeding}: {modest} {greedy}");
+        assert_eq!(modest > 0.0, sched == "drr", "{heeding}: {modest} {greedy}");
+    }
 }
 
 #[test]
@@ -115,7 +176,7 @@ fn a_longer_link_is_seen_by_the_paths_that_have_it() {
 #[test]
 fn parts_change_nothing() {
     let lines = "nodes 16|hosts-per-leaf 4|paths 8|stream 0-9 size=4K..1M count=20 depth=2\
-                 |stream 5-9 size=64K rate=30G|stream 9-0 size=16K|stream 12-3 paths=1 size=1M\
+                 |stream 5-9 size=64K rate=30G|stream 9-5 size=32K count=5 verb=read|stream 9-0 size=16K|stream 12-3 paths=1 size=1M\
                  |policy cc=swift:target=20us,sched=water-filling:line=100Gbps|control 4:1us";
     let digest = |parts| simulation(lines, parts).run(u32::MAX, |_| ()).digest();
     let one = digest(1);
@@ -125,8 +186,18 @@ fn parts_change_nothing() {
 #[test]
 fn what_does_not_go_is_refused() {
     let mut settings = Settings::default();
-    for wrong in ["0", "0-1 size=0", "0-1 size=2K..1K", "0-1 rate=1", "0-1 depth=0", "0-1 banana=3"]
-    {
+    for wrong in [
+        "0",
+        "0-1 size=0",
+        "0-1 size=2K..1K",
+        "0-1 rate=1",
+        "0-1 depth=0",
+        "0-1 banana=3",
+        "0-1 verb=send",
+        "0-1 hint=-1",
+        "0-1 hint=18446744073709551616",
+        "0-1 hint=1@now",
+    ] {
         let error = settings.set("stream", wrong).expect_err(wrong);
         assert!(error.contains("may be repeated"), "{error}");
     }
@@ -135,6 +206,14 @@ fn what_does_not_go_is_refused() {
     settings.read("stream 0-9").expect("fine by itself");
     let refused = Simulation::new(settings.build(1).expect("a scenario"), 1);
     assert!(refused.err().expect("no such host").contains("hosts 0 to 3"));
+    let mut settings = Settings::default();
+    settings.read("workload streams\ntopology leaf-spine\nnodes 4").expect("fine by itself");
+    for asks in ["weight=2", "hint=2"] {
+        let mut settings = settings.clone();
+        settings.read(&format!("stream 0-1 verb=read {asks}")).expect("fine by itself");
+        let refused = Simulation::new(settings.build(1).expect("a scenario"), 1);
+        assert!(refused.err().expect("answers tell neither").contains("leave weight"));
+    }
     let delay = "delay 0-4@1us:1ns";
     let mut settings = Settings::default();
     settings.read(&format!("topology leaf-spine\nnodes 8\n{delay}")).expect("fine by itself");

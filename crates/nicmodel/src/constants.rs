@@ -36,6 +36,7 @@ const BOUNDS: &[(&str, f64, f64)] = &[
     ("flit_bytes", 1.0, MOST),
     ("rto_us", 1.0, 1e6),
     ("rnr_us", 0.01, 1e6),
+    ("irn_kept", 0.0, 65_536.0),
     ("row_bytes", 64.0, MOST),
     ("page_bytes", 64.0, 1_073_741_824.0),
     ("dram_banks", 1.0, 65_536.0),
@@ -227,6 +228,8 @@ constants! {
         "A: how far out of order roce-irn places packets of WRITEs (a power of two)";
     irn_tolerance = 1.0, "packets",
         "P (IRN, SIGCOMM 2018): a NAK for the first packet that comes too early";
+    irn_kept = 256.0, "packets",
+        "A: what else came too early waits in the roce-irn NIC for its turn, so many in all";
     page_fault_ns = 3000.0, "ns", "P: kernel's part of a page fault (Infiniswap)";
     fast_page_fault_ns = 1000.0, "ns", "P: likewise (Fastswap), of the artifact's script";
     page_bytes = 4096.0, "bytes", "P: page";

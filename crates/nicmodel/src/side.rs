@@ -163,6 +163,11 @@ pub(crate) trait Side {
         payload: &[u8],
         ecn: Ecn,
     ) -> Option<Placing>;
+    /// What was kept in the NIC and has its turn now; to be asked until there is none after every
+    /// packet.
+    fn recalled(&mut self, _now: u64) -> Option<Placing> {
+        None
+    }
     fn execution(&mut self) -> Option<Placing>;
     fn placed(&mut self, now: u64, token: &Token, old: u64);
     fn completion(&mut self) -> Option<Done>;

@@ -351,6 +351,9 @@ impl World {
         if let Some(placing) = placing {
             self.place(to, placing)?;
         }
+        while let Some(placing) = self.nodes[to].side.recalled(now) {
+            self.place(to, placing)?;
+        }
         self.touched.insert(to);
         Ok(())
     }

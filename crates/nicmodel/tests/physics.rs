@@ -164,6 +164,22 @@ fn selective_repeat_resends_less() {
     assert!(ub < go_back / 2.0, "{ub} and {go_back}");
 }
 
+/// What comes early and has no place yet waits in the NIC: SENDs are repaired one by one, too, as far
+/// as there is room.
+#[test]
+fn early_sends_wait_in_the_nic() {
+    let resent = |kept| {
+        let base = config(Stack::RoceIrn, Verb::Send);
+        let mut many = Config { loss: 0.02, concurrency: 32, ops: 4000, ..base };
+        many.constants.irn_kept = kept;
+        let report = measure(&many);
+        report.counted.resent as f64 / report.lost as f64
+    };
+    let [none, few, many] = [0.0, 4.0, 256.0].map(resent);
+    println!("sent again for each lost packet: {none}, {few}, {many}");
+    assert!(many < none / 2.0 && many < few, "{none}, {few} and {many}");
+}
+
 #[test]
 fn an_open_loop_has_a_knee() {
     let base = config(Stack::RoceBf, Verb::Write);

@@ -66,8 +66,9 @@ pub use probe::ProbeSpec;
 pub use receiver_distance::ReceiverDistance;
 pub use sack_threshold::SackThreshold;
 pub use scheduler::{
-    FlowId, Greedy, Join, Leave, RateRegisters, RoundRobin, RoundRobinParameters, Scheduler, Share,
-    Start, StaticParameters, StaticShare, TransmitSample, WaterFilling, WaterFillingParameters,
+    FlowId, Greedy, HintedWeights, Hints, Join, Leave, RateRegisters, RoundRobin,
+    RoundRobinParameters, Scheduler, Share, Start, StaticParameters, StaticShare, TransmitSample,
+    WaterFilling, WaterFillingParameters,
 };
 pub use spray::Spray;
 pub use swift::{Swift, SwiftParameters};

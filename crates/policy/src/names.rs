@@ -24,10 +24,11 @@ mod probe;
 use crate::{
     Backpressure, BackpressureParameters, Caqm, CaqmParameters, CongestionControl, CreditPolicy,
     CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds, EqdsParameters,
-    FixedWindow, Greedy, Homa, HomaParameters, LossDetector, MultipathParameters, MultipathWindow,
-    PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo, ProbeSpec, ReceiverDistance, RoundRobin,
-    RoundRobinParameters, SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift,
-    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
+    FixedWindow, Greedy, HintedWeights, Hints, Homa, HomaParameters, LossDetector,
+    MultipathParameters, MultipathWindow, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
+    ProbeSpec, ReceiverDistance, RoundRobin, RoundRobinParameters, SackThreshold, Scheduler, Spray,
+    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
+    WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
@@ -140,6 +141,18 @@ pub enum SchedulerSpec {
     RoundRobin(RoundRobinParameters),
 }
 
+impl SchedulerSpec {
+    /// What it makes of hints.
+    fn hints(&self) -> Hints {
+        match self {
+            SchedulerSpec::Greedy => Hints::Ignore,
+            SchedulerSpec::Static(parameters) => parameters.hints,
+            SchedulerSpec::WaterFilling(parameters) => parameters.hints,
+            SchedulerSpec::RoundRobin(parameters) => parameters.hints,
+        }
+    }
+}
+
 impl PolicySpec {
     /// The scheduler for a NIC with so many flows, or `None` if it has nothing to decide: `greedy`
     /// is what a NIC does without one.
@@ -149,13 +162,17 @@ impl PolicySpec {
 
     /// The scheduler, for flows 0 to `flows` - 1.
     pub fn build_scheduler(&self, flows: u32) -> Box<dyn Scheduler> {
-        match self.scheduler {
+        let scheduler: Box<dyn Scheduler> = match self.scheduler {
             SchedulerSpec::Greedy => Box::new(Greedy),
             SchedulerSpec::Static(parameters) => Box::new(StaticShare::new(parameters, flows)),
             SchedulerSpec::WaterFilling(parameters) => {
                 Box::new(WaterFilling::new(parameters, flows))
             }
             SchedulerSpec::RoundRobin(parameters) => Box::new(RoundRobin::new(parameters, flows)),
+        };
+        match self.scheduler.hints() {
+            Hints::Ignore => scheduler,
+            Hints::Weight => Box::new(HintedWeights::new(scheduler, flows)),
         }
     }
 

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fairway_wire::{Duration, Instant};
 
 mod greedy;
+mod hints;
 mod line_rate;
 #[cfg(test)]
 mod model;
@@ -19,6 +20,7 @@ mod static_share;
 mod water_filling;
 
 pub use greedy::Greedy;
+pub use hints::{HintedWeights, Hints};
 pub use round_robin::{RoundRobin, RoundRobinParameters};
 pub use static_share::{StaticParameters, StaticShare};
 pub use water_filling::{Join, Leave, Start, WaterFilling, WaterFillingParameters};

@@ -36,7 +36,7 @@ pub struct AckSample {
     pub bytes_in_flight: u64,
     /// Congestion hint of a switch; zero if none.
     pub hint: u8,
-    /// The receiver asks its peers to slow down.
+    /// The receiver asks its peers to slow down, or this host's transmit queue is full.
     pub pressure: bool,
     /// True if the sender was held back by the window (and not by lack of data) since the last
     /// sample: a window that was not used should not grow.

@@ -2,7 +2,8 @@
 //!
 //! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
 //! call, and receive a run with headers and payloads taken apart ([`Scatter`], [`Arrival`]);
-//! [`Waiter`], to sleep until something arrives. And networks worse than the one at hand: a
+//! [`Waiter`], to sleep until something arrives; [`QueueWatch`], which tells how full the sockets' queues are, and
+//! [`statistics`], what a NIC's driver counts. And networks worse than the one at hand: a
 //! [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is
 //! what it has in common with a plain one) or between two programs ([`Relay`]). And [`Tun`], an interface of
 //! a host whose other end is here.
@@ -18,6 +19,7 @@
 mod emulate;
 mod limits;
 mod memory;
+mod statistics;
 mod tun;
 mod udp;
 
@@ -31,8 +33,10 @@ pub use limits::{
     TRAIN_BYTES_MAX,
 };
 pub use memory::{RawSlice, RawSliceMut};
+pub use statistics::{interfaces, statistics};
 pub use tun::Tun;
 pub use udp::{
     Address, Arrival, DoesNotFit, Doorbell, Features, Granted, PacketTooLong, PortCounters,
-    ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken, mtu_towards,
+    QueueUse, QueueWatch, ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
+    mtu_towards,
 };

@@ -1,6 +1,7 @@
 //! How a context is made.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
@@ -10,6 +11,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
+use crate::fidelity::{Meter, Probe};
 use crate::pressure::HostPressure;
 use crate::setup::Identity;
 use crate::turn::Io;
@@ -40,6 +42,7 @@ pub struct Builder {
     buffer_bytes: usize,
     progress_thread: bool,
     control_thread: bool,
+    fidelity: usize,
     stats: bool,
     prometheus: Option<SocketAddr>,
     host_pressure: Option<HostPressure>,
@@ -66,6 +69,7 @@ impl Default for Builder {
             buffer_bytes: 4 << 20,
             progress_thread: true,
             control_thread: false,
+            fidelity: 0,
             stats: false,
             prometheus: None,
             host_pressure: None,
@@ -148,9 +152,22 @@ impl Builder {
         self
     }
 
-    /// Has a thread watch whether this host is short of CPU time or memory, and peers told to slow
-    /// down while it is (default: nobody watches). Linux only: from `/proc/pressure` or, for CPU
-    /// time, `/proc/stat`.
+    /// Measures how late this side acts on what comes: from an acknowledgement to the congestion
+    /// control's decision, and from data to its acknowledgement ([`Context::take_fidelity`]), with
+    /// room for so many samples of each (8 bytes each, taken here). 0, the default: does not. While
+    /// it does, the kernel stamps every packet, and each costs some tens of nanoseconds more.
+    #[must_use]
+    pub fn fidelity(mut self, samples: usize) -> Self {
+        self.fidelity = samples;
+        self
+    }
+
+    /// Has a thread watch whether this host is short of CPU time, memory, its NIC's bus or room in
+    /// the receive queues of the context's sockets, and peers told to slow down while it is; and
+    /// whether the transmit queues are full, which the congestion controls here take for the
+    /// receivers' pressure (default: nobody watches). Linux only: from `/proc/pressure` or, for CPU
+    /// time, `/proc/stat`; from the sockets; and from the NICs' drivers. Building fails if something
+    /// that is to count cannot be looked at. [`Context::host_signals`] tells what was seen.
     #[must_use]
     pub fn host_pressure(mut self, options: Option<HostPressure>) -> Self {
         self.host_pressure = options;
@@ -251,27 +268,37 @@ impl Builder {
             value: format!("{value:?} ({error})"),
             remedy: "use names that exist, such as cc=swift,path=spray",
         })?;
+        let probe = (self.fidelity > 0)
+            .then(|| Arc::new(Probe::new(self.fidelity, self.limits.channels as usize)));
         let mut ios = Vec::with_capacity(self.engines);
         let mut ports = Vec::with_capacity(self.engines);
         for engine in 0..self.engines {
-            let (io, numbers) = self.open_engine(engine, &mut wrap)?;
+            let (mut io, numbers) = self.open_engine(engine, &mut wrap)?;
+            let meter = |probe: &Arc<Probe>| Meter::new(probe.clone(), !self.control_thread);
+            io.meter = probe.as_ref().map(meter).map(Box::new);
             ios.push(io);
             ports.push(numbers);
         }
         let cna = random_cna()?;
         let identity = Identity { cna, ports, limits: self.parameters() };
+        let queues = match &self.host_pressure {
+            Some(_) => ios.iter().map(|io| io.datapath.port().queue_watch()).collect(),
+            None => Ok(Vec::new()),
+        };
+        let queues = queues.map_err(|error| Error::io("watch the sockets' queues", error))?;
         let core = Core::new(CoreConfig {
             limits: self.limits,
             profile: self.profile,
             policy,
             control_thread: self.control_thread,
+            probe,
             identity,
             ios: &ios,
         })?;
         let context = Context::start(core, ios, self.progress_thread)?;
         context.publish(self.stats, self.prometheus)?;
         if let Some(options) = &self.host_pressure {
-            context.watch_pressure(options)?;
+            context.watch_pressure(queues, options)?;
         }
         Ok(context)
     }
@@ -301,6 +328,10 @@ impl Builder {
         let mut port = UdpPort::bind(&config).map_err(refused)?;
         for _ in config.sockets..self.sockets {
             port.add_socket((self.bind, 0).into()).map_err(refused)?;
+        }
+        if self.fidelity > 0 {
+            let refused = |error| Error::io("have the kernel stamp packets", error);
+            port.stamp_arrivals().map_err(refused)?;
         }
         let numbers: Vec<u16> = port.local_addrs().iter().map(|address| address.port()).collect();
         let ports = Ports::new(&numbers).ok_or_else(|| Error::Parameter {

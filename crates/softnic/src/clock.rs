@@ -16,6 +16,14 @@ pub(crate) fn now() -> wire::Instant {
     wire::Instant::from_ns(ns)
 }
 
+/// The real-time clock, in nanoseconds: the one by which the kernel stamps packets.
+pub(crate) fn real_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is written and outlives the call; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
 /// A span of the engine's as one of the standard library's.
 pub(crate) fn to_std(span: wire::Duration) -> Duration {
     Duration::from_nanos(span.as_ns())

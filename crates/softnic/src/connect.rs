@@ -404,6 +404,9 @@ impl Core {
             remote_read_slots: u32::from(agreed.read_slots),
             policy: self.policy.build(u32::from(agreed.mtu_bytes)),
         };
+        if let Some(probe) = &self.probe {
+            probe.opened(place.id.index());
+        }
         self.nic.open_channel(now, place.id, config)?;
         self.send_laws();
         let leader = place.leader.and_then(|leader| self.peer_state(leader));

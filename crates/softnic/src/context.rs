@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fairway_engine::control::{ProcessorStats, TraceRecord};
 use fairway_engine::{FlowView, Rights, Usage};
+use fairway_port::QueueWatch;
 use fairway_sandbox::Policies;
 
 use crate::builder::Builder;
@@ -15,12 +16,13 @@ use crate::core::{Core, Notice};
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::event::Event;
+use crate::fidelity::Fidelity;
 use crate::group::{GroupOptions, JettyGroup};
 use crate::jetty::{Jetty, JettyOptions};
 use crate::mailbox::{Mailbox, MailboxOptions};
 use crate::memory::Memory;
 use crate::peer::Peer;
-use crate::pressure::HostPressure;
+use crate::pressure::{HostPressure, HostSignals};
 use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::shared::Handle;
@@ -47,14 +49,24 @@ impl Context {
         Ok(Context { handle: Arc::new(Handle::start(core, ios, progress_thread)?) })
     }
 
-    pub(crate) fn watch_pressure(&self, options: &HostPressure) -> Result<(), Error> {
-        self.handle.watch_pressure(options)
+    pub(crate) fn watch_pressure(
+        &self,
+        queues: Vec<QueueWatch>,
+        options: &HostPressure,
+    ) -> Result<(), Error> {
+        self.handle.watch_pressure(queues, options)
     }
 
     /// Are peers told to slow down, because this host is short of something
     /// ([`Builder::host_pressure`])?
     pub fn is_under_pressure(&self) -> bool {
         self.handle.shared.with(|core| core.nic.is_under_pressure())
+    }
+
+    /// What this host is short of, as of the last period; `None` before the end of the first, and
+    /// if nobody watches ([`Builder::host_pressure`]).
+    pub fn host_signals(&self) -> Option<HostSignals> {
+        self.handle.shared.with(|core| core.host)
     }
 
     /// The context that a handle belongs to.
@@ -270,6 +282,15 @@ impl Context {
     /// records found no room since [`Context::set_trace`]. Times are of the monotonic clock.
     pub fn take_trace(&self, to: &mut Vec<TraceRecord>) -> u64 {
         self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
+    }
+
+    /// Adds what was measured since it was last asked to `to` ([`crate::Builder::fidelity`]); nothing
+    /// if nothing is.
+    pub fn take_fidelity(&self, to: &mut Fidelity) {
+        let probe = self.handle.shared.with(|core| core.probe.clone());
+        if let Some(probe) = probe {
+            probe.take(to);
+        }
     }
 
     /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither

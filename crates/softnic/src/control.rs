@@ -12,6 +12,7 @@ use fairway_engine::control::{
 
 use crate::clock;
 use crate::error::Error;
+use crate::fidelity::Probe;
 
 /// Events between two looks at whether to stop.
 const BATCH: u32 = 64;
@@ -56,11 +57,15 @@ pub(crate) struct ControlThread {
 }
 
 impl ControlThread {
-    /// A thread that runs what it is given, with `laws` for congestion controls.
+    /// A thread that runs what it is given, with `laws` for congestion controls, and tells `probe`
+    /// when they decide.
     ///
     /// # Errors
     /// The system has no thread.
-    pub(crate) fn start(laws: CongestionProcessor) -> Result<ControlThread, Error> {
+    pub(crate) fn start(
+        laws: CongestionProcessor,
+        probe: Option<Arc<Probe>>,
+    ) -> Result<ControlThread, Error> {
         let common = Arc::new(Common {
             stop: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
@@ -71,7 +76,7 @@ impl ControlThread {
         let (own, news) = (common.clone(), laws.news().clone());
         let thread = Builder::new()
             .name("fairway-control".into())
-            .spawn(move || own.run(laws))
+            .spawn(move || own.run(Work { laws, scheduler: None, probe }))
             .map_err(|error| Error::io("start the thread of control laws", error))?;
         Ok(ControlThread { common, thread: Some(thread), events: None, news })
     }
@@ -142,8 +147,7 @@ impl Common {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, laws: CongestionProcessor) {
-        let mut work = Work { laws, scheduler: None };
+    fn run(&self, mut work: Work) {
         let mut busy = Instant::now();
         let mut handled = 0;
         while !self.stop.load(Ordering::Acquire) {
@@ -188,6 +192,7 @@ impl Common {
 struct Work {
     laws: CongestionProcessor,
     scheduler: Option<Processor>,
+    probe: Option<Arc<Probe>>,
 }
 
 impl Work {
@@ -200,7 +205,10 @@ impl Work {
 
     /// Deals with some events; true if there are perhaps more.
     fn run(&mut self) -> bool {
-        let more = self.laws.run(BATCH);
+        let more = match &self.probe {
+            None => self.laws.run(BATCH),
+            Some(probe) => (0..BATCH).all(|_| run_measured(&mut self.laws, probe)),
+        };
         let scheduler = self.scheduler.as_mut();
         scheduler.is_some_and(|scheduler| scheduler.run(clock::now(), BATCH)) || more
     }
@@ -215,4 +223,16 @@ impl Work {
         let scheduler = self.scheduler.as_ref().map_or(0, |law| law.stats().handled);
         self.laws.stats().handled.wrapping_add(scheduler)
     }
+}
+
+/// Deals with one event, and says when, if it was about acknowledgements; false if there is none.
+fn run_measured(laws: &mut CongestionProcessor, probe: &Probe) -> bool {
+    let before = *laws.stats();
+    let Some(channel) = laws.run_one() else { return false };
+    let after = laws.stats();
+    // Only acknowledgements count as these.
+    if after.transmits != before.transmits {
+        probe.decided(channel as usize, after.collected - before.collected);
+    }
+    true
 }

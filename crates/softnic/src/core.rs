@@ -26,9 +26,11 @@ use crate::connect::Connecting;
 use crate::control::ControlThread;
 use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
+use crate::fidelity::Probe;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::peer::PeerState;
+use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
 use crate::setup::Identity;
 use crate::turn::Io;
@@ -83,8 +85,12 @@ pub(crate) struct Core {
     /// Of those who use verbs.
     pub(crate) promptness: Promptness,
     state: State,
+    /// What the host is short of, if somebody watches.
+    pub(crate) host: Option<HostSignals>,
     /// The thread of schedulers and congestion controls, if they have one.
     pub(crate) control: Option<ControlThread>,
+    /// Measures how late this side acts, if that is asked for.
+    pub(crate) probe: Option<Arc<Probe>>,
     /// One of the segments is the stash.
     has_stash: bool,
 }
@@ -124,6 +130,8 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) policy: Policies,
     /// Schedulers have a thread of their own.
     pub(crate) control_thread: bool,
+    /// Measures how late this side acts.
+    pub(crate) probe: Option<Arc<Probe>>,
     pub(crate) identity: Identity,
     /// What will carry its packets, by engine.
     pub(crate) ios: &'a [Io],
@@ -142,7 +150,7 @@ pub(crate) enum Notice {
 
 impl Core {
     pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
-        let CoreConfig { limits, profile, policy, control_thread, identity, ios } = config;
+        let CoreConfig { limits, profile, policy, control_thread, probe, identity, ios } = config;
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
@@ -172,11 +180,14 @@ impl Core {
             verbs: None,
             promptness: Promptness::default(),
             state: State::Running,
+            host: None,
             control: None,
+            probe,
             has_stash: false,
         };
         if control_thread {
-            core.control = Some(ControlThread::start(core.nic.detach_congestion())?);
+            let laws = core.nic.detach_congestion();
+            core.control = Some(ControlThread::start(laws, core.probe.clone())?);
         }
         core.set_policy(&policy);
         core.make_stash(limits.held, packet_bytes)?;
@@ -239,6 +250,13 @@ impl Core {
         if !self.hints.is_empty() {
             self.hints.read(&mut self.nic);
         }
+    }
+
+    /// The host is short of this now.
+    pub(crate) fn hear_host(&mut self, signals: HostSignals) {
+        self.nic.set_pressure(signals.concerns_peers());
+        self.nic.set_transmit_pressure(signals.concerns_transmit());
+        self.host = Some(signals);
     }
 
     /// Hands the congestion controls of channels that were opened to the thread that runs them.
@@ -472,7 +490,8 @@ impl Core {
         if self.has_vanished() || engine > 0 {
             return None;
         }
-        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout()];
+        let verbs = self.verbs.as_ref().and_then(|verbs| verbs.deadline());
+        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout(), verbs];
         timers.into_iter().flatten().reduce(Instant::min)
     }
 

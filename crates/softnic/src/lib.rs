@@ -71,6 +71,7 @@ mod counters;
 mod engines;
 mod error;
 mod event;
+mod fidelity;
 mod group;
 mod jetty;
 mod key;
@@ -114,6 +115,7 @@ pub use fairway_sandbox::{
     News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
     SwapError,
 };
+pub use fidelity::{Delay, Fidelity};
 pub use group::{GroupOptions, JettyGroup};
 pub use jetty::{Jetty, JettyOptions};
 pub use key::{KeyError, RemoteSlice, SegmentKey};
@@ -124,7 +126,7 @@ pub use order::Order;
 pub use peer::{PathStats, Peer, PeerStats};
 pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
-pub use pressure::HostPressure;
+pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
 pub use target::{Notify, To};

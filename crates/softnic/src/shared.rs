@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use fairway_engine::Rights;
 use fairway_engine::wire::{GROUP_MAX, Instant};
-use fairway_port::Waiter;
+use fairway_port::{QueueWatch, Waiter};
 use fairway_ring::{Baton, Doorbell};
 use fairway_sandbox::{News, Policies, Watcher};
 
@@ -377,15 +377,19 @@ impl Handle {
         self.exporter.get().map(Exporter::address)
     }
 
-    /// Has peers told to slow down while the host is short of something.
-    pub(crate) fn watch_pressure(&self, options: &HostPressure) -> Result<(), Error> {
+    /// Has peers, or what is sent here, told to slow down while the host is short of something.
+    pub(crate) fn watch_pressure(
+        &self,
+        queues: Vec<QueueWatch>,
+        options: &HostPressure,
+    ) -> Result<(), Error> {
         let shared = Arc::downgrade(&self.shared);
-        let tell = move |pressure| {
+        let tell = move |signals| {
             if let Some(shared) = shared.upgrade() {
-                shared.with(|core| core.nic.set_pressure(pressure));
+                shared.with(|core| core.hear_host(signals));
             }
         };
-        let watch = PressureWatch::start(Path::new("/proc"), options, tell)?;
+        let watch = PressureWatch::start(Path::new("/proc"), queues, options, tell)?;
         *self.pressure.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         Ok(())
     }

@@ -16,11 +16,13 @@ use fairway_engine::{ChannelId, FlowView};
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::peer::PeerStats;
+use crate::pressure::HostSignals;
 
 mod http;
 mod json;
 mod prometheus;
 mod server;
+mod visitors;
 
 pub use server::{Process, ask, list};
 pub(crate) use {http::Exporter, server::Server};
@@ -44,6 +46,8 @@ pub struct Stats {
     pub scheduler: Option<ProcessorStats>,
     /// What congestion controls have done on events, if they run on a thread of their own.
     pub congestion: Option<ProcessorStats>,
+    /// What the host is short of, if somebody watches.
+    pub host: Option<HostSignals>,
     /// The connections.
     pub peers: Vec<PeerEntry>,
     /// The flows.
@@ -92,6 +96,7 @@ impl Stats {
             counters: core.counters(),
             scheduler: core.scheduler_stats(),
             congestion: core.congestion_stats(),
+            host: core.host,
             peers: peers.collect(),
             flows: flows.collect(),
         }

@@ -14,6 +14,7 @@ use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Train, Wa
 
 use crate::clock;
 use crate::core::{Core, Notice, What};
+use crate::fidelity::Meter;
 
 use receive::{BUDGET, Eagerness};
 
@@ -86,6 +87,8 @@ pub(crate) struct Io {
     ends: u32,
     /// There was more to do than a turn may.
     unfinished: bool,
+    /// Measures how late things are done, if that is asked for.
+    pub(crate) meter: Option<Box<Meter>>,
     /// Errors that were no ordinary packet loss, and the latest.
     pub(crate) errors: u64,
     pub(crate) last_error: Option<String>,
@@ -142,6 +145,7 @@ impl Io {
             packets: 0,
             ends: 0,
             unfinished: false,
+            meter: None,
             errors: 0,
             last_error: None,
             datapath,
@@ -232,7 +236,12 @@ impl Io {
     ) -> Option<Arrival<'b>> {
         let plan = planned.then_some(&self.scatter);
         match self.datapath.receive(socket, buffer, plan) {
-            Ok(arrival) => arrival,
+            Ok(arrival) => {
+                if let (Some(meter), Some(arrival)) = (&mut self.meter, &arrival) {
+                    meter.arrived(arrival.stamped_ns());
+                }
+                arrival
+            }
             Err(error) => {
                 self.trouble(&error);
                 None

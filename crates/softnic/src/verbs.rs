@@ -281,6 +281,9 @@ pub trait Carrier: Send + Sync {
     /// Takes completions, the oldest first, and lets the carrier make progress. How many.
     fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize;
 
+    /// Completions of a queue pair wait to be polled. False once it is destroyed.
+    fn has_completions(&self, number: Qpn) -> bool;
+
     /// The next completion that is added is to be told to the listener; if `solicited_only`, the
     /// next that is solicited, or an error.
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError>;

@@ -3,11 +3,16 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use common::{Pair, builder};
-use fairway_softnic::{Error, HostPressure, JettyOptions, Post};
+use common::{PATIENCE, Pair, builder};
+use fairway_softnic::{
+    Completion, Context, Error, HostPressure, HostResource, Jetty, JettyOptions, Memory, Post,
+    Rights, Segment, Status,
+};
 
 #[test]
 fn a_hint_is_a_store_into_shared_memory() {
@@ -54,8 +59,9 @@ fn a_word_that_cannot_be_is_refused() {
 fn the_host_is_watched() {
     let options = HostPressure {
         cpu_percent: Some(100),
-        memory_percent: None,
+        transmit_queue_percent: Some(100),
         period: Duration::from_millis(1),
+        ..HostPressure::NOTHING
     };
     let watched = || builder().host_pressure(Some(options));
     let pair = Pair::of(watched(), watched());
@@ -64,5 +70,175 @@ fn the_host_is_watched() {
         pair.client.jetty.write(&pair.client.peer, &from, to.key(), id).unwrap();
         pair.client.succeed();
     }
-    let _ = pair.server.context.is_under_pressure();
+    let begun = Instant::now();
+    let signals = loop {
+        match pair.server.context.host_signals() {
+            Some(signals) => break signals,
+            None => assert!(begun.elapsed() < PATIENCE, "it never tells"),
+        }
+    };
+    let watched: Vec<HostResource> = signals.all().map(|(resource, _)| resource).collect();
+    assert_eq!(watched, [HostResource::Cpu, HostResource::TransmitQueue]);
+    assert!(Pair::new().client.context.host_signals().is_none(), "nobody watches");
+}
+
+/// A server that takes nothing from its socket while strangers fill it, and then tells its peer.
+#[cfg(target_os = "linux")]
+#[test]
+fn peers_hear_of_a_receive_queue_that_is_full() {
+    let options = HostPressure {
+        receive_queue_percent: Some(50),
+        period: Duration::from_millis(200),
+        ..HostPressure::NOTHING
+    };
+    let server = Context::builder()
+        .bind(Ipv4Addr::LOCALHOST.into())
+        .sockets(1)
+        .buffer_bytes(64 * 1024)
+        .progress_thread(false)
+        .host_pressure(Some(options))
+        .build()
+        .unwrap();
+    let address = server.local_addrs()[0];
+    let client = Context::builder().bind(Ipv4Addr::LOCALHOST.into()).build().unwrap();
+    let (stalls, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !ends.load(Ordering::Acquire) {
+                if stalls.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                } else {
+                    server.poll();
+                }
+            }
+        });
+        // The other thread ends whatever happens here.
+        let judged = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let peer = client.connect(address, PATIENCE).unwrap();
+            let jetty = client.create_jetty(JettyOptions::default()).unwrap();
+            let segment = |rights| server.register(Memory::zeroed(4096).unwrap(), rights).unwrap();
+            let to = segment(Rights::READ_WRITE);
+            let from = client.register(Memory::zeroed(4096).unwrap(), Rights::NONE).unwrap();
+            let heard = || client.counters().engine.pressure_heard;
+            let write = || {
+                jetty.write(&peer, &from, to.key(), 1).unwrap();
+                assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+            };
+            write();
+            assert_eq!((heard(), server.is_under_pressure()), (0, false));
+            let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let begun = Instant::now();
+            // Once may be too few: a period may end between the pressure and the answer.
+            while heard() == 0 {
+                assert!(begun.elapsed() < PATIENCE, "the peer never hears");
+                stalls.store(true, Ordering::Release);
+                while !server.is_under_pressure() {
+                    assert!(begun.elapsed() < PATIENCE, "the queue is full, and nobody tells");
+                    let _ = stranger.send_to(&[0; 1000], address);
+                }
+                let reading = server.host_signals().unwrap().get(HostResource::ReceiveQueue);
+                assert!(reading.unwrap().is_short && reading.unwrap().percent >= 50);
+                stalls.store(false, Ordering::Release);
+                write();
+            }
+            while server.is_under_pressure() {
+                assert!(begun.elapsed() < PATIENCE, "the queue is empty, and the pressure stays");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let before = heard();
+            write();
+            assert_eq!(heard(), before);
+        }));
+        ends.store(true, Ordering::Release);
+        judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn what_this_host_does_not_tell_is_an_error_when_it_is_to_count() {
+    let bus = HostPressure { pcie_percent: Some(10), ..HostPressure::NOTHING };
+    // Unless there is a NIC that tells.
+    if let Err(error) = builder().host_pressure(Some(bus)).build() {
+        assert!(error.to_string().contains("leave pcie out"), "{error}");
+    }
+}
+
+/// What each of two Jetties sends while both have more to send than the NIC lets them.
+struct Rivals<'a> {
+    client: &'a common::Side,
+    jetties: [&'a Jetty; 2],
+    from: Segment,
+    to: Segment,
+    done: Vec<Completion>,
+}
+
+const MESSAGE: usize = 64 * 1024;
+/// Messages of each under way: far more than the window lets leave.
+const WAITING: u64 = 32;
+
+impl<'a> Rivals<'a> {
+    fn new(pair: &'a Pair, other: &'a Jetty) -> Rivals<'a> {
+        let client = &pair.client;
+        let (from, to) = (client.filled(MESSAGE, 1), pair.server.open_segment(MESSAGE));
+        let jetties = [&client.jetty, other];
+        let rivals = Rivals { client, jetties, from, to, done: Vec::new() };
+        (0..2 * WAITING).for_each(|number| rivals.post(number as usize % 2));
+        rivals
+    }
+
+    fn post(&self, rival: usize) {
+        let jetty = self.jetties[rival];
+        jetty.write(&self.client.peer, &self.from, self.to.key(), rival as u64).unwrap();
+    }
+
+    /// Messages of each that were done until the first had so many more, or both together had ten
+    /// times that.
+    fn run(&mut self, messages: u64) -> [u64; 2] {
+        let mut sent = [0, 0];
+        let begun = Instant::now();
+        while sent[0] < messages && sent[0] + sent[1] < 10 * messages {
+            assert!(begun.elapsed() < PATIENCE, "{sent:?}");
+            for (rival, sent) in sent.iter_mut().enumerate() {
+                self.jetties[rival].poll(&mut self.done);
+                for completion in std::mem::take(&mut self.done) {
+                    assert_eq!(completion.status, Status::Success);
+                    *sent += 1;
+                    self.post(rival);
+                }
+            }
+        }
+        sent
+    }
+
+    /// How much more the first sends than the second, once what was asked for has come to hold.
+    fn ratio(&mut self) -> f64 {
+        self.run(4 * WAITING);
+        let [first, second] = self.run(2000);
+        first as f64 / second.max(1) as f64
+    }
+}
+
+#[test]
+fn a_hint_is_a_weight_for_a_scheduler_that_heeds_it() {
+    let client = builder().policy_named("cc=fixed:256K,sched=drr:hints=weight");
+    let pair = Pair::of(client, builder());
+    let words = pair.client.open_segment(8);
+    pair.client.jetty.set_hint_word(&words, 0).unwrap();
+    let word = || words.atomic_u64(0).unwrap();
+    let other = pair.client.context.create_jetty(JettyOptions::default()).unwrap();
+    let mut rivals = Rivals::new(&pair, &other);
+    let even = rivals.ratio();
+    assert!((0.7..1.4).contains(&even), "{even}");
+    word().store(4, Ordering::Release);
+    let weighty = rivals.ratio();
+    assert!((2.0..6.0).contains(&weighty), "{weighty}");
+    // Whoever asks for everything gets no more than it posts, and leaves the other its turns.
+    word().store(u64::MAX, Ordering::Release);
+    let greedy = rivals.ratio();
+    assert!(greedy > 0.8, "{greedy}");
+    assert!(rivals.run(4000)[1] > 0, "the other one starves");
+    // And asks for nothing again.
+    word().store(0, Ordering::Release);
+    let even = rivals.ratio();
+    assert!((0.7..1.4).contains(&even), "{even}");
 }

@@ -274,6 +274,9 @@ pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv
             }
         });
     }
+    if done < room {
+        crate::cm::polled();
+    }
     done as c_int
 }
 

@@ -51,6 +51,7 @@ unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
     let queue = unsafe { queue(cq) };
     let reading = unsafe { queue.reading.held() };
     if queue.carrier.poll(queue.id, &mut reading.fetched[..1]) == 0 {
+        crate::cm::polled();
         return libc::ENOENT;
     }
     reading.current = completion::to_c(&reading.fetched[0], |received| queue.datagram(received));

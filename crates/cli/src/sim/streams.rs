@@ -63,6 +63,7 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
         json!({
             "source": stream.source,
             "destination": stream.destination,
+            "verb": stream.verb.name(),
             "size": stream.bytes,
             "gbps": rate / 1e3,
             "bytes": stream.placed_bytes,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairway_softnic::HostResource;
 use fairway_softnic::stats::Process;
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ pub(super) struct Interval {
     /// Coalescing granularity of the scheduler, over the interval.
     pub(super) bytes_per_event: f64,
     pub(super) resent_per_s: f64,
+    /// What its host is short of, as it told; null if nobody watches.
+    pub(super) host: Value,
     pub(super) flows: Vec<Row>,
     pub(super) peers: Vec<PeerRow>,
 }
@@ -137,6 +140,7 @@ fn interval(before: &Sample, now: &Sample) -> Interval {
         handled_per_s: law("handled"),
         bytes_per_event: grown("scheduler", "bytes") / grown("scheduler", "transmits").max(1.0),
         resent_per_s: grown("counters", "data_resent") / seconds,
+        host: now.value["host"].clone(),
         flows: flows.collect(),
         peers,
     }
@@ -191,6 +195,15 @@ fn peer_row(before: &Value, now: &Value, seconds: f64) -> PeerRow {
 }
 
 impl Interval {
+    /// What its host may be short of: the name, how much of it is used, in percent, and whether that
+    /// is too much.
+    pub(super) fn host(&self) -> impl Iterator<Item = (&'static str, f64, bool)> {
+        HostResource::ALL.into_iter().filter_map(|resource| {
+            let reading = self.host.get(resource.name().replace('-', "_"))?;
+            Some((resource.name(), number(reading, "percent"), reading["short"] == true))
+        })
+    }
+
     pub(super) fn gbps(&self) -> f64 {
         // Of nothing the sum is -0.
         self.flows.iter().map(|flow| flow.gbps).sum::<f64>() + 0.0
@@ -244,6 +257,7 @@ impl Interval {
             "handled_per_s": self.handled_per_s,
             "bytes_per_event": self.bytes_per_event,
             "resent_per_s": self.resent_per_s,
+            "host": self.host,
             "tenants": tenants,
             "flows": self.flows.iter().map(flow_json).collect::<Vec<_>>(),
             "peers": self.peers.iter().map(peer_json).collect::<Vec<_>>(),
@@ -310,6 +324,8 @@ mod tests {
             "scheduler": { "collected": 10 * events, "handled": events, "bytes": bytes,
                            "transmits": events },
             "congestion": null, "counters": { "data_resent": lost },
+            "host": { "peers_slowed": false,
+                      "transmit_queue": { "percent": 7, "threshold": 75, "short": false } },
             "peers": [{ "channel": 0, "address": "127.0.0.1:1", "rtt_us": 20.5, "lost": lost,
                         "paths": [path(bytes), path(7)] }],
             "flows": [flow(0, 1, json!(1_000_000)), flow(1, 1, json!(500_000)),
@@ -325,6 +341,7 @@ mod tests {
         let interval = &all[0];
         // What would move the cursor does not reach the terminal.
         assert_eq!((interval.pid, interval.program.as_str()), (9, "a[2Jb"));
+        assert_eq!(interval.host().collect::<Vec<_>>(), [("transmit-queue", 7.0, false)]);
         let flow = &interval.flows[0];
         assert!((flow.gbps - 0.001).abs() < 1e-12 && (flow.packets_per_s - 125.0).abs() < 1e-9);
         assert_eq!(flow.dequeue_gbps, Some(0.008));

@@ -1,5 +1,6 @@
 //! A terminal that is drawn anew, and whose keys count at once.
 
+use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ pub(super) enum Key {
     Quit,
     Sort,
     Tenants,
+    /// No key: the terminal has another size, and wants to be drawn anew.
+    Resized,
     Other,
 }
 
@@ -19,7 +22,12 @@ pub(super) enum Key {
 pub(super) struct Screen {
     /// How it was; `None` if input is none.
     before: Option<libc::termios>,
+    /// The size for which it was drawn, if it was.
+    drawn: Cell<Option<(usize, usize)>>,
 }
+
+/// How often the size is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The other screen, without a cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -42,13 +50,17 @@ impl Screen {
             // SAFETY: settings that the kernel gave, but for two bits.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &settings) };
         }
-        let screen = Screen { before };
+        let screen = Screen { before, drawn: Cell::new(None) };
         process::print(ENTER)?;
         Ok(screen)
     }
 
-    /// The next key; `None` if none comes within that time.
+    /// The next key; `None` if none comes within that time, or for a moment.
     pub(super) fn key(&self, within: Duration) -> Option<Key> {
+        if self.drawn.get().is_some_and(|drawn| drawn != size()) {
+            return Some(Key::Resized);
+        }
+        let within = within.min(LOOK);
         if self.before.is_none() {
             std::thread::sleep(within);
             return None;
@@ -64,7 +76,7 @@ impl Screen {
         let count = unsafe { libc::read(libc::STDIN_FILENO, (&raw mut byte).cast(), 1) };
         match (count, byte) {
             // Nobody will press a key any more.
-            (0, _) => Some(Key::Quit),
+            (..=0, _) => Some(Key::Quit),
             (1, b'q' | b'Q') => Some(Key::Quit),
             (1, b's' | b'S') => Some(Key::Sort),
             (1, b't' | b'T') => Some(Key::Tenants),
@@ -75,6 +87,7 @@ impl Screen {
     /// Shows as much of the text as there is room for.
     pub(super) fn draw(&self, text: &str) -> Result<(), Failure> {
         let (rows, columns) = size();
+        self.drawn.set(Some((rows, columns)));
         let mut out = String::from(HOME);
         let lines = text.lines().chain(["q ends, s sorts, t shows tenants or flows"]);
         for (number, line) in lines.take(rows).enumerate() {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use super::rates::{Interval, Row};
 
 /// What the rows are sorted by, the largest first.
@@ -81,6 +83,7 @@ impl View {
             interval.bytes_per_event,
             self.sort.name()
         );
+        host(text, interval);
         if interval.flows.is_empty() {
             return text.push('\n');
         }
@@ -117,9 +120,29 @@ impl View {
     }
 }
 
+/// What the host may be short of, if the program watches that; in capitals what it is short of.
+fn host(text: &mut String, interval: &Interval) {
+    let shares = interval.host().map(|(name, percent, is_short)| match is_short {
+        true => format!("{} {percent:.0} %", name.to_uppercase()),
+        false => format!("{name} {percent:.0} %"),
+    });
+    let shares: Vec<String> = shares.collect();
+    if shares.is_empty() {
+        return;
+    }
+    let asked = match (&interval.host["peers_slowed"], &interval.host["transmit_slowed"]) {
+        (Value::Bool(true), Value::Bool(true)) => "; peers and flows here are to slow down",
+        (Value::Bool(true), _) => "; peers are to slow down",
+        (_, Value::Bool(true)) => "; flows here are to slow down",
+        _ => "",
+    };
+    let _ = writeln!(text, "host: {}{asked}", shares.join(", "));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn row(flow: u64, tenant: u64, gbps: f64) -> Row {
         Row { flow, tenant, gbps, flows: 1, weight: 1, ..Row::default() }
@@ -135,6 +158,7 @@ mod tests {
             handled_per_s: 0.0,
             bytes_per_event: 0.0,
             resent_per_s: 0.0,
+            host: Value::Null,
             flows: vec![row(0, 1, 1.0), row(1, 2, 3.0), row(2, 1, 1.5)],
             peers: Vec::new(),
         }
@@ -157,6 +181,19 @@ mod tests {
         for (sort, next) in all.iter().zip(all.iter().cycle().skip(1)) {
             assert_eq!(sort.next(), *next);
         }
+    }
+
+    #[test]
+    fn the_host_has_a_line_if_it_is_watched() {
+        let share = |percent: u64, short: bool| json!({ "percent": percent, "short": short });
+        let host = json!({
+            "peers_slowed": true, "transmit_slowed": false,
+            "cpu": share(61, true), "receive_queue": share(3, false),
+        });
+        let text = View::default().text(&[Interval { host, ..interval() }]);
+        let line = text.lines().nth(2);
+        assert_eq!(line, Some("host: CPU 61 %, receive-queue 3 %; peers are to slow down"));
+        assert!(!View::default().text(&[interval()]).contains("host"));
     }
 
     #[test]

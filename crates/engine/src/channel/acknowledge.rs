@@ -359,6 +359,8 @@ impl Channel {
             let news = PathAck { now, acked_packets: 0, marked_packets, rtt };
             self.policy.path.on_ack(usize::from(path), &news);
         }
+        let asks_to_slow_down = ack.flags.contains(AckFlags::PRESSURE);
+        shared.counters.pressure_heard += u64::from(asks_to_slow_down);
         let sample = AckSample {
             now,
             acked_bytes: gain.bytes,
@@ -369,12 +371,13 @@ impl Channel {
             marked_packets,
             bytes_in_flight: u64::from(self.tp.flight),
             hint: ack.hint,
-            pressure: ack.flags.contains(AckFlags::PRESSURE),
+            pressure: asks_to_slow_down || shared.transmit_pressure,
             window_limited: core::mem::take(&mut self.window_limited),
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
         self.policy.congestion.on_ack(&sample);
+        shared.counters.acks_told += 1;
         self.trace_ack(shared, &sample);
         self.ask_for_credit(shared, now);
     }

@@ -4,6 +4,7 @@ use super::{Channel, ChannelState, Timer};
 use crate::api::{Event, Status, Verdict};
 use crate::message::{MessagePlace, Outcome};
 use crate::shared::Shared;
+use alloc::boxed::Box;
 use fairway_wire::{Close, Duration, Instant};
 
 /// A close is said this often before the channel goes without an answer.
@@ -17,9 +18,17 @@ impl Channel {
     /// Closes from this side: what is pending is flushed.
     pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
         self.state = ChannelState::Closing;
+        if self.owed.due || self.owed.unacknowledged > 0 {
+            let path = self.owed.path;
+            self.last_word = Some(Box::new((self.take_ack(shared, now, false), path)));
+        }
         self.flush(shared, Status::Flushed);
         self.closes_left = CLOSES;
         self.say_close(shared, now);
+        if let Some(last_word) = &self.last_word {
+            // Behind it, if the path keeps order.
+            self.owed.path = last_word.1;
+        }
     }
 
     fn say_close(&mut self, shared: &mut Shared, now: Instant) {

@@ -45,7 +45,7 @@ use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::{PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Refusal, Route, Tpn};
+use fairway_wire::{Ack, Cna, Duration, Instant, Msn, Psn, Refusal, Route, Tpn};
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -213,6 +213,8 @@ pub(crate) struct Channel {
     /// Keep-alives sent since.
     pub(crate) unanswered_probes: u32,
     pub(crate) closes_left: u32,
+    /// What came before we closed is acknowledged before the peer hears of that, and by which path.
+    pub(crate) last_word: Option<Box<(Ack, u8)>>,
     pub(crate) timers: [Instant; Timer::COUNT],
     pub(crate) armed: u16,
     pub(crate) in_ready: bool,
@@ -292,6 +294,7 @@ impl Channel {
             peer_learned: None,
             last_heard: now,
             unanswered_probes: 0,
+            last_word: None,
             closes_left: 0,
             timers: [Instant::ZERO; Timer::COUNT],
             armed: 0,

@@ -23,6 +23,10 @@ const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 impl Channel {
     /// The next packet that goes before data: close, refusals, acknowledgement, probes.
     pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        if let Some(last_word) = self.last_word.take() {
+            let (ack, path) = *last_word;
+            return Some(self.bare(shared, path, Packet::Ack(ack)));
+        }
         if self.owed.close {
             self.owed.close = false;
             let answer = self.state == ChannelState::Lingering;

@@ -117,7 +117,10 @@ impl Processor {
                 let sample = TransmitSample { now, bytes, events, backlogged: seen.value != 0 };
                 self.law.on_transmit(flow, &sample, &self.rates);
             }
-            Kind::Hint if known.alive => self.law.on_hint(now, flow, seen.value, &self.rates),
+            Kind::Hint if known.alive => {
+                self.law.on_hint(now, flow, seen.value, &self.rates);
+                self.publish_quanta(flow);
+            }
             Kind::Share | Kind::Transmit | Kind::Hint => {}
         }
     }

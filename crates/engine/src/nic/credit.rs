@@ -21,6 +21,13 @@ impl Nic {
         self.shared.pressure = pressure;
     }
 
+    /// Has congestion controls here take every acknowledgement for one of a receiver that asks them
+    /// to slow down (or no longer): for callers that know the queues by which packets leave to be
+    /// full.
+    pub fn set_transmit_pressure(&mut self, pressure: bool) {
+        self.shared.transmit_pressure = pressure;
+    }
+
     /// Are peers told to slow down?
     pub fn is_under_pressure(&self) -> bool {
         self.shared.pressure

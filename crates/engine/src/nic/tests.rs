@@ -258,6 +258,28 @@ fn a_write_of_many_packets_across_the_psn_wrap() {
     }
 }
 
+/// A peer that leaves at once behind the last message has it acknowledged: it did come.
+#[test]
+fn what_came_before_a_close_is_acknowledged() {
+    let mut pair = Pair::new(0, 2);
+    pair.receive(9, 100);
+    pair.post(1, Work::Send { target: named(pair.jetties[1].value()) }, 100);
+    let remote = pair.remote();
+    pair.post(2, Work::Write { remote }, 10_000);
+    while let Some(transmit) = pair.nics[0].poll_transmit(pair.now) {
+        pair.deliver(1, &transmit);
+    }
+    assert_eq!(pair.completions(1).len(), 1);
+    let channel = pair.channels[1];
+    pair.nics[1].close_channel(pair.now, channel).unwrap();
+    pair.post(3, Work::Write { remote }, 10_000);
+    pair.settle(|_, _| false);
+    let done = pair.completions(0);
+    let done: Vec<_> = done.iter().map(|one| (one.id, one.status)).collect();
+    let success = Status::Success;
+    assert_eq!(done, [(1, success), (2, success), (3, Status::PeerClosed)]);
+}
+
 #[test]
 fn every_operation_completes_under_heavy_loss() {
     for seed in 0..20 {

@@ -465,12 +465,6 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// True for an operation of ours that has been done.
-    pub const fn is_sent(&self) -> bool {
-        let receive = matches!(self.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
-        !receive && matches!(self.status, Status::Success)
-    }
-
     /// What a place for completions holds before there is one.
     pub const EMPTY: Completion = Completion {
         id: 0,

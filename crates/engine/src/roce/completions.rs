@@ -93,9 +93,9 @@ impl Completions {
         self.entries.retain(|completion| completion.queue_pair != queue_pair);
     }
 
-    /// All but those of sends that were done.
-    pub(crate) fn forget_unsent(&mut self, queue_pair: Qpn) {
-        self.entries.retain(|one| one.queue_pair != queue_pair || one.is_sent());
+    /// There are some of this queue pair.
+    pub(crate) fn holds(&self, queue_pair: Qpn) -> bool {
+        self.entries.iter().any(|completion| completion.queue_pair == queue_pair)
     }
 
     pub(crate) fn pop(&mut self) -> Option<Completion> {

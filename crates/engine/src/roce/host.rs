@@ -312,6 +312,16 @@ impl Host {
         self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
     }
 
+    /// Completions of a queue pair wait to be polled. False once it is destroyed.
+    pub fn has_completions(&self, number: Qpn) -> bool {
+        let pair = self.pairs.get(self.index_of(number)).and_then(|pair| pair.as_deref());
+        let Some(pair) = pair.filter(|pair| pair.number == number) else { return false };
+        [pair.send_queue, pair.receive_queue].into_iter().any(|queue| {
+            let queue = self.shared.queues.get(queue as usize).and_then(Option::as_ref);
+            queue.is_some_and(|queue| queue.holds(number))
+        })
+    }
+
     /// The next completion queue that was armed and got what was waited for. It no longer is.
     pub fn poll_notification(&mut self) -> Option<CompletionQueueId> {
         self.shared.notifications.pop_front()

@@ -81,12 +81,7 @@ impl QueuePair {
     /// Does what a legal change to `state` asks for, besides that.
     pub(crate) fn enter(&mut self, shared: &mut Shared, state: QueuePairState, change: &Change) {
         match *change {
-            Change::Reset => {
-                self.reset(shared);
-                for queue in [self.send_queue, self.receive_queue] {
-                    shared.forget_completions(self.number, queue, true);
-                }
-            }
+            Change::Reset => self.reset(shared),
             Change::Error => self.enter_error(shared),
             Change::Init { rights, p_key, q_key } => {
                 (self.rights, self.p_key, self.q_key) = (rights, p_key, q_key);
@@ -155,7 +150,7 @@ impl QueuePair {
         self.stop(shared);
     }
 
-    /// The reset state: everything is forgotten but completions.
+    /// The reset state: everything is forgotten.
     pub(crate) fn reset(&mut self, shared: &mut Shared) {
         self.state = QueuePairState::Reset;
         self.life = self.life.wrapping_add(1);
@@ -170,6 +165,9 @@ impl QueuePair {
             while let Some(index) = shared.take_receive(self.receives) {
                 shared.forget_receive(index);
             }
+        }
+        for queue in [self.send_queue, self.receive_queue] {
+            shared.forget_completions(self.number, queue);
         }
         self.established = false;
         self.stop(shared);

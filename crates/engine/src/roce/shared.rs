@@ -214,14 +214,10 @@ impl Shared {
     }
 
     /// Forgets the completions of a queue pair that nobody has polled, as adapters do when it is
-    /// reset: its next life is not to be told of its last. When it is removed, `all` but
-    /// sends that were done: who hears that the peer has gone, and removes it, may still ask for them.
-    pub(crate) fn forget_completions(&mut self, queue_pair: Qpn, queue: u32, all: bool) {
+    /// reset or removed: its next life is not to be told of its last.
+    pub(crate) fn forget_completions(&mut self, queue_pair: Qpn, queue: u32) {
         if let Some(queue) = &mut self.queues[queue as usize] {
-            match all {
-                true => queue.forget(queue_pair),
-                false => queue.forget_unsent(queue_pair),
-            }
+            queue.forget(queue_pair);
         }
     }
 

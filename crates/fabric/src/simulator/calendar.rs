@@ -185,6 +185,12 @@ impl Calendar {
         near.into_iter().chain(far).min()
     }
 
+    /// Events of a window that is to come, as far as they are near enough to be counted.
+    pub(crate) fn count(&self, window: u64) -> u64 {
+        let near = window < self.window + RING as u64;
+        if near { self.counts[window as usize % RING] } else { 0 }
+    }
+
     /// Opens a window. All before it are over.
     pub(crate) fn open(&mut self, window: u64) {
         self.window = window;

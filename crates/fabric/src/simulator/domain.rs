@@ -4,7 +4,7 @@ use super::calendar::{Calendar, Kind};
 use super::host::Host;
 use super::packets::{Hot, NONE, Packets, Parcel};
 use super::placement::Placements;
-use super::plan::Plan;
+use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
 use super::scenario::Routing;
 use super::switch::Buffers;
@@ -50,6 +50,7 @@ pub(crate) struct Totals {
 }
 
 /// A part of the network.
+#[repr(align(128))] // Its own cache lines: another core has the next one.
 pub(crate) struct Domain {
     pub(crate) plan: Arc<Plan>,
     part: u8,
@@ -106,7 +107,9 @@ impl Domain {
         let mut domain = Domain {
             part,
             calendar: Calendar::new(network.nodes() as usize, plan.window_ps, room),
-            nodes: (0..network.nodes()).filter(|node| plan.part[*node as usize] == part).collect(),
+            nodes: (0..network.nodes())
+                .filter(|node| [part, BETWEEN].contains(&plan.part[*node as usize]))
+                .collect(),
             packets: Packets::new(room),
             tallies: vec![PortTally::default(); ports.len()],
             ports,
@@ -135,6 +138,12 @@ impl Domain {
         domain
     }
 
+    /// About how many events a window has, as far as they are known before it.
+    pub(crate) fn expected(&self, window: u64) -> u64 {
+        let parcels: usize = self.inbox.iter().map(Vec::len).sum();
+        parcels as u64 + self.calendar.count(window)
+    }
+
     /// Lets everything happen that happens in a window, node by node.
     pub(crate) fn run(&mut self, window: u64) {
         for from in 0..self.inbox.len() {
@@ -157,12 +166,14 @@ impl Domain {
                     Kind::Arrive => self.arrive(now, node, entry.packet()),
                     Kind::Serve => {
                         self.serve(now, node, first + entry.port());
-                        self.resume_host(now, node, first);
+                        self.resume_host(now, node, first + entry.port());
                     }
                     Kind::Pull => self.turn(now, node),
                     Kind::Timer => self.timer(now, node),
                     Kind::Post if self.handed.is_some() => {
-                        self.offer(now, node, first, entry.packet());
+                        let hot = &self.packets.hot[entry.packet() as usize];
+                        let wire = self.wire_of(node, first, hot.destination, hot.path);
+                        self.offer(now, node, wire, entry.packet());
                     }
                     Kind::Post => self.post(now, node),
                     Kind::Act if self.plan.scenario.streams.is_empty() => self.act(now, node),
@@ -217,8 +228,8 @@ impl Domain {
     /// A flow of this part waits for one less, from `now` on.
     pub(crate) fn hear(&mut self, now: u64, flow: u32) {
         let source = self.plan.scenario.flows[flow as usize].source;
-        if self.hosts[source as usize].is_some() && self.waits_less(flow) {
-            self.calendar.push(now, source, Kind::Post, 0, 0);
+        if self.hosts[source as usize].is_some() {
+            self.waits_less(now, flow);
         }
     }
 
@@ -420,7 +431,10 @@ impl Domain {
         // whole.
         let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
         let at = if cuts { begins } else { here.busy_until } + u64::from(here.latency);
-        let part = self.plan.part[here.to as usize];
+        let part = match self.plan.part[here.to as usize] {
+            BETWEEN => self.plan.part[hot.destination as usize],
+            part => part,
+        };
         if part == self.part {
             let entry = u32::from(here.entry);
             self.calendar.push(at, here.to, Kind::Arrive, entry, index);

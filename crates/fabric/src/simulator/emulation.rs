@@ -106,11 +106,11 @@ impl Emulation {
         self.frames[place] = bytes;
     }
 
-    /// Bytes that a host has sent and that wait for its own wire. Nothing is dropped there: who asks
+    /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: who asks
     /// a host for packets should ask it for no more while much waits, as a NIC would.
     pub fn backlog_bytes(&self, host: u32) -> u32 {
-        let wire = self.domain.plan.scenario.network.first_port[host as usize];
-        self.domain.ports[wire as usize].waiting()
+        let wires = self.domain.plan.scenario.network.ports_of(host);
+        wires.map(|wire| self.domain.ports[wire as usize].waiting()).sum()
     }
 
     /// Lets everything happen that happens up to `now_ps`, but for the last microsecond or less;

@@ -3,18 +3,17 @@
 use super::control::{Control, Eager};
 use super::plan::{Plan, SLOT_BITS};
 use super::ranks::{Ranks, jetty_of};
-use super::streams::{self, Streams};
+use super::streams::{self, Streams, Verb};
 use crate::random::Random;
-use crate::simulator::chunked::Chunked;
-use fairway_engine::policy::PolicySet;
-use fairway_engine::wire::{Cna, Instant, JettyId, Psn};
+use fairway_engine::wire::{Cna, Instant, JettyId};
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, MailboxConfig,
-    MailboxId, Nic, OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId,
-    SegmentRequest, SetupError, Steering, Threshold, WhenEmpty, Work, WorkRequest,
+    ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, MailboxConfig, MailboxId, Nic,
+    OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError,
+    Steering, Threshold, WhenEmpty, Work, WorkRequest,
 };
 use fairway_sandbox::Policies;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Messages of one host that may be under way at once; more wait at the host.
 const MESSAGES: u32 = 512;
@@ -25,18 +24,22 @@ pub(crate) const TOKEN: u32 = 0x5EC2_E700;
 pub(crate) struct Host {
     pub(crate) nic: Nic,
     pub(crate) queue: CompletionQueueId,
-    /// The port of its wire.
+    /// The port of its wire, or of the first of them.
     pub(crate) wire: u32,
+    /// When a host with several wires looks next whether it may send; 0 before it has sent.
+    pub(crate) pull_at: u64,
     /// When the armed wake of the engine's timers is, or `u64::MAX`.
     pub(crate) timer_at: u64,
     /// Flows whose turn has come and which the NIC has not taken yet.
     pub(crate) ready: VecDeque<u32>,
+    /// Flows that wait for nothing but their time, and when that has come.
+    pub(crate) later: BinaryHeap<Reverse<(u64, u32)>>,
     /// How many of the plan's flows have been looked at.
     pub(crate) next_start: usize,
     jetty: JettyId,
     pub(crate) segment: SegmentId,
     /// Channels by peer, sorted.
-    peers: Vec<(u32, ChannelId)>,
+    pub(crate) peers: Vec<(u32, ChannelId)>,
     /// The ranks of a program.
     pub(crate) ranks: Option<Box<Ranks>>,
     /// What it sends on and on.
@@ -132,20 +135,23 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
 /// What a NIC needs for the streams that it sends and receives.
 fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let base = limits(plan, host, peers);
-    let of = |numbers: &[u32]| -> (u32, u32) {
-        let each = numbers.iter().map(|number| plan.scenario.streams[*number as usize].depth);
-        (numbers.len() as u32, each.sum())
-    };
-    let (out, out_messages) = of(&plan.streams_out[host as usize]);
-    let (_, in_messages) = of(&plan.streams_in[host as usize]);
-    let slots = (out_messages.max(in_messages)).clamp(64, 256);
+    let stream = |number: &u32| &plan.scenario.streams[*number as usize];
+    let messages = |numbers: &[u32]| numbers.iter().map(|number| stream(number).depth).sum::<u32>();
+    let (posted, sent) = (&plan.streams_posted[host as usize], &plan.streams_out[host as usize]);
+    let received = &plan.streams_in[host as usize];
+    let slots = messages(sent).max(messages(received)).clamp(64, 256);
+    let reads = posted.iter().chain(sent).any(|number| stream(number).verb == Verb::Read);
+    // A message is there until it is complete, where it is posted and, of answers, where it is sent.
+    let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
+    let answers = answers.map(|number| stream(number).depth).sum::<u32>();
     Limits {
-        jetties: out + 2,
-        completions: out_messages + 16,
-        messages: 2 * out_messages + 64 * base.channels + 16,
+        jetties: posted.len() as u32 + 2,
+        completions: messages(posted) + 16,
+        messages: 2 * (messages(posted) + answers) + 64 * base.channels + 16,
         arrivals: base.channels * slots + 1,
         message_slots: slots,
-        flows: 2 * (out + base.channels),
+        read_slots: if reads { slots } else { base.read_slots },
+        flows: 2 * (posted.len().max(sent.len()) as u32 + base.channels),
         ..base
     }
 }
@@ -166,46 +172,16 @@ pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
     nic.create_mailbox(&config).expect("limits are made for this program")
 }
 
-/// Makes every host that takes part and opens a channel for every pair that talks.
+/// A host and its NIC, without channels.
 ///
 /// # Errors
-/// Says which of the engine's limits does not fit the run.
-pub(crate) fn make_hosts(plan: &Plan) -> Result<Vec<Option<Box<Host>>>, String> {
-    let scenario = &plan.scenario;
-    let mut peers = vec![0u32; scenario.network.hosts as usize];
-    for &(a, b) in &plan.pairs {
-        peers[a as usize] += 1;
-        peers[b as usize] += 1;
-    }
-    let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
-    let spec = scenario.policy.clone().unwrap_or_else(|| scenario.swift().into());
-    let mut hosts = Vec::with_capacity(peers.len());
-    for (host, &count) in peers.iter().enumerate() {
-        let idle = plan.scenario.program.is_none_or(|p| p.ranks_of(host as u32).is_empty());
-        let made = if count == 0 && idle {
-            None
-        } else {
-            let host = make_host(plan, host as u32, count, &profile);
-            Some(Box::new(host.map_err(|error| format!("a NIC cannot be made: {error:?}"))?))
-        };
-        hosts.push(made);
-    }
-    for &(a, b) in &plan.pairs {
-        connect(plan, &mut hosts, [a, b], &spec)
-            .map_err(|error| format!("{a} and {b} cannot be connected: {error:?}"))?;
-    }
-    for (number, host) in hosts.iter_mut().enumerate() {
-        let Some(host) = host else { continue };
-        host.peers.sort_unstable();
-        host.add_ranks(plan, number as u32)
-            .map_err(|error| format!("host {number} has no room for its ranks: {error:?}"))?;
-        host.add_streams(plan, number as u32)
-            .map_err(|error| format!("host {number} has no room for its streams: {error:?}"))?;
-    }
-    Ok(hosts)
-}
-
-fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Host, SetupError> {
+/// Names the engine's limit that does not fit the run.
+pub(crate) fn make_host(
+    plan: &Plan,
+    host: u32,
+    peers: u32,
+    profile: &Profile,
+) -> Result<Host, SetupError> {
     let limits = match plan.scenario.program {
         Some(_) => rank_limits(plan, host, peers),
         None if !plan.scenario.streams.is_empty() => stream_limits(plan, host, peers),
@@ -233,8 +209,10 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
         nic,
         queue,
         wire: plan.scenario.network.first_port[host as usize],
+        pull_at: 0,
         timer_at: u64::MAX,
         ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
+        later: BinaryHeap::new(),
         next_start: 0,
         jetty,
         segment,
@@ -244,73 +222,16 @@ fn make_host(plan: &Plan, host: u32, peers: u32, profile: &Profile) -> Result<Ho
     })
 }
 
-fn policies(plan: &Plan, spec: &Policies) -> PolicySet {
-    let mut policies = spec.build(plan.scenario.mtu);
-    if let Some(bytes) = plan.scenario.chunk {
-        policies.congestion = Box::new(Chunked::new(policies.congestion, bytes));
-    }
-    policies
-}
-
-fn connect(
-    plan: &Plan,
-    hosts: &mut [Option<Box<Host>>],
-    ends: [u32; 2],
-    spec: &Policies,
-) -> Result<(), SetupError> {
-    let own = plan.streams_out[ends[0] as usize].iter().chain(&plan.streams_out[ends[1] as usize]);
-    let own = own.map(|number| &plan.scenario.streams[*number as usize]);
-    let mut own = own.filter(|stream| ends.contains(&stream.destination));
-    let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(spec);
-    let paths = own.find_map(|stream| stream.paths).unwrap_or(plan.scenario.paths_each());
-    let mut random =
-        Random::fork(plan.scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
-    let mut leaders = [None; 2];
-    for _ in 0..plan.scenario.split {
-        let mut channels = [None; 2];
-        for (channel, end) in channels.iter_mut().zip(ends) {
-            let host = hosts[end as usize].as_mut().ok_or(SetupError::Missing)?;
-            *channel = Some(host.nic.reserve_channel()?);
-        }
-        let [Some(first), Some(second)] = channels else { return Err(SetupError::Missing) };
-        let channels = [first, second];
-        let psns = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
-        for n in 0..2 {
-            let Some(host) = hosts[ends[n] as usize].as_mut() else { continue };
-            let limits = *host.nic.limits();
-            let config = ChannelConfig {
-                leader: leaders[n],
-                engine: 0,
-                remote: address(ends[1 - n]),
-                remote_tpn: channels[1 - n].tpn(),
-                first_psn: psns[n],
-                remote_first_psn: psns[1 - n],
-                mtu: plan.scenario.mtu,
-                paths,
-                remote_window: limits.receive_window(),
-                remote_message_slots: limits.message_slots,
-                remote_read_slots: limits.read_slots,
-                policy: policies(plan, spec),
-            };
-            host.nic.open_channel(Instant::ZERO, channels[n], config)?;
-            if leaders[n].is_none() {
-                leaders[n] = Some(channels[n]);
-                host.peers.push((ends[1 - n], channels[n]));
-            }
-        }
-    }
-    Ok(())
-}
-
 impl Host {
-    /// A Jetty for each stream of this host, and a processor for who shares the NIC out, if that
-    /// is not to run in line.
-    fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
-        let numbers = &plan.streams_out[host as usize];
-        if numbers.is_empty() {
+    /// A Jetty for each stream that this host posts, and a processor for who shares the NIC out
+    /// among those that it sends, if that is not to run in line.
+    pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let posted = &plan.streams_posted[host as usize];
+        let sent = plan.streams_out[host as usize].len();
+        if posted.is_empty() && sent == 0 {
             return Ok(());
         }
-        for (place, number) in numbers.iter().enumerate() {
+        for (place, number) in posted.iter().enumerate() {
             let jetty = streams::jetty_of(place);
             let config = JettyConfig {
                 number: Some(jetty.value()),
@@ -327,19 +248,19 @@ impl Host {
         let control = plan.scenario.control.as_ref().zip(law).map(|(spec, law)| {
             let law = if spec.until_threshold { law } else { Box::new(Eager(law)) };
             let processor = self.nic.detach_scheduler(Instant::ZERO, law);
-            Control::new(processor, spec, numbers.len() as u32, plan.scenario.measure_ps)
+            Control::new(processor, spec, sent as u32, plan.scenario.measure_ps)
         });
         let peers = &self.peers;
         let channel = |other: u32| {
             let at = peers.binary_search_by_key(&other, |peer| peer.0);
             peers[at.expect("a channel for every pair")].1
         };
-        self.streams = Some(Box::new(Streams::new(plan, numbers, channel, control)));
+        self.streams = Some(Box::new(Streams::new(plan, host, channel, control)));
         Ok(())
     }
 
     /// Jetties, mailboxes and receives for the program's ranks of this host, and the ranks.
-    fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+    pub(crate) fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
         let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
             return Ok(());
         };

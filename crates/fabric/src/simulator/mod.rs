@@ -10,7 +10,7 @@
 //! A switch decides by what it sees of its own ports now, and by nothing else.
 //!
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
-//! happens in one part of the network), `run` (windows, and parts on several cores), `host`,
+//! happens in one part of the network), `run` (windows), `workers` (parts on several cores), `setup`, `host`,
 //! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `program` (what ranks of an
 //! application do), `ranks` (how they do it), `streams` (what tenants send on and on), `control` (a
 //! scheduler apart from the data path), `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
@@ -32,22 +32,24 @@ mod report;
 mod run;
 mod scenario;
 mod settings;
+mod setup;
 mod streams;
 mod switch;
 pub mod topology;
 pub mod traffic;
+mod workers;
 
 pub use capture::pcap;
 pub use control::{ControlResult, ControlSpec};
 pub use emulation::{Emulation, EmulationCounters, Frame};
 pub use fairway_engine::control::TraceRecord;
 pub use ranks::{Program, Protocol};
-pub use report::{FlowResult, PortResult, Quantiles, Report, StreamResult};
+pub use report::{FlowResult, OperationResult, PortResult, Quantiles, Report, StreamResult};
 pub use run::{Progress, Sample, Simulation, StreamSample};
 pub use scenario::{
     Change, Delay, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
 };
 pub use settings::{SETTINGS, Settings, WORKLOADS};
-pub use streams::Stream;
-pub use topology::{Clos, Direct, Network, Wiring};
+pub use streams::{Stream, Verb};
+pub use topology::{Clos, Direct, Network, Planes, Wiring};
 pub use traffic::Flow;

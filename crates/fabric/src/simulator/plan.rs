@@ -2,20 +2,34 @@
 
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
-use super::scenario::Scenario;
+use super::scenario::{Routing, Scenario};
+use super::streams::Verb;
 use super::traffic::Flow;
 
 /// A flow's own piece of its destination's memory (and of its source's): as many bytes, so that the
 /// upper bits of an offset name the flow.
 pub(crate) const SLOT_BITS: u32 = 36;
 
+/// A node that is in every part, each of which has the ports towards its own nodes: what comes to it
+/// belongs to the part of the host it goes to.
+pub(crate) const BETWEEN: u8 = u8::MAX;
+
+/// Packets that may wait for one of a host's wires while another one is free: two chunks, since those
+/// of one chunk take the same wire.
+const WIRE_PACKETS: u32 = 16;
+
 /// A run, prepared.
 pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
     /// In how many parts the network is cut.
     pub(crate) parts: u32,
-    /// Which part a node belongs to.
+    /// Which part a node belongs to, or [`BETWEEN`].
     pub(crate) part: Vec<u8>,
+    /// Which part a port belongs to: its node's, or if that is between parts, its neighbour's.
+    pub(crate) port_part: Vec<u8>,
+    /// Wires of a host, and what may wait for one of several while another one is free, in bytes.
+    pub(crate) wires: u32,
+    pub(crate) wire_backlog: u32,
     /// The flows of each source, in the order in which they begin.
     pub(crate) outbound: Vec<Vec<u32>>,
     /// The flows of each destination; a flow's place here names its memory.
@@ -33,6 +47,12 @@ pub(crate) struct Plan {
     pub(crate) streams_in: Vec<Vec<u32>>,
     /// A stream's place in `streams_in`.
     pub(crate) stream_slot: Vec<u32>,
+    /// The streams whose messages a host posts; a stream's place here names its Jetty.
+    pub(crate) streams_posted: Vec<Vec<u32>>,
+    /// A stream's place in `streams_posted`.
+    pub(crate) stream_place: Vec<u32>,
+    /// Some streams read: then what completes them is data.
+    pub(crate) reads: bool,
     /// Of the program's ranks.
     pub(crate) neighbours: Option<Neighbours>,
 }
@@ -40,8 +60,13 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(scenario: Scenario, parts: u32) -> Plan {
         let network = &scenario.network;
-        let parts = parts.clamp(1, 255);
-        let part = (0..network.nodes()).map(|node| network.part_of(node, parts) as u8).collect();
+        let parts = parts.clamp(1, u32::from(BETWEEN));
+        let part = parts_of(&scenario, parts);
+        let port_part = network.links.iter().map(|link| match part[link.from as usize] {
+            BETWEEN => part[link.to as usize],
+            part => part,
+        });
+        let port_part = port_part.collect();
         let hosts = network.hosts as usize;
         let (mut outbound, mut inbound) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
         let mut slot = Vec::with_capacity(scenario.flows.len());
@@ -52,11 +77,13 @@ impl Plan {
             outbound[source as usize].push(index as u32);
             let into: &mut Vec<u32> = &mut inbound[destination as usize];
             slot.push(into.len() as u32);
-            into.push(index as u32);
+            if !flow.is_step() {
+                into.push(index as u32);
+                pairs.push((source.min(destination), source.max(destination)));
+            }
             for after in &flow.after {
                 dependents[after.flow as usize].push((index as u32, after.delivered));
             }
-            pairs.push((source.min(destination), source.max(destination)));
         }
         let neighbours = scenario.program.as_ref().map(Neighbours::new);
         if let (Some(program), Some(neighbours)) = (&scenario.program, &neighbours) {
@@ -68,12 +95,17 @@ impl Plan {
         }
         let (mut streams_out, mut streams_in) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
         let mut stream_slot = Vec::with_capacity(scenario.streams.len());
+        let mut streams_posted: Vec<Vec<u32>> = vec![Vec::new(); hosts];
+        let mut stream_place = Vec::with_capacity(scenario.streams.len());
         for (number, stream) in scenario.streams.iter().enumerate() {
             let (source, destination) = (stream.source, stream.destination);
             streams_out[source as usize].push(number as u32);
             let into: &mut Vec<u32> = &mut streams_in[destination as usize];
             stream_slot.push(into.len() as u32);
             into.push(number as u32);
+            let posted = &mut streams_posted[stream.poster() as usize];
+            stream_place.push(posted.len() as u32);
+            posted.push(number as u32);
             pairs.push((source.min(destination), source.max(destination)));
         }
         pairs.sort_unstable();
@@ -83,8 +115,11 @@ impl Plan {
         }
         let window_ps = network.lookahead_ps().min(WINDOW_MAX);
         Plan {
+            wires: network.wires(),
+            wire_backlog: WIRE_PACKETS * scenario.mtu.max(scenario.chunk.unwrap_or(0) / 8),
             parts,
             part,
+            port_part,
             outbound,
             inbound,
             slot,
@@ -94,6 +129,9 @@ impl Plan {
             streams_out,
             streams_in,
             stream_slot,
+            streams_posted,
+            stream_place,
+            reads: scenario.streams.iter().any(|stream| stream.verb == Verb::Read),
             neighbours,
             scenario,
         }
@@ -111,4 +149,20 @@ impl Plan {
         let place = if delivered { flow.destination } else { flow.source };
         self.scenario.flows[waiting as usize].source == place
     }
+}
+
+/// The part of each node. A switch between parts is in all of them, if its ports have nothing in
+/// common: half of the packets that would go from part to part, and back, then stay where they are.
+fn parts_of(scenario: &Scenario, parts: u32) -> Vec<u8> {
+    let network = &scenario.network;
+    let queue = &scenario.queue;
+    let apart = parts > 1
+        && queue.shared.is_none()
+        && queue.pfc.is_none()
+        && !matches!(scenario.routing, Routing::Valiant | Routing::Ugal);
+    let part = |node| match apart && network.is_between(node) {
+        true => BETWEEN,
+        false => network.part_of(node, parts) as u8,
+    };
+    (0..network.nodes()).map(part).collect()
 }

@@ -3,6 +3,8 @@
 use super::control::ControlResult;
 use super::domain::NEVER;
 use super::run::Simulation;
+use super::streams::Verb;
+use super::traffic::Span;
 
 /// How one flow went. Times are in picoseconds; `None` if it did not come to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +33,12 @@ impl FlowResult {
 /// How one stream went, from [`super::Scenario::measure_ps`] to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamResult {
-    /// Who sent.
+    /// Whose bytes they were.
     pub source: u32,
-    /// Who received.
+    /// To whom they went.
     pub destination: u32,
+    /// How.
+    pub verb: Verb,
     /// Bytes of a message.
     pub bytes: u32,
     /// Bytes that were placed.
@@ -51,6 +55,21 @@ impl StreamResult {
         let bits = u128::from(self.placed_bytes) * 8_000_000;
         (bits / u128::from(self.span_ps.max(1))) as u64
     }
+}
+
+/// How one operation of a trace went. Times are in picoseconds; `None` if it did not come to that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationResult {
+    /// As the trace calls it.
+    pub name: String,
+    /// How many ranks took part.
+    pub ranks: u32,
+    /// Its buffer; 0 if it only computed.
+    pub bytes: u32,
+    /// When the first rank began.
+    pub started_ps: Option<u64>,
+    /// When the last rank was done.
+    pub completed_ps: Option<u64>,
 }
 
 /// How one port went.
@@ -81,6 +100,8 @@ pub struct Report {
     pub seed: u64,
     /// By flow.
     pub flows: Vec<FlowResult>,
+    /// By operation of a trace, in its order.
+    pub operations: Vec<OperationResult>,
     /// By stream.
     pub streams: Vec<StreamResult>,
     /// What schedulers have done, all hosts together.
@@ -167,9 +188,8 @@ impl Report {
                 completed_ps: happened(completed),
             }
         });
-        let links = plan.scenario.network.links.iter().enumerate();
-        let ports = links.map(|(port, link)| {
-            let domain = &run.domains[usize::from(plan.part[link.from as usize])];
+        let ports = plan.port_part.iter().enumerate().map(|(port, part)| {
+            let domain = &run.domains[usize::from(*part)];
             let (here, tally) = (&domain.ports[port], &domain.tallies[port]);
             PortResult {
                 packets: u64::from(here.packets),
@@ -183,9 +203,11 @@ impl Report {
             }
         });
         let ports: Vec<PortResult> = ports.collect();
+        let flows: Vec<FlowResult> = flows.collect();
         let mut report = Report {
             seed: plan.scenario.seed,
-            flows: flows.collect(),
+            operations: plan.scenario.spans.iter().map(|span| operation(span, &flows)).collect(),
+            flows,
             streams: streams(run),
             control: control(run),
             packet_hops: ports.iter().map(|port| port.packets).sum(),
@@ -247,9 +269,9 @@ impl Report {
         self.completion_times_of(|_| true)
     }
 
-    /// The times that some of the flows took, in picoseconds.
+    /// The times that some of the flows took, in picoseconds. Steps are none: they send nothing.
     pub fn completion_times_of(&self, wanted: impl Fn(&FlowResult) -> bool) -> Quantiles {
-        let flows = self.flows.iter().filter(|flow| wanted(flow));
+        let flows = self.flows.iter().filter(|flow| flow.bytes > 0 && wanted(flow));
         Quantiles::of(flows.filter_map(FlowResult::completion_time_ps).collect())
     }
 
@@ -312,12 +334,25 @@ impl Report {
     }
 }
 
+fn operation(span: &Span, flows: &[FlowResult]) -> OperationResult {
+    let own = &flows[span.flows.clone()];
+    let completed = own.iter().map(|flow| flow.completed_ps);
+    OperationResult {
+        name: span.name.clone(),
+        ranks: span.ranks,
+        bytes: span.bytes,
+        started_ps: own.iter().filter_map(|flow| flow.started_ps).min(),
+        completed_ps: completed.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()),
+    }
+}
+
 fn streams(run: &Simulation) -> Vec<StreamResult> {
     let scenario = &run.plan.scenario;
     let until = |end: u64| end.min(run.now);
     let results = scenario.streams.iter().enumerate().map(|(number, stream)| StreamResult {
         source: stream.source,
         destination: stream.destination,
+        verb: stream.verb,
         bytes: stream.bytes,
         placed_bytes: run.domains.iter().map(|domain| domain.stream_bytes[number].1).sum(),
         span_ps: until(stream.end_ps).saturating_sub(stream.start_ps.max(scenario.measure_ps)),

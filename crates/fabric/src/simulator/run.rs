@@ -6,12 +6,15 @@
 //! same to the last count.
 
 use super::domain::{Domain, NEVER, Totals};
-use super::host::make_hosts;
 use super::plan::Plan;
 use super::report::Report;
 use super::scenario::Scenario;
+use super::setup::make_domains;
+use super::streams::{Sending, Verb};
 use super::topology::Network;
+use super::workers::Workers;
 use fairway_engine::control::TraceRecord;
+use fairway_engine::policy::Share;
 use fairway_engine::wire::Instant;
 use std::sync::Arc;
 
@@ -68,10 +71,15 @@ pub struct StreamSample {
     pub paths: Vec<(u64, bool)>,
 }
 
+/// Fewer events of a window are done sooner than they are handed to several threads.
+const EVENTS_MIN: u64 = 64;
+
 /// A run under way.
 pub struct Simulation {
     pub(crate) plan: Arc<Plan>,
     pub(crate) domains: Vec<Domain>,
+    /// For the parts but the first, if there are several.
+    workers: Option<Workers>,
     /// Everything before this has happened.
     pub(crate) now: u64,
 }
@@ -84,16 +92,9 @@ impl Simulation {
     pub fn new(scenario: Scenario, parts: u32) -> Result<Simulation, String> {
         check(&scenario)?;
         let plan = Arc::new(Plan::new(scenario, parts));
-        let mut hosts = make_hosts(&plan)?;
-        let domains = (0..plan.parts as u8).map(|part| {
-            let mine = hosts
-                .iter_mut()
-                .zip(&plan.part)
-                .map(|(host, of)| if *of == part { host.take() } else { None });
-            Domain::new(&plan, part, mine.collect())
-        });
-        let domains = domains.collect();
-        Ok(Simulation { plan, domains, now: 0 })
+        let domains = make_domains(&plan)?;
+        let workers = (domains.len() > 1).then(|| Workers::new(domains.len()));
+        Ok(Simulation { plan, domains, workers, now: 0 })
     }
 
     /// How far it has come.
@@ -109,18 +110,13 @@ impl Simulation {
     }
 
     /// Lets one window pass, or more if nothing happens in them; false if the run is over. The
-    /// parts
-    /// of the network run on as many cores.
+    /// parts of the network run on as many cores, unless there is hardly anything to do.
     pub fn step(&mut self) -> bool {
         let Some(window) = self.next_window() else { return false };
-        if let [domain] = self.domains.as_mut_slice() {
-            domain.run(window);
-        } else {
-            std::thread::scope(|scope| {
-                for domain in &mut self.domains {
-                    scope.spawn(|| domain.run(window));
-                }
-            });
+        let events: u64 = self.domains.iter().map(|domain| domain.expected(window)).sum();
+        match &mut self.workers {
+            Some(workers) if events >= EVENTS_MIN => workers.run(&mut self.domains, window),
+            _ => self.domains.iter_mut().for_each(|domain| domain.run(window)),
         }
         self.exchange((window + 1) * self.plan.window_ps);
         true
@@ -142,8 +138,8 @@ impl Simulation {
     /// What waits in the network now.
     pub fn sample(&self) -> Sample {
         let mut sample = Sample { now_ps: self.now, ..Sample::default() };
-        for (port, link) in self.plan.scenario.network.links.iter().enumerate() {
-            let part = usize::from(self.plan.part[link.from as usize]);
+        for (port, part) in self.plan.port_part.iter().enumerate() {
+            let part = usize::from(*part);
             let waiting = u64::from(self.domains[part].ports[port].waiting());
             sample.waiting_bytes += waiting;
             if waiting > sample.longest_bytes {
@@ -166,15 +162,20 @@ impl Simulation {
             }
             for host in domain.hosts.iter().flatten() {
                 let Some(streams) = host.streams.as_deref() else { continue };
+                // A Jetty's answers go by one channel, and peers may have Jetties of one number.
+                let key = |jetty, channel, answers: bool| (jetty, answers.then_some(channel));
                 let rates: std::collections::BTreeMap<_, _> = host
                     .nic
                     .flows()
-                    .filter(|flow| !flow.answers)
-                    .map(|flow| (flow.jetty, flow.dequeue_rate))
+                    .map(|flow| {
+                        let key = key(flow.jetty, flow.channel, flow.answers);
+                        (key, flow.dequeue_rate)
+                    })
                     .collect();
-                for (number, jetty, channel) in streams.channels() {
+                for &Sending { number, jetty, channel, answers } in streams.sending() {
                     let sample = &mut samples[number as usize];
-                    sample.dequeue_rate = rates.get(&jetty).copied().flatten();
+                    let rate = rates.get(&key(jetty, channel, answers));
+                    sample.dequeue_rate = rate.copied().flatten();
                     sample.window_bytes = host.nic.window(channel).unwrap_or_default();
                     sample.round_trip_ps = host.nic.round_trip(channel).as_ps();
                     let paths = host.nic.paths(channel).iter();
@@ -345,7 +346,8 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     let hosts = network.hosts;
     for (index, flow) in scenario.flows.iter().enumerate() {
         let (from, to) = (flow.source, flow.destination);
-        if from >= hosts || to >= hosts || from == to || flow.bytes == 0 {
+        let joins = from != to && flow.bytes > 0;
+        if from >= hosts || to >= hosts || !(joins || flow.is_step()) {
             return Err(format!("flow {index}: {} bytes from {from} to {to}", flow.bytes));
         }
         if flow.after.iter().any(|after| after.flow as usize >= scenario.flows.len()) {
@@ -365,6 +367,13 @@ fn check_streams(scenario: &Scenario) -> Result<(), String> {
     for (index, stream) in scenario.streams.iter().enumerate() {
         let (from, to, hosts) = (stream.source, stream.destination, scenario.network.hosts);
         let is_short = stream.bytes == 0 || stream.depth == 0 || stream.megabits == Some(0);
+        let asks = stream.share != Share::default() || stream.hint.is_some();
+        if stream.verb == Verb::Read && asks {
+            return Err(format!(
+                "stream {index} reads: a READ does not tell whose its answers are, so leave weight, \
+                 tenant, tenant-weight and hint out, or let it write"
+            ));
+        }
         if from >= hosts || to >= hosts || from == to || is_short || stream.share.weight == 0 {
             let (bytes, depth) = (stream.bytes, stream.depth);
             return Err(format!(

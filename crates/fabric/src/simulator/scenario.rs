@@ -4,7 +4,7 @@ use super::control::ControlSpec;
 use super::ranks::Program;
 use super::streams::Stream;
 use super::topology::Network;
-use super::traffic::Flow;
+use super::traffic::{Flow, Span};
 use fairway_engine::Profile;
 use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Route};
@@ -141,6 +141,8 @@ pub struct Scenario {
     pub network: Network,
     /// What is sent.
     pub flows: Vec<Flow>,
+    /// Of a trace: which flows its operations are.
+    pub spans: Vec<Span>,
     /// How switches choose.
     pub routing: Routing,
     /// What switches are like.
@@ -212,6 +214,7 @@ impl Scenario {
         let mut scenario = Scenario {
             network,
             flows,
+            spans: Vec::new(),
             routing: Routing::Ecmp,
             queue,
             cut_through: false,
@@ -261,11 +264,16 @@ impl Scenario {
         (u128::from(self.base_rtt_ps()) * u128::from(megabits) / 8_000_000) as u64
     }
 
+    /// What all wires of a host carry in [`Self::base_rtt_ps`].
+    fn host_bdp_bytes(&self) -> u64 {
+        self.bdp_bytes() * u64::from(self.network.wires())
+    }
+
     /// Swift, for this network: it aims at a queue of three quarters of the round trip, from a
     /// window of one and a half bandwidth-delay products, which it never passes, for all channels
     /// of a pair together.
     pub fn swift(&self) -> PolicySpec {
-        let (rtt, bdp) = (self.base_rtt_ps(), self.bdp_bytes());
+        let (rtt, bdp) = (self.base_rtt_ps(), self.host_bdp_bytes());
         let packet = u64::from(self.mtu + 80);
         let window = (bdp * 3 / 2 / u64::from(self.split)).max(4 * packet);
         let congestion = CongestionSpec::Swift(SwiftParameters {
@@ -292,7 +300,7 @@ impl Scenario {
             timeout_initial: rtt.times(16).max(us(100)),
             acknowledge_delay: rtt.divided_by(2).max(us(1)),
             acknowledge_every: 16,
-            reorder_tolerance: (self.bdp_bytes() / u64::from(self.mtu)).max(64) as u32,
+            reorder_tolerance: (self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32,
             not_ready_delay: us(10),
             path_probe: us(500),
             ..Profile::default()
@@ -313,7 +321,7 @@ impl Scenario {
 
     /// Packets in flight that a channel can track.
     pub(crate) fn window(&self) -> u32 {
-        let packets = 4 * self.bdp_bytes() / u64::from(self.mtu.max(1));
+        let packets = 4 * self.host_bdp_bytes() / u64::from(self.mtu.max(1));
         let window = self.window_packets.map_or(packets, u64::from);
         (window.clamp(128, 32_768) as u32).next_power_of_two().min(32_768)
     }

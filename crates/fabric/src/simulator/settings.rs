@@ -1,14 +1,13 @@
 //! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
 
-use super::scenario::{
-    Change, Delay, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
-};
-use super::topology::{Clos, Direct, Network, Shape, Wiring};
-use super::traffic::{self, Collective, Flow, Sizes};
+use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer};
+use super::topology::{Clos, Direct, Network, Planes, Shape, Wiring};
+use super::traffic::{self, Collective, Flow, Sizes, Trace};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_sandbox::Policies;
 
+mod links;
 mod names;
 mod program;
 mod quantity;
@@ -17,18 +16,23 @@ mod values;
 
 pub use names::{SETTINGS, WORKLOADS};
 
-use names::TOPOLOGIES;
+use links::LinkSettings;
+use names::{PLANES, TOPOLOGIES};
 use program::ProgramSettings;
-use quantity::{bytes, chance, count, rate, span, time};
+pub(super) use quantity::{bytes, span};
+use quantity::{chance, count, rate, time};
 use streams::StreamSettings;
-use values::{delay, link_changes, marking, one_of, three};
+use values::{marking, one_of, three};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     workload: String,
     topology: String,
-    nodes: u32,
+    /// What each plane of dual-plane is.
+    plane: String,
+    /// Without: 1,024, or as many as a matrix or trace has.
+    nodes: Option<u32>,
     hosts_per_leaf: Option<u32>,
     oversubscription: u32,
     rails: u32,
@@ -43,7 +47,7 @@ pub struct Settings {
     split: u32,
     pieces: u32,
     moe: traffic::Moe,
-    changes: Vec<LinkChange>,
+    links: LinkSettings,
     link_megabits: u64,
     latency_ps: u32,
     bytes: u32,
@@ -70,23 +74,24 @@ pub struct Settings {
     check: bool,
     /// The text of a connection matrix.
     matrix: Option<String>,
+    /// A trace, for the workload of that name.
+    trace: Option<Trace>,
     /// The distribution of sizes of Poisson flows.
     distribution: Option<Sizes>,
     program: ProgramSettings,
     streams: StreamSettings,
-    /// Links that take longer: two nodes, when, and their latency.
-    delays: Vec<(u32, u32, u64, u32)>,
 }
 
-/// Two nodes whose links change, when, and to which rate.
-type LinkChange = (u32, u32, u64, u64);
+/// Hosts if nobody says how many.
+const NODES: u32 = 1024;
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             workload: String::from("permutation"),
             topology: String::from("fat-tree"),
-            nodes: 1024,
+            plane: String::from("fat-tree"),
+            nodes: None,
             hosts_per_leaf: None,
             oversubscription: 1,
             rails: 8,
@@ -101,7 +106,7 @@ impl Default for Settings {
             split: 1,
             pieces: 1,
             moe: traffic::Moe::default(),
-            changes: Vec::new(),
+            links: LinkSettings::default(),
             link_megabits: 400_000,
             latency_ps: 1_000_000,
             bytes: 2_000_000,
@@ -125,10 +130,10 @@ impl Default for Settings {
             end_ps: 1_000_000_000_000,
             check: false,
             matrix: None,
+            trace: None,
             distribution: None,
             program: ProgramSettings::default(),
             streams: StreamSettings::default(),
-            delays: Vec::new(),
         }
     }
 }
@@ -179,10 +184,25 @@ impl Settings {
         }
     }
 
+    /// The name of the workload.
+    pub fn workload(&self) -> &str {
+        &self.workload
+    }
+
     /// Takes the text of a connection matrix as workload and number of nodes.
     pub fn set_matrix(&mut self, text: String) {
         self.workload = String::from("matrix");
         self.matrix = Some(text);
+    }
+
+    /// Takes the text of a trace as workload; without the setting, there are as many nodes as ranks.
+    ///
+    /// # Errors
+    /// Names the line, and what is wrong with it.
+    pub fn set_trace(&mut self, text: &str) -> Result<(), String> {
+        self.trace = Some(traffic::parse_trace(text)?);
+        self.workload = String::from("trace");
+        Ok(())
     }
 
     /// Takes the text of a distribution of sizes, for the workload `sizes`.
@@ -199,7 +219,8 @@ impl Settings {
         let done = match name {
             "workload" => set(&mut self.workload, one_of(value, &WORKLOADS)),
             "topology" => set(&mut self.topology, one_of(value, &TOPOLOGIES)),
-            "nodes" => set(&mut self.nodes, count(value, 2, 1 << 18)),
+            "plane" => set(&mut self.plane, one_of(value, &PLANES)),
+            "nodes" => set(&mut self.nodes, count(value, 2, 1 << 18).map(Some)),
             "hosts-per-leaf" => set(&mut self.hosts_per_leaf, count(value, 1, 1024).map(Some)),
             "oversubscription" => set(&mut self.oversubscription, count(value, 1, 64)),
             "rails" => set(&mut self.rails, count(value, 1, 64)),
@@ -233,15 +254,7 @@ impl Settings {
             "pieces" => set(&mut self.pieces, count(value, 1, 4096)),
             "load" => set(&mut self.load_percent, count(value, 1, 1000)),
             "flows" => set(&mut self.flows, count(value, 1, 1 << 24)),
-            "delay" => delay(value).map(|delay| self.delays.push(delay)),
-            "fail" | "degrade" => match link_changes(value, name == "fail") {
-                None => None,
-                Some(changes) => {
-                    self.changes.extend(changes);
-                    Some(())
-                }
-            },
-            _ => return None,
+            _ => return self.links.set(name, value),
         };
         Some(done)
     }
@@ -332,10 +345,18 @@ impl Settings {
             (None, "matrix") => return Err(String::from("workload matrix needs a file of one")),
             _ => None,
         };
-        let nodes = matrix.as_ref().map_or(self.nodes, |(nodes, _)| *nodes);
+        let trace = self.trace.as_ref().filter(|_| self.workload == "trace");
+        if trace.is_none() && self.workload == "trace" {
+            return Err(String::from("workload trace needs a file: fairway sim trace FILE"));
+        }
+        let needs = matrix.as_ref().map(|(nodes, _)| *nodes).or(trace.map(|trace| trace.ranks));
+        let nodes = match &matrix {
+            Some((nodes, _)) => *nodes,
+            None => self.nodes.or(needs).unwrap_or(NODES),
+        };
         let network = self.network(nodes)?;
-        if matrix.is_some() && network.hosts < nodes {
-            return Err(format!("{} hosts are too few for {nodes} nodes", network.hosts));
+        if let Some(needs) = needs.filter(|needs| network.hosts < *needs) {
+            return Err(format!("{} hosts are too few for {needs} nodes", network.hosts));
         }
         let program = self.program.build(&self.workload, network.hosts)?;
         let streams =
@@ -343,16 +364,18 @@ impl Settings {
         if streams.is_empty() && self.workload == "streams" {
             return Err(String::from("workload streams needs some: --stream '0-1 size=64K'"));
         }
+        let (traced, spans) = trace.map_or(Ok(Default::default()), Trace::flows)?;
         let flows = match matrix {
+            _ if trace.is_some() => traced,
             _ if program.is_some() || !streams.is_empty() => Vec::new(),
             Some((_, flows)) => flows,
-            None => self.flows(network.hosts, seed)?,
+            None => self.flows(&network, seed)?,
         };
-        let tree = matches!(network.shape, Shape::Clos(_));
+        let tree = !matches!(network.shape, Shape::Direct(_));
         if tree && matches!(self.routing, Routing::Valiant | Routing::Ugal) {
             return Err(String::from("routing valiant and ugal need a torus, hyperx or dragonfly"));
         }
-        let changes = self.changes(&network)?;
+        let changes = self.links.changes(&network)?;
         let mut scenario = Scenario::new(network, flows);
         scenario.mtu = self.mtu;
         (scenario.loss, scenario.split) = (self.loss, self.split);
@@ -378,7 +401,8 @@ impl Settings {
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
         (scenario.seed, scenario.program, scenario.streams) = (seed, program, streams);
         (scenario.control, scenario.measure_ps) = (self.streams.control(), self.streams.measure_ps);
-        scenario.delays = self.delays(&scenario.network)?;
+        scenario.spans = spans;
+        scenario.delays = self.links.delays(&scenario.network)?;
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
@@ -397,45 +421,6 @@ impl Settings {
         Ok(self.policy.is_some().then_some(policies))
     }
 
-    /// Both directions of every link that changes.
-    fn changes(&self, network: &Network) -> Result<Vec<Change>, String> {
-        let mut changes = Vec::new();
-        for &(a, b, at_ps, megabits) in &self.changes {
-            let before = changes.len();
-            for (link, ends) in network.links.iter().enumerate() {
-                if (ends.from, ends.to) == (a, b) || (ends.from, ends.to) == (b, a) {
-                    let own = if megabits == u64::MAX { ends.megabits } else { megabits };
-                    changes.push(Change { at_ps, link: link as u32, megabits: own });
-                }
-            }
-            if changes.len() == before {
-                return Err(format!("no link joins {a} and {b}"));
-            }
-        }
-        Ok(changes)
-    }
-
-    /// Both directions of every link that takes longer.
-    fn delays(&self, network: &Network) -> Result<Vec<Delay>, String> {
-        let mut delays = Vec::new();
-        for &(a, b, at_ps, latency_ps) in &self.delays {
-            let before = delays.len();
-            for (link, ends) in network.links.iter().enumerate() {
-                if (ends.from, ends.to) == (a, b) || (ends.from, ends.to) == (b, a) {
-                    if latency_ps < ends.latency_ps {
-                        let own = ends.latency_ps;
-                        return Err(format!("delay: {a}-{b} takes {own} ps, and can't take less"));
-                    }
-                    delays.push(Delay { at_ps, link: link as u32, latency_ps });
-                }
-            }
-            if delays.len() == before {
-                return Err(format!("no link joins {a} and {b}"));
-            }
-        }
-        Ok(delays)
-    }
-
     fn network(&self, nodes: u32) -> Result<Network, String> {
         let [switches, global, groups] = self.dragonfly;
         let wiring = match self.topology.as_str() {
@@ -448,7 +433,8 @@ impl Settings {
             let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
             return Ok(direct.build(self.link_megabits, self.latency_ps));
         }
-        let clos = match self.topology.as_str() {
+        let planes = self.topology == "dual-plane";
+        let clos = match if planes { self.plane.as_str() } else { self.topology.as_str() } {
             "leaf-spine" => Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?,
             "rail" => {
                 let clos = Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?;
@@ -459,10 +445,14 @@ impl Settings {
             }
             _ => Clos::three_tiers(nodes, self.oversubscription)?,
         };
+        if planes {
+            return Ok(Planes { plane: clos, count: 2 }.build(self.link_megabits, self.latency_ps));
+        }
         Ok(clos.build(self.link_megabits, self.latency_ps))
     }
 
-    fn flows(&self, nodes: u32, seed: u64) -> Result<Vec<Flow>, String> {
+    fn flows(&self, network: &Network, seed: u64) -> Result<Vec<Flow>, String> {
+        let nodes = network.hosts;
         let bytes = self.bytes;
         let senders = self.senders.unwrap_or(nodes - 1);
         if senders >= nodes {
@@ -482,7 +472,8 @@ impl Settings {
             name @ ("websearch" | "hadoop" | "sizes") => {
                 let sizes = Sizes::named(name).or_else(|| self.distribution.clone());
                 let sizes = sizes.ok_or("workload sizes needs a file of them")?;
-                let (load, rate) = (self.load_percent, self.link_megabits);
+                let load = self.load_percent;
+                let rate = self.link_megabits * u64::from(network.wires());
                 traffic::poisson(nodes, self.flows, &sizes, load, rate, seed)
             }
             "moe" => self.moe.flows(nodes, bytes, seed)?,

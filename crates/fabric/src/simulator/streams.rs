@@ -1,5 +1,6 @@
-//! Streams: WRITEs of one length from one host to another, so many under way at a time, each
-//! stream by a Jetty of its own. What schedulers and congestion controls share out among tenants.
+//! Streams: WRITEs or READs of one length that bring bytes from one host to another, so many under
+//! way at a time, each stream by a Jetty of its own. What schedulers and congestion controls share
+//! out among tenants, at the host whose bytes they are: a WRITE's requester, a READ's responder.
 
 use super::control::Control;
 use super::host::TOKEN;
@@ -17,13 +18,35 @@ use std::collections::BinaryHeap;
 
 mod latencies;
 
+/// How the bytes of a stream come to their destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// The source writes them there.
+    #[default]
+    Write,
+    /// The destination reads them.
+    Read,
+}
+
+impl Verb {
+    /// Both, with the names by which they are chosen.
+    pub const NAMES: [(&'static str, Verb); 2] = [("write", Verb::Write), ("read", Verb::Read)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Verb::NAMES[self as usize].0
+    }
+}
+
 /// A stream. Times are in picoseconds.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Who sends.
+    /// Whose bytes they are.
     pub source: u32,
-    /// Who receives.
+    /// To whom they go.
     pub destination: u32,
+    /// How.
+    pub verb: Verb,
     /// Bytes of each message.
     pub bytes: u32,
     /// Messages under way at a time, at most.
@@ -35,8 +58,10 @@ pub struct Stream {
     /// Megabits per second at which messages are posted, as far as `depth` lets; without, another
     /// is posted as soon as one is complete.
     pub megabits: Option<u64>,
-    /// To whom it belongs, and what it is worth.
+    /// To whom it belongs, and what it is worth; as usual if it reads, as answers cannot tell.
     pub share: Share,
+    /// When its application asks the scheduler for something, and for what.
+    pub hint: Option<(u64, u64)>,
     /// Paths of its pair of hosts, if not [`super::Scenario::paths`]: the first stream of a pair
     /// that says so decides.
     pub paths: Option<u32>,
@@ -44,7 +69,31 @@ pub struct Stream {
     pub policy: Option<Policies>,
 }
 
-/// A stream at its source.
+impl Stream {
+    /// The host that posts its messages.
+    pub(crate) fn poster(&self) -> u32 {
+        if self.verb == Verb::Read { self.destination } else { self.source }
+    }
+
+    /// The host that does not.
+    fn peer(&self) -> u32 {
+        if self.verb == Verb::Read { self.source } else { self.destination }
+    }
+}
+
+/// What a host sends of a stream, as its scheduler knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sending {
+    /// The stream's number in the scenario.
+    pub(crate) number: u32,
+    /// Of the host that posts.
+    pub(crate) jetty: JettyId,
+    pub(crate) channel: ChannelId,
+    /// It consists of answers.
+    pub(crate) answers: bool,
+}
+
+/// A stream at the host that posts.
 struct Running {
     /// Its number in the scenario.
     number: u32,
@@ -59,9 +108,11 @@ struct Running {
     failed: bool,
 }
 
-/// The streams that a host sends, and who shares its NIC out among them.
+/// The streams that a host posts, those that it sends, and who shares its NIC out among the latter.
 pub(crate) struct Streams {
     running: Vec<Running>,
+    sending: Vec<Sending>,
+    /// When which stream posts, or, with [`HINT`], asks for something.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) control: Option<Control>,
     /// When the host is to be woken.
@@ -70,22 +121,36 @@ pub(crate) struct Streams {
     pub(crate) failed: u64,
 }
 
+/// Among what is due: a hint of the stream.
+const HINT: u32 = 1 << 31;
+
 /// The Jetty of a host's stream, by its place among them.
 pub(crate) fn jetty_of(place: usize) -> JettyId {
     JettyId::new(2 + place as u32)
 }
 
 impl Streams {
-    /// The streams of these numbers; `channel` tells that to a host.
+    /// Those of a host; `channel` tells that to a host.
     pub(crate) fn new(
         plan: &Plan,
-        numbers: &[u32],
+        host: u32,
         channel: impl Fn(u32) -> ChannelId,
         control: Option<Control>,
     ) -> Streams {
+        let numbers = &plan.streams_posted[host as usize];
+        let sending = plan.streams_out[host as usize].iter().map(|&number| {
+            let stream = &plan.scenario.streams[number as usize];
+            Sending {
+                number,
+                jetty: jetty_of(plan.stream_place[number as usize] as usize),
+                channel: channel(stream.destination),
+                answers: stream.verb == Verb::Read,
+            }
+        });
         let mut streams = Streams {
             running: Vec::with_capacity(numbers.len()),
-            due: BinaryHeap::with_capacity(2 * numbers.len() + 1),
+            sending: sending.collect(),
+            due: BinaryHeap::with_capacity(3 * numbers.len() + 1),
             control,
             wake_at: u64::MAX,
             failed: 0,
@@ -93,10 +158,13 @@ impl Streams {
         for (place, &number) in numbers.iter().enumerate() {
             let stream = &plan.scenario.streams[number as usize];
             streams.due.push(Reverse((stream.start_ps, place as u32)));
+            if let Some((at, _)) = stream.hint {
+                streams.due.push(Reverse((at, place as u32 | HINT)));
+            }
             streams.running.push(Running {
                 number,
                 jetty: jetty_of(place),
-                channel: channel(stream.destination),
+                channel: channel(stream.peer()),
                 posted: vec![0; stream.depth as usize].into_boxed_slice(),
                 free: (0..stream.depth).rev().collect(),
                 due: stream.start_ps,
@@ -121,6 +189,12 @@ impl Streams {
                 return;
             }
             self.due.pop();
+            if place & HINT != 0 {
+                let here = &self.running[(place & !HINT) as usize];
+                let hint = plan.scenario.streams[here.number as usize].hint;
+                nic.set_hint(here.jetty, hint.map_or(0, |(_, hint)| hint));
+                continue;
+            }
             self.post(nic, segment, plan, (now, place));
         }
     }
@@ -133,13 +207,18 @@ impl Streams {
         while now >= here.due && now < stream.end_ps && !here.failed {
             // If all are under way, the next completion brings it here again.
             let Some(message) = here.free.pop() else { return };
-            let remote =
-                RemoteRange { token_id: segment.token_id(), token_value: TOKEN, address: slot };
+            // The source's memory is that of all its streams, the destination's is the stream's own.
+            let (offset, address) = if stream.verb == Verb::Read { (slot, 0) } else { (0, slot) };
+            let remote = RemoteRange { token_id: segment.token_id(), token_value: TOKEN, address };
+            let work = match stream.verb {
+                Verb::Write => Work::Write { remote },
+                Verb::Read => Work::Read { remote },
+            };
             let request = WorkRequest {
                 id: u64::from(place) << 32 | u64::from(message),
                 channel: here.channel,
-                work: Work::Write { remote },
-                local: LocalRange { segment, offset: 0, length: stream.bytes },
+                work,
+                local: LocalRange { segment, offset, length: stream.bytes },
                 signaled: true,
                 order: OrderRequest::default(),
             };
@@ -191,8 +270,8 @@ impl Streams {
         self.running.iter().map(|stream| (stream.number, stream.latencies.quantiles()))
     }
 
-    /// Each stream's number, Jetty and channel.
-    pub(crate) fn channels(&self) -> impl Iterator<Item = (u32, JettyId, ChannelId)> + '_ {
-        self.running.iter().map(|stream| (stream.number, stream.jetty, stream.channel))
+    /// What it sends.
+    pub(crate) fn sending(&self) -> &[Sending] {
+        &self.sending
     }
 }

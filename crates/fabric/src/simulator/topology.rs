@@ -6,9 +6,11 @@
 
 mod clos;
 mod direct;
+mod planes;
 
 pub use clos::Clos;
 pub use direct::{Direct, Wiring};
+pub use planes::Planes;
 
 use super::packets::NONE;
 
@@ -85,6 +87,8 @@ pub enum Shape {
     Clos(Clos),
     /// A torus, HyperX or dragonfly.
     Direct(Direct),
+    /// Fat trees side by side.
+    Planes(Planes),
 }
 
 /// A network: nodes, links, and the shape.
@@ -170,6 +174,7 @@ impl Network {
     ) -> Candidates {
         let direct = match &self.shape {
             Shape::Clos(clos) => return clos.toward(switch, host),
+            Shape::Planes(planes) => return planes.plane.toward(planes.within(switch), host),
             Shape::Direct(direct) => direct,
         };
         let (home, port) = direct.place(host);
@@ -204,7 +209,25 @@ impl Network {
     pub(crate) fn stride(&self, switch: u32) -> u32 {
         match &self.shape {
             Shape::Clos(clos) => clos.stride(switch),
+            // The lowest digit has chosen the plane.
+            Shape::Planes(planes) => planes.count * planes.plane.stride(planes.within(switch)),
             Shape::Direct(_) => 1,
+        }
+    }
+
+    /// Wires of each host, each into a plane of its own: 1 but for [`Planes`].
+    pub fn wires(&self) -> u32 {
+        match &self.shape {
+            Shape::Planes(planes) => planes.count,
+            Shape::Clos(_) | Shape::Direct(_) => 1,
+        }
+    }
+
+    /// The plane that a link is in: 0 if there is only one.
+    pub fn plane_of(&self, link: &Link) -> u32 {
+        match &self.shape {
+            Shape::Planes(planes) => planes.of(link.from.max(link.to)).unwrap_or(0),
+            Shape::Clos(_) | Shape::Direct(_) => 0,
         }
     }
 
@@ -212,6 +235,7 @@ impl Network {
     pub fn diameter(&self) -> u32 {
         match &self.shape {
             Shape::Clos(clos) => clos.diameter(),
+            Shape::Planes(planes) => planes.plane.diameter(),
             Shape::Direct(direct) => direct.diameter(),
         }
     }
@@ -221,10 +245,21 @@ impl Network {
         self.links.iter().map(|link| u64::from(link.latency_ps)).min().unwrap_or(1).max(1)
     }
 
+    /// Is this a switch on the way from part to part, whose every port is of one of them? Then what
+    /// comes to it leaves, whatever else there is, by the port towards the part of its destination.
+    pub(crate) fn is_between(&self, node: u32) -> bool {
+        match &self.shape {
+            Shape::Clos(clos) => clos.is_top(node),
+            Shape::Planes(planes) => planes.plane.is_top(planes.within(node)),
+            Shape::Direct(_) => false,
+        }
+    }
+
     /// The part of the network, of `parts`, that a node belongs to: what is near stays together.
     pub fn part_of(&self, node: u32, parts: u32) -> u32 {
         let (group, groups) = match &self.shape {
             Shape::Clos(clos) => clos.group(node),
+            Shape::Planes(planes) => planes.plane.group(planes.within(node)),
             Shape::Direct(direct) => direct.group(node),
         };
         (u64::from(group) * u64::from(parts) / u64::from(groups)) as u32

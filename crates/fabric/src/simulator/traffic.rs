@@ -4,11 +4,13 @@ mod collectives;
 mod matrix;
 mod moe;
 mod poisson;
+mod trace;
 
 pub use collectives::{Collective, collective};
 pub use matrix::parse_matrix;
 pub use moe::Moe;
 pub use poisson::{Sizes, poisson};
+pub use trace::{Operation, OperationKind, Span, Trace, parse_trace};
 
 use crate::random::Random;
 
@@ -19,12 +21,15 @@ pub struct Flow {
     pub source: u32,
     /// Who receives; another host.
     pub destination: u32,
-    /// At least 1.
+    /// At least 1, but for a step: see [`Self::is_step`].
     pub bytes: u32,
     /// When it begins, in picoseconds, unless it waits for others.
     pub start_ps: u64,
     /// Flows that have to be over before: by their index.
     pub after: Vec<After>,
+    /// How long after that it begins, in picoseconds: if it waits for others, what its source
+    /// computes in between.
+    pub delay_ps: u64,
 }
 
 /// What a flow waits for.
@@ -41,6 +46,17 @@ impl Flow {
     /// From `source` to `destination`, from the beginning.
     pub fn new(source: u32, destination: u32, bytes: u32) -> Flow {
         Flow { source, destination, bytes, ..Flow::default() }
+    }
+
+    /// Nothing is sent: a step of its host alone, which is over when it begins, for others to wait
+    /// for.
+    pub fn is_step(&self) -> bool {
+        self.bytes == 0 && self.source == self.destination
+    }
+
+    /// How long its source computes before it begins, in picoseconds.
+    pub(crate) fn compute_ps(&self) -> u64 {
+        if self.after.is_empty() { self.start_ps } else { self.delay_ps }
     }
 }
 

@@ -14,6 +14,7 @@ use fairway_engine::roce::{
 use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
 use fairway_engine::wire::{AtomicOperator, Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use std::collections::HashMap;
 
 const OUTER_BYTES: u32 = 42;
 const DOMAIN: u32 = 1;
@@ -40,6 +41,8 @@ pub(crate) struct RoceSide {
     shared: Option<ReceiveQueueId>,
     /// Every receive has memory of its own, and somebody looks at it.
     is_looked_at: bool,
+    /// Packets that wait in the NIC for their turn, by place.
+    kept: HashMap<u32, (Received, Vec<u8>)>,
 }
 
 impl RoceSide {
@@ -74,6 +77,7 @@ impl RoceSide {
     fn new(config: &Config, host: usize, shape: [u32; 3], pairs: u32) -> Result<Self, String> {
         let text = |error| format!("the RoCE engine: {error:?}");
         let number = 2 * pairs * config.peers_of(host);
+        let selective = config.stack == Stack::RoceIrn;
         let limits = Limits {
             queue_pairs: number,
             segments: 4,
@@ -82,14 +86,13 @@ impl RoceSide {
             receive_queues: number + 1,
             receives: number * RECEIVE_DEPTH + 1,
             read_depth: READ_DEPTH,
-            kept: 0,
+            kept: if selective { config.constants.irn_kept as u32 } else { 0 },
             ..Limits::default()
         };
         let window = config.constants.irn_window as u32;
         if !window.is_power_of_two() || window > 65_536 {
             return Err(format!("irn_window={window}: a power of two up to 65536 is wanted"));
         }
-        let selective = config.stack == Stack::RoceIrn;
         let spec: PolicySpec = config.policy.parse().map_err(|error| format!("policy: {error}"))?;
         let line_bits = (config.constants.link_gbps * 1e9) as u64;
         let dcqcn = matches!(spec.congestion, CongestionSpec::Dcqcn(_));
@@ -136,6 +139,7 @@ impl RoceSide {
             addressed: shape[2],
             shared,
             is_looked_at: config.fanout().is_some(),
+            kept: HashMap::new(),
         })
     }
 
@@ -187,6 +191,31 @@ impl RoceSide {
         }
         let place = self.passive.iter().position(|&other| other == pair).unwrap_or(0);
         place as u32 % self.addressed
+    }
+
+    fn judge(&mut self, now: u64, received: Received, payload: &[u8]) -> Option<Placing> {
+        let ranges = |list: &ScatterList| list.ranges().to_vec();
+        match self.host.handle_packet(Instant::from_ps(now), &received) {
+            Verdict::Place(placement) => Some(Placing {
+                effect: Effect::Bytes {
+                    ranges: ranges(&placement.target),
+                    bytes: payload.to_vec(),
+                },
+                token: Token::Roce(placement.token),
+            }),
+            Verdict::Store { target, value, token } => {
+                let bytes = value.to_le_bytes().to_vec();
+                let effect = Effect::Bytes { ranges: ranges(&target), bytes };
+                Some(Placing { effect, token: Token::Roce(token) })
+            }
+            Verdict::Keep { place } => {
+                // Its mark has been seen.
+                let received = Received { ecn: Ecn::NotCapable, ..received };
+                self.kept.insert(place, (received, payload.to_vec()));
+                None
+            }
+            Verdict::Done | Verdict::Drop(_) => None,
+        }
     }
 
     fn index(&self, post: &Post) -> usize {
@@ -279,22 +308,17 @@ impl Side for RoceSide {
         let Packet::Roce(packet) = *packet else { return None };
         let (source, length) = (from as u64, payload.len() as u32);
         let received = Received { source, packet, payload: length, ecn };
-        let ranges = |list: &ScatterList| list.ranges().to_vec();
-        match self.host.handle_packet(Instant::from_ps(now), &received) {
-            Verdict::Place(placement) => Some(Placing {
-                effect: Effect::Bytes {
-                    ranges: ranges(&placement.target),
-                    bytes: payload.to_vec(),
-                },
-                token: Token::Roce(placement.token),
-            }),
-            Verdict::Store { target, value, token } => {
-                let bytes = value.to_le_bytes().to_vec();
-                let effect = Effect::Bytes { ranges: ranges(&target), bytes };
-                Some(Placing { effect, token: Token::Roce(token) })
+        self.judge(now, received, payload)
+    }
+
+    fn recalled(&mut self, now: u64) -> Option<Placing> {
+        loop {
+            let place = self.host.poll_recall()?;
+            let (received, payload) = self.kept.remove(&place)?;
+            let placing = self.judge(now, received, &payload);
+            if placing.is_some() {
+                return placing;
             }
-            Verdict::Keep { .. } => unreachable!("no packets are kept"),
-            Verdict::Done | Verdict::Drop(_) => None,
         }
     }
 

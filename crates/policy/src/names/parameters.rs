@@ -8,10 +8,10 @@ use fairway_wire::Duration;
 use super::PolicyError;
 use crate::{
     Backpressure, BackpressureParameters, Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn,
-    DcqcnParameters, Eqds, EqdsParameters, Homa, HomaParameters, Join, Leave, MultipathParameters,
-    MultipathWindow, Pick, Plb, PlbParameters, RoundRobin, RoundRobinParameters, Start,
-    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
-    WaterFillingParameters,
+    DcqcnParameters, Eqds, EqdsParameters, Hints, Homa, HomaParameters, Join, Leave,
+    MultipathParameters, MultipathWindow, Pick, Plb, PlbParameters, RoundRobin,
+    RoundRobinParameters, Start, StaticParameters, StaticShare, Swift, SwiftParameters, Timely,
+    TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 
 /// A parameter that can be read and written.
@@ -417,13 +417,15 @@ impl Parameters for PlbParameters {
 
 impl Parameters for StaticParameters {
     const NAME: &'static str = StaticShare::NAME;
-    const FIELDS: &'static [&'static str] = &["line", "min"];
-    const KNOWN: &'static str = "it takes line= (a rate or auto) and min= (a rate)";
+    const FIELDS: &'static [&'static str] = &["line", "min", "hints"];
+    const KNOWN: &'static str =
+        "it takes line= (a rate or auto), min= (a rate) and hints=ignore|weight";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
             "line" => Slot::Line(&mut self.line_bits),
             "min" => Slot::Rate(&mut self.min_bits),
+            "hints" => Slot::Word(&mut self.hints),
             _ => return None,
         })
     }
@@ -435,11 +437,15 @@ impl Parameters for StaticParameters {
 
 impl Parameters for RoundRobinParameters {
     const NAME: &'static str = RoundRobin::NAME;
-    const FIELDS: &'static [&'static str] = &["quantum"];
-    const KNOWN: &'static str = "it takes quantum= (bytes; not zero)";
+    const FIELDS: &'static [&'static str] = &["quantum", "hints"];
+    const KNOWN: &'static str = "it takes quantum= (bytes; not zero) and hints=ignore|weight";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
-        (name == "quantum").then_some(Slot::Bytes(&mut self.quantum_bytes))
+        Some(match name {
+            "quantum" => Slot::Bytes(&mut self.quantum_bytes),
+            "hints" => Slot::Word(&mut self.hints),
+            _ => return None,
+        })
     }
 
     fn is_sound(&self) -> bool {
@@ -450,10 +456,11 @@ impl Parameters for RoundRobinParameters {
 impl Parameters for WaterFillingParameters {
     const NAME: &'static str = WaterFilling::NAME;
     const FIELDS: &'static [&'static str] =
-        &["line", "step", "min", "start", "join", "leave", "interval", "floor"];
+        &["line", "step", "min", "start", "join", "leave", "interval", "floor", "hints"];
     const KNOWN: &'static str = "it takes line= (a rate or auto), step=, min= (rates), start= (a \
                                  rate or fair), join=scale|halve|reset, leave=reclaim|scale, \
-                                 interval= (a time) and floor= (thousandths)";
+                                 interval= (a time), floor= (thousandths) and \
+                                 hints=ignore|weight";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
@@ -465,6 +472,7 @@ impl Parameters for WaterFillingParameters {
             "leave" => Slot::Word(&mut self.leave),
             "interval" => Slot::Time(&mut self.interval),
             "floor" => Slot::Share(&mut self.floor_permille),
+            "hints" => Slot::Word(&mut self.hints),
             _ => return None,
         })
     }
@@ -499,6 +507,20 @@ impl Word for Pick {
 
     fn choose(&mut self, index: usize) {
         *self = [Pick::Turns, Pick::PowerOfTwo][index];
+    }
+}
+
+impl Word for Hints {
+    fn words(&self) -> &'static [&'static str] {
+        &["ignore", "weight"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Hints::Ignore, Hints::Weight][index];
     }
 }
 

@@ -89,10 +89,12 @@ fn schedulers_have_rates_and_words() {
     for text in [
         "static",
         "static:line=10Gbps:min=1Gbps",
+        "static:hints=weight",
         "drr:quantum=62K",
+        "drr:quantum=62K:hints=weight",
         "water-filling",
         "water-filling:line=100Gbps:step=160Mbps:min=500Kbps:start=500Mbps:join=reset:leave=scale:\
-         interval=10us:floor=0",
+         interval=10us:floor=0:hints=weight",
         "water-filling:start=0bps:join=halve",
     ] {
         let whole = format!("cc=fixed,path=p2c,loss=sack,sched={text}");
@@ -100,7 +102,8 @@ fn schedulers_have_rates_and_words() {
         assert_eq!(spec(&whole), spec(&format!("{text},fixed,p2c,sack")));
     }
     // What is the default is not printed.
-    let filling = "water-filling:line=auto:start=fair:join=scale:leave=reclaim:floor=1000";
+    let filling =
+        "water-filling:line=auto:start=fair:join=scale:leave=reclaim:floor=1000:hints=ignore";
     assert_eq!(spec(filling), spec("sched=water-filling"));
     let SchedulerSpec::WaterFilling(filling) = spec("water-filling:join=halve").scheduler else {
         panic!("another scheduler");

@@ -12,7 +12,7 @@ use alloc::vec;
 use fairway_wire::Instant;
 
 use super::shares::Shares;
-use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample};
 
 /// What a flow is due is compared at this scale, fine enough for the smallest share.
 const SCALE: u64 = 1 << 60;
@@ -24,11 +24,15 @@ const LARGEST_QUANTUM: u64 = 16 * 1024 * 1024;
 pub struct RoundRobinParameters {
     /// The quantum of the flow that is due least; not zero.
     pub quantum_bytes: u64,
+    /// What is made of hints; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
+    /// sees to it.
+    pub hints: Hints,
 }
 
 impl Default for RoundRobinParameters {
     fn default() -> Self {
-        RoundRobinParameters { quantum_bytes: u64::from(crate::chunk::CHUNK_BYTES) }
+        let quantum_bytes = u64::from(crate::chunk::CHUNK_BYTES);
+        RoundRobinParameters { quantum_bytes, hints: Hints::Ignore }
     }
 }
 

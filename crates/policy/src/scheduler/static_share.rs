@@ -19,7 +19,7 @@ use fairway_wire::Instant;
 
 use super::line_rate::{LineRate, News};
 use super::shares::Shares;
-use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample};
 
 /// What can be set about [`StaticShare`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,14 @@ pub struct StaticParameters {
     pub line_bits: u64,
     /// No flow gets less.
     pub min_bits: u64,
+    /// What is made of hints; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
+    /// sees to it.
+    pub hints: Hints,
 }
 
 impl Default for StaticParameters {
     fn default() -> Self {
-        StaticParameters { line_bits: 0, min_bits: 1_000_000 }
+        StaticParameters { line_bits: 0, min_bits: 1_000_000, hints: Hints::Ignore }
     }
 }
 

@@ -51,7 +51,7 @@ use fairway_wire::{Duration, Instant};
 
 use super::line_rate::{LineRate, News};
 use super::shares::Shares;
-use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample, per_second};
+use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample, per_second};
 use crate::compact::ewma;
 
 /// A new sample weighs a quarter.
@@ -121,6 +121,9 @@ pub struct WaterFillingParameters {
     pub interval: Duration,
     /// The least dequeue rate, in thousandths of what the flow is due.
     pub floor_permille: u64,
+    /// What is made of hints; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
+    /// sees to it.
+    pub hints: Hints,
 }
 
 impl Default for WaterFillingParameters {
@@ -134,6 +137,7 @@ impl Default for WaterFillingParameters {
             leave: Leave::Reclaim,
             interval: Duration::from_us(4),
             floor_permille: 1000,
+            hints: Hints::Ignore,
         }
     }
 }

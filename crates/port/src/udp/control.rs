@@ -1,4 +1,4 @@
-//! Ancillary data: segment size and congestion bits, beside a packet's bytes.
+//! Ancillary data: segment size, congestion bits and time stamps, beside a packet's bytes.
 
 use fairway_wire::Ecn;
 
@@ -74,6 +74,8 @@ pub(super) struct Noted {
     /// Size of the segments that the kernel coalesced; zero if it coalesced none.
     pub(super) segment_size: usize,
     pub(super) ecn: Ecn,
+    /// When the kernel received it, in nanoseconds of its real-time clock; zero if it does not say.
+    pub(super) stamped_ns: u64,
 }
 
 /// Reads the ancillary data that the kernel attached to `message`.
@@ -104,6 +106,12 @@ pub(super) fn read(message: &libc::msghdr) -> Noted {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if len >= size_of::<libc::c_int>() => {
                 // SAFETY: at least four bytes of data.
                 noted.ecn = ecn_from_bits(unsafe { data.cast::<libc::c_int>().read_unaligned() });
+            }
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if len >= size_of::<libc::timespec>() => {
+                // SAFETY: at least as many bytes as the structure has, all of whose bits are values.
+                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+                noted.stamped_ns = seconds.wrapping_mul(1_000_000_000) + time.tv_nsec as u64;
             }
             _ => {}
         }

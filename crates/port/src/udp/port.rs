@@ -66,6 +66,8 @@ pub struct UdpPort {
     pub(super) features: Features,
     pub(super) counters: PortCounters,
     pub(super) single_file: SingleFile,
+    /// The kernel is to say when packets came.
+    stamps: bool,
 }
 
 /// The MTU, in bytes, of the link from the address `local` towards `remote`: IP and UDP headers
@@ -126,6 +128,7 @@ impl UdpPort {
             },
             counters: PortCounters::default(),
             single_file: SingleFile::new(),
+            stamps: false,
         }
     }
 
@@ -255,6 +258,16 @@ impl UdpPort {
         self.features.segmentation = false;
     }
 
+    /// Has the kernel say of every packet when it came ([`crate::Arrival::stamped_ns`]): on all
+    /// sockets there are, and on those that are opened later.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn stamp_arrivals(&mut self) -> io::Result<()> {
+        self.stamps = true;
+        self.sockets.iter().try_for_each(stamp)
+    }
+
     fn open(&mut self, address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
         self.open_with(address, bound_socket)
     }
@@ -288,6 +301,9 @@ impl UdpPort {
             self.granted = Granted { send_bytes, receive_bytes };
         }
         self.features.coalescing &= set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        if self.stamps {
+            stamp(socket)?;
+        }
         let ecn = ecn_bits(Ecn::Capable);
         if ipv6 {
             set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
@@ -343,6 +359,11 @@ fn takes_long_trains(ipv6: bool) -> bool {
     control.attach(&mut message);
     // SAFETY: name, piece and control all outlive the call.
     unsafe { send_message(socket.as_fd(), &message) }.is_ok()
+}
+
+/// Has the kernel say when what comes to a socket came.
+fn stamp(socket: &OwnedFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
 fn invalid(text: &str) -> io::Error {

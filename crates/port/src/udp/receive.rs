@@ -164,6 +164,7 @@ impl ReceiveBuffer {
             buffer: self,
             from,
             ecn,
+            stamped_ns: 0,
             len,
             segment_size,
             segments,
@@ -213,6 +214,7 @@ pub struct Arrival<'a> {
     buffer: &'a mut ReceiveBuffer,
     from: Address,
     ecn: Ecn,
+    pub(super) stamped_ns: u64,
     len: usize,
     segment_size: usize,
     segments: usize,
@@ -230,6 +232,12 @@ impl Arrival<'_> {
     /// The congestion bits. The kernel coalesces only packets whose bits agree.
     pub fn ecn(&self) -> Ecn {
         self.ecn
+    }
+
+    /// When the kernel received it, in nanoseconds of its real-time clock (`CLOCK_REALTIME`); zero
+    /// unless that was asked for ([`crate::UdpPort::stamp_arrivals`]).
+    pub fn stamped_ns(&self) -> u64 {
+        self.stamped_ns
     }
 
     /// Bytes of all packets, headers included.

@@ -36,6 +36,7 @@ impl UdpPort {
         };
         let noted = control::read(&message);
         let mut arrival = buffer.arrived(from, noted.ecn, len, noted.segment_size);
+        arrival.stamped_ns = noted.stamped_ns;
         self.counters.packets_received += arrival.segments() as u64;
         self.counters.bytes_received += len as u64;
         self.counters.segments_scattered += arrival.count_in_place() as u64;

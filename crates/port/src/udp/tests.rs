@@ -437,6 +437,39 @@ fn a_port_out_of_range_or_taken_is_an_error_that_names_it() {
     assert!(taken.expect_err("taken").to_string().contains(&number.to_string()));
 }
 
+/// The kernel's real-time clock, in nanoseconds.
+fn real_ns() -> u128 {
+    std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos()
+}
+
+#[test]
+fn arrivals_are_stamped_for_those_who_ask() {
+    for ip in [V4, V6] {
+        let mut pair = Pair::new(ip);
+        pair.send(&Packets::new(&[PAYLOAD; 3]));
+        assert_eq!(pair.receive(None).stamped_ns(), 0);
+        while pair.right.receive(1, &mut pair.buffer, None).expect("receive").is_some() {}
+        pair.right.stamp_arrivals().expect("stamps");
+        let before = real_ns();
+        pair.send(&Packets::new(&[PAYLOAD; 3]));
+        let stamped = u128::from(pair.receive(None).stamped_ns());
+        assert!((before..=real_ns()).contains(&stamped), "{stamped} after {before}");
+        // Sockets that are opened later are no different.
+        let later = pair.right.add_socket(SocketAddr::new(ip, 0)).expect("a socket");
+        pair.to = pair.right.local_addrs()[later].into();
+        pair.send(&Packets::new(&[8]));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let stamped = loop {
+            let arrival = pair.right.receive(later, &mut pair.buffer, None).expect("receive");
+            if let Some(arrival) = arrival {
+                break u128::from(arrival.stamped_ns());
+            }
+            assert!(Instant::now() < deadline, "nothing arrived");
+        };
+        assert!(stamped >= before);
+    }
+}
+
 #[test]
 fn buffers_and_features_are_reported() {
     let pair = Pair::new(V4);

@@ -3,36 +3,34 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::server::snapshot;
+use super::visitors::Visitors;
 use crate::shared::Shared;
 
 /// How long a visitor may take altogether.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After the system could not let somebody in.
-const PAUSE: Duration = Duration::from_millis(10);
 /// The longest request that is read.
 const REQUEST_MAX: usize = 8 * 1024;
 
 /// Answers at an address, on a thread of its own, until it is dropped.
 pub(crate) struct Exporter {
-    stopping: Arc<AtomicBool>,
     address: SocketAddr,
-    thread: Option<JoinHandle<()>>,
+    visitors: Visitors,
 }
 
 impl Exporter {
     pub(crate) fn start(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Exporter> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (shared, stop) = (shared.clone(), stopping.clone());
-        let builder = std::thread::Builder::new().name("fairway-metrics".into());
-        let thread = builder.spawn(move || serve(&shared, &listener, &stop))?;
-        Ok(Exporter { stopping, address, thread: Some(thread) })
+        let (shared, begun) = (shared.clone(), Instant::now());
+        let accept = move || listener.accept().map(|(stream, _)| stream);
+        // A visitor that hangs up is its own affair.
+        let serve = move |mut stream| {
+            _ = answer(&mut stream, || snapshot(&shared, begun).to_prometheus());
+        };
+        Ok(Exporter { address, visitors: Visitors::start("fairway-metrics", accept, serve)? })
     }
 
     /// Where it is; port 0 was replaced by a free one.
@@ -43,35 +41,13 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Release);
         let mut here = self.address;
         match here.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => here.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => here.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        // A visitor wakes the thread. If there can be none, the thread ends with the process.
-        let visit = TcpStream::connect_timeout(&here, PATIENCE);
-        if let (Ok(_), Some(thread)) = (visit, self.thread.take()) {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(shared: &Shared, listener: &TcpListener, stopping: &AtomicBool) {
-    let begun = Instant::now();
-    loop {
-        let visitor = listener.accept();
-        if stopping.load(Ordering::Acquire) {
-            return;
-        }
-        match visitor {
-            // A visitor that hangs up is its own affair.
-            Ok((mut stream, _)) => {
-                _ = answer(&mut stream, || snapshot(shared, begun).to_prometheus())
-            }
-            Err(_) => std::thread::sleep(PAUSE),
-        }
+        self.visitors.end(|| TcpStream::connect_timeout(&here, PATIENCE));
     }
 }
 

@@ -6,6 +6,7 @@ use fairway_engine::control::ProcessorStats;
 
 use super::{FlowEntry, PeerEntry, Stats};
 use crate::peer::PathStats;
+use crate::pressure::HostSignals;
 
 /// Of this form.
 const VERSION: u32 = 1;
@@ -39,7 +40,9 @@ impl Stats {
             port.packets_received
         );
         let _ = write!(out, r#","scheduler":{}"#, processor(self.scheduler));
-        let _ = write!(out, r#","congestion":{},"peers":["#, processor(self.congestion));
+        let _ = write!(out, r#","congestion":{},"host":"#, processor(self.congestion));
+        host(&mut out, self.host);
+        out.push_str(r#","peers":["#);
         list(&mut out, &self.peers, peer);
         out.push_str(r#"],"flows":["#);
         list(&mut out, &self.flows, flow);
@@ -63,6 +66,27 @@ fn processor(stats: Option<ProcessorStats>) -> String {
     format!(
         r#"{{"collected":{collected},"handled":{handled},"early":{early},"bytes":{bytes},"transmits":{transmits}}}"#
     )
+}
+
+fn host(out: &mut String, signals: Option<HostSignals>) {
+    let Some(signals) = signals else { return out.push_str("null") };
+    let _ = write!(
+        out,
+        r#"{{"peers_slowed":{},"transmit_slowed":{}"#,
+        signals.concerns_peers(),
+        signals.concerns_transmit()
+    );
+    for (resource, reading) in signals.all() {
+        let _ = write!(
+            out,
+            r#","{}":{{"percent":{},"threshold":{},"short":{}}}"#,
+            resource.name().replace('-', "_"),
+            reading.percent,
+            reading.threshold_percent,
+            reading.is_short
+        );
+    }
+    out.push('}');
 }
 
 fn peer(out: &mut String, entry: &PeerEntry) {

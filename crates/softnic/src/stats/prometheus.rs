@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use crate::pressure::HostSignals;
+
 use super::{FlowEntry, PeerEntry, Stats};
 
 /// What one metric is: its name, type and meaning.
@@ -34,9 +36,24 @@ impl Stats {
         };
         events("fairway_events_total", "Events sent to control laws.", |stats| stats.collected);
         events("fairway_handled_events_total", "Runs of control laws.", |stats| stats.handled);
+        self.host(&mut out);
         self.peers(&mut out);
         self.flows(&mut out);
         out
+    }
+
+    /// Nothing, if nobody watches.
+    fn host(&self, out: &mut String) {
+        let readings = || {
+            let all = self.host.iter().flat_map(HostSignals::all);
+            all.map(|(resource, reading)| (format!("{{resource=\"{resource}\"}}"), reading))
+        };
+        let used = readings().map(|(labels, reading)| (labels, reading.percent));
+        let meaning = "Use of what the host may be short of, in percent.";
+        metric(out, ("fairway_host_use_percent", "gauge", meaning), used);
+        let short = readings().map(|(labels, reading)| (labels, u8::from(reading.is_short)));
+        let meaning = "Whether the host is short of it.";
+        metric(out, ("fairway_host_short", "gauge", meaning), short);
     }
 
     fn peers(&self, out: &mut String) {

@@ -4,18 +4,15 @@ use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Stats;
+use super::visitors::Visitors;
 use crate::same_host::is_ours;
 use crate::shared::Shared;
 
 /// How long a visitor may take.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// After the system could not let somebody in.
-const PAUSE: Duration = Duration::from_millis(10);
 /// The longest answer that is believed.
 const ANSWER_MAX: u64 = 64 << 20;
 
@@ -81,9 +78,8 @@ pub fn ask(process: &Process) -> io::Result<String> {
 
 /// Waits at the context's name, on a thread of its own, until it is dropped.
 pub(crate) struct Server {
-    stopping: Arc<AtomicBool>,
     name: SocketAddr,
-    thread: Option<JoinHandle<()>>,
+    visitors: Visitors,
 }
 
 impl Server {
@@ -91,38 +87,17 @@ impl Server {
         let context = shared.with(|core| core.nic.address().value());
         let name = Process { pid: std::process::id(), context }.address()?;
         let listener = UnixListener::bind_addr(&name)?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (shared, stop) = (shared.clone(), stopping.clone());
-        let builder = std::thread::Builder::new().name("fairway-stats".into());
-        let thread = builder.spawn(move || serve(&shared, &listener, &stop))?;
-        Ok(Server { stopping, name, thread: Some(thread) })
+        let (shared, begun) = (shared.clone(), Instant::now());
+        let accept = move || listener.accept().map(|(stream, _)| stream);
+        // Who does not listen to the end has no further use for it.
+        let serve = move |stream| _ = tell(&shared, stream, begun);
+        Ok(Server { name, visitors: Visitors::start("fairway-stats", accept, serve)? })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Release);
-        // A visitor wakes the thread. If there can be none, the thread ends with the process.
-        let visit = UnixStream::connect_addr(&self.name);
-        if let (Ok(_), Some(thread)) = (visit, self.thread.take()) {
-            // Its panic, if it had one, was reported when it happened.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(shared: &Shared, listener: &UnixListener, stopping: &AtomicBool) {
-    let begun = Instant::now();
-    loop {
-        let visitor = listener.accept();
-        if stopping.load(Ordering::Acquire) {
-            return;
-        }
-        match visitor {
-            // Who does not listen to the end has no further use for it.
-            Ok((stream, _)) => _ = tell(shared, stream, begun),
-            Err(_) => std::thread::sleep(PAUSE),
-        }
+        self.visitors.end(|| UnixStream::connect_addr(&self.name));
     }
 }
 

@@ -7,6 +7,7 @@ use fairway_port::{Address, Arrival};
 use super::Io;
 use super::plan::{self, Last, Looked, Method, Targets};
 use crate::core::{Channels, Core};
+use crate::fidelity::Meter;
 use crate::memory::SharedBytes;
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
@@ -188,10 +189,27 @@ impl Core {
         for (index, packet) in heard.iter().enumerate() {
             if let Some(packet) = packet {
                 let place = (index, targets);
+                let told = self.nic.counters().acks_told;
                 self.handle_heard(now, packet, arrival, place, &mut io.late);
+                if let Some(meter) = &mut io.meter {
+                    self.measure(meter, &packet.received, told);
+                }
             }
         }
         io.heard = heard;
+    }
+
+    /// A packet was handled; before, congestion controls had been told of `told` acknowledgements.
+    fn measure(&self, meter: &mut Meter, received: &Received, told: u64) {
+        let number = received.route.destination_tpn.value();
+        let Some(channel) = self.channels.by_number(number) else { return };
+        match received.packet {
+            Packet::Data(_) => meter.data(channel.id.index()),
+            Packet::Ack(_) if self.nic.counters().acks_told != told => {
+                meter.told(channel.id.index());
+            }
+            _ => {}
+        }
     }
 
     /// Tells the engine of payloads that were put in place without the lock.

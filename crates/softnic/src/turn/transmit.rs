@@ -10,6 +10,7 @@ use fairway_port::{RawSlice, Sent};
 use super::{Bound, Io, RETRY_AFTER, ns};
 use crate::clock;
 use crate::core::Core;
+use crate::fidelity::Meter;
 use crate::promptness::PROMPT;
 
 /// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
@@ -94,6 +95,7 @@ impl Core {
         self.forget_ended(io);
         if let Some(first) = io.pending.take() {
             self.append(io, first.bound, &first.header[..first.length], first.payload);
+            io.measure(Meter::began_run);
         }
         while let Some((socket, to, setup)) = self.engines[io.engine as usize].outbox.pop() {
             let mut message = [0; MAX_HEADER];
@@ -121,13 +123,21 @@ impl Core {
             if io.hold(now, bound, &transmit) {
                 continue;
             }
-            if !self.append_packet(io, bound, &transmit, payload) {
+            let fits = self.append_packet(io, bound, &transmit, payload);
+            if let Packet::Ack(_) = transmit.packet {
+                io.measure(|meter| meter.acknowledges(transmit.channel.index(), fits));
+            }
+            if !fits {
                 return true;
             }
         }
         if let Some(held) = io.let_go(now) {
+            let channel = held.channel.index();
             let packet = held.encode(now);
-            if !self.append(io, packet.bound, &packet.header[..packet.length], packet.payload) {
+            let header = &packet.header[..packet.length];
+            let fits = self.append(io, packet.bound, header, packet.payload);
+            io.measure(|meter| meter.acknowledges(channel, fits));
+            if !fits {
                 return true;
             }
         }
@@ -244,8 +254,21 @@ impl Io {
         self.held.take()
     }
 
+    /// Does something if delays are measured.
+    fn measure(&mut self, note: impl FnOnce(&mut Meter)) {
+        if let Some(meter) = &mut self.meter {
+            note(meter);
+        }
+    }
+
+    /// When a call that sends begins, if that is of interest.
+    fn call_begins(&self) -> u64 {
+        self.meter.as_ref().map_or(0, |_| clock::real_ns())
+    }
+
     /// Drops what waits to be sent.
     fn forget_waiting(&mut self) {
+        self.measure(Meter::dropped);
         self.pending = None;
         if self.bound_for.take().is_some() {
             self.train.clear();
@@ -298,10 +321,14 @@ impl Io {
     pub(crate) fn send_run(&mut self, now: Instant) -> bool {
         let Some(bound) = self.bound_for.take() else { return true };
         self.runs += 1;
+        let begun = self.call_begins();
         let sent =
             self.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &self.train);
         match sent {
-            Ok(Sent::All) => self.train.clear(),
+            Ok(Sent::All) => {
+                self.train.clear();
+                self.measure(|meter| meter.left(begun));
+            }
             Ok(Sent::Blocked { sent }) => {
                 self.train.skip(sent);
                 std::mem::swap(&mut self.train, &mut self.blocked);
@@ -323,10 +350,11 @@ impl Io {
         if now.is_before(self.retry_at) {
             return false;
         }
+        let begun = self.call_begins();
         let sent =
             self.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &self.blocked);
         match sent {
-            Ok(Sent::All) => {}
+            Ok(Sent::All) => self.measure(|meter| meter.left(begun)),
             Ok(Sent::Blocked { sent }) => {
                 self.blocked.skip(sent);
                 self.retry_at = now + RETRY_AFTER;

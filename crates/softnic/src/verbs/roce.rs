@@ -253,6 +253,10 @@ impl Carrier for Roce {
         self.shared.poll(queue, out)
     }
 
+    fn has_completions(&self, number: Qpn) -> bool {
+        self.shared.with(|device| device.host.has_completions(number))
+    }
+
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
         self.shared.with(|device| device.host.arm(queue, solicited_only)).map_err(refused)?;
         self.shared.demand_background();

@@ -106,12 +106,17 @@ fn a_peer_that_is_gone_is_noticed() {
     here.receive(pairs[0], 9, 0, 8);
     // It says farewell; whoever dies without is called dead after a while, and it ends the same.
     drop(there);
+    let begun = std::time::Instant::now();
     here.post(pairs[0], 2, SEND, here.local(0, 8));
     here.post(pairs[0], 3, SEND, here.local(0, 8));
     for (id, status) in [(2, Status::RetryExceeded), (3, Status::Flushed)] {
         let done = here.next(here.sends);
         assert_eq!((done.id, done.status), (id, status));
     }
+    // Not before an adapter would have given up: programs end connections in that time.
+    let Reliability { timeout, retries, .. } = Reliability::default();
+    let given = timeout.as_ns() * (u64::from(retries) + 1);
+    assert!(begun.elapsed().as_nanos() >= u128::from(given), "{:?}", begun.elapsed());
     let done = here.next(here.receives);
     assert_eq!((done.id, done.status), (9, Status::Flushed));
 }

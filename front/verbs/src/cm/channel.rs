@@ -277,8 +277,14 @@ extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
     name.as_ptr()
 }
 
-/// Tells a program, at once.
+/// Tells a program, at once, unless something of the same id waits to be told.
 pub(super) fn tell(note: Note) {
+    if let Some(note) = super::hold::follow(note) {
+        push(note);
+    }
+}
+
+pub(super) fn push(note: Note) {
     let owner = Arc::clone(note.owner());
     // Under the lock, so that it does not come to a queue that the id has just left.
     lock(&owner.inner).queue.push(note);

@@ -164,6 +164,7 @@ unsafe fn request(
         };
         let connection = state.manager.connect(now, to, &request).map_err(failed)?;
         inner.connection = Some(connection);
+        inner.own_queue_pair = Some(queue_pair);
         drop(inner);
         state.cores.insert(connection, core);
         Ok(())
@@ -276,6 +277,7 @@ unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_para
         let private = unsafe { private(data, length, 0)? };
         let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, &param) };
         let agreed = settle(&this.core, &param);
+        lock(&this.core.inner).own_queue_pair = Some(queue_pair);
         if !this.base.qp.is_null() {
             unsafe { queue_pair::connect(this)? };
         }
@@ -366,6 +368,7 @@ unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     number(|| {
         let this = unsafe { Id::of(id)? };
         let (desk, connection) = this.core.connection()?;
+        lock(&this.core.inner).leaves = true;
         if !this.is_datagram() && !this.base.qp.is_null() {
             unsafe { queue_pair::change(this, IBV_QPS_ERR)? };
         }

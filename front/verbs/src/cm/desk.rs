@@ -15,7 +15,7 @@ use fairway_softnic::engine::wire::{Duration, Instant};
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
 
 use super::id::Core;
-use super::verbs;
+use super::{hold, verbs};
 use crate::abi::{ibv_context, ibv_pd};
 use crate::device::{self, DeviceHandle};
 use crate::guard::{Errno, Result, lock};
@@ -23,6 +23,8 @@ use crate::hub::{Hub, ManagementListener};
 
 mod events;
 
+#[cfg(test)]
+pub(super) use events::awaited;
 pub(super) use events::{address_of, mtu_code};
 
 /// Requests that may wait for an answer if a program does not say how many (Linux's default).
@@ -76,10 +78,15 @@ pub(super) fn random() -> u64 {
 }
 
 /// The time, as the state machine counts it.
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     static START: std::sync::OnceLock<time::Instant> = std::sync::OnceLock::new();
     let passed = START.get_or_init(time::Instant::now).elapsed();
     Instant::ZERO + Duration::from_ns(passed.as_nanos() as u64)
+}
+
+/// When something is to be done without being asked.
+fn deadline(state: &mut State) -> Option<Instant> {
+    state.manager.poll_timeout().into_iter().chain(hold::earliest()).reduce(Instant::min)
 }
 
 fn desks() -> Vec<Arc<Desk>> {
@@ -176,6 +183,7 @@ impl Desk {
             // What can't be sent is lost, and repeated.
             let _ = self.carrier.send_management(to, &bytes);
         }
+        hold::release(now());
         result
     }
 
@@ -198,7 +206,7 @@ impl Desk {
 
     /// Has a thread sleep until the next deadline, if there is one.
     fn keep_time(&self, state: &mut State) {
-        let Some(next) = state.manager.poll_timeout() else { return };
+        let Some(next) = deadline(state) else { return };
         match state.timer {
             Some(at) if next.is_before(at) => {
                 state.timer = Some(next);
@@ -219,7 +227,7 @@ impl Desk {
     /// The timer thread: it ends when nothing is pending.
     fn sleep(&self) {
         let mut state = lock(&self.state);
-        while let Some(next) = state.manager.poll_timeout() {
+        while let Some(next) = deadline(&mut state) {
             let now = now();
             if now.is_at_or_after(next) {
                 drop(state);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fairway_softnic::engine::roce::cm::ConnectionId;
+use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::cm::PortSpace;
 use libc::{c_int, c_void};
 
@@ -67,6 +68,10 @@ pub(super) struct Inner {
     pub(super) greeting: Vec<u8>,
     /// Its connection has ended, and the program will be told or was.
     pub(super) is_over: bool,
+    /// The queue pair that is connected.
+    pub(super) own_queue_pair: Option<Qpn>,
+    /// The program has asked for the end itself.
+    pub(super) leaves: bool,
 }
 
 /// What both ends have agreed on, or one has asked for.
@@ -118,6 +123,8 @@ impl Core {
                 options: Options::default(),
                 greeting: Vec::new(),
                 is_over: false,
+                own_queue_pair: None,
+                leaves: false,
             }),
         }
     }
@@ -241,6 +248,7 @@ unsafe fn destroy(id: *mut rdma_cm_id) {
     channel::release_held(this);
     let core = Arc::clone(&this.core);
     super::desk::forget(&core);
+    super::hold::forget(&core);
     let orphans = lock(&core.inner).queue.take(|note| Arc::ptr_eq(note.owner(), &core));
     for note in orphans {
         // Somebody asked, and the program has not heard of it.

@@ -11,9 +11,12 @@ use std::time::Duration;
 use fairway_softnic::Error;
 use serde_json::Value;
 
+mod coalescing;
 mod engines;
+mod fidelity;
 mod isolation;
 mod mailbox;
+mod mesh;
 mod mixed;
 mod ordering;
 mod pacer;
@@ -27,7 +30,8 @@ pub struct Section {
 }
 
 /// The names of the parts, as the command line has them.
-pub const PARTS: &[&str] = &["order", "isolation", "mixed", "mailbox", "engines", "pacer"];
+pub const PARTS: &[&str] =
+    &["order", "isolation", "mixed", "mailbox", "engines", "pacer", "fidelity", "coalescing"];
 
 /// Runs one part.
 pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section> {
@@ -40,6 +44,8 @@ pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section
         "engines" => engines::run(repeats, slice),
         // Slow rates take their time.
         "pacer" => pacer::run(repeats, duration),
+        "fidelity" => fidelity::run(repeats, duration),
+        "coalescing" => coalescing::run(repeats, slice),
         _ => mailbox::run(repeats, slice),
     }
 }

@@ -18,7 +18,7 @@ use crate::peers::sockets::pin;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The core of the side that serves, and of the side that drives.
-const CORES: [usize; 2] = [0, 1];
+pub const CORES: [usize; 2] = [0, 1];
 
 /// Times of posting that are kept: far more than operations can overtake one that waits.
 const STARTS: usize = 1 << 16;
@@ -181,6 +181,11 @@ impl<'a> Flow<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Is something in flight?
+    pub fn is_busy(&self) -> bool {
+        self.done < self.posted
     }
 
     /// Waits until nothing is in flight.

@@ -175,6 +175,30 @@ fn pressure_is_told() {
     assert_eq!(pair.completions(0).len(), 1);
 }
 
+/// The rate of `cc=backpressure` after a transfer; it slows down for whoever it hears asking.
+fn paced(peer: bool, own_queue: bool) -> Option<u64> {
+    let mut pair = pair("cc=backpressure", false);
+    let remote = pair.remote();
+    pair.nics[1].set_pressure(peer);
+    pair.nics[0].set_transmit_pressure(own_queue);
+    pair.post(1, Work::Write { remote }, 2_000_000);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0).len(), 1);
+    assert_eq!(pair.nics[0].counters().pressure_heard > 0, peer);
+    assert_eq!(pair.nics[1].counters().pressure_heard, 0);
+    let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
+        panic!("an open channel");
+    };
+    channel.policy.congestion.pacing_bytes_per_second()
+}
+
+#[test]
+fn a_full_transmit_queue_is_heard_of_here_as_pressure_of_the_peer_is() {
+    let free = paced(false, false);
+    assert!(paced(false, true) < free);
+    assert_eq!(paced(false, true), paced(true, false));
+}
+
 #[test]
 fn paths_have_windows_of_their_own() {
     let mut pair = pair("cc=fixed:8M,path=mp-rdma", false);

@@ -207,9 +207,6 @@ impl Host {
     pub fn destroy_queue_pair(&mut self, number: Qpn) -> Result<(), SetupError> {
         let (shared, pair) = self.pair(number).ok_or(SetupError::Missing)?;
         pair.reset(shared);
-        for queue in [pair.send_queue, pair.receive_queue] {
-            shared.forget_completions(pair.number, queue, false);
-        }
         let (index, receives, own) = (pair.index, pair.receives, !pair.shares_receives);
         shared.receive_queues[receives].users -= 1;
         shared.ready.purge(index);

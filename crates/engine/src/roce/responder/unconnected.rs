@@ -1,7 +1,8 @@
 //! The receiving side of the unreliable services. Nobody is told of anything: a UC message that is
 //! not whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
 
-use super::{Incoming, Refusal, Taken, ends};
+use super::judge::ends;
+use super::{Incoming, Refusal, Taken};
 use crate::roce::api::{DropReason, Peer, Received, Status, Verdict};
 use crate::roce::queue_pair::QueuePair;
 use crate::roce::shared::Shared;

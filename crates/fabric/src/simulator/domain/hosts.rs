@@ -5,9 +5,10 @@ use crate::simulator::calendar::Kind;
 use crate::simulator::host::{Posted, host_of};
 use crate::simulator::packets::{Hot, NONE};
 use crate::simulator::plan::SLOT_BITS;
-use crate::simulator::port::mix;
+use crate::simulator::port::{Port, mix};
 use fairway_engine::wire::{Ecn, Instant, header_len};
 use fairway_engine::{Completion, LocalRange, Received, Status, Transmit, Verdict};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 impl Domain {
@@ -43,7 +44,7 @@ impl Domain {
         }
         if self.plan.scenario.program.is_some() {
             self.serve_ranks(now, node);
-        } else if hot.class == 0 {
+        } else if hot.class == 0 || self.plan.reads {
             self.complete(now, node);
         }
         self.turn(now, node);
@@ -115,25 +116,28 @@ impl Domain {
             }
             if !plan.is_local(flow, delivered, waiting) {
                 self.news.push(waiting);
-            } else if self.waits_less(waiting) {
-                let source = plan.scenario.flows[waiting as usize].source;
-                self.calendar.push(now, source, Kind::Post, 0, 0);
+            } else {
+                self.waits_less(now, waiting);
             }
         }
     }
 
-    /// A flow waits for one less; true if it may begin.
-    pub(super) fn waits_less(&mut self, flow: u32) -> bool {
+    /// A flow of this part waits for one less, and may begin, or when its source has computed.
+    pub(super) fn waits_less(&mut self, now: u64, flow: u32) {
         let state = &mut self.flows[flow as usize];
         state.waits -= 1;
         if state.waits > 0 {
-            return false;
+            return;
         }
-        let source = self.plan.scenario.flows[flow as usize].source;
+        let waiting = &self.plan.scenario.flows[flow as usize];
+        let (source, at) = (waiting.source, now + waiting.delay_ps);
         if let Some(host) = self.hosts[source as usize].as_mut() {
-            host.ready.push_back(flow);
+            match waiting.delay_ps {
+                0 => host.ready.push_back(flow),
+                _ => host.later.push(Reverse((at, flow))),
+            }
         }
-        true
+        self.calendar.push(at, source, Kind::Post, 0, 0);
     }
 
     /// Arms the next time at which a flow of a host begins.
@@ -167,6 +171,10 @@ impl Domain {
             }
             host.next_start += 1;
         }
+        while host.later.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let flow = host.later.pop().map(|Reverse((_, flow))| flow);
+            host.ready.extend(flow);
+        }
         if host.next_start != before {
             self.schedule_post(now, node);
         }
@@ -176,8 +184,14 @@ impl Domain {
 
     /// Hands over to the NIC what may begin.
     fn post_ready(&mut self, now: u64, node: u32) {
-        let Some(host) = self.hosts[node as usize].as_mut() else { return };
-        while let Some(&flow) = host.ready.front() {
+        loop {
+            let Some(host) = self.hosts[node as usize].as_mut() else { return };
+            let Some(&flow) = host.ready.front() else { return };
+            if self.plan.scenario.flows[flow as usize].is_step() {
+                host.ready.pop_front();
+                self.pass(now, flow);
+                continue;
+            }
             match host.post(now, &self.plan, flow) {
                 Posted::Later => return,
                 Posted::Never => {
@@ -188,6 +202,16 @@ impl Domain {
             }
             host.ready.pop_front();
         }
+    }
+
+    /// A step of a host is over.
+    fn pass(&mut self, now: u64, flow: u32) {
+        let state = &mut self.flows[flow as usize];
+        state.started = now - self.plan.scenario.flows[flow as usize].compute_ps();
+        (state.delivered, state.completed) = (now, now);
+        self.totals.completed += 1;
+        self.tell(now, flow, true);
+        self.tell(now, flow, false);
     }
 
     /// The engine asked to be woken.
@@ -216,6 +240,26 @@ impl Domain {
     pub(super) fn turn(&mut self, now: u64, node: u32) {
         let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
         let wire = host.wire;
+        if self.plan.wires > 1 {
+            self.pull_all(now, node, wire);
+        } else {
+            self.pull(now, node, wire);
+        }
+        let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+        if let Some(due) = host.nic.poll_timeout() {
+            // What is due already is done a picosecond later: the clock has to move.
+            let due = due.as_ps().max(now + 1);
+            if due < host.timer_at {
+                host.timer_at = due;
+                self.calendar.push(due, node, Kind::Timer, 0, 0);
+            }
+        }
+        self.arm_streams(now, node);
+    }
+
+    /// The wire of a host is free for a packet, or as many as the NIC takes at once.
+    #[inline]
+    fn pull(&mut self, now: u64, node: u32, wire: u32) {
         let port = &self.ports[wire as usize];
         if port.busy_until <= now && port.queues[1].head == NONE {
             let mut sent = 0;
@@ -230,16 +274,50 @@ impl Domain {
                 self.calendar.push(free, node, Kind::Pull, 0, 0);
             }
         }
-        let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
-        if let Some(due) = host.nic.poll_timeout() {
-            // What is due already is done a picosecond later: the clock has to move.
-            let due = due.as_ps().max(now + 1);
-            if due < host.timer_at {
-                host.timer_at = due;
-                self.calendar.push(due, node, Kind::Timer, 0, 0);
+    }
+
+    /// Of several wires one is free, and none has much to do: a packet leaves by the wire of its
+    /// path.
+    fn pull_all(&mut self, now: u64, node: u32, first: u32) {
+        let wires = first..first + self.plan.wires;
+        while !wires.clone().any(|wire| self.is_holding(wire)) {
+            let due = self.pull_due(wires.clone());
+            let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+            if due > now {
+                if host.pull_at != due {
+                    host.pull_at = due;
+                    self.calendar.push(due, node, Kind::Pull, 0, 0);
+                }
+                return;
             }
+            let Some(transmit) = host.nic.poll_transmit(Instant::from_ps(now)) else { return };
+            let route = &transmit.route;
+            let path = self.plan.scenario.path_of(route);
+            let wire = self.wire_of(node, first, host_of(route.destination), path);
+            self.inject(now, node, wire, &transmit);
         }
-        self.arm_streams(now, node);
+    }
+
+    /// When one of several wires is free, and the others have not too much to do.
+    fn pull_due(&self, wires: std::ops::Range<u32>) -> u64 {
+        let ports = &self.ports[wires.start as usize..wires.end as usize];
+        let free = ports.iter().map(|port| port.busy_until).min().unwrap_or(0);
+        let late = |port: &Port| port.busy_until.saturating_sub(port.time(self.plan.wire_backlog));
+        ports.iter().map(late).max().unwrap_or(0).max(free)
+    }
+
+    /// The wire that a packet takes: paths take turns, beginning with the one that a pair of hosts
+    /// draws, both ways the same; a wire that is gone leaves its turns to the others.
+    #[inline]
+    pub(super) fn wire_of(&self, node: u32, first: u32, destination: u32, path: u8) -> u32 {
+        let wires = self.plan.wires;
+        if wires == 1 {
+            return first;
+        }
+        let turn = mix(node ^ destination) % wires + u32::from(path);
+        let each = (0..wires).map(|step| first + (turn + step) % wires);
+        let up = each.clone().find(|wire| !self.ports[*wire as usize].down);
+        up.unwrap_or(first + turn % wires)
     }
 
     /// Does data wait on a host's wire because the switch has said so?

@@ -11,7 +11,7 @@ impl Domain {
         let delays = scenario.delays.iter().map(|delay| (delay.at_ps, delay.link));
         for (index, (at, link)) in changes.chain(delays).enumerate() {
             let node = scenario.network.links[link as usize].from;
-            if self.plan.part[node as usize] == self.part {
+            if self.plan.port_part[link as usize] == self.part {
                 self.calendar.push(at, node, Kind::Change, 0, index as u32);
             }
         }
@@ -29,10 +29,9 @@ impl Domain {
     /// Tells the sender of a link that its data has to wait, or need not any more.
     pub(super) fn signal(&mut self, now: u64, link: u32, wait: bool) {
         let network = &self.plan.scenario.network;
-        let (from, reverse) =
-            (network.links[link as usize].from, network.links[link as usize].reverse);
+        let reverse = network.links[link as usize].reverse;
         let at = now + u64::from(self.ports[reverse as usize].latency);
-        if self.plan.part[from as usize] == self.part {
+        if self.plan.port_part[link as usize] == self.part {
             self.hear_signal(at, link, wait);
         } else {
             self.signals.push((at, link, wait));
@@ -43,7 +42,7 @@ impl Domain {
     pub(crate) fn hear_signal(&mut self, at: u64, port: u32, wait: bool) {
         let network = &self.plan.scenario.network;
         let node = network.links[port as usize].from;
-        if self.plan.part[node as usize] == self.part {
+        if self.plan.port_part[port as usize] == self.part {
             let own = port - network.first_port[node as usize];
             self.calendar.push(at, node, Kind::Pause, own, u32::from(wait));
         }

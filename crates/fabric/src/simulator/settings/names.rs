@@ -6,14 +6,16 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "workload",
         "NAME",
         "permutation, incast, outcast, all-to-all, incast-permutation, ring-allreduce, \
-         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, moe, \
-         sweep3d, halo3d, halo3d26 or streams",
+         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, \
+         trace, moe, sweep3d, halo3d, halo3d26 or streams",
     ),
     (
         "topology",
         "NAME",
-        "fat-tree (three tiers), leaf-spine (two), rail, torus, hyperx or dragonfly",
+        "fat-tree (three tiers), leaf-spine (two), rail, torus, hyperx, dragonfly or dual-plane \
+         (each host has a wire into each of two networks)",
     ),
+    ("plane", "NAME", "of dual-plane, what each network is: fat-tree or leaf-spine"),
     ("sizes", "AxB[xC]", "switches in each dimension of a torus or HyperX"),
     ("dragonfly", "A:H:G", "switches of a group, global links of a switch, groups"),
     ("hosts-per-switch", "N", "of torus, hyperx and dragonfly"),
@@ -59,13 +61,13 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "bytes that came by a link: above, data waits at its sender; below, not",
     ),
     ("loss", "CHANCE", "that a packet is lost on its host's link, as 0.0001 or 0.01%"),
-    ("fail", "A-B@TIME[..TIME]", "the links between two nodes are gone, until; may be repeated"),
-    ("degrade", "A-B@TIME:RATE", "the links between two nodes get another rate; may be repeated"),
     (
-        "delay",
-        "A-B@TIME:LATENCY",
-        "the links between two nodes take longer from then on; may be repeated",
+        "fail",
+        "A-B@TIME[..TIME]",
+        "the links between two nodes, or of plane-0 or plane-1, are gone, until; may be repeated",
     ),
+    ("degrade", "A-B@TIME:RATE", "such links get another rate; may be repeated"),
+    ("delay", "A-B@TIME:LATENCY", "such links take longer from then on; may be repeated"),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its engine at once"),
     ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
@@ -95,9 +97,10 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "stream",
         "A-B [NAME=VALUE]...",
-        "of streams: messages from host A to B, with size (64K, or 4K..1M drawn), depth under way, \
-         count of streams, every TIME one, start, end, rate, weight, tenant, tenant-weight, \
-         paths, policy; may be repeated",
+        "of streams: messages from host A to B, with verb (write, or read: then B reads from A), \
+         size (64K, or 4K..1M drawn), depth under way, count of streams, every TIME one, start, \
+         end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), paths, policy; may be \
+         repeated",
     ),
     ("measure", "TIME", "from when on streams and control are measured"),
     (
@@ -114,7 +117,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
 ];
 
 /// The workloads by name.
-pub const WORKLOADS: [&str; 18] = [
+pub const WORKLOADS: [&str; 19] = [
     "permutation",
     "incast",
     "outcast",
@@ -128,6 +131,7 @@ pub const WORKLOADS: [&str; 18] = [
     "hadoop",
     "sizes",
     "matrix",
+    "trace",
     "moe",
     "sweep3d",
     "halo3d",
@@ -135,5 +139,7 @@ pub const WORKLOADS: [&str; 18] = [
     "streams",
 ];
 /// The topologies by name.
-pub(super) const TOPOLOGIES: [&str; 6] =
-    ["fat-tree", "leaf-spine", "rail", "torus", "hyperx", "dragonfly"];
+pub(super) const TOPOLOGIES: [&str; 7] =
+    ["fat-tree", "leaf-spine", "rail", "torus", "hyperx", "dragonfly", "dual-plane"];
+/// Those that may be a plane.
+pub(super) const PLANES: [&str; 2] = ["fat-tree", "leaf-spine"];

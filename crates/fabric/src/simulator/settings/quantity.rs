@@ -1,7 +1,7 @@
 //! Numbers as people write them.
 
 /// Bytes, with `K`, `M` or `G` (powers of 1024).
-pub(super) fn bytes(text: &str) -> Option<u32> {
+pub(in crate::simulator) fn bytes(text: &str) -> Option<u32> {
     let (digits, shift) = match text.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 10),
         None => match text.strip_suffix('M') {
@@ -31,7 +31,7 @@ pub(super) fn rate(text: &str) -> Option<u64> {
 const SPAN_MAX: u64 = 1_000_000_000_000_000;
 
 /// A time that is added to others, of at most [`SPAN_MAX`].
-pub(super) fn span(text: &str) -> Option<u64> {
+pub(in crate::simulator) fn span(text: &str) -> Option<u64> {
     time(text).filter(|ps| *ps <= SPAN_MAX)
 }
 

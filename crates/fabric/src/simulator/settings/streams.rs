@@ -4,7 +4,7 @@ use super::quantity::{bytes, count, rate, span};
 use super::set;
 use crate::random::Random;
 use crate::simulator::control::ControlSpec;
-use crate::simulator::streams::Stream;
+use crate::simulator::streams::{Stream, Verb};
 use fairway_engine::policy::Share;
 use fairway_sandbox::Policies;
 
@@ -13,6 +13,7 @@ use fairway_sandbox::Policies;
 struct Streams {
     source: u32,
     destination: u32,
+    verb: Verb,
     /// Least and most bytes of a message; each stream draws its own.
     bytes: (u32, u32),
     depth: u32,
@@ -23,6 +24,7 @@ struct Streams {
     end_ps: u64,
     megabits: Option<u64>,
     share: Share,
+    hint: Option<(u64, u64)>,
     paths: Option<u32>,
     policy: Option<Policies>,
 }
@@ -74,12 +76,14 @@ impl StreamSettings {
                 all.push(Stream {
                     source: streams.source,
                     destination: streams.destination,
+                    verb: streams.verb,
                     bytes: random.range(least.into(), most.into()) as u32,
                     depth: streams.depth,
                     start_ps: streams.start_ps + number * streams.every_ps,
                     end_ps: streams.end_ps,
                     megabits: streams.megabits,
                     share: streams.share,
+                    hint: streams.hint,
                     paths: streams.paths,
                     policy: streams.policy.as_ref().map(Policies::fresh),
                 });
@@ -96,6 +100,7 @@ fn streams(text: &str) -> Option<Streams> {
     let mut streams = Streams {
         source: source.parse().ok()?,
         destination: destination.parse().ok()?,
+        verb: Verb::Write,
         bytes: (65_536, 65_536),
         depth: 4,
         count: 1,
@@ -104,6 +109,7 @@ fn streams(text: &str) -> Option<Streams> {
         end_ps: u64::MAX,
         megabits: None,
         share: Share::default(),
+        hint: None,
         paths: None,
         policy: None,
     };
@@ -111,6 +117,10 @@ fn streams(text: &str) -> Option<Streams> {
         let (name, value) = word.split_once('=')?;
         match name {
             "size" => streams.bytes = sizes(value)?,
+            "verb" => {
+                let found = Verb::NAMES.iter().find(|(name, _)| *name == value)?;
+                streams.verb = found.1;
+            }
             "depth" => streams.depth = count(value, 1, 4096)?,
             "count" => streams.count = count(value, 1, 65_536)?,
             "every" => streams.every_ps = span(value)?,
@@ -120,12 +130,19 @@ fn streams(text: &str) -> Option<Streams> {
             "weight" => streams.share.weight = count(value, 1, 65_535)? as u16,
             "tenant" => streams.share.tenant = count(value, 0, 65_535)? as u16,
             "tenant-weight" => streams.share.tenant_weight = count(value, 1, 65_535)? as u16,
+            "hint" => streams.hint = Some(hint(value)?),
             "paths" => streams.paths = Some(count(value, 1, 256)?),
             "policy" => streams.policy = Some(value.parse().ok()?),
             _ => return None,
         }
     }
     Some(streams)
+}
+
+/// `3`, or `3@200us`: when, and what.
+fn hint(text: &str) -> Option<(u64, u64)> {
+    let (value, at) = text.split_once('@').unwrap_or((text, "0ns"));
+    Some((span(at)?, value.parse().ok()?))
 }
 
 /// `64K`, or `4K..1M`: any length between.

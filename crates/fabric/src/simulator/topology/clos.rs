@@ -82,8 +82,12 @@ impl Clos {
         })
     }
 
-    fn hosts(&self) -> u32 {
+    pub(super) fn hosts(&self) -> u32 {
         self.pods * self.leaves * self.hosts_per_leaf
+    }
+
+    pub(super) fn switches(&self) -> u32 {
+        self.all_leaves() + self.pods * self.uplinks + self.uplinks * self.cores
     }
 
     fn all_leaves(&self) -> u32 {
@@ -160,22 +164,34 @@ impl Clos {
         (index - self.pods * self.uplinks, self.uplinks * self.cores)
     }
 
+    /// Is this a core, or with two tiers a spine? It has one port for each pod, or leaf.
+    pub(super) fn is_top(&self, node: u32) -> bool {
+        let below = self.hosts() + self.all_leaves();
+        let aggregation = if self.cores == 0 { 0 } else { self.pods * self.uplinks };
+        node >= below + aggregation
+    }
+
     /// Lays the links.
     pub fn build(self, megabits: u64, latency_ps: u32) -> Network {
+        let mut builder = Builder::new(self.hosts() + self.switches());
+        self.lay(0, &mut |from, to| builder.link(from, to, megabits, latency_ps));
+        builder.finish(self.hosts(), Shape::Clos(self))
+    }
+
+    /// Lays the links, with `before` other switches between the hosts and the first of these.
+    pub(super) fn lay(&self, before: u32, link: &mut impl FnMut(u32, u32)) {
         let (hosts, leaves) = (self.hosts(), self.all_leaves());
-        let aggregation = hosts + leaves;
-        let top = if self.cores == 0 { 0 } else { self.uplinks * self.cores };
-        let mut builder = Builder::new(aggregation + self.pods * self.uplinks + top);
-        let mut link = |from, to| builder.link(from, to, megabits, latency_ps);
+        let first_leaf = hosts + before;
+        let aggregation = first_leaf + leaves;
         let mut below = vec![Vec::new(); leaves as usize];
         for host in 0..hosts {
             let (leaf, port) = self.place(host);
             below[leaf as usize].push((port, host));
-            link(host, hosts + leaf);
+            link(host, first_leaf + leaf);
         }
         for (leaf, ports) in below.iter_mut().enumerate() {
             ports.sort_unstable();
-            let node = hosts + leaf as u32;
+            let node = first_leaf + leaf as u32;
             ports.iter().for_each(|&(_, host)| link(node, host));
             let pod = leaf as u32 / self.leaves;
             (0..self.uplinks).for_each(|up| link(node, aggregation + pod * self.uplinks + up));
@@ -184,17 +200,16 @@ impl Clos {
         for pod in 0..self.pods {
             for up in 0..self.uplinks {
                 let node = aggregation + pod * self.uplinks + up;
-                let first = hosts + pod * self.leaves;
+                let first = first_leaf + pod * self.leaves;
                 (first..first + self.leaves).for_each(|leaf| link(node, leaf));
                 (0..self.cores).for_each(|core| link(node, cores + up * self.cores + core));
             }
         }
-        for core in 0..top {
+        for core in 0..self.uplinks * self.cores {
             let up = core / self.cores;
             let pods = 0..self.pods;
             pods.for_each(|pod| link(cores + core, aggregation + pod * self.uplinks + up));
         }
-        builder.finish(hosts, Shape::Clos(self))
     }
 }
 

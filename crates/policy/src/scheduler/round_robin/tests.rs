@@ -1,7 +1,8 @@
 use super::*;
 
 fn scheduler(quantum_bytes: u64) -> (RoundRobin, RateRegisters) {
-    (RoundRobin::new(RoundRobinParameters { quantum_bytes }, 8), RateRegisters::new(8))
+    let parameters = RoundRobinParameters { quantum_bytes, ..RoundRobinParameters::default() };
+    (RoundRobin::new(parameters, 8), RateRegisters::new(8))
 }
 
 fn quanta<const N: usize>(scheduler: &RoundRobin, flows: [u32; N]) -> [u32; N] {

@@ -20,6 +20,9 @@ impl Verbs {
         if !self.connecting.is_empty() || !core.notices.is_empty() {
             self.look_at_links(core);
         }
+        if !self.unanswered.is_empty() {
+            self.look_at_unanswered(core);
+        }
         // Each is looked at once: who has to wait again gets in line for the next time.
         for _ in 0..self.waiting.len() {
             let Some(local) = self.waiting.pop() else { break };

@@ -35,8 +35,9 @@
 //!   domain they need, as in RoCE; but that it is connected to who sends them is not looked at.
 //!   (SENDs reach only the peer's queue pair, by a secret made of both numbers.) A READ that has
 //!   been let in is answered to its end, whatever becomes of the queue pair.
-//! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds, and a
-//!   queue pair that does not exist at once. Both are `RetryExceeded`. The RNR timer is 100 µs; a
+//! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A process
+//!   that has ended and a queue pair that does not exist are noticed at once and told when the queue
+//!   pair's retries would have been used up. All are `RetryExceeded`. The RNR timer is 100 µs; a
 //!   queue pair that is not yet ready to receive answers like one without a receive.
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
 //! * A receive that names memory which is not registered ends its queue pair when it is posted; one
@@ -58,6 +59,7 @@ mod receive;
 mod send;
 mod shared;
 mod tables;
+mod unanswered;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -260,9 +262,13 @@ impl Carrier for Fairway {
         queue: CompletionQueueId,
         depth: u32,
     ) -> Result<(), CarrierError> {
-        self.with(|verbs, _| match verbs.queue(queue)?.resize(depth) {
-            true => Ok(()),
-            false => Err(CarrierError::Parameter("depth")),
+        self.with(|verbs, core| {
+            verbs.digest(core);
+            let due = verbs.due_completions(queue);
+            match verbs.queue(queue)?.resize(depth, due) {
+                true => Ok(()),
+                false => Err(CarrierError::Parameter("depth")),
+            }
         })
     }
 
@@ -293,6 +299,14 @@ impl Carrier for Fairway {
         shared.vigil.polled(taken > 0);
         shared.make_way();
         taken
+    }
+
+    fn has_completions(&self, number: Qpn) -> bool {
+        self.with(|verbs, core| {
+            // Some may not have got as far as a queue.
+            verbs.digest(core);
+            verbs.has_completions(number)
+        })
     }
 
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {

@@ -39,9 +39,9 @@ impl CompletionQueue {
         CompletionQueue { entries, depth, armed: Armed::No, overrun: false, users: 0 }
     }
 
-    /// False if more completions wait in it.
-    pub(super) fn resize(&mut self, depth: u32) -> bool {
-        let fits = self.entries.len() <= depth as usize;
+    /// False if more completions wait in it, with `due` more that are about to.
+    pub(super) fn resize(&mut self, depth: u32, due: usize) -> bool {
+        let fits = self.entries.len() + due <= depth as usize;
         if fits {
             self.depth = depth;
         }
@@ -86,6 +86,11 @@ impl CompletionQueue {
             self.entries.clear();
         }
         count
+    }
+
+    /// There are some of this queue pair.
+    pub(super) fn holds(&self, number: fairway_engine::wire::Qpn) -> bool {
+        self.entries.iter().any(|completion| completion.queue_pair == number)
     }
 
     /// Forgets the completions of a queue pair that is no more, or begins anew.
@@ -135,7 +140,8 @@ mod tests {
         let one = completion(Status::Success, false);
         assert_eq!(queue.push(one), Pushed::Quietly);
         assert_eq!(queue.push(one), Pushed::Quietly);
-        assert!(!queue.resize(1));
+        assert!(!queue.resize(1, 0));
+        assert!(!queue.resize(2, 1) && queue.resize(2, 0));
         assert_eq!(queue.push(one), Pushed::Overrun);
         assert_eq!(queue.push(one), Pushed::Quietly);
         assert_eq!(queue.take(&mut [one; 8]), 2);

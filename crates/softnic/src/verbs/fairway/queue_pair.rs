@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairway_engine::roce::{
-    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Transport,
+    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
 };
-use fairway_engine::wire::{JettyId, Qpn};
+use fairway_engine::wire::{Duration, JettyId, Qpn};
 use fairway_engine::{Grant, JettyState, Rights, SegmentId};
 
 use super::link::PATIENCE;
@@ -16,6 +16,17 @@ use crate::core::Core;
 use crate::peer::PeerState;
 use crate::verbs::slot_of;
 
+/// What is not answered for so long is given up, however patient the program.
+const PATIENCE_MAX: Duration = Duration::from_ms(4000);
+
+/// How long an adapter would repeat what is not answered.
+fn patience(reliability: &Reliability) -> Duration {
+    match reliability.timeout {
+        Duration::ZERO => PATIENCE_MAX,
+        timeout => timeout.times(u64::from(reliability.retries) + 1).min(PATIENCE_MAX),
+    }
+}
+
 pub(super) struct QueuePair {
     pub(super) number: Qpn,
     /// The lower bits of its number: its Jetty's number, too.
@@ -24,6 +35,8 @@ pub(super) struct QueuePair {
     pub(super) state: QueuePairState,
     /// Changes with every error and reset, so that what belongs to before is recognised.
     pub(super) life: u32,
+    /// How long it would try to reach a queue pair that does not answer.
+    pub(super) patience: Duration,
     pub(super) rights: Rights,
     pub(super) q_key: u32,
     pub(super) peer: Peer,
@@ -58,6 +71,7 @@ impl QueuePair {
             config,
             state: QueuePairState::Reset,
             life,
+            patience: PATIENCE_MAX,
             rights: Rights::NONE,
             q_key: 0,
             peer: Peer::default(),
@@ -171,6 +185,7 @@ impl Verbs {
                     Transport::Uc | Transport::Ud => 0,
                 };
                 let _ = core.nic.set_jetty_patience(jetty, Some(retries));
+                pair.patience = patience(&reliability);
             }
             Change::Drain => pair.draining = true,
             Change::Resume => pair.draining = false,

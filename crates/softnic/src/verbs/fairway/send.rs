@@ -55,6 +55,11 @@ enum Begun {
 }
 
 impl Send {
+    /// The program hears of its good end, too.
+    pub(super) fn is_signaled(&self) -> bool {
+        self.request.signaled
+    }
+
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
         self.local.ranges().iter().any(|range| range.segment == segment)
     }
@@ -300,8 +305,8 @@ impl Verbs {
         Begun::Yes
     }
 
-    /// An operation of the engine's has ended.
-    pub(super) fn sent(
+    /// An operation of the engine's has ended, and it is time to say so.
+    pub(super) fn finish(
         &mut self,
         core: &mut Core,
         jetty: JettyId,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fairway_engine::roce::{
     Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
 };
-use fairway_engine::wire::{JettyId, Qpn};
+use fairway_engine::wire::{Instant, JettyId, Qpn};
 use fairway_engine::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 
 use super::link::Link;
@@ -16,6 +16,7 @@ use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
 use super::receive::Receive;
 use super::shared::{Shared, jetty_of};
+use super::unanswered::Unanswered;
 use crate::core::Core;
 use crate::verbs::addresses::Addresses;
 use crate::verbs::{CarrierError, LOCAL_BITS, Listener};
@@ -59,6 +60,8 @@ pub(crate) struct Verbs {
     pub(super) own: IpAddr,
     /// Queue pairs that may be able to go on.
     pub(super) waiting: Vec<u32>,
+    /// Sends to queue pairs that are gone.
+    pub(super) unanswered: Vec<Unanswered>,
 }
 
 /// What is to be told to whom, once the lock has been released.
@@ -113,6 +116,7 @@ impl Verbs {
             addresses: Addresses::default(),
             own,
             waiting: Vec::new(),
+            unanswered: Vec::new(),
         })
     }
 
@@ -173,6 +177,21 @@ impl Verbs {
                 }
             }
         }
+    }
+
+    /// Completions of unreliable sends that are posted: an adapter would have made them by now.
+    pub(super) fn due_completions(&self, id: CompletionQueueId) -> usize {
+        let pairs = self.pairs.iter().filter_map(Option::as_deref);
+        let unreliable = |pair: &&QueuePair| {
+            pair.config.send_queue == id && pair.config.transport != Transport::Rc
+        };
+        let sends = pairs.filter(unreliable).flat_map(|pair| &pair.sends);
+        sends.filter(|send| send.is_signaled()).count()
+    }
+
+    /// When there is something to be told that nothing happens for.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.unanswered.iter().map(|one| one.at).reduce(Instant::min)
     }
 
     // ---- queue pairs ----
@@ -264,6 +283,13 @@ impl Verbs {
             shared.users -= 1;
         }
         Ok(())
+    }
+
+    /// Completions of a queue pair wait to be polled.
+    pub(super) fn has_completions(&mut self, number: Qpn) -> bool {
+        let Some(config) = self.pair(number).map(|pair| pair.config) else { return false };
+        let mut queues = [config.send_queue, config.receive_queue].into_iter();
+        queues.any(|id| self.queue(id).is_ok_and(|queue| queue.holds(number)))
     }
 
     /// Completions of a queue pair that nobody has polled are forgotten, as adapters do.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use fairway_softnic::engine::roce::cm::{ConnectionId, Event, ListenerId};
+use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::cm::{
     IpHeader, PortSpace, Reason, Reject, Reply, Request, ServiceReply, ServiceRequest,
     ServiceStatus, port_of_service,
@@ -11,7 +12,8 @@ use fairway_softnic::engine::wire::roce::cm::{
 
 use super::super::abi::*;
 use super::super::address::plain;
-use super::super::channel::{Details, Note};
+use super::super::channel::{self, Details, Note};
+use super::super::hold;
 use super::super::id::{Agreed, Core, Id};
 use super::{Desk, State, now};
 use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
@@ -29,13 +31,24 @@ pub(super) fn dispatch(desk: &Desk, state: &mut State) {
                 queried(desk, state, listener, connection, &request);
             }
             other => {
-                let core = state.cores.get(&other.connection()).map(Arc::clone);
-                if let Some(note) = core.and_then(|core| note(desk, &core, &other)) {
-                    super::super::channel::tell(note);
+                let Some(core) = state.cores.get(&other.connection()).map(Arc::clone) else {
+                    continue;
+                };
+                let Some(note) = note(desk, &core, &other) else { continue };
+                let is_end = matches!(other, Event::Disconnected { .. });
+                match awaited(&core).filter(|_| is_end) {
+                    Some(own) => hold::hold(&desk.carrier, own, note, now()),
+                    None => channel::tell(note),
                 }
             }
         }
     }
+}
+
+/// The queue pair whose completions the program is to poll before it hears that the peer has left.
+pub(in super::super) fn awaited(core: &Core) -> Option<Qpn> {
+    let inner = lock(&core.inner);
+    inner.own_queue_pair.filter(|_| !inner.leaves)
 }
 
 fn note(desk: &Desk, core: &Arc<Core>, event: &Event) -> Option<Note> {
@@ -182,7 +195,7 @@ fn requested(
         qp_num: request.queue_pair.value(),
     });
     note.listener = Some(listening);
-    super::super::channel::tell(note);
+    channel::tell(note);
 }
 
 fn queried(
@@ -205,7 +218,7 @@ fn queried(
     let address = unsafe { zeroed() };
     note.details = Details::Datagram { address, queue_pair: 0, q_key: 0 };
     note.listener = Some(listening);
-    super::super::channel::tell(note);
+    channel::tell(note);
 }
 
 /// It listens at the wildcard address; that of IPv6 is also IPv4's, unless it was said otherwise.

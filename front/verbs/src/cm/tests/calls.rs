@@ -8,11 +8,12 @@ use std::ptr::{null, null_mut};
 use libc::{c_int, c_void, sockaddr};
 
 use super::super::channel::{rdma_ack_cm_event, rdma_destroy_event_channel, rdma_get_cm_event};
-use super::super::id::{rdma_create_id, rdma_destroy_id};
+use super::super::id::{Id, rdma_create_id, rdma_destroy_id};
 use super::super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::super::resolve::{rdma_bind_addr, rdma_listen, rdma_resolve_addr, rdma_resolve_route};
 use super::*;
 use crate::abi::*;
+use fairway_softnic::engine::wire::Qpn;
 
 unsafe extern "C" {
     fn rdma_create_event_channel() -> *mut rdma_event_channel;
@@ -212,6 +213,112 @@ fn two_ends_connect_talk_of_it_and_part() {
     for id in [active, passive, listener] {
         assert_eq!(unsafe { rdma_destroy_id(id) }, 0);
     }
+}
+
+/// Both ends, connected.
+fn connected(server: &Side, client: &Side) -> [*mut rdma_cm_id; 3] {
+    let (listener, port) = server.listen(RDMA_PS_TCP);
+    let active = client.resolved(RDMA_PS_TCP, port);
+    equip(active);
+    assert_eq!(unsafe { rdma_connect(active, null_mut()) }, 0);
+    let passive = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST).id();
+    equip(passive);
+    assert_eq!(unsafe { rdma_accept(passive, null_mut()) }, 0);
+    drop(client.hear(RDMA_CM_EVENT_ESTABLISHED));
+    drop(server.hear(RDMA_CM_EVENT_ESTABLISHED));
+    [active, passive, listener]
+}
+
+/// One message without bytes, acknowledged.
+fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
+    unsafe {
+        let mut receive: ibv_recv_wr = zeroed();
+        let mut bad = null_mut();
+        assert_eq!(crate::post::post_receive((*passive).qp, &mut receive, &mut bad), 0);
+        let mut send: ibv_send_wr = zeroed();
+        send.opcode = IBV_WR_SEND;
+        let mut bad = null_mut();
+        assert_eq!(crate::post::post_send((*active).qp, &mut send, &mut bad), 0);
+        assert_eq!(until_polled((*active).send_cq), IBV_WC_SEND);
+    }
+}
+
+/// Polls until there is a completion: its kind.
+fn until_polled(cq: *mut ibv_cq) -> c_int {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_secs(10) {
+        let mut found: [ibv_wc; 2] = unsafe { zeroed() };
+        if unsafe { crate::cq::poll(cq, 2, found.as_mut_ptr()) } == 1 {
+            assert_eq!(found[0].status, IBV_WC_SUCCESS);
+            return found[0].opcode;
+        }
+    }
+    panic!("no completion within ten seconds");
+}
+
+fn has_news(side: &Side, patience_ms: c_int) -> bool {
+    let mut waiting =
+        libc::pollfd { fd: unsafe { (*side.0).fd }, events: libc::POLLIN, revents: 0 };
+    unsafe { libc::poll(&mut waiting, 1, patience_ms) == 1 }
+}
+
+fn part(ids: [*mut rdma_cm_id; 3]) {
+    for id in ids {
+        unsafe {
+            if !(*id).qp.is_null() {
+                rdma_destroy_qp(id);
+            }
+            assert_eq!(rdma_destroy_id(id), 0);
+        }
+    }
+}
+
+#[test]
+fn the_last_message_is_polled_before_its_sender_is_gone() {
+    let (server, client) = (Side::new(), Side::new());
+    let ids @ [active, passive, _] = connected(&server, &client);
+    send_one(active, passive);
+    assert_eq!(unsafe { rdma_disconnect(active) }, 0);
+    // When the peer has agreed it knows of it.
+    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    assert!(!has_news(&server, 0), "the message is not read yet");
+    assert_eq!(until_polled(unsafe { (*passive).recv_cq }), IBV_WC_RECV);
+    assert!(has_news(&server, 0), "it is read now");
+    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
+    part(ids);
+}
+
+#[test]
+fn who_does_not_poll_hears_of_the_end_all_the_same() {
+    let (server, client) = (Side::new(), Side::new());
+    let ids @ [active, passive, _] = connected(&server, &client);
+    send_one(active, passive);
+    assert_eq!(unsafe { rdma_disconnect(active) }, 0);
+    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
+    part(ids);
+    // And who does not live to hear of it is not told.
+    let (server, client) = (Side::new(), Side::new());
+    let again @ [active, passive, _] = connected(&server, &client);
+    send_one(active, passive);
+    assert_eq!(unsafe { rdma_disconnect(active) }, 0);
+    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    part(again);
+    assert!(!has_news(&server, 3000));
+}
+
+#[test]
+fn who_ends_a_connection_himself_does_not_wait_for_his_own_completions() {
+    let (server, client) = (Side::new(), Side::new());
+    let ids @ [active, passive, _] = connected(&server, &client);
+    send_one(active, passive);
+    let awaited = |id| desk::awaited(&unsafe { Id::of(id) }.expect("an id").core);
+    assert_eq!(awaited(passive).map(Qpn::value), Some(unsafe { (*(*passive).qp).qp_num }));
+    assert_eq!(unsafe { rdma_disconnect(passive) }, 0);
+    assert_eq!(awaited(passive), None);
+    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    part(ids);
 }
 
 #[test]

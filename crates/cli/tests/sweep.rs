@@ -1,0 +1,26 @@
+//! The Python package's sweeps, with the tool as it was just built.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn python_sweeps() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../front/python");
+    let python = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).current_dir(&package).stdin(Stdio::null());
+        // Nothing is left behind in the sources.
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", &package);
+        command.env("FAIRWAY", env!("CARGO_BIN_EXE_fairway"));
+        command.output()
+    };
+    if !python(&["--version"]).is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let output = python(&["-m", "unittest", "discover", "--start-directory", "tests"]);
+    let output = output.expect("it was there a moment ago");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Ran 6 tests"), "{said}");
+}

@@ -1,0 +1,127 @@
+//! Settings of what happens to links: failures, other rates, longer ways.
+
+use super::quantity::{rate, time};
+use crate::simulator::scenario::{Change, Delay};
+use crate::simulator::topology::{Link, Network};
+
+/// Which links, in both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// Those that join two nodes.
+    Nodes(u32, u32),
+    /// All of a plane.
+    Plane(u32),
+}
+
+impl Ends {
+    /// `A-B`, or `plane-N`.
+    fn parse(text: &str) -> Option<Ends> {
+        let (a, b) = text.split_once('-')?;
+        if a == "plane" {
+            return Some(Ends::Plane(b.parse().ok()?));
+        }
+        Some(Ends::Nodes(a.parse().ok()?, b.parse().ok()?))
+    }
+
+    /// The links of a network, by number.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn links(self, network: &Network) -> Result<Vec<u32>, String> {
+        let is_meant = |link: &Link| match self {
+            Ends::Nodes(a, b) => (link.from, link.to) == (a, b) || (link.from, link.to) == (b, a),
+            Ends::Plane(plane) => network.plane_of(link) == plane,
+        };
+        let links = network.links.iter().enumerate().filter(|(_, link)| is_meant(link));
+        let links: Vec<u32> = links.map(|(number, _)| number as u32).collect();
+        match self {
+            _ if !links.is_empty() => Ok(links),
+            Ends::Nodes(a, b) => Err(format!("no link joins {a} and {b}")),
+            Ends::Plane(plane) => {
+                Err(format!("there is no plane {plane}: the last is {}", network.wires() - 1))
+            }
+        }
+    }
+}
+
+/// What happens to links, as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LinkSettings {
+    /// Which, when, and to which rate in megabits per second: `u64::MAX` is the link's own.
+    changes: Vec<(Ends, u64, u64)>,
+    /// Which, when, and to which latency in picoseconds.
+    delays: Vec<(Ends, u64, u32)>,
+}
+
+impl LinkSettings {
+    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        let changes = match name {
+            "fail" => fail(value),
+            "degrade" => degrade(value).map(|change| vec![change]),
+            "delay" => return Some(delay(value).map(|delay| self.delays.push(delay))),
+            _ => return None,
+        };
+        Some(changes.map(|changes| self.changes.extend(changes)))
+    }
+
+    /// Both directions of every link that changes.
+    ///
+    /// # Errors
+    /// Names nodes that no link joins, or a plane that is not there.
+    pub(super) fn changes(&self, network: &Network) -> Result<Vec<Change>, String> {
+        let mut changes = Vec::new();
+        for &(ends, at_ps, megabits) in &self.changes {
+            changes.extend(ends.links(network)?.into_iter().map(|link| {
+                let own = network.links[link as usize].megabits;
+                Change { at_ps, link, megabits: if megabits == u64::MAX { own } else { megabits } }
+            }));
+        }
+        Ok(changes)
+    }
+
+    /// Both directions of every link that takes longer.
+    ///
+    /// # Errors
+    /// As [`Self::changes`], or if a link would take less.
+    pub(super) fn delays(&self, network: &Network) -> Result<Vec<Delay>, String> {
+        let mut delays = Vec::new();
+        for &(ends, at_ps, latency_ps) in &self.delays {
+            for link in ends.links(network)? {
+                let Link { from, to, latency_ps: own, .. } = network.links[link as usize];
+                if latency_ps < own {
+                    let link = format!("{}-{}", from.min(to), from.max(to));
+                    return Err(format!("delay: {link} takes {own} ps, and can't take less"));
+                }
+                delays.push(Delay { at_ps, link, latency_ps });
+            }
+        }
+        Ok(delays)
+    }
+}
+
+/// `A-B@TIME`, or `A-B@TIME..TIME`.
+fn fail(text: &str) -> Option<Vec<(Ends, u64, u64)>> {
+    let (ends, when) = text.split_once('@')?;
+    let ends = Ends::parse(ends)?;
+    let (from, until) = when.split_once("..").unwrap_or((when, ""));
+    let mut changes = vec![(ends, time(from)?, 0)];
+    if !until.is_empty() {
+        changes.push((ends, time(until)?, u64::MAX));
+    }
+    Some(changes)
+}
+
+/// `A-B@TIME:RATE`.
+fn degrade(text: &str) -> Option<(Ends, u64, u64)> {
+    let (ends, when) = text.split_once('@')?;
+    let (at, new) = when.split_once(':')?;
+    Some((Ends::parse(ends)?, time(at)?, rate(new)?))
+}
+
+/// `A-B@TIME:LATENCY`.
+fn delay(text: &str) -> Option<(Ends, u64, u32)> {
+    let (ends, when) = text.split_once('@')?;
+    let (at, latency) = when.split_once(':')?;
+    Some((Ends::parse(ends)?, time(at)?, u32::try_from(time(latency)?).ok()?))
+}

@@ -1,0 +1,231 @@
+//! Traces of a parallel program: collective operations in order, and the time between them.
+//!
+//! A rank does one operation after the other, unless the trace says what an operation waits for. It is
+//! done with one when all that comes to it is in place and all that it has sent is acknowledged.
+
+mod text;
+
+pub use text::parse_trace;
+
+use super::{After, Collective, Flow, collective};
+use std::collections::BTreeMap;
+
+/// Flows and steps at most, and as many times that one waits for another.
+const FLOWS_MAX: usize = 1 << 22;
+
+/// What ranks of an operation do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Each computes, in picoseconds.
+    Compute {
+        /// How long.
+        ps: u64,
+    },
+    /// One of [`Collective`], over the whole buffer.
+    Collective(Collective),
+    /// The first rank's buffer goes down a binary tree.
+    Broadcast,
+    /// The sum comes up a binary tree to the first rank.
+    Reduce,
+    /// Each rank sends each other an equal piece of the buffer.
+    AllToAll,
+    /// The first rank sends to the second.
+    Send,
+}
+
+/// An operation of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// As it is called: by its name, or by what it does.
+    pub name: String,
+    /// What it does.
+    pub kind: OperationKind,
+    /// Who takes part, all different; a rank is a host of the same number.
+    pub ranks: Vec<u32>,
+    /// Of the whole buffer: what is summed or sent, or comes together at each rank.
+    pub bytes: u32,
+    /// Operations before this one that each rank waits for, as far as it takes part in them; `None`:
+    /// its last one before this in the trace.
+    pub after: Option<Vec<usize>>,
+}
+
+/// A program of ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// How many ranks there are.
+    pub ranks: u32,
+    /// The operations, in an order in which every rank could do them.
+    pub operations: Vec<Operation>,
+}
+
+/// What of a run's flows an operation is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The operation's name.
+    pub name: String,
+    /// How many ranks take part.
+    pub ranks: u32,
+    /// Its buffer, in bytes; 0 if it only computes.
+    pub bytes: u32,
+    /// Its flows and steps, by index.
+    pub flows: std::ops::Range<usize>,
+}
+
+impl Trace {
+    /// The trace as flows that wait for each other, and which of them each operation is.
+    ///
+    /// # Errors
+    /// If that would be more than four million flows, or waits.
+    pub fn flows(&self) -> Result<(Vec<Flow>, Vec<Span>), String> {
+        let mut program = Program::default();
+        let mut last = vec![None; self.ranks as usize];
+        let mut ends: Vec<BTreeMap<u32, u32>> = Vec::with_capacity(self.operations.len());
+        let mut spans = Vec::with_capacity(self.operations.len());
+        for operation in &self.operations {
+            let first = program.flows.len();
+            if first.max(program.waits).saturating_add(operation.size()) > FLOWS_MAX {
+                return Err(format!(
+                    "a trace of more than {FLOWS_MAX} flows, or waits, at '{}': cut it into parts",
+                    operation.name
+                ));
+            }
+            let begins = operation.ranks.iter().map(|rank| match &operation.after {
+                None => last[*rank as usize].into_iter().collect(),
+                Some(after) => after.iter().filter_map(|at| ends[*at].get(rank).copied()).collect(),
+            });
+            let begins: Vec<Vec<u32>> = begins.collect();
+            let done = program.add(operation, &begins);
+            let done: BTreeMap<u32, u32> = operation.ranks.iter().copied().zip(done).collect();
+            done.iter().for_each(|(rank, end)| last[*rank as usize] = Some(*end));
+            ends.push(done);
+            let (name, ranks) = (operation.name.clone(), operation.ranks.len() as u32);
+            let (bytes, flows) = (operation.bytes, first..program.flows.len());
+            spans.push(Span { name, ranks, bytes, flows });
+        }
+        Ok((program.flows, spans))
+    }
+}
+
+impl Operation {
+    /// At most as many flows and steps, or waits, does it make.
+    fn size(&self) -> usize {
+        let count = self.ranks.len();
+        let waits = count.saturating_mul(3 + self.after.as_ref().map_or(1, Vec::len));
+        let flows = match self.kind {
+            OperationKind::Compute { .. } => 0,
+            OperationKind::Collective(Collective::TreeAllReduce)
+            | OperationKind::Broadcast
+            | OperationKind::Reduce
+            | OperationKind::Send => 2 * count,
+            OperationKind::Collective(_) | OperationKind::AllToAll => {
+                count.saturating_mul(2 * count)
+            }
+        };
+        // Each waits for its rank, for another one, and is waited for.
+        flows.saturating_mul(3).saturating_add(waits)
+    }
+}
+
+/// Flows as they are added.
+#[derive(Default)]
+struct Program {
+    flows: Vec<Flow>,
+    /// How often one waits for another.
+    waits: usize,
+}
+
+/// The end of a step, or of what comes to a rank.
+fn placed(flow: u32) -> After {
+    After { flow, delivered: true }
+}
+
+impl Program {
+    fn push(&mut self, flow: Flow) -> u32 {
+        self.waits += flow.after.len();
+        self.flows.push(flow);
+        self.flows.len() as u32 - 1
+    }
+
+    /// A rank's own step: over `ps` after all that it waits for.
+    fn step(&mut self, rank: u32, after: Vec<After>, ps: u64) -> u32 {
+        let (start_ps, delay_ps) = if after.is_empty() { (ps, 0) } else { (0, ps) };
+        self.push(Flow { start_ps, delay_ps, after, ..Flow::new(rank, rank, 0) })
+    }
+
+    /// Adds an operation; `begins` has for each of its ranks the steps that it waits for. Gives the
+    /// step at which each rank is done with it.
+    fn add(&mut self, operation: &Operation, begins: &[Vec<u32>]) -> Vec<u32> {
+        let ranks = &operation.ranks;
+        let waits = |at: usize| begins[at].iter().map(|step| placed(*step)).collect::<Vec<_>>();
+        if let OperationKind::Compute { ps } = operation.kind {
+            return (0..ranks.len()).map(|at| self.step(ranks[at], waits(at), ps)).collect();
+        }
+        // Every flow waits for its rank to begin: one step for all that it waits for.
+        let mut gates = Vec::with_capacity(ranks.len());
+        for (at, rank) in ranks.iter().enumerate() {
+            gates.push(match begins[at].as_slice() {
+                [] => None,
+                [only] => Some(*only),
+                _ => Some(self.step(*rank, waits(at), 0)),
+            });
+        }
+        let first = self.flows.len() as u32;
+        let flows = flows_of(operation);
+        let mut sent = vec![Vec::new(); ranks.len()];
+        let mut comes = vec![Vec::new(); ranks.len()];
+        let mut heard = vec![false; flows.len()];
+        for (index, flow) in flows.iter().enumerate() {
+            // What the sender of a later flow has waited for is over when that one is.
+            flow.after.iter().for_each(|after| heard[after.flow as usize] = true);
+            sent[flow.source as usize].push(first + index as u32);
+            comes[flow.destination as usize].push(index);
+        }
+        for flow in flows {
+            let own = gates[flow.source as usize].map(placed);
+            let inner = flow.after.iter().map(|after| After { flow: first + after.flow, ..*after });
+            let after = own.into_iter().chain(inner).collect();
+            let (from, to) = (ranks[flow.source as usize], ranks[flow.destination as usize]);
+            self.push(Flow { after, ..Flow::new(from, to, flow.bytes) });
+        }
+        let mut ends = Vec::with_capacity(ranks.len());
+        for (at, rank) in ranks.iter().enumerate() {
+            let comes = comes[at].iter().filter(|index| !heard[**index]);
+            let comes = comes.map(|index| placed(first + *index as u32));
+            let sent = sent[at].iter().map(|flow| After { flow: *flow, delivered: false });
+            let gate = gates[at].map(placed);
+            let after = gate.into_iter().chain(comes).chain(sent).collect();
+            ends.push(self.step(*rank, after, 0));
+        }
+        ends
+    }
+}
+
+/// The flows of an operation between its ranks, which are numbered from 0 here.
+fn flows_of(operation: &Operation) -> Vec<Flow> {
+    let (count, bytes) = (operation.ranks.len() as u32, operation.bytes);
+    let parent = |rank: u32| (rank - 1) / 2;
+    match operation.kind {
+        OperationKind::Compute { .. } => Vec::new(),
+        OperationKind::Collective(kind) => collective(kind, count, bytes),
+        OperationKind::Broadcast => {
+            let above = |rank: u32| match parent(rank) {
+                0 => Vec::new(),
+                parent => vec![placed(parent - 1)],
+            };
+            let down = |rank| Flow { after: above(rank), ..Flow::new(parent(rank), rank, bytes) };
+            (1..count).map(down).collect()
+        }
+        OperationKind::Reduce => {
+            let index = |rank: u32| count - 1 - rank;
+            let below = |rank: u32| (2 * rank + 1..=2 * rank + 2).filter(|child| *child < count);
+            let after = |rank| below(rank).map(|child| placed(index(child))).collect();
+            let up = |rank| Flow { after: after(rank), ..Flow::new(rank, parent(rank), bytes) };
+            (1..count).rev().map(up).collect()
+        }
+        OperationKind::AllToAll => super::all_to_all(count, bytes.div_ceil(count.max(1)).max(1)),
+        OperationKind::Send => vec![Flow::new(0, 1, bytes)],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Threads for the parts of a network, kept from window to window.
+//!
+//! A part is handed over for a window and comes back after it, so nothing is shared. Part 0 stays
+//! with the caller. A thread that has nothing to do looks for work a little longer than handing
+//! over takes, and then sleeps: nobody waits busily while another one needs the core.
+
+use super::domain::Domain;
+use std::hint::spin_loop;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+
+/// How often work is looked for before sleeping: some microseconds.
+const LOOKS: u32 = 200;
+
+/// A thread, what goes to it, and what comes back.
+struct Worker {
+    /// `None` tells it to end.
+    jobs: SyncSender<Option<(Domain, u64)>>,
+    done: Receiver<Domain>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A thread for each part but the first.
+pub(crate) struct Workers {
+    workers: Vec<Worker>,
+    looks: u32,
+}
+
+impl Workers {
+    /// For a network in `parts`.
+    pub(crate) fn new(parts: usize) -> Workers {
+        // Where there are fewer cores than parts, who looks keeps another one from working.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let looks = if parts <= cores { LOOKS } else { 0 };
+        let worker = |_| {
+            let (jobs, mine) = sync_channel(1);
+            let (give, done) = sync_channel(1);
+            let thread = std::thread::spawn(move || serve(&mine, &give, looks));
+            Worker { jobs, done, thread: Some(thread) }
+        };
+        Workers { workers: (1..parts).map(worker).collect(), looks }
+    }
+
+    /// Lets a window pass in all parts.
+    ///
+    /// # Panics
+    /// As whatever went wrong in one of them.
+    pub(crate) fn run(&mut self, domains: &mut Vec<Domain>, window: u64) {
+        let mut gone = None;
+        for (number, domain) in domains.drain(1..).enumerate() {
+            if self.workers[number].jobs.send(Some((domain, window))).is_err() {
+                gone = Some(number);
+            }
+        }
+        domains[0].run(window);
+        for (number, worker) in self.workers.iter().enumerate() {
+            match next(&worker.done, self.looks) {
+                Some(domain) => domains.push(domain),
+                None => gone = Some(number),
+            }
+        }
+        let thread = gone.and_then(|number| self.workers[number].thread.take());
+        if let Some(Err(panic)) = thread.map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            // It may have ended before, by a panic that was passed on.
+            let _ = worker.jobs.send(None);
+            let _ = worker.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+fn serve(jobs: &Receiver<Option<(Domain, u64)>>, done: &SyncSender<Domain>, looks: u32) {
+    while let Some(Some((mut domain, window))) = next(jobs, looks) {
+        domain.run(window);
+        if done.send(domain).is_err() {
+            return;
+        }
+    }
+}
+
+/// The next that comes; `None` if nobody is left to send it.
+fn next<T>(receiver: &Receiver<T>, looks: u32) -> Option<T> {
+    for _ in 0..looks {
+        match receiver.try_recv() {
+            Ok(value) => return Some(value),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => spin_loop(),
+        }
+    }
+    receiver.recv().ok()
+}
+
+/// Does something for each part: for the first on this thread, for the others each on one of its
+/// own.
+///
+/// # Panics
+/// As whatever went wrong in one of them.
+pub(crate) fn each<I: Send, T: Send>(
+    parts: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> T + Sync,
+) -> Vec<T> {
+    let mut parts = parts.into_iter();
+    let first = parts.next();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let mut results: Vec<T> = first.map(work).into_iter().collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(result) => results.push(result),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    })
+}

@@ -1,0 +1,101 @@
+//! Hints as weights: what an application asks for is what its flow is worth.
+//!
+//! **Rule:** a hint `h > 0` is the flow's weight, at most 65,535, in place of the one of its
+//! [`Share`]; 0, which a flow begins with, asks for nothing: the share's own weight holds again. To
+//! which tenant a flow belongs, and what the tenant is worth, no hint changes: among tenants with
+//! weights an application can take only from flows of its own tenant.
+//!
+//! **Source:** SCR §4.1 has applications give the control hints through memory they share with it;
+//! what a hint means is the policy's to say. This is the simplest meaning that the schedulers here
+//! have in common.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use fairway_wire::Instant;
+
+use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+
+/// What a scheduler makes of hints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hints {
+    /// Nothing.
+    #[default]
+    Ignore,
+    /// A hint is the flow's weight.
+    Weight,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    share: Share,
+    hint: u16,
+}
+
+impl Asked {
+    fn share(&self) -> Share {
+        let weight = if self.hint == 0 { self.share.weight } else { self.hint };
+        Share { weight, ..self.share }
+    }
+}
+
+/// A scheduler that is told hints as changes of weights.
+pub struct HintedWeights {
+    scheduler: Box<dyn Scheduler>,
+    flows: Box<[Asked]>,
+}
+
+impl HintedWeights {
+    /// Has `scheduler` heed hints of so many flows.
+    pub fn new(scheduler: Box<dyn Scheduler>, flows: u32) -> HintedWeights {
+        HintedWeights { scheduler, flows: vec![Asked::default(); flows as usize].into() }
+    }
+}
+
+impl Scheduler for HintedWeights {
+    fn name(&self) -> &'static str {
+        self.scheduler.name()
+    }
+
+    fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
+        // A hint belongs to a flow's life: whoever has its number next asks for itself.
+        if let Some(asked) = self.flows.get_mut(flow.index()) {
+            *asked = Asked { share, hint: 0 };
+        }
+        self.scheduler.flow_started(now, flow, share, rates);
+    }
+
+    fn flow_ended(&mut self, now: Instant, flow: FlowId, rates: &RateRegisters) {
+        self.scheduler.flow_ended(now, flow, rates);
+    }
+
+    fn share_changed(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
+        let Some(asked) = self.flows.get_mut(flow.index()) else { return };
+        asked.share = share;
+        self.scheduler.share_changed(now, flow, asked.share(), rates);
+    }
+
+    fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters) {
+        self.scheduler.on_transmit(flow, sample, rates);
+    }
+
+    fn on_hint(&mut self, now: Instant, flow: FlowId, hint: u64, rates: &RateRegisters) {
+        let Some(asked) = self.flows.get_mut(flow.index()) else { return };
+        let before = asked.share();
+        asked.hint = u16::try_from(hint).unwrap_or(u16::MAX);
+        // Whoever stores the same again and again is not to have everything divided anew.
+        if asked.share() != before {
+            self.scheduler.share_changed(now, flow, asked.share(), rates);
+        }
+    }
+
+    fn quantum_bytes(&self, flow: FlowId) -> Option<u32> {
+        self.scheduler.quantum_bytes(flow)
+    }
+
+    fn event_bytes(&self) -> u32 {
+        self.scheduler.event_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

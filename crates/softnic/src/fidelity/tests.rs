@@ -1,0 +1,82 @@
+use super::*;
+
+fn receipt(called: u64) -> Receipt {
+    Receipt { stamped: called - 5, called }
+}
+
+fn taken(probe: &Probe) -> Fidelity {
+    let mut found = Fidelity::default();
+    probe.take(&mut found);
+    found
+}
+
+fn delay_of(since_kernel_ns: u32, since_call_ns: u32) -> Delay {
+    Delay { since_kernel_ns, since_call_ns }
+}
+
+#[test]
+fn decisions_find_their_acknowledgements_whoever_is_first() {
+    let probe = Probe::new(16, 2);
+    let later = clock::real_ns() + 1_000_000_000;
+    // Two of one channel and one of another are told of, then decided about, together.
+    probe.told(0, receipt(later - 2000));
+    probe.told(1, receipt(later));
+    probe.told(0, receipt(later - 1000));
+    probe.decided(0, 2);
+    let found = taken(&probe);
+    // They seem to come from the future: that counts as no time at all.
+    assert_eq!(found.decisions, [delay_of(0, 0); 2]);
+    // A decision that is known before its acknowledgement was booked.
+    probe.decided(0, 1);
+    assert!(taken(&probe).decisions.is_empty());
+    let early = receipt(clock::real_ns() - 1_000_000);
+    probe.told(0, early);
+    let found = taken(&probe);
+    let [delay] = found.decisions[..] else { panic!("{found:?}") };
+    assert_eq!(delay.since_kernel_ns, delay.since_call_ns + 5);
+    assert!(delay.since_call_ns < 1_000_000, "decided about before: {delay:?}");
+    // The other channel's still waits; a new channel of that number has none.
+    probe.opened(1);
+    probe.decided(1, 1);
+    assert!(taken(&probe).decisions.is_empty());
+}
+
+#[test]
+fn data_waits_until_its_acknowledgement_leaves() {
+    let probe = Arc::new(Probe::new(16, 1));
+    let mut meter = Meter::new(probe.clone(), true);
+    let begun = clock::real_ns();
+    meter.arrived(begun);
+    // A run of three packets is one sample.
+    (0..3).for_each(|_| meter.data(0));
+    let first = meter.receipt;
+    meter.acknowledges(0, false);
+    // What comes now is not covered by an acknowledgement that was put together before.
+    meter.arrived(begun);
+    meter.data(0);
+    meter.left(first.called + 10);
+    assert!(taken(&probe).turn_rounds.is_empty(), "it waits for the next run");
+    meter.began_run();
+    meter.left(first.called + 300);
+    let found = taken(&probe).turn_rounds;
+    assert_eq!(found, [delay_of((first.called + 300 - begun) as u32, 300)]);
+    let second = meter.receipt;
+    meter.acknowledges(0, true);
+    meter.left(second.called + 7);
+    assert_eq!(taken(&probe).turn_rounds[0].since_call_ns, 7);
+    meter.left(second.called + 8);
+    assert!(taken(&probe).turn_rounds.is_empty(), "each counts once");
+}
+
+#[test]
+fn what_finds_no_room_or_has_no_stamp_is_counted() {
+    let probe = Probe::new(1, 1);
+    let unstamped = Receipt { stamped: 0, called: 100 };
+    probe.decided_about(unstamped, 107);
+    probe.decided_about(receipt(100), 107);
+    let found = taken(&probe);
+    assert_eq!(found.decisions, [delay_of(7, 7)]);
+    assert_eq!((found.dropped, found.unstamped), (1, 1));
+    probe.decided_about(receipt(100), 107);
+    assert_eq!(taken(&probe).decisions, [delay_of(12, 7)]);
+}

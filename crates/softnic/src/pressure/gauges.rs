@@ -1,0 +1,202 @@
+//! Gauges: what is watched, and what was seen of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fairway_port::{QueueUse, QueueWatch};
+
+use super::signals::{HostPressure, HostReading, HostResource, HostSignals};
+use super::system::{Buses, Lost, lost_us};
+
+/// How often queues are looked at within a period.
+pub(super) const SAMPLES: u32 = 10;
+/// Drivers say anew once in this time how long their NICs have waited, and asking them is slow.
+const BUSES_EVERY: Duration = Duration::from_secs(1);
+
+/// Something to watch.
+#[derive(Debug)]
+enum Meter {
+    /// A count of microseconds that grows with the time that is lost.
+    Time {
+        what: Lost,
+        last_us: u64,
+    },
+    /// What NICs say of their buses, and when they were asked.
+    Buses {
+        buses: Buses,
+        percent: u8,
+        asked: Instant,
+    },
+    /// How full queues are, on average.
+    Receive(Mean),
+    Transmit(Mean),
+}
+
+/// A mean of samples, as far as they have come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: u64,
+    samples: u64,
+}
+
+impl Mean {
+    fn add(&mut self, percent: u8) {
+        self.sum += u64::from(percent);
+        self.samples += 1;
+    }
+
+    fn take(&mut self) -> u64 {
+        let mean = self.sum.checked_div(self.samples).unwrap_or(0);
+        *self = Mean::default();
+        mean
+    }
+}
+
+#[derive(Debug)]
+struct Gauge {
+    resource: HostResource,
+    threshold: u8,
+    is_short: bool,
+    meter: Meter,
+}
+
+/// All of them, and where they look.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    proc: PathBuf,
+    queues: Vec<QueueWatch>,
+    /// What all sockets have dropped, and whether that was news in this period.
+    dropped: u32,
+    overflowed: bool,
+    gauges: Vec<Gauge>,
+    pub(super) looked_at: Instant,
+}
+
+impl Gauges {
+    /// # Errors
+    /// Something that counts cannot be looked at.
+    pub(super) fn new(
+        proc: &Path,
+        queues: Vec<QueueWatch>,
+        options: &HostPressure,
+    ) -> io::Result<Gauges> {
+        let mut all = Gauges {
+            proc: proc.to_path_buf(),
+            queues,
+            dropped: 0,
+            overflowed: false,
+            gauges: Vec::new(),
+            looked_at: Instant::now(),
+        };
+        for resource in HostResource::ALL {
+            if let Some(threshold) = options.threshold(resource) {
+                let (threshold, meter) = (threshold.clamp(1, 100), all.meter(resource)?);
+                all.gauges.push(Gauge { resource, threshold, is_short: false, meter });
+            }
+        }
+        if all.watches_queues() {
+            all.dropped = all.fullest()?.dropped;
+        }
+        Ok(all)
+    }
+
+    fn meter(&self, resource: HostResource) -> io::Result<Meter> {
+        let time = |what| Ok(Meter::Time { what, last_us: lost_us(&self.proc, what)? });
+        match resource {
+            HostResource::Cpu => time(Lost::Cpu),
+            HostResource::Memory => time(Lost::Memory),
+            HostResource::Pcie => {
+                let buses = Buses::find()?;
+                let percent = buses.percent();
+                Ok(Meter::Buses { buses, percent, asked: Instant::now() })
+            }
+            HostResource::ReceiveQueue => Ok(Meter::Receive(Mean::default())),
+            HostResource::TransmitQueue => Ok(Meter::Transmit(Mean::default())),
+        }
+    }
+
+    /// Is there something to be looked at within a period?
+    pub(super) fn watches_queues(&self) -> bool {
+        let is_queue = |gauge: &Gauge| {
+            matches!(gauge.resource, HostResource::ReceiveQueue | HostResource::TransmitQueue)
+        };
+        self.gauges.iter().any(is_queue)
+    }
+
+    /// The fullest receive queue and the fullest transmit queue, and what all have dropped.
+    fn fullest(&self) -> io::Result<QueueUse> {
+        let mut fullest = QueueUse::default();
+        for queue in self.queues.iter().flat_map(QueueWatch::look) {
+            let queue = queue?;
+            if queue.receive_percent() >= fullest.receive_percent() {
+                fullest.receive_bytes = queue.receive_bytes;
+                fullest.receive_limit = queue.receive_limit;
+            }
+            if queue.transmit_percent() >= fullest.transmit_percent() {
+                fullest.transmit_bytes = queue.transmit_bytes;
+                fullest.transmit_limit = queue.transmit_limit;
+            }
+            fullest.dropped = fullest.dropped.wrapping_add(queue.dropped);
+        }
+        Ok(fullest)
+    }
+
+    /// Looks at the queues. They could be looked at when this was made, so a failure is no news.
+    pub(super) fn sample(&mut self) {
+        let Ok(queue) = self.fullest() else { return };
+        self.overflowed |= queue.dropped != self.dropped;
+        self.dropped = queue.dropped;
+        for gauge in &mut self.gauges {
+            match &mut gauge.meter {
+                Meter::Receive(mean) => mean.add(queue.receive_percent()),
+                Meter::Transmit(mean) => mean.add(queue.transmit_percent()),
+                Meter::Time { .. } | Meter::Buses { .. } => {}
+            }
+        }
+    }
+
+    /// Judges a period that took `elapsed`. What cannot be read now counts as enough of it.
+    pub(super) fn look(&mut self, elapsed: Duration) -> HostSignals {
+        let overflowed = std::mem::take(&mut self.overflowed);
+        let mut signals = HostSignals::default();
+        for gauge in &mut self.gauges {
+            let percent = gauge.meter.percent(&self.proc, elapsed, overflowed);
+            // Half of it ends what all of it began: a host on the verge does not flicker.
+            let threshold = u64::from(gauge.threshold);
+            let scaled = if gauge.is_short { 2 * percent } else { percent };
+            gauge.is_short = scaled >= threshold;
+            let reading = HostReading {
+                percent: percent.min(100) as u8,
+                threshold_percent: gauge.threshold,
+                is_short: gauge.is_short,
+            };
+            signals.set(gauge.resource, reading);
+        }
+        signals
+    }
+}
+
+impl Meter {
+    fn percent(&mut self, proc: &Path, elapsed: Duration, overflowed: bool) -> u64 {
+        match self {
+            Meter::Time { what, last_us } => {
+                let now_us = lost_us(proc, *what).unwrap_or(*last_us);
+                let lost_us = now_us.saturating_sub(std::mem::replace(last_us, now_us));
+                let percent = u128::from(lost_us) * 100 / elapsed.as_micros().max(1);
+                percent.min(100) as u64
+            }
+            Meter::Buses { buses, percent, asked } => {
+                if asked.elapsed() >= BUSES_EVERY {
+                    (*percent, *asked) = (buses.percent(), Instant::now());
+                }
+                u64::from(*percent)
+            }
+            Meter::Receive(mean) => {
+                let mean = mean.take();
+                if overflowed { 100 } else { mean }
+            }
+            Meter::Transmit(mean) => mean.take(),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A thread that lets visitors in, one after the other, until it is told to end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After the system could not let somebody in.
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(super) struct Visitors {
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Visitors {
+    /// `accept` waits for the next one, `serve` deals with him.
+    pub(super) fn start<V>(
+        name: &str,
+        mut accept: impl FnMut() -> io::Result<V> + Send + 'static,
+        mut serve: impl FnMut(V) + Send + 'static,
+    ) -> io::Result<Visitors> {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = stopping.clone();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+            loop {
+                let visitor = accept();
+                if stop.load(Ordering::Acquire) {
+                    return;
+                }
+                match visitor {
+                    Ok(visitor) => serve(visitor),
+                    Err(_) => std::thread::sleep(PAUSE),
+                }
+            }
+        })?;
+        Ok(Visitors { stopping, thread: Some(thread) })
+    }
+
+    /// Ends the thread, which a last `visit` wakes. If there can be none, it ends with the process.
+    pub(super) fn end<V>(&mut self, visit: impl FnOnce() -> io::Result<V>) {
+        self.stopping.store(true, Ordering::Release);
+        if let (Ok(_), Some(thread)) = (visit(), self.thread.take()) {
+            // Its panic, if it had one, was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}

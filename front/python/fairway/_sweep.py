@@ -1,0 +1,137 @@
+"""Runs of `fairway sim` over every combination of parameters."""
+
+import concurrent.futures
+import csv
+import itertools
+import json
+import os
+import shutil
+import subprocess
+
+
+class SweepError(RuntimeError):
+    """A run that the tool refused, or a tool that is not there; the message says why."""
+
+
+def sweep(workload="permutation", *, seeds=1, file=None, executor=None, jobs=None, tool=None,
+          timeout=None, each=None, **settings):
+    """Runs `fairway sim` for every combination of parameters.
+
+    Args:
+        workload: A workload or a scenario file; or a list of them.
+        seeds: How many (from 1 on), or which.
+        file: The trace of workload `trace`; or a list of them.
+        executor: Where runs go: anything with `submit(function, argument)` that gives futures, as a
+            `concurrent.futures.Executor` or a Dask client. None: processes of this machine.
+        jobs: Processes at a time; None: one for each core. Only without `executor`.
+        tool: The path of `fairway`; None: what FAIRWAY says, or the search path has.
+        timeout: Seconds after which a run is given up; None: never.
+        each: Called with every row as it is taken, in order.
+        **settings: Settings of the tool by their names, with `_` for `-`. A list (or range) is a
+            dimension of the sweep; a tuple is given several times; True and False are on and off.
+
+    Returns:
+        A dictionary for each run, in the order of the product, seeds fastest: the parameters that
+        were asked for, `workload`, `seed`, `complete` (did it come to its end?), and `result`: what
+        `fairway sim --json` printed.
+
+    Raises:
+        SweepError: The tool is not there, refuses the settings, or took too long.
+        ValueError: Nothing is to be run.
+    """
+    if file is not None:
+        settings = {"file": file, **settings}
+    names = ["workload", *settings]
+    dimensions = [_values(workload), *map(_values, settings.values())]
+    numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or not all(dimensions):
+        empty = [name for name, values in zip(names, dimensions) if not values] or ["seeds"]
+        raise ValueError(f"{empty[0]} has no value, so nothing would be run")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs={jobs}: at least 1")
+    points = [dict(zip(names, point)) for point in itertools.product(*dimensions)]
+    tasks = [(tool, timeout, {**point, "seed": seed}) for point in points for seed in numbers]
+    if executor is not None:
+        return _take([executor.submit(_run, task) for task in tasks], each)
+    jobs = jobs or os.cpu_count() or 1
+    with concurrent.futures.ThreadPoolExecutor(min(jobs, len(tasks))) as local:
+        return _take([local.submit(_run, task) for task in tasks], each)
+
+
+def write_csv(rows, path):
+    """Writes rows of `sweep` to a file: parameters first, then results; lists are left out."""
+    flat = [{**{name: _text(value) for name, value in row.items() if name != "result"},
+             **_flat(row["result"])} for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    with open(path, "w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, names)
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def _values(value):
+    return list(value) if isinstance(value, (list, range)) else [value]
+
+
+def _text(value):
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ";".join(map(_text, value)) if isinstance(value, tuple) else str(value)
+
+
+def _flat(value, before=""):
+    row = {}
+    for name, one in value.items():
+        if isinstance(one, dict):
+            row.update(_flat(one, f"{before}{name}."))
+        elif not isinstance(one, list):
+            row[before + name] = one
+    return row
+
+
+def _take(futures, each):
+    rows = []
+    try:
+        for future in futures:
+            rows.append(future.result())
+            if each is not None:
+                each(rows[-1])
+    except BaseException:
+        # What has not begun need not.
+        for future in futures:
+            future.cancel()
+        raise
+    return rows
+
+
+def _command(tool, point):
+    tool = tool or os.environ.get("FAIRWAY") or shutil.which("fairway")
+    if not tool:
+        raise SweepError("there is no program 'fairway' in the search path: give tool=, or FAIRWAY")
+    command = [os.fspath(tool), "sim", str(point["workload"])]
+    if "file" in point:
+        command.append(os.fspath(point["file"]))
+    for name, value in point.items():
+        if name not in ("workload", "file"):
+            flag = "--" + name.replace("_", "-")
+            command += [f"{flag}={_text(one)}" for one in
+                        (value if isinstance(value, tuple) else (value,))]
+    return [*command, "--json"]
+
+
+def _run(task):
+    """One run, wherever it is: a function of its argument alone."""
+    tool, timeout, point = task
+    command = _command(tool, point)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise SweepError(f"{' '.join(command)}: not done after {timeout} s") from None
+    except OSError as error:
+        raise SweepError(f"{command[0]} cannot be run: {error}") from None
+    try:
+        result = json.loads(done.stdout)
+    except ValueError:
+        raise SweepError(f"{' '.join(command)}: {done.stderr.strip()}") from None
+    return {**point, "complete": done.returncode == 0, "result": result}

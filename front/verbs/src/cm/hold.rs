@@ -1,0 +1,109 @@
+//! The news that a peer has left waits until the program has polled what came from it before.
+//!
+//! Completions and connection events reach a program by two ways. A kernel's connection manager is
+//! slow enough that nobody notices; here both come from the same socket within microseconds, and a
+//! program that looks for events after it has polled would remove its queue pair with the last
+//! message unread, as libfabric does. So the event is told once the queue pair has no completions that
+//! are not polled, or after [`PATIENCE`] to programs that never poll. Who has ended the connection
+//! himself waits for the answer, and is told at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fairway_softnic::engine::wire::{Duration, Instant, Qpn};
+use fairway_softnic::verbs::Carrier;
+
+use super::channel::Note;
+use super::id::Core;
+use crate::guard::lock;
+
+/// Programs that do not poll hear of it so much later. Tests that say what comes before what are
+/// not to fail because a machine was busy for so long.
+const PATIENCE: Duration = Duration::from_ms(if cfg!(test) { 2000 } else { 100 });
+
+/// What one id has to wait with: the end of its connection, and what came behind.
+#[derive(Clone)]
+struct Held {
+    core: Arc<Core>,
+    carrier: Arc<dyn Carrier>,
+    queue_pair: Qpn,
+    notes: Vec<Note>,
+    until: Instant,
+}
+
+impl Held {
+    fn is_of(&self, core: &Arc<Core>) -> bool {
+        Arc::ptr_eq(&self.core, core)
+    }
+
+    /// To be asked without any lock, because the carrier takes its own.
+    fn is_due(&self, now: Instant) -> bool {
+        now.is_at_or_after(self.until) || !self.carrier.has_completions(self.queue_pair)
+    }
+}
+
+static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+
+/// How many there are, so that polling costs one look.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Keeps the news for the time being. [`release`] is to be called soon, without a lock.
+pub(super) fn hold(carrier: &Arc<dyn Carrier>, queue_pair: Qpn, note: Note, now: Instant) {
+    let (core, carrier) = (Arc::clone(&note.core), Arc::clone(carrier));
+    let mut all = lock(&HELD);
+    all.push(Held { core, carrier, queue_pair, notes: vec![note], until: now + PATIENCE });
+    COUNT.store(all.len(), Ordering::Release);
+}
+
+/// Takes a note that has to wait behind another one of its id; gives it back if there is none.
+pub(super) fn follow(note: Note) -> Option<Note> {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return Some(note);
+    }
+    let mut all = lock(&HELD);
+    match all.iter_mut().find(|held| held.is_of(&note.core)) {
+        Some(held) => {
+            held.notes.push(note);
+            None
+        }
+        None => Some(note),
+    }
+}
+
+/// When somebody's patience ends.
+pub(super) fn earliest() -> Option<Instant> {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    lock(&HELD).iter().map(|held| held.until).reduce(Instant::min)
+}
+
+/// Tells what need not wait any more. No lock may be held.
+pub(super) fn release(now: Instant) {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let asked = lock(&HELD).clone();
+    let due: Vec<Arc<Core>> =
+        asked.into_iter().filter(|held| held.is_due(now)).map(|held| held.core).collect();
+    let mut all = lock(&HELD);
+    let told = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
+    // Under the lock, so that nothing overtakes.
+    told.flat_map(|held| held.notes).for_each(super::channel::push);
+    COUNT.store(all.len(), Ordering::Release);
+}
+
+/// An id is no more, and neither is what it would have heard.
+pub(super) fn forget(core: &Arc<Core>) {
+    let mut all = lock(&HELD);
+    all.retain(|held| !held.is_of(core));
+    COUNT.store(all.len(), Ordering::Release);
+}
+
+/// A program has polled a completion queue: is that what somebody waited for?
+#[inline]
+pub(crate) fn polled() {
+    if COUNT.load(Ordering::Relaxed) > 0 {
+        release(super::desk::now());
+    }
+}

@@ -1,0 +1,150 @@
+//! Control on a thread of its own, live: how many events it is told of and how many it handles, at what
+//! granularity, and what that costs in rate, against the number of flows (SCR Fig. 10).
+
+use std::io;
+use std::time::Duration;
+
+use fairway_softnic::{Context, ProcessorStats};
+use serde_json::{Value, json};
+
+use super::Section;
+use super::mesh::{Load, Mesh};
+use crate::bench::table::Spread;
+use crate::programs::check_signals;
+
+const FLOWS: [usize; 5] = [1, 4, 16, 64, 128];
+
+/// As SCR §6.2 has them: messages of 64 KB, four under way of each flow.
+const BYTES: &[u64] = &[64 << 10];
+const DEPTH: u64 = 4;
+
+/// Where laws run.
+const LAWS: [(&str, bool); 2] = [("in line", false), ("own thread", true)];
+
+/// Of a number of flows and a place of the laws.
+#[derive(Default)]
+struct Cell {
+    gbps: Vec<f64>,
+    /// The scheduler's, and the congestion control's if it runs on events: thousands per second that it
+    /// was told of, that it handled, and bytes per event.
+    scheduler: [Vec<f64>; 3],
+    congestion: [Vec<f64>; 3],
+}
+
+/// Of a number of flows: without a scheduler, and by place of the laws.
+#[derive(Default)]
+struct Row {
+    greedy: Vec<f64>,
+    cells: [Cell; LAWS.len()],
+}
+
+/// Measures all rows by turns.
+pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
+    let mut rows: [Row; FLOWS.len()] = Default::default();
+    for _ in 0..repeats {
+        for (flows, row) in FLOWS.iter().zip(&mut rows) {
+            check_signals()?;
+            row.measure(*flows, slice)?;
+        }
+    }
+    let list = FLOWS.iter().zip(&rows).map(|(flows, row)| row.json(*flows));
+    Ok(Section {
+        name: "coalescing",
+        markdown: markdown(&rows),
+        json: Value::Array(list.flatten().collect()),
+    })
+}
+
+impl Row {
+    fn measure(&mut self, flows: usize, slice: Duration) -> io::Result<()> {
+        let load = Load { sizes: BYTES, depth: DEPTH, flows, all_send: false };
+        let time = (slice / 2, slice);
+        let greedy = Mesh::new(2, &load, |builder| builder)?.run(time, || (), || ())?;
+        self.greedy.push(greedy);
+        // The law is told what the machine carries at the moment.
+        let policy = format!("sched=water-filling:line={}bps", (greedy * 1e9) as u64);
+        for ((_, elsewhere), cell) in LAWS.iter().zip(&mut self.cells) {
+            let mesh = Mesh::new(2, &load, |builder| {
+                builder.policy_named(&policy).control_thread(*elsewhere)
+            })?;
+            let sender = &mesh.contexts[0];
+            let (mut before, mut after): (Stats, Stats) = Default::default();
+            let gbps = mesh.run(time, || before = stats(sender), || after = stats(sender))?;
+            cell.gbps.push(gbps);
+            note(&mut cell.scheduler, &before.0, &after.0, slice);
+            note(&mut cell.congestion, &before.1, &after.1, slice);
+        }
+        Ok(())
+    }
+
+    fn json(&self, flows: usize) -> Vec<Value> {
+        let of = |[told, handled, bytes]: &[Vec<f64>; 3]| {
+            json!({
+                "told_thousand_per_s": told, "handled_thousand_per_s": handled,
+                "bytes_per_event": bytes,
+            })
+        };
+        let each = LAWS.iter().zip(&self.cells).map(|((laws, _), cell)| {
+            json!({
+                "flows": flows, "laws": laws, "greedy_gbps": self.greedy, "gbps": cell.gbps,
+                "scheduler": of(&cell.scheduler), "congestion": of(&cell.congestion),
+            })
+        });
+        each.collect()
+    }
+}
+
+/// Of the scheduler and of congestion controls; nothing of those that do not run on events.
+type Stats = (ProcessorStats, ProcessorStats);
+
+fn stats(context: &Context) -> Stats {
+    let scheduler = context.scheduler_stats().unwrap_or_default();
+    (scheduler, context.congestion_stats().unwrap_or_default())
+}
+
+fn note(to: &mut [Vec<f64>; 3], before: &ProcessorStats, after: &ProcessorStats, slice: Duration) {
+    let rate = |of: fn(&ProcessorStats) -> u64| {
+        (of(after) - of(before)) as f64 / slice.as_secs_f64() / 1e3
+    };
+    let events = (after.transmits - before.transmits).max(1);
+    to[0].push(rate(|stats| stats.collected));
+    to[1].push(rate(|stats| stats.handled));
+    to[2].push((after.bytes - before.bytes) as f64 / events as f64);
+}
+
+fn markdown(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "### Control laws in line and on a thread of their own: WRITEs of 64 KB, four under way of each flow\n\n\
+         Thousands of events per second that a law was told of and handled, and bytes per event; medians.\n\n\
+         | flows | without a scheduler, Gb/s | laws | Gb/s | water-filling: told, handled, bytes per event | \
+         Swift: told, handled, bytes per event |\n|---|---|---|---|---|---|\n",
+    );
+    for (flows, row) in FLOWS.iter().zip(rows) {
+        for ((laws, _), cell) in LAWS.iter().zip(&row.cells) {
+            let three = |[told, handled, bytes]: &[Vec<f64>; 3]| {
+                format!("{:.1}, {:.1}, {:.0}", median(told), median(handled), median(bytes))
+            };
+            // In line congestion controls are called for each acknowledgement.
+            let congestion = if median(&cell.congestion[0]) > 0.0 {
+                three(&cell.congestion)
+            } else {
+                String::from("called directly")
+            };
+            text += &format!(
+                "| {flows} | {} | {laws} | {} | {} | {congestion} |\n",
+                show(&row.greedy),
+                show(&cell.gbps),
+                three(&cell.scheduler)
+            );
+        }
+    }
+    text
+}
+
+fn median(samples: &[f64]) -> f64 {
+    Spread::of(samples).unwrap_or_default().median
+}
+
+fn show(samples: &[f64]) -> String {
+    Spread::of(samples).unwrap_or_default().show()
+}
