@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway_fabric::simulator::{
-    Quantiles, Report, SETTINGS, Scenario, Settings, Simulation, WORKLOADS, pcap,
+    Quantiles, Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
 };
 use fairway_softnic::PolicyReport;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -241,6 +241,11 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     let mut scenario = settings.build(seed).map_err(Failure::usage)?;
     if let Some(tap) = &options.pcap {
         scenario.tap = Some((port(&scenario, tap)?, CAPTURED));
+    }
+    if options.trace.trace.is_some() && scenario.stack != Stack::Fairway {
+        return Err(Failure::usage(
+            "--trace is of Fairway's control laws: leave it out, or --stack",
+        ));
     }
     let mut simulation = Simulation::new(scenario, options.cores).map_err(Failure::usage)?;
     let policy = simulation.scenario().policy.clone().unwrap_or_default().to_string();

@@ -211,7 +211,7 @@ fn flows_are_measured_with_a_scheduler_on_a_thread_of_its_own() {
             "--sched=drr",
             "--control-thread",
             "--line=10Gbps",
-            "--duration=300ms",
+            "--duration=1s",
         ]);
         let row = &rows[0];
         let flows = row["flows"].as_array().expect("a list");

@@ -18,7 +18,7 @@ fn port() -> u16 {
 
 fn perf(more: &[&str]) -> Running {
     let mut arguments = vec!["perf", "write", "--flows=4K,64K", "--sched=water-filling"];
-    arguments.extend(["--tenants=1,2", "--line=2Gbps", "--duration=50s", "--pin=none"]);
+    arguments.extend(["--tenants=1,2", "--line=2Gbps", "--duration=10m", "--pin=none"]);
     arguments.extend(more);
     Running::start(&arguments)
 }

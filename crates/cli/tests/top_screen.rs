@@ -183,7 +183,7 @@ fn perf() -> Running {
         "--sched=water-filling",
         "--tenants=1,2",
         "--line=2Gbps",
-        "--duration=50s",
+        "--duration=10m",
         "--pin=none",
         "--stats",
     ])

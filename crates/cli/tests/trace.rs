@@ -95,19 +95,20 @@ fn a_trace_of_flows_has_their_dequeue_rates() {
     ];
     fairway(&arguments).ok();
     let events: Vec<Value> = serde_json::from_str(&trace.text()).expect("an array");
-    // By counter: its last value.
-    let mut last: BTreeMap<&str, f64> = BTreeMap::new();
+    // By counter: was it ever a half, or a third while messages were exchanged? Not always: whoever has
+    // nothing to send for a moment leaves its share to the others.
+    let mut shared: BTreeMap<&str, bool> = BTreeMap::new();
     for event in &events {
         assert!(event["ph"].is_string() && event["ts"].is_number(), "{event}");
         assert!(event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
         let name = event["name"].as_str().expect("a name");
         if event["ph"] == "C" && name.starts_with("dequeue rate, flow") {
-            last.insert(name, event["args"]["gbps"].as_f64().expect("a rate"));
+            let rate = event["args"]["gbps"].as_f64().expect("a rate");
+            *shared.entry(name).or_default() |= (0.2..=0.41).contains(&rate);
         }
     }
-    assert!(last.len() >= 2, "{last:?}");
-    let halves = last.values().filter(|rate| (0.2..=0.41).contains(*rate)).count();
-    assert!(halves >= 2, "a half of 0.8 Gb/s, or a third while messages were exchanged: {last:?}");
+    let halves = shared.values().filter(|was_half| **was_half).count();
+    assert!(halves >= 2, "a half of 0.8 Gb/s: {shared:?}");
 }
 
 #[test]

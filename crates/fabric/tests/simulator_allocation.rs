@@ -2,7 +2,7 @@
 //!
 //! A test program of its own: its allocator counts, and no other test may run beside it.
 
-use fairway_fabric::simulator::{Clos, Overflow, Routing, Scenario, Simulation, traffic};
+use fairway_fabric::simulator::{Clos, Overflow, Routing, Scenario, Simulation, Stack, traffic};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,13 +28,18 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_warm_simulation_allocates_nothing() {
-    for (overflow, routing) in [(Overflow::Drop, Routing::Ecmp), (Overflow::Trim, Routing::Spray)] {
+    for (stack, overflow, routing) in [
+        (Stack::Fairway, Overflow::Drop, Routing::Ecmp),
+        (Stack::Fairway, Overflow::Trim, Routing::Spray),
+        (Stack::Roce, Overflow::Drop, Routing::Ecmp),
+        (Stack::RoceIrn, Overflow::Drop, Routing::Ecmp),
+    ] {
         let network = Clos::three_tiers(16, 1).expect("a tree").build(400_000, 1_000_000);
         let flows = traffic::incast_and_permutation(16, 15, 1 << 20, 4, 1);
         let mut scenario = Scenario::new(network, flows);
         scenario.queue.bytes = 40 * 4200;
         scenario.queue.overflow = overflow;
-        scenario.routing = routing;
+        (scenario.routing, scenario.stack) = (routing, stack);
         let mut simulation = Simulation::new(scenario, 1).expect("a run");
         while simulation.progress().completed < 16 {
             assert!(simulation.step(), "more than 16 flows");
@@ -44,6 +49,7 @@ fn a_warm_simulation_allocates_nothing() {
         let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
         let report = simulation.report();
         assert!(report.is_complete() && report.resent > 100, "losses were recovered from");
-        assert_eq!(allocations, 0, "{overflow:?}: allocations in {} events", report.events);
+        let run = (stack, overflow);
+        assert_eq!(allocations, 0, "{run:?}: allocations in {} events", report.events);
     }
 }

@@ -33,6 +33,8 @@ const OTHERS: &[&str] = &[
     "degrade 1-@5us:50G|delay 1-@20us:3us",
     "policy cc=dcqcn:line=400Gbps,path=p2c",
     "policy cc=eqds:line=400Gbps:window=64K",
+    "stack roce|pfc 60K:50K|split 2",
+    "stack roce-irn|loss 1%",
     "workload ring-allreduce",
     "workload tree-allreduce",
     "workload websearch|flows 40|bytes 10K",

@@ -143,7 +143,7 @@ impl Calendar {
             counts: [0; RING],
             chunks: Vec::with_capacity(events / CHUNK + 3 * nodes),
             free: NONE,
-            far: BinaryHeap::with_capacity(64 + events / 8),
+            far: BinaryHeap::with_capacity(64 + events / 8 + 16 * nodes),
             window: 0,
             start: 0,
             end: 0,

@@ -1,14 +1,14 @@
 //! A part of the network, and what happens in it: all of it, if a run takes one core.
 
 use super::calendar::{Calendar, Kind};
+use super::capture::Captured;
 use super::host::Host;
-use super::packets::{Hot, NONE, Packets, Parcel};
+use super::packets::{Cold, Hot, NONE, Packets, Parcel};
 use super::placement::Placements;
 use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
 use super::scenario::Routing;
 use super::switch::Buffers;
-use fairway_engine::Received;
 use std::sync::Arc;
 
 /// What is known of a flow here: the source's part knows its beginning and its completion, the
@@ -72,7 +72,7 @@ pub(crate) struct Domain {
     pub(crate) signals: Vec<(u64, u32, bool)>,
     pub(crate) buffers: Buffers,
     /// What left by the port that is tapped.
-    pub(crate) captured: Vec<(u64, Received)>,
+    pub(crate) captured: Vec<Captured>,
     /// Flows that wait for one less, elsewhere.
     pub(crate) news: Vec<u32>,
     pub(crate) totals: Totals,
@@ -199,7 +199,7 @@ impl Domain {
                 let index = entry.packet() as usize;
                 read ^= hot[index].destination;
                 if is_host {
-                    read ^= cold[index].payload;
+                    read ^= cold[index].payload();
                 }
             }
         }
@@ -218,7 +218,7 @@ impl Domain {
     }
 
     /// A frame of somebody else's comes to a host's wire.
-    pub(crate) fn take_in(&mut self, now: u64, host: u32, hot: Hot, cold: &Received) -> u32 {
+    pub(crate) fn take_in(&mut self, now: u64, host: u32, hot: Hot, cold: &Cold) -> u32 {
         self.totals.sent += 1;
         let index = self.packets.take(hot, cold);
         self.calendar.push(now, host, Kind::Post, 0, index);
@@ -344,7 +344,7 @@ impl Domain {
             Admission::Trimmed => {
                 let cold = &self.packets.cold[index as usize];
                 let hot = &mut self.packets.hot[index as usize];
-                hot.bytes -= cold.payload;
+                hot.bytes -= cold.payload();
                 hot.class = 0;
                 hot.trimmed = true;
                 self.offer(now, node, port, index);
@@ -409,7 +409,9 @@ impl Domain {
             && tapped == port
             && self.captured.len() < most
         {
-            self.captured.push((now, self.packets.cold[index as usize]));
+            let (destination, path) = (hot.destination, hot.path);
+            let cold = self.packets.cold[index as usize];
+            self.captured.push(Captured { at: now, destination, path, cold });
         }
         // A host's wire may still be busy with the packet before it, of the same burst.
         let begins = here.busy_until.max(now);

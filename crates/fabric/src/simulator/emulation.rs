@@ -5,7 +5,7 @@
 //! come again); who hands it any other has a test.
 
 use super::domain::Domain;
-use super::packets::{Hot, NONE};
+use super::packets::{Cold, Hot, NONE};
 use super::plan::Plan;
 use super::scenario::{Overflow, Scenario};
 use fairway_engine::Received;
@@ -98,7 +98,7 @@ impl Emulation {
             hops: 0,
         };
         self.last_ps = now_ps.max(self.last_ps + 1);
-        let index = self.domain.take_in(self.last_ps, frame.from, hot, &stand_in());
+        let index = self.domain.take_in(self.last_ps, frame.from, hot, &Cold::Fairway(stand_in()));
         let place = index as usize;
         if self.frames.len() <= place {
             self.frames.resize_with(place + 1, Vec::new);

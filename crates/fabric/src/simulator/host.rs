@@ -1,6 +1,7 @@
 //! A host: a real engine NIC, the flows it sends, and where what it receives belongs.
 
 use super::control::{Control, Eager};
+use super::nic::HostNic;
 use super::plan::{Plan, SLOT_BITS};
 use super::ranks::{Ranks, jetty_of};
 use super::streams::{self, Streams, Verb};
@@ -16,20 +17,20 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Messages of one host that may be under way at once; more wait at the host.
-const MESSAGES: u32 = 512;
+pub(crate) const MESSAGES: u32 = 512;
 /// The secret of every segment.
 pub(crate) const TOKEN: u32 = 0x5EC2_E700;
 
 /// A host and its NIC.
 pub(crate) struct Host {
-    pub(crate) nic: Nic,
+    pub(crate) nic: HostNic,
     pub(crate) queue: CompletionQueueId,
     /// The port of its wire, or of the first of them.
     pub(crate) wire: u32,
     /// When a host with several wires looks next whether it may send; 0 before it has sent.
     pub(crate) pull_at: u64,
-    /// When the armed wake of the engine's timers is, or `u64::MAX`.
-    pub(crate) timer_at: u64,
+    /// The wakes of the engine's timers that are armed.
+    pub(crate) wakes: Wakes,
     /// Flows whose turn has come and which the NIC has not taken yet.
     pub(crate) ready: VecDeque<u32>,
     /// Flows that wait for nothing but their time, and when that has come.
@@ -44,6 +45,44 @@ pub(crate) struct Host {
     pub(crate) ranks: Option<Box<Ranks>>,
     /// What it sends on and on.
     pub(crate) streams: Option<Box<Streams>>,
+}
+
+/// Wakes that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a distant
+/// one is not armed again after each near one. Of more than there is room for, the last but one is
+/// forgotten: it comes for nothing.
+pub(crate) struct Wakes([u64; 4]);
+
+impl Default for Wakes {
+    fn default() -> Self {
+        Wakes([u64::MAX; 4])
+    }
+}
+
+impl Wakes {
+    /// Arms one at `due`. True if that is news: none that is armed comes as early.
+    #[inline]
+    pub(crate) fn arm(&mut self, due: u64) -> bool {
+        let Wakes([first, second, third, last]) = self;
+        if due >= *first {
+            return false;
+        }
+        if *last == u64::MAX {
+            *last = *third;
+        }
+        (*third, *second, *first) = (*second, *first, due);
+        true
+    }
+
+    /// One comes at `now`. False if it has been forgotten.
+    #[inline]
+    pub(crate) fn take(&mut self, now: u64) -> bool {
+        let Wakes([first, second, third, last]) = *self;
+        if first != now {
+            return false;
+        }
+        *self = Wakes([second, third, last, u64::MAX]);
+        true
+    }
 }
 
 /// What became of a flow that was handed to a NIC.
@@ -172,7 +211,7 @@ pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
     nic.create_mailbox(&config).expect("limits are made for this program")
 }
 
-/// A host and its NIC, without channels.
+/// A host with a Fairway NIC, without channels.
 ///
 /// # Errors
 /// Names the engine's limit that does not fit the run.
@@ -205,24 +244,30 @@ pub(crate) fn make_host(
     let rights = Rights::READ_WRITE;
     let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
     let segment = nic.register(&request)?;
-    Ok(Host {
-        nic,
-        queue,
-        wire: plan.scenario.network.first_port[host as usize],
-        pull_at: 0,
-        timer_at: u64::MAX,
-        ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
-        later: BinaryHeap::new(),
-        next_start: 0,
-        jetty,
-        segment,
-        peers: Vec::with_capacity(peers as usize),
-        ranks: None,
-        streams: None,
-    })
+    let base = Host::new(plan, host, HostNic::Fairway(nic), queue);
+    Ok(Host { jetty, segment, peers: Vec::with_capacity(peers as usize), ..base })
 }
 
 impl Host {
+    /// A host with this NIC, which nothing has been posted to.
+    pub(crate) fn new(plan: &Plan, host: u32, nic: HostNic, queue: CompletionQueueId) -> Host {
+        Host {
+            nic,
+            queue,
+            wire: plan.scenario.network.first_port[host as usize],
+            pull_at: 0,
+            wakes: Wakes::default(),
+            ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
+            later: BinaryHeap::new(),
+            next_start: 0,
+            jetty: JettyId::new(0),
+            segment: SegmentId::default(),
+            peers: Vec::new(),
+            ranks: None,
+            streams: None,
+        }
+    }
+
     /// A Jetty for each stream that this host posts, and a processor for who shares the NIC out
     /// among those that it sends, if that is not to run in line.
     pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
@@ -231,23 +276,24 @@ impl Host {
         if posted.is_empty() && sent == 0 {
             return Ok(());
         }
+        let nic = self.nic.fairway();
         for (place, number) in posted.iter().enumerate() {
             let jetty = streams::jetty_of(place);
             let config = JettyConfig {
                 number: Some(jetty.value()),
                 ..JettyConfig::new(self.queue, self.queue)
             };
-            self.nic.create_jetty(&config)?;
-            self.nic.set_share(jetty, plan.scenario.streams[*number as usize].share)?;
+            nic.create_jetty(&config)?;
+            nic.set_share(jetty, plan.scenario.streams[*number as usize].share)?;
         }
         let law = plan
             .scenario
             .policy
             .as_ref()
-            .and_then(|policies| policies.built_in().scheduler_of_nic(self.nic.limits().flows));
+            .and_then(|policies| policies.built_in().scheduler_of_nic(nic.limits().flows));
         let control = plan.scenario.control.as_ref().zip(law).map(|(spec, law)| {
             let law = if spec.until_threshold { law } else { Box::new(Eager(law)) };
-            let processor = self.nic.detach_scheduler(Instant::ZERO, law);
+            let processor = nic.detach_scheduler(Instant::ZERO, law);
             Control::new(processor, spec, sent as u32, plan.scenario.measure_ps)
         });
         let peers = &self.peers;
@@ -264,24 +310,25 @@ impl Host {
         let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
             return Ok(());
         };
+        let nic = self.nic.fairway();
         for rank in program.ranks_of(host).skip(1) {
             let number = Some(jetty_of(&program, rank).value());
             let config = JettyConfig { number, ..JettyConfig::new(self.queue, self.queue) };
-            self.nic.create_jetty(&config)?;
+            nic.create_jetty(&config)?;
         }
-        let held = self.nic.limits().held;
+        let held = nic.limits().held;
         let length = u64::from(held) * u64::from(plan.scenario.mtu);
         let request =
             SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };
-        let stash = self.nic.register(&request)?;
-        self.nic.set_stash(stash, plan.scenario.mtu)?;
+        let stash = nic.register(&request)?;
+        nic.set_stash(stash, plan.scenario.mtu)?;
         let peers = &self.peers;
         let channel = |other: u32| {
             let at = peers.binary_search_by_key(&other, |peer| peer.0);
             peers[at.expect("a channel for every pair")].1
         };
         let segment = self.segment;
-        let ranks = Ranks::new((program, neighbours), host, &mut self.nic, segment, channel);
+        let ranks = Ranks::new((program, neighbours), host, nic, segment, channel);
         self.ranks = Some(Box::new(ranks));
         Ok(())
     }
@@ -291,6 +338,10 @@ impl Host {
     /// # Panics
     /// If the NIC refuses it for another reason: then the run was set up wrongly.
     pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
+        let nic = match &mut self.nic {
+            HostNic::Fairway(nic) => nic,
+            HostNic::Roce(nic) => return nic.post(now, plan, index),
+        };
         let flow = &plan.scenario.flows[index as usize];
         let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
         let channel = self.peers[peer.expect("a channel for every flow")].1;
@@ -310,11 +361,38 @@ impl Host {
             signaled: true,
             order: OrderRequest::default(),
         };
-        match self.nic.post(Instant::from_ps(now), self.jetty, &request) {
+        match nic.post(Instant::from_ps(now), self.jetty, &request) {
             Ok(()) => Posted::Now,
             Err(PostError::CompletionQueueFull | PostError::TooManyMessages) => Posted::Later,
             Err(PostError::NoChannel) => Posted::Never,
             Err(error) => panic!("flow {index} cannot be posted: {error:?}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wakes;
+
+    /// A distant wake outlasts near ones, and each that is known comes in its turn.
+    #[test]
+    fn distant_wakes_are_armed_once() {
+        let mut wakes = Wakes::default();
+        assert!(wakes.arm(1000) && !wakes.arm(1000) && !wakes.arm(2000));
+        for near in (1..100).step_by(10) {
+            assert!(wakes.arm(near + 5) && wakes.arm(near) && !wakes.arm(near + 3));
+            assert!(!wakes.take(near + 5) && wakes.take(near) && wakes.take(near + 5));
+        }
+        assert!(!wakes.arm(1000) && wakes.take(1000) && !wakes.take(1000));
+        assert!(wakes.arm(3000));
+    }
+
+    /// Of more than it knows it forgets the last but one.
+    #[test]
+    fn the_last_but_one_is_forgotten() {
+        let mut wakes = Wakes::default();
+        (1..=6).rev().for_each(|due| assert!(wakes.arm(due)));
+        let came: Vec<u64> = (1..=6).filter(|due| wakes.take(*due)).collect();
+        assert_eq!(came, [1, 2, 3, 6]);
     }
 }

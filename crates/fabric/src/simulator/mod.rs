@@ -1,6 +1,7 @@
 //! The fabric simulator: thousands of real engine NICs on a network of links and switches.
 //!
-//! **What it is.** Every host is a [`fairway_engine::Nic`], the very engine that runs live. Its
+//! **What it is.** Every host is a [`fairway_engine::Nic`], the very engine that runs live, or the
+//! engine's RoCE side ([`Stack`]). Its
 //! packets are values; payload is only named, never copied. Between hosts are output-queued
 //! switches. [`Scenario`] says everything about a run; [`Simulation`] runs it; [`Report`] says what
 //! came of it. `docs/simulator.md` has the model in full.
@@ -11,6 +12,7 @@
 //!
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
 //! happens in one part of the network), `run` (windows), `workers` (parts on several cores), `setup`, `host`,
+//! `nic` (what a host's NIC is), `roce`,
 //! `plan`, `switch` (shared buffers, pauses), `topology`, `traffic`, `program` (what ranks of an
 //! application do), `ranks` (how they do it), `streams` (what tenants send on and on), `control` (a
 //! scheduler apart from the data path), `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
@@ -22,6 +24,7 @@ mod control;
 mod domain;
 mod emulation;
 mod host;
+mod nic;
 mod packets;
 mod placement;
 mod plan;
@@ -29,6 +32,7 @@ mod port;
 pub mod program;
 mod ranks;
 mod report;
+mod roce;
 mod run;
 mod scenario;
 mod settings;
@@ -39,7 +43,7 @@ pub mod topology;
 pub mod traffic;
 mod workers;
 
-pub use capture::pcap;
+pub use capture::{Captured, pcap};
 pub use control::{ControlResult, ControlSpec};
 pub use emulation::{Emulation, EmulationCounters, Frame};
 pub use fairway_engine::control::TraceRecord;
@@ -48,6 +52,7 @@ pub use report::{FlowResult, OperationResult, PortResult, Quantiles, Report, Str
 pub use run::{Progress, Sample, Simulation, StreamSample};
 pub use scenario::{
     Change, Delay, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
+    Stack,
 };
 pub use settings::{SETTINGS, Settings, WORKLOADS};
 pub use streams::{Stream, Verb};

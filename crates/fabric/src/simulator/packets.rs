@@ -1,6 +1,6 @@
 //! The packets on their way: what a switch looks at apart from what only NICs do.
 
-use fairway_engine::Received;
+use fairway_engine::{Received, roce};
 
 /// Names no packet.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -34,6 +34,24 @@ pub(crate) struct Hot {
 
 const _: () = assert!(size_of::<Hot>() <= 32);
 
+/// What only NICs need of a packet: what it says, and to which engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cold {
+    Fairway(Received),
+    Roce(roce::Received),
+}
+
+impl Cold {
+    /// Bytes of payload.
+    #[inline]
+    pub(crate) fn payload(&self) -> u32 {
+        match self {
+            Cold::Fairway(received) => received.payload,
+            Cold::Roce(received) => received.payload,
+        }
+    }
+}
+
 /// A packet on its way from one part of the network to another that runs on another core.
 #[derive(Clone, Copy)]
 pub(crate) struct Parcel {
@@ -41,13 +59,13 @@ pub(crate) struct Parcel {
     /// The port whose link it comes by.
     pub(crate) port: u32,
     pub(crate) hot: Hot,
-    pub(crate) cold: Received,
+    pub(crate) cold: Cold,
 }
 
 /// All packets on their way, by number.
 pub(crate) struct Packets {
     pub(crate) hot: Vec<Hot>,
-    pub(crate) cold: Vec<Received>,
+    pub(crate) cold: Vec<Cold>,
     free: u32,
     live: u32,
 }
@@ -58,7 +76,7 @@ impl Packets {
         Packets { hot, cold, free: NONE, live: 0 }
     }
 
-    pub(crate) fn take(&mut self, hot: Hot, cold: &Received) -> u32 {
+    pub(crate) fn take(&mut self, hot: Hot, cold: &Cold) -> u32 {
         self.live += 1;
         if self.free == NONE {
             self.hot.push(hot);

@@ -5,6 +5,7 @@ use super::domain::NEVER;
 use super::run::Simulation;
 use super::streams::Verb;
 use super::traffic::Span;
+use fairway_engine::Nic;
 
 /// How one flow went. Times are in picoseconds; `None` if it did not come to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,13 +235,13 @@ impl Report {
             }),
         };
         for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
-            let counters = host.nic.counters();
-            report.data_sent += counters.data_sent;
-            report.resent += counters.data_resent;
-            report.spurious += counters.spurious;
-            report.acks_sent += counters.acks_sent;
-            report.timeouts += counters.timeouts;
-            report.not_ready += counters.not_ready + counters.sent_back;
+            let counts = host.nic.counts();
+            report.data_sent += counts.data_sent;
+            report.resent += counts.resent;
+            report.spurious += counts.spurious;
+            report.acks_sent += counts.acks_sent;
+            report.timeouts += counts.timeouts;
+            report.not_ready += counts.not_ready;
         }
         report
     }
@@ -371,7 +372,8 @@ fn control(run: &Simulation) -> ControlResult {
     let mut sum = ControlResult::default();
     for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
         let control = host.streams.as_ref().and_then(|streams| streams.control.as_ref());
-        let of = match (control, host.nic.scheduler_stats()) {
+        let stats = host.nic.as_fairway().and_then(Nic::scheduler_stats);
+        let of = match (control, stats) {
             (Some(control), _) => control.result(),
             (None, Some(stats)) => ControlResult::of(&stats),
             (None, None) => continue,

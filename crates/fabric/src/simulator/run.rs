@@ -5,10 +5,12 @@
 //! run on one core keeps the same windows, and ends with the same one, so that its results are the
 //! same to the last count.
 
+use super::capture::Captured;
 use super::domain::{Domain, NEVER, Totals};
+use super::nic::HostNic;
 use super::plan::Plan;
 use super::report::Report;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Stack};
 use super::setup::make_domains;
 use super::streams::{Sending, Verb};
 use super::topology::Network;
@@ -164,8 +166,8 @@ impl Simulation {
                 let Some(streams) = host.streams.as_deref() else { continue };
                 // A Jetty's answers go by one channel, and peers may have Jetties of one number.
                 let key = |jetty, channel, answers: bool| (jetty, answers.then_some(channel));
-                let rates: std::collections::BTreeMap<_, _> = host
-                    .nic
+                let Some(nic) = host.nic.as_fairway() else { continue };
+                let rates: std::collections::BTreeMap<_, _> = nic
                     .flows()
                     .map(|flow| {
                         let key = key(flow.jetty, flow.channel, flow.answers);
@@ -176,9 +178,9 @@ impl Simulation {
                     let sample = &mut samples[number as usize];
                     let rate = rates.get(&key(jetty, channel, answers));
                     sample.dequeue_rate = rate.copied().flatten();
-                    sample.window_bytes = host.nic.window(channel).unwrap_or_default();
-                    sample.round_trip_ps = host.nic.round_trip(channel).as_ps();
-                    let paths = host.nic.paths(channel).iter();
+                    sample.window_bytes = nic.window(channel).unwrap_or_default();
+                    sample.round_trip_ps = nic.round_trip(channel).as_ps();
+                    let paths = nic.paths(channel).iter();
                     sample.paths =
                         paths.map(|path| (path.smoothed_rtt.as_ps(), path.usable)).collect();
                 }
@@ -193,16 +195,18 @@ impl Simulation {
     }
 
     /// What left by the port that is tapped: when, and what.
-    pub fn captured(&self) -> impl Iterator<Item = &(u64, fairway_engine::Received)> {
+    pub fn captured(&self) -> impl Iterator<Item = &Captured> {
         self.domains.iter().flat_map(|domain| &domain.captured)
     }
 
-    /// Has every NIC write down what control laws are told and decide, with room for `records` of it
+    /// Has every NIC write down what control laws are told and decide (those of Fairway), with room for `records` of it
     /// between two calls of [`Self::take_trace`].
     pub fn set_trace(&mut self, records: u32) {
         let now = Instant::from_ps(self.now);
         for host in self.domains.iter_mut().flat_map(|domain| domain.hosts.iter_mut().flatten()) {
-            host.nic.set_trace(now, records);
+            if let HostNic::Fairway(nic) = &mut host.nic {
+                nic.set_trace(now, records);
+            }
         }
     }
 
@@ -214,7 +218,8 @@ impl Simulation {
         for number in 0..self.plan.scenario.network.hosts {
             let part = usize::from(self.plan.part[number as usize]);
             let Some(host) = &mut self.domains[part].hosts[number as usize] else { continue };
-            dropped += host.nic.take_trace(now, &mut records);
+            let HostNic::Fairway(nic) = &mut host.nic else { continue };
+            dropped += nic.take_trace(now, &mut records);
             records.drain(..).for_each(|record| out(number, &record));
         }
         dropped
@@ -342,6 +347,9 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     }
     if !(64..=32_768).contains(&scenario.mtu) {
         return Err(format!("packets of {} bytes: 64 to 32768", scenario.mtu));
+    }
+    if scenario.stack != Stack::Fairway {
+        super::roce::check(scenario)?;
     }
     let hosts = network.hosts;
     for (index, flow) in scenario.flows.iter().enumerate() {

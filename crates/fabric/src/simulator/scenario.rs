@@ -67,6 +67,25 @@ pub enum Marking {
     },
 }
 
+/// What NICs speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stack {
+    /// Fairway, in any order over many paths.
+    #[default]
+    Fairway,
+    /// RoCEv2, one path for a queue pair; whatever comes behind a missing packet is sent again.
+    Roce,
+    /// RoCEv2, where only what is missing is sent again, and never more is under way than a
+    /// bandwidth-delay product (IRN).
+    RoceIrn,
+}
+
+impl Stack {
+    /// All of them, with the names by which they are chosen.
+    pub const NAMES: [(&'static str, Stack); 3] =
+        [("fairway", Stack::Fairway), ("roce", Stack::Roce), ("roce-irn", Stack::RoceIrn)];
+}
+
 /// What becomes of data for which a queue has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
@@ -139,6 +158,8 @@ pub struct QueueSpec {
 pub struct Scenario {
     /// The network.
     pub network: Network,
+    /// What all NICs speak.
+    pub stack: Stack,
     /// What is sent.
     pub flows: Vec<Flow>,
     /// Of a trace: which flows its operations are.
@@ -213,6 +234,7 @@ impl Scenario {
         };
         let mut scenario = Scenario {
             network,
+            stack: Stack::Fairway,
             flows,
             spans: Vec::new(),
             routing: Routing::Ecmp,

@@ -1,6 +1,6 @@
 //! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
 
-use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer};
+use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
 use super::topology::{Clos, Direct, Network, Planes, Shape, Wiring};
 use super::traffic::{self, Collective, Flow, Sizes, Trace};
 use fairway_engine::policy::PolicySpec;
@@ -59,6 +59,7 @@ pub struct Settings {
     /// Another choice of path than the policy's.
     path: Option<PolicySpec>,
     policy: Option<Policies>,
+    stack: Stack,
     /// When a module takes the place of another, and which.
     policy_swaps: Vec<(u64, String)>,
     routing: Routing,
@@ -70,6 +71,7 @@ pub struct Settings {
     burst: u32,
     timeout_min: Option<Duration>,
     acknowledge_every: Option<u32>,
+    reorder_tolerance: Option<u32>,
     end_ps: u64,
     check: bool,
     /// The text of a connection matrix.
@@ -116,6 +118,7 @@ impl Default for Settings {
             chunk: Some(32 * 1024),
             paths: 256,
             policy: None,
+            stack: Stack::Fairway,
             path: None,
             policy_swaps: Vec::new(),
             routing: Routing::Ecmp,
@@ -127,6 +130,7 @@ impl Default for Settings {
             burst: 1,
             timeout_min: None,
             acknowledge_every: None,
+            reorder_tolerance: None,
             end_ps: 1_000_000_000_000,
             check: false,
             matrix: None,
@@ -300,6 +304,10 @@ impl Settings {
 
     fn set_transport(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         let done = match name {
+            "stack" => {
+                let named = Stack::NAMES.iter().find(|(name, _)| *name == value);
+                set(&mut self.stack, named.map(|(_, stack)| *stack))
+            }
             "mtu" => set(&mut self.mtu, bytes(value).filter(|mtu| (64..=32_768).contains(mtu))),
             "chunk" if value == "policy" => set(&mut self.chunk, Some(None)),
             "chunk" => set(&mut self.chunk, bytes(value).filter(|bytes| *bytes > 0).map(Some)),
@@ -324,6 +332,9 @@ impl Settings {
             }
             "acknowledge-every" => {
                 set(&mut self.acknowledge_every, count(value, 1, 1024).map(Some))
+            }
+            "reorder-tolerance" => {
+                set(&mut self.reorder_tolerance, count(value, 1, 1 << 20).map(Some))
             }
             "end" => set(&mut self.end_ps, span(value)),
             "check" => {
@@ -377,7 +388,7 @@ impl Settings {
         }
         let changes = self.links.changes(&network)?;
         let mut scenario = Scenario::new(network, flows);
-        scenario.mtu = self.mtu;
+        (scenario.mtu, scenario.stack) = (self.mtu, self.stack);
         (scenario.loss, scenario.split) = (self.loss, self.split);
         scenario.queue.overflow = self.overflow;
         scenario.size_queues();
@@ -406,6 +417,7 @@ impl Settings {
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
+        profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);
         scenario.profile = Some(profile);
         Ok(scenario)
     }

@@ -7,12 +7,15 @@
 use super::chunked::Chunked;
 use super::domain::Domain;
 use super::host::{Host, address, make_host};
+use super::nic::HostNic;
 use super::plan::Plan;
+use super::roce::{Offer, RoceNic};
+use super::scenario::Stack;
 use super::workers::each;
 use crate::random::Random;
 use fairway_engine::policy::PolicySet;
 use fairway_engine::wire::{Instant, Psn};
-use fairway_engine::{ChannelConfig, ChannelId, Profile, SetupError};
+use fairway_engine::{ChannelConfig, ChannelId, Profile};
 use fairway_sandbox::Policies;
 use std::sync::Arc;
 
@@ -24,8 +27,14 @@ struct End {
     there: u32,
 }
 
-/// The hosts of a part, and by host the channels that they have reserved.
-type Made = (Vec<Option<Box<Host>>>, Vec<Vec<ChannelId>>);
+/// What a host has that its peers have to know of.
+enum Reserved {
+    Channels(Vec<ChannelId>),
+    QueuePairs(Offer),
+}
+
+/// The hosts of a part, and by host what they have reserved.
+type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
 
 /// Makes the parts of a network, with every host that takes part, and opens a channel for every pair
 /// that talks.
@@ -73,14 +82,25 @@ fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Res
         let idle = ends.is_empty() && !ranks && plan.outbound[number].is_empty();
         if idle || plan.part[number] != part {
             hosts.push(None);
-            reserved.push(Vec::new());
+            reserved.push(Reserved::Channels(Vec::new()));
             continue;
         }
-        let made = make_host(plan, host, ends.len() as u32, profile);
+        let peers = ends.len() as u32;
+        if plan.scenario.stack != Stack::Fairway && peers > 0 {
+            let (nic, offer) = RoceNic::new(plan, host, peers)?;
+            let queue = nic.queue();
+            let nic = HostNic::Roce(Box::new(nic));
+            hosts.push(Some(Box::new(Host::new(plan, host, nic, queue))));
+            reserved.push(Reserved::QueuePairs(offer));
+            continue;
+        }
+        let made = make_host(plan, host, peers, profile);
         let mut made = made.map_err(|error| format!("a NIC cannot be made: {error:?}"))?;
-        let channels = ends.len() * plan.scenario.split as usize;
-        let channels: Result<_, _> = (0..channels).map(|_| made.nic.reserve_channel()).collect();
-        reserved.push(channels.map_err(|error| format!("host {number}: {error:?}"))?);
+        let channels = peers * plan.scenario.split;
+        let nic = made.nic.fairway();
+        let channels: Result<_, _> = (0..channels).map(|_| nic.reserve_channel()).collect();
+        let channels = channels.map_err(|error| format!("host {number}: {error:?}"))?;
+        reserved.push(Reserved::Channels(channels));
         hosts.push(Some(Box::new(made)));
     }
     Ok((hosts, reserved))
@@ -90,8 +110,8 @@ fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Res
 struct Wiring<'a> {
     plan: &'a Plan,
     ends: &'a [Vec<End>],
-    /// By part and host: the channels that hosts have reserved.
-    reserved: &'a [Vec<Vec<ChannelId>>],
+    /// By part and host: what hosts have reserved.
+    reserved: &'a [Vec<Reserved>],
     spec: &'a Policies,
 }
 
@@ -102,9 +122,12 @@ impl Wiring<'_> {
             let Some(host) = host else { continue };
             for place in 0..self.ends[number].len() {
                 let peer = self.ends[number][place].peer;
-                self.open(host, number as u32, place).map_err(|error| {
-                    format!("{number} and {peer} cannot be connected: {error:?}")
-                })?;
+                self.open(host, number as u32, place)
+                    .map_err(|error| format!("{number} and {peer} cannot be connected: {error}"))?;
+            }
+            if let HostNic::Roce(nic) = &mut host.nic {
+                nic.sort_peers();
+                continue;
             }
             host.peers.sort_unstable();
             host.add_ranks(self.plan, number as u32)
@@ -119,34 +142,51 @@ impl Wiring<'_> {
     fn channel(&self, host: u32, place: u32, member: u32) -> ChannelId {
         let part = usize::from(self.plan.part[host as usize]);
         let at = place * self.plan.scenario.split + member;
-        self.reserved[part][host as usize][at as usize]
+        match &self.reserved[part][host as usize] {
+            Reserved::Channels(channels) => channels[at as usize],
+            Reserved::QueuePairs(_) => unreachable!("all hosts of a run are of one kind"),
+        }
     }
 
     /// Opens a host's channels of one of its pairs.
-    fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), SetupError> {
+    fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), String> {
         let (plan, scenario) = (self.plan, &self.plan.scenario);
         let End { peer, there } = self.ends[number as usize][place];
         let ends = [number.min(peer), number.max(peer)];
+        let mut random = Random::fork(scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
+        // Both ends draw the same, and each takes its own first.
+        let mut psns = || {
+            let drawn = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
+            let own = usize::from(number == ends[1]);
+            [drawn[own], drawn[1 - own]]
+        };
+        let nic = match &mut host.nic {
+            HostNic::Fairway(nic) => nic,
+            HostNic::Roce(nic) => {
+                let part = usize::from(plan.part[peer as usize]);
+                let Reserved::QueuePairs(offer) = &self.reserved[part][peer as usize] else {
+                    unreachable!("all hosts of a run are of one kind");
+                };
+                return nic.connect(scenario, (place as u32, peer, there), offer, psns);
+            }
+        };
         let own = ends.map(|end| &plan.streams_out[end as usize]).into_iter().flatten();
         let own = own.map(|number| &scenario.streams[*number as usize]);
         let mut own = own.filter(|stream| ends.contains(&stream.destination));
         let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(self.spec);
         let paths = own.find_map(|stream| stream.paths).unwrap_or(scenario.paths_each());
-        let mut random = Random::fork(scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
-        let limits = *host.nic.limits();
+        let limits = *nic.limits();
         let mut leader = None;
         for member in 0..scenario.split {
-            // Both ends draw the same, and each takes its own.
-            let psns = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
-            let own = usize::from(number == ends[1]);
+            let [first_psn, remote_first_psn] = psns();
             let channel = self.channel(number, place as u32, member);
             let config = ChannelConfig {
                 leader,
                 engine: 0,
                 remote: address(peer),
                 remote_tpn: self.channel(peer, there, member).tpn(),
-                first_psn: psns[own],
-                remote_first_psn: psns[1 - own],
+                first_psn,
+                remote_first_psn,
                 mtu: scenario.mtu,
                 paths,
                 remote_window: limits.receive_window(),
@@ -154,7 +194,8 @@ impl Wiring<'_> {
                 remote_read_slots: limits.read_slots,
                 policy: policies(plan, spec),
             };
-            host.nic.open_channel(Instant::ZERO, channel, config)?;
+            nic.open_channel(Instant::ZERO, channel, config)
+                .map_err(|error| format!("{error:?}"))?;
             if leader.is_none() {
                 leader = Some(channel);
                 host.peers.push((peer, channel));

@@ -2,12 +2,13 @@
 
 use super::{Domain, NEVER};
 use crate::simulator::calendar::Kind;
-use crate::simulator::host::{Posted, host_of};
+use crate::simulator::host::Posted;
+use crate::simulator::nic::Outgoing;
 use crate::simulator::packets::{Hot, NONE};
 use crate::simulator::plan::SLOT_BITS;
 use crate::simulator::port::{Port, mix};
-use fairway_engine::wire::{Ecn, Instant, header_len};
-use fairway_engine::{Completion, LocalRange, Received, Status, Transmit, Verdict};
+use fairway_engine::LocalRange;
+use fairway_engine::wire::Instant;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -21,26 +22,25 @@ impl Domain {
         }
         if hot.trimmed {
             self.totals.delivered_trimmed += 1;
-            let received = &self.packets.cold[index as usize];
+            let cold = &self.packets.cold[index as usize];
             let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
-            host.nic.handle_trimmed(Instant::from_ps(now), received);
+            host.nic.receive_trimmed(Instant::from_ps(now), cold);
             self.packets.give_back(index);
             return self.turn(now, node);
         }
         self.totals.delivered += 1;
         let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
-        let received = &mut self.packets.cold[index as usize];
-        received.ecn = if hot.marked { Ecn::Congested } else { Ecn::Capable };
+        let cold = &mut self.packets.cold[index as usize];
         let at = Instant::from_ps(now);
-        let verdict = host.nic.handle_packet(at, received);
+        let placed = host.nic.receive(at, cold, hot.marked);
         self.packets.give_back(index);
-        match verdict {
-            Verdict::Place(placement) => {
-                host.nic.handle_placed(at, placement.token, 0);
-                self.place(now, node, &placement.target);
-            }
-            Verdict::Atomic(_) => unreachable!("nobody posts atomics"),
-            Verdict::Done | Verdict::Drop(_) => {}
+        if let Some(place) = placed {
+            self.place(now, node, &place);
+        }
+        while let Some(place) =
+            self.hosts[node as usize].as_mut().and_then(|host| host.nic.recall(at))
+        {
+            self.place(now, node, &place);
         }
         if self.plan.scenario.program.is_some() {
             self.serve_ranks(now, node);
@@ -87,19 +87,19 @@ impl Domain {
             let Some(host) = self.hosts[node as usize].as_mut() else { return };
             let Some(completion) = host.nic.poll_completion(host.queue) else { break };
             any = true;
-            self.completed(now, &completion);
+            self.completed(now, completion);
         }
         if any {
             self.post_ready(now, node);
         }
     }
 
-    fn completed(&mut self, now: u64, completion: &Completion) {
-        let flow = completion.id as u32;
+    fn completed(&mut self, now: u64, (id, is_success): (u64, bool)) {
+        let flow = id as u32;
         let state = &mut self.flows[flow as usize];
         assert!(state.completed == NEVER, "flow {flow} completes twice");
         self.totals.completed += 1;
-        if completion.status != Status::Success {
+        if !is_success {
             self.totals.failed += 1;
             return;
         }
@@ -217,14 +217,12 @@ impl Domain {
     /// The engine asked to be woken.
     pub(super) fn timer(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
-        if host.timer_at != now {
+        if !host.wakes.take(now) {
             return;
         }
-        host.timer_at = NEVER;
         let at = Instant::from_ps(now);
         if host.nic.poll_timeout().is_some_and(|due| at.is_at_or_after(due)) {
             host.nic.handle_timeout(at);
-            while host.nic.poll_event().is_some() {}
             if self.plan.scenario.program.is_some() {
                 self.serve_ranks(now, node);
             } else {
@@ -249,8 +247,7 @@ impl Domain {
         if let Some(due) = host.nic.poll_timeout() {
             // What is due already is done a picosecond later: the clock has to move.
             let due = due.as_ps().max(now + 1);
-            if due < host.timer_at {
-                host.timer_at = due;
+            if host.wakes.arm(due) {
                 self.calendar.push(due, node, Kind::Timer, 0, 0);
             }
         }
@@ -265,8 +262,10 @@ impl Domain {
             let mut sent = 0;
             while sent < self.plan.scenario.burst && !self.is_holding(wire) {
                 let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
-                let Some(transmit) = host.nic.poll_transmit(Instant::from_ps(now)) else { break };
-                self.inject(now, node, wire, &transmit);
+                let sent_at = Instant::from_ps(now);
+                let outgoing = host.nic.poll_transmit(sent_at, &self.plan.scenario);
+                let Some(outgoing) = outgoing else { break };
+                self.inject(now, node, wire, &outgoing);
                 sent += 1;
             }
             if sent > 0 && self.ports[wire as usize].busy_until > now {
@@ -290,11 +289,10 @@ impl Domain {
                 }
                 return;
             }
-            let Some(transmit) = host.nic.poll_transmit(Instant::from_ps(now)) else { return };
-            let route = &transmit.route;
-            let path = self.plan.scenario.path_of(route);
-            let wire = self.wire_of(node, first, host_of(route.destination), path);
-            self.inject(now, node, wire, &transmit);
+            let outgoing = host.nic.poll_transmit(Instant::from_ps(now), &self.plan.scenario);
+            let Some(outgoing) = outgoing else { return };
+            let wire = self.wire_of(node, first, outgoing.destination, outgoing.path);
+            self.inject(now, node, wire, &outgoing);
         }
     }
 
@@ -326,12 +324,10 @@ impl Domain {
         self.ports[wire as usize].queues[1].head != NONE
     }
 
-    fn inject(&mut self, now: u64, node: u32, wire: u32, transmit: &Transmit) {
-        let (route, payload) = (transmit.route, transmit.gather.length);
-        let header = header_len(&transmit.packet) as u32;
-        let destination = host_of(route.destination);
+    #[inline]
+    fn inject(&mut self, now: u64, node: u32, wire: u32, outgoing: &Outgoing) {
+        let Outgoing { cold, header, payload, destination, path } = *outgoing;
         let flow = mix(node ^ mix(destination).rotate_left(7));
-        let path = self.plan.scenario.path_of(&route);
         let hot = Hot {
             next: NONE,
             bytes: header + payload + self.plan.scenario.frame_bytes,
@@ -345,7 +341,6 @@ impl Domain {
             trimmed: false,
             hops: 0,
         };
-        let cold = Received { route, packet: transmit.packet, payload, ecn: Ecn::Capable };
         let index = self.packets.take(hot, &cold);
         self.totals.sent += 1;
         let port = &mut self.ports[wire as usize];

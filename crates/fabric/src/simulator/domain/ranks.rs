@@ -21,21 +21,21 @@ impl Domain {
     pub(super) fn serve_ranks(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };
-        let at = Instant::from_ps(now);
-        while let Some(execution) = host.nic.poll_execution() {
+        let (at, nic) = (Instant::from_ps(now), host.nic.fairway());
+        while let Some(execution) = nic.poll_execution() {
             match execution {
-                Execution::Copy { token, .. } => host.nic.handle_placed(at, token, 0),
+                Execution::Copy { token, .. } => nic.handle_placed(at, token, 0),
                 Execution::Atomic(_) => unreachable!("nobody posts atomics"),
             }
         }
         let before = (ranks.done, ranks.messages, ranks.failed);
-        while let Some(done) = host.nic.poll_epoch() {
+        while let Some(done) = nic.poll_epoch() {
             ranks.epoch(now, &done);
         }
-        while let Some(completion) = host.nic.poll_completion(host.queue) {
-            ranks.completed(&mut host.nic, now, &completion);
+        while let Some(completion) = nic.poll_completion(host.queue) {
+            ranks.completed(nic, now, &completion);
         }
-        ranks.act(&mut host.nic, now);
+        ranks.act(nic, now);
         let totals = &mut self.totals;
         totals.messages += ranks.messages - before.1;
         totals.failed += ranks.failed - before.2;

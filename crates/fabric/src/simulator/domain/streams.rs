@@ -11,7 +11,7 @@ impl Domain {
         let Some(streams) = host.streams.as_deref_mut() else { return };
         if streams.wake_at == now {
             streams.wake_at = u64::MAX;
-            streams.act(&mut host.nic, host.segment, &self.plan, now);
+            streams.act(host.nic.fairway(), host.segment, &self.plan, now);
             if let Some(control) = &mut streams.control {
                 control.run(now);
             }
@@ -23,9 +23,9 @@ impl Domain {
     pub(super) fn serve_streams(&mut self, now: u64, node: u32) -> bool {
         let Some(host) = self.hosts[node as usize].as_mut() else { return false };
         let Some(streams) = host.streams.as_deref_mut() else { return false };
-        let before = streams.failed;
-        while let Some(completion) = host.nic.poll_completion(host.queue) {
-            streams.completed(&mut host.nic, host.segment, &self.plan, (now, &completion));
+        let (before, nic) = (streams.failed, host.nic.fairway());
+        while let Some(completion) = nic.poll_completion(host.queue) {
+            streams.completed(nic, host.segment, &self.plan, (now, &completion));
         }
         self.totals.failed += streams.failed - before;
         true

@@ -28,6 +28,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("bytes", "SIZE", "of a message, as 64M"),
     ("messages", "N", "messages of each flow of incast-permutation"),
     ("senders", "N", "of incast and incast-permutation; receivers of outcast"),
+    (
+        "stack",
+        "NAME",
+        "what NICs speak: fairway, roce (go-back-N), or roce-irn (what is missing is sent again)",
+    ),
     ("mtu", "SIZE", "payload of a packet, as 4K"),
     ("chunk", "SIZE", "of a chunk, as 32K, or policy: what the policy chooses"),
     ("paths", "N", "of every channel, 1 to 256"),
@@ -71,6 +76,12 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its engine at once"),
     ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
+    (
+        "reorder-tolerance",
+        "N",
+        "packets that may overtake one before its receiver calls it lost; default: what a round trip \
+         carries, 64 at least",
+    ),
     ("acknowledge-every", "N", "data packets, at the latest"),
     ("end", "TIME", "of simulated time, at the latest"),
     (
