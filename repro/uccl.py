@@ -108,8 +108,9 @@ def loss(runs, options):
         "all-reduce": ("ring-allreduce", {"nodes": 16, "bytes": megabytes * MEGABYTES}),
         "all-to-all": ("all-to-all", {"nodes": 16, "bytes": megabytes * MEGABYTES // 16}),
     }
-    stacks = {"Fairway": {}, "RoCE, go-back-N": {"stack": "roce", "policy": "cc=fixed:1G"},
-              "RoCE, IRN": {"stack": "roce-irn", "policy": "cc=fixed:512K"}}
+    # RoCE as it is deployed: with DCQCN, and go-back-N where pauses keep what queues would lose.
+    stacks = {"Fairway": {}, "RoCE, go-back-N": {"stack": "roce", "pfc": "200K:160K"},
+              "RoCE, IRN": {"stack": "roce-irn"}}
     lines = {(stack, name, chance): (workload, {**settings, **more, "loss": chance})
              for name, (workload, settings) in kinds.items() for chance in chances
              for stack, more in stacks.items()}

@@ -132,6 +132,8 @@ fn a_simulated_trace_is_the_same_on_any_number_of_cores() {
     assert!(nodes.len() >= 6, "{nodes:?}");
     let several = ["sim", "incast", "--nodes=16", "--seeds=2", "--trace=never.jsonl"];
     fairway(&several).fails(2, &["--trace", "--seeds"]);
+    let other = ["sim", "incast", "--nodes=16", "--stack=roce", "--trace=never.jsonl"];
+    fairway(&other).fails(2, &["--trace", "Fairway"]);
 }
 
 #[test]

@@ -117,8 +117,8 @@ fn profile(scenario: &Scenario) -> Result<Profile, String> {
     })
 }
 
-/// The shortest time-out that verbs can name, and that is not shorter than Fairway's on the same
-/// network: 4.096 us times a power of two.
+/// The shortest time-out that verbs can name and that is not shorter than the profile's least: 4.096
+/// us times a power of two.
 fn reliability(scenario: &Scenario) -> Reliability {
     let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
     let codes = (0..31).map(|code| Duration::from_ns(4_096 << code));

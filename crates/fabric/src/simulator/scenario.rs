@@ -312,12 +312,14 @@ impl Scenario {
     }
 
     /// The timing of NICs on this network: hosts are hardware and answer at once, so time-outs are
-    /// some round trips, and not the milliseconds that processes need.
+    /// some round trips, and not the milliseconds that processes need. Those of RoCE do not follow
+    /// what they see of round trips, and so are a millisecond at least.
     pub fn timing(&self) -> Profile {
         let rtt = Duration::from_ps(self.base_rtt_ps());
         let us = Duration::from_us;
+        let shortest = if self.stack == Stack::Fairway { us(50) } else { us(1000) };
         Profile {
-            timeout_min: rtt.times(8).max(us(50)),
+            timeout_min: rtt.times(8).max(shortest),
             timeout_max: rtt.times(800).max(us(5000)),
             timeout_initial: rtt.times(16).max(us(100)),
             acknowledge_delay: rtt.divided_by(2).max(us(1)),

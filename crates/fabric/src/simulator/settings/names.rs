@@ -75,7 +75,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("delay", "A-B@TIME:LATENCY", "such links take longer from then on; may be repeated"),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its engine at once"),
-    ("timeout-min", "TIME", "the shortest retransmission time-out; default: eight round trips"),
+    (
+        "timeout-min",
+        "TIME",
+        "the shortest retransmission time-out; default: eight round trips, of RoCE 1ms at least",
+    ),
     (
         "reorder-tolerance",
         "N",
