@@ -15,7 +15,7 @@ use super::workers::each;
 use crate::random::Random;
 use fairway_engine::policy::PolicySet;
 use fairway_engine::wire::{Instant, Psn};
-use fairway_engine::{ChannelConfig, ChannelId, Profile};
+use fairway_engine::{ChannelConfig, ChannelId, Limits, Profile};
 use fairway_sandbox::Policies;
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ struct End {
 
 /// What a host has that its peers have to know of.
 enum Reserved {
-    Channels(Vec<ChannelId>),
+    /// Channels, and what the NIC can take by each.
+    Channels(Vec<ChannelId>, Box<Limits>),
     QueuePairs(Offer),
 }
 
@@ -82,7 +83,7 @@ fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Res
         let idle = ends.is_empty() && !ranks && plan.outbound[number].is_empty();
         if idle || plan.part[number] != part {
             hosts.push(None);
-            reserved.push(Reserved::Channels(Vec::new()));
+            reserved.push(Reserved::Channels(Vec::new(), Box::default()));
             continue;
         }
         let peers = ends.len() as u32;
@@ -100,7 +101,7 @@ fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Res
         let nic = made.nic.fairway();
         let channels: Result<_, _> = (0..channels).map(|_| nic.reserve_channel()).collect();
         let channels = channels.map_err(|error| format!("host {number}: {error:?}"))?;
-        reserved.push(Reserved::Channels(channels));
+        reserved.push(Reserved::Channels(channels, Box::new(*nic.limits())));
         hosts.push(Some(Box::new(made)));
     }
     Ok((hosts, reserved))
@@ -138,13 +139,37 @@ impl Wiring<'_> {
         Ok(())
     }
 
-    /// The channel of a host, by the place of the pair among its own, of this number.
-    fn channel(&self, host: u32, place: u32, member: u32) -> ChannelId {
+    /// The channel of a host, by the place of the pair among its own, of this number; and the limits
+    /// of its NIC.
+    fn channel(&self, host: u32, place: u32, member: u32) -> (ChannelId, &Limits) {
         let part = usize::from(self.plan.part[host as usize]);
         let at = place * self.plan.scenario.split + member;
         match &self.reserved[part][host as usize] {
-            Reserved::Channels(channels) => channels[at as usize],
+            Reserved::Channels(channels, limits) => (channels[at as usize], limits),
             Reserved::QueuePairs(_) => unreachable!("all hosts of a run are of one kind"),
+        }
+    }
+
+    /// A channel to this one of a peer, whose NIC has these limits; the first PSN here, and there.
+    fn config(
+        &self,
+        peer: u32,
+        (channel, limits): (ChannelId, &Limits),
+        [first_psn, remote_first_psn]: [Psn; 2],
+    ) -> ChannelConfig {
+        ChannelConfig {
+            leader: None,
+            engine: 0,
+            remote: address(peer),
+            remote_tpn: channel.tpn(),
+            first_psn,
+            remote_first_psn,
+            mtu: self.plan.scenario.mtu,
+            paths: 1,
+            remote_window: limits.receive_window(),
+            remote_message_slots: limits.message_slots,
+            remote_read_slots: limits.read_slots,
+            policy: policies(self.plan, self.spec),
         }
     }
 
@@ -175,24 +200,15 @@ impl Wiring<'_> {
         let mut own = own.filter(|stream| ends.contains(&stream.destination));
         let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(self.spec);
         let paths = own.find_map(|stream| stream.paths).unwrap_or(scenario.paths_each());
-        let limits = *nic.limits();
         let mut leader = None;
         for member in 0..scenario.split {
-            let [first_psn, remote_first_psn] = psns();
-            let channel = self.channel(number, place as u32, member);
+            let (channel, _) = self.channel(number, place as u32, member);
+            let remote = self.channel(peer, there, member);
             let config = ChannelConfig {
                 leader,
-                engine: 0,
-                remote: address(peer),
-                remote_tpn: self.channel(peer, there, member).tpn(),
-                first_psn,
-                remote_first_psn,
-                mtu: scenario.mtu,
                 paths,
-                remote_window: limits.receive_window(),
-                remote_message_slots: limits.message_slots,
-                remote_read_slots: limits.read_slots,
                 policy: policies(plan, spec),
+                ..self.config(peer, remote, psns())
             };
             nic.open_channel(Instant::ZERO, channel, config)
                 .map_err(|error| format!("{error:?}"))?;
@@ -211,4 +227,37 @@ fn policies(plan: &Plan, spec: &Policies) -> PolicySet {
         policies.congestion = Box::new(Chunked::new(policies.congestion, bytes));
     }
     policies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulator::Settings;
+
+    /// A host may use no more of a peer than the peer has, which may be less than it has itself.
+    #[test]
+    fn channels_know_the_limits_of_the_peer() {
+        let mut settings = Settings::default();
+        let lines = "workload halo3d\ngrid 16x4x4\nranks-per-node 4\nnodes 64\npaths 4";
+        settings.read(lines).expect("settings");
+        let plan = Arc::new(Plan::new(settings.build(1).expect("a scenario"), 1));
+        let (ends, profile) = (ends(&plan), plan.scenario.timing());
+        let (hosts, reserved) = make_part(&plan, 0, &ends, &profile).expect("hosts");
+        let (spec, reserved) = (plan.scenario.swift().into(), [reserved]);
+        let wiring = Wiring { plan: &plan, ends: &ends, reserved: &reserved, spec: &spec };
+        let slots = |host: u32| {
+            let host = hosts[host as usize].as_deref().expect("a host that takes part");
+            host.nic.as_fairway().expect("Fairway").limits().message_slots
+        };
+        let mut differ = 0;
+        for (number, ends) in ends.iter().enumerate() {
+            for &End { peer, there } in ends {
+                let psns = [0, 0].map(Psn::new);
+                let config = wiring.config(peer, wiring.channel(peer, there, 0), psns);
+                assert_eq!(config.remote_message_slots, slots(peer));
+                differ += u32::from(slots(peer) != slots(number as u32));
+            }
+        }
+        assert!(differ > 0, "all hosts have the same limits");
+    }
 }
