@@ -7,7 +7,8 @@
     loss     section 6.3.2 (Fig. 10): packets lost at random
 
     python3 repro/uccl.py                     # 128 NICs, some minutes
-    python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: hours
+    python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: some 20
+                                              # minutes of a core for each seed
 
 RoCE is the queue pairs that run live beneath verbs. Receiver-driven is cc=eqds with a window of one bandwidth-delay product, on switches that trim; beside both stands
 sender-driven control (Swift) with trimming. The paper's ECN column sprays and avoids marked paths; ours sprays and leaves the

@@ -1,6 +1,6 @@
 //! What the example policies cost beside the built-in ones: the table of `docs/policies.md`.
 //!
-//! `cargo run --release -p fairway-sandbox --example cost`
+//! `cargo run --release -p fairway-sandbox --example policy_cost`
 
 use fairway_sandbox::Policies;
 use fairway_sandbox::probe::costs;
