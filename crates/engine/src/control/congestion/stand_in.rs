@@ -24,7 +24,10 @@ pub(crate) struct StandIn {
     told: u32,
     /// How many there were, and what waited, when the law was last asked for a demand.
     asked: Option<(u32, u64)>,
+    /// As of when the law was last asked.
     asked_at: Instant,
+    /// When the engine last wanted to know. The law is not asked every time.
+    looked_at: Instant,
     taken: Taken,
     /// Bytes sent in all, wrapping.
     sent: u64,
@@ -48,6 +51,7 @@ impl StandIn {
             told: 0,
             asked: None,
             asked_at: now,
+            looked_at: now,
             taken: Taken::default(),
             sent: 0,
             data: 0,
@@ -180,15 +184,20 @@ impl CongestionControl for StandIn {
             self.cell.slot(CongestionKind::Wish).keep_latest(backlog_bytes);
             self.tell(CongestionKind::Wish);
             self.asked = Some((self.told, backlog_bytes));
+            self.asked_at = now;
         }
-        self.asked_at = now;
+        self.looked_at = now;
         self.cell.take_demand(&mut self.taken)
     }
 
     fn demand_at(&self) -> Option<Instant> {
-        let own = (!self.is_answered()).then(|| self.asked_at + LOOK_AGAIN);
-        // A time that has passed is the law's business: it has been asked by now.
-        let law = self.cell.demand_at().filter(|at| self.asked_at.is_before(*at));
-        own.into_iter().chain(law).reduce(Instant::min)
+        let law = self.cell.demand_at();
+        if self.is_answered() {
+            // A time at which the law has been asked is its own business. One that came while it
+            // was busy is not: it has only been asked as of earlier.
+            return law.filter(|at| self.asked_at.is_before(*at));
+        }
+        let own = self.looked_at + LOOK_AGAIN;
+        Some(law.filter(|at| self.looked_at.is_before(*at)).map_or(own, |at| at.min(own)))
     }
 }

@@ -316,6 +316,39 @@ fn demands_come_together() {
     assert_eq!(stand_in.demand(START, 2), wish);
 }
 
+/// The law was busy when the time came at which it wanted to be asked, and was asked as of earlier.
+#[test]
+fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
+    const BACKLOG: u64 = 5000;
+    for name in ["cc=eqds", "cc=homa"] {
+        let (mut stand_in, mut processor) = rig(law(name));
+        let ask = |stand_in: &mut StandIn, processor: &mut CongestionProcessor, now, backlog| {
+            let early = stand_in.demand(now, backlog);
+            processor.run(10);
+            early.or_else(|| stand_in.demand(now, backlog))
+        };
+        stand_in.on_loss(&LossSample {
+            now: START,
+            lost_bytes: 1,
+            path: 0,
+            smoothed_rtt: Duration::from_us(10),
+            by_timeout: true,
+        });
+        assert!(ask(&mut stand_in, &mut processor, START, BACKLOG).is_some(), "{name}");
+        let due = stand_in.demand_at().expect("it waits for credit");
+        let before = START + due.since(START).saturating_sub(Duration::from_us(3));
+        assert_eq!(stand_in.demand(before, BACKLOG + 1), None);
+        assert_eq!(stand_in.demand_at(), Some(due));
+        assert_eq!(stand_in.demand(due, BACKLOG + 1), None, "the law has not run");
+        let again = stand_in.demand_at().expect("the engine looks again");
+        assert!(due.is_before(again), "{name}");
+        processor.run(10);
+        // Whatever makes the engine ask now: the law hears that its time has come.
+        assert!(ask(&mut stand_in, &mut processor, due, BACKLOG + 1).is_some(), "{name}");
+        assert!(stand_in.demand_at().is_some_and(|at| due.is_before(at)), "{name}");
+    }
+}
+
 #[test]
 fn data_alone_is_told_when_it_is_enough() {
     let log = Log::default();
