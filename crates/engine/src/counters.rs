@@ -52,6 +52,8 @@ pub struct Counters {
     pub lost_revoked: u64,
     /// Packets that the peer says it got twice.
     pub spurious: u64,
+    /// Packets that were sent again to ask what is missing at the end, and not because they were.
+    pub tail_probes: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
     /// First packets of messages refused because no receive was posted.

@@ -184,6 +184,99 @@ fn numbers_wrap_unnoticed() {
     }
 }
 
+/// Nothing follows that would prove it; the wait is not the time-out's all the same.
+#[test]
+fn the_end_of_what_is_sent_is_missed_before_the_time_out() {
+    for lost in [1, 3] {
+        let mut pair = Pair::new(&Settings { paths: 4, memory: 1 << 20, ..Settings::default() });
+        let remote = pair.remote(0, 0);
+        // Round trips have to be known.
+        pair.post(0, 0, Work::Write { remote }, 64 << 10);
+        pair.complete(0, LONG, &mut fine);
+        let packets = pair.nics[0].counters().data_sent;
+        let mut sent = 0;
+        let mut fate = |_: &Pair, from: usize, _: &fairway_engine::Transmit| {
+            sent += u64::from(from == 0);
+            let is_last = (packets - lost + 1..=packets).contains(&sent);
+            if from == 0 && is_last { Fate::Lose } else { Fate::Deliver }
+        };
+        let start = pair.now;
+        pair.post(0, 1, Work::Write { remote }, 64 << 10);
+        assert_eq!(pair.complete(0, LONG, &mut fate).status, Status::Success);
+        let counters = pair.nics[0].counters();
+        assert_eq!((counters.timeouts, counters.spurious), (0, 0), "{lost}");
+        assert!(counters.tail_probes >= 1, "{lost}");
+        assert!(pair.now.since(start) < Profile::default().timeout_min, "{lost}");
+    }
+}
+
+#[test]
+fn where_nothing_is_lost_nothing_is_probed() {
+    let mut pair = Pair::new(&Settings { paths: 4, ..Settings::default() });
+    let remote = pair.remote(0, 0);
+    for (id, length) in [1, 64 << 10, 64, 1 << 19, 4096].into_iter().enumerate() {
+        pair.post(0, id as u64, Work::Write { remote }, length);
+        pair.complete(0, LONG, &mut fine);
+        // Nobody waits for the acknowledgement of an answer: it takes its time.
+        pair.post(1, id as u64, Work::Read { remote: pair.remote(1, 0) }, length);
+        pair.complete(1, LONG, &mut fine);
+        // Long enough for every timer.
+        pair.run(Profile::default().timeout_min.times(2), &mut fine);
+    }
+    for nic in &pair.nics {
+        let counters = nic.counters();
+        assert_eq!((counters.tail_probes, counters.data_resent, counters.timeouts), (0, 0, 0));
+    }
+}
+
+/// A packet that was sent twice tells no round trip, so the waits themselves have to grow.
+#[test]
+fn a_path_that_got_longer_is_not_probed_for_ever() {
+    let timeout_min = Duration::from_ms(80);
+    let profile = Profile { timeout_min, ..Profile::default() };
+    let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
+    let remote = pair.remote(0, 0);
+    pair.post(0, 0, Work::Write { remote }, 64);
+    pair.complete(0, LONG, &mut fine);
+    // More than two of the rounds that are waited, less than the time-out.
+    let longer = Duration::from_ms(30);
+    let mut slow = |_: &Pair, from: usize, _: &Transmit| {
+        if from == 0 { Fate::Delay(longer) } else { Fate::Deliver }
+    };
+    let mut probes = [0; 2];
+    for id in 1..=20 {
+        pair.post(0, id, Work::Write { remote }, 64);
+        assert_eq!(pair.complete(0, LONG, &mut slow).status, Status::Success);
+        pair.run(longer.times(2), &mut slow);
+        probes[usize::from(id > 3)] = pair.nics[0].counters().tail_probes;
+    }
+    assert!((1..=3).contains(&probes[0]), "{probes:?}");
+    assert_eq!(probes[1], probes[0]);
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.spurious, counters.timeouts), (probes[1], 0));
+}
+
+/// It takes no time-out for that: every loss is found before.
+#[test]
+fn a_path_that_swallows_the_end_is_given_up() {
+    let mut pair = Pair::new(&Settings { paths: 4, ..Settings::default() });
+    let remote = pair.remote(0, 0);
+    pair.post(0, 0, Work::Write { remote }, 64 << 10);
+    pair.complete(0, LONG, &mut fine);
+    let mut swallow = |_: &Pair, from: usize, transmit: &Transmit| {
+        let is_gone = from == 0 && transmit.route.path == 2;
+        if is_gone { Fate::Lose } else { Fate::Deliver }
+    };
+    let mut id = 1;
+    while pair.nics[0].counters().paths_down == 0 {
+        assert!(id < 40, "the path is still in use");
+        pair.post(0, id, Work::Write { remote }, 16 << 10);
+        assert_eq!(pair.complete(0, LONG, &mut swallow).status, Status::Success);
+        id += 1;
+    }
+    assert_eq!(pair.nics[0].counters().timeouts, 0, "after {id}");
+}
+
 #[test]
 fn a_dead_path_is_left_and_taken_back() {
     let settings = Settings { paths: 4, memory: 1 << 24, ..Settings::default() };

@@ -313,6 +313,7 @@ impl Channel {
     /// Something new was acknowledged: the retransmission timer starts over.
     fn progressed(&mut self, shared: &mut Shared, now: Instant) {
         let recovering = core::mem::take(&mut self.backoff) > 0;
+        self.tail_shrank(shared, now);
         if self.tp.oldest == self.tp.next {
             self.disarm(Timer::Retransmit);
         } else if recovering {
@@ -347,6 +348,7 @@ impl Channel {
         }
         if (1..128).contains(&duplicates) {
             shared.counters.spurious += u64::from(duplicates);
+            self.tail_was_hasty();
             self.policy.congestion.on_spurious(now, u32::from(duplicates));
             self.trace(shared, now, || TraceEntry::Spurious { packets: u32::from(duplicates) });
         }

@@ -141,6 +141,7 @@ impl Channel {
             }
         }
         if fired {
+            self.tail_was_late();
             self.resend_oldest(shared);
             self.backoff += 1;
             shared.counters.timeouts += 1;

@@ -1,8 +1,8 @@
 //! A TP channel: the reliable, multi-path connection to one remote host that all Jetties share.
 //!
 //! The work is split by direction: `transmit` pulls packets out, `receive` judges data packets,
-//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `settle`
-//! ends messages, `timers` and `paths` are what their names say.
+//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `tail` what is
+//! missing at the end, `settle` ends messages, `timers` and `paths` are what their names say.
 
 mod acknowledge;
 mod audit;
@@ -22,6 +22,7 @@ mod refuse;
 mod respond;
 mod settle;
 mod slots;
+mod tail;
 mod timers;
 mod trace;
 mod transmit;
@@ -196,6 +197,7 @@ pub(crate) struct Channel {
     pub(crate) highest_acknowledged: Psn,
     /// Time-outs since the last acknowledgement of anything new.
     pub(crate) backoff: u32,
+    pub(crate) tail: tail::Tail,
     pub(crate) window_limited: bool,
     /// The pace that the congestion control sets.
     pub(crate) pace: Pace,
@@ -280,6 +282,7 @@ impl Channel {
             policy: config.policy,
             round_trip: RoundTrip::default(),
             newest_acknowledged: None,
+            tail: tail::Tail::new(now),
             highest_acknowledged: config.first_psn.minus(1),
             backoff: 0,
             window_limited: false,

@@ -28,10 +28,12 @@ pub(crate) enum Timer {
     Demand,
     /// It is a path's turn to be probed.
     Probe,
+    /// Nothing was sent or acknowledged for some round trips.
+    Tail,
 }
 
 impl Timer {
-    pub(crate) const COUNT: usize = 10;
+    pub(crate) const COUNT: usize = 11;
     const ALL: [Timer; Self::COUNT] = [
         Timer::Retransmit,
         Timer::Acknowledge,
@@ -43,6 +45,7 @@ impl Timer {
         Timer::Bypass,
         Timer::Demand,
         Timer::Probe,
+        Timer::Tail,
     ];
 }
 
@@ -97,6 +100,7 @@ impl Channel {
             Timer::KeepAlive => self.keep_alive_timer(shared, now),
             Timer::PathProbe => self.path_probe_timer(shared, now),
             Timer::Pace => self.mark_ready(shared),
+            Timer::Tail => self.tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),
             Timer::Demand => {
                 self.ask_for_credit(shared, now);

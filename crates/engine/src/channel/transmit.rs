@@ -426,6 +426,7 @@ impl Channel {
             let at = now + self.timeout(shared);
             self.arm(shared, Timer::Retransmit, at);
         }
+        self.tail_grew(shared, now);
     }
 
     fn with_payload(

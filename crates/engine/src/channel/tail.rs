@@ -1,0 +1,206 @@
+//! Losses at the end of what is sent: nothing follows on their path that would prove them.
+//!
+//! A retransmission time-out would find them, late: it must not fire for a peer that is only slow.
+//! Long before that, when nothing was sent and nothing new acknowledged for a while, this looks
+//! twice. First, after a round trip: what was sent before something that has been acknowledged, on
+//! whatever path, and is later than round trips vary, is lost (as RACK has it, RFC 8985 §6.2).
+//! Second, after two, if there is no such thing: the newest packet goes again as a probe (RFC 8985
+//! §7.3). Its acknowledgement tells what is missing, and is something that others were sent before.
+//! Neither of them is a time-out, and doubles one.
+
+use super::{Channel, Timer};
+use crate::canary::Canary;
+use crate::pool::NONE;
+use crate::send_window::{ACKNOWLEDGED, LOST};
+use crate::shared::Shared;
+use fairway_wire::{Duration, Instant, Psn};
+
+/// Probes before it is the retransmission timer's turn.
+const PROBES: u8 = 2;
+/// The wait is doubled at most so often.
+const PATIENCE_MAX: u8 = 6;
+/// A probe does not look for the newest packet farther back.
+const LOOK_BACK: u32 = 64;
+
+/// What is remembered of a quiet spell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    /// When something was sent, or something new acknowledged.
+    quiet_since: Instant,
+    /// Probes since something new was acknowledged.
+    probes: u8,
+    /// One was answered, and nobody has looked what that proves.
+    is_answered: bool,
+    /// How often the wait was doubled, because something was sent again for nothing. A packet that
+    /// was sent twice tells no round trip, so too short a wait would never be found out.
+    patience: u8,
+    /// Something was, since others were found lost.
+    hasty: bool,
+}
+
+impl Tail {
+    pub(crate) fn new(now: Instant) -> Tail {
+        Tail { quiet_since: now, probes: 0, is_answered: false, patience: 0, hasty: false }
+    }
+}
+
+impl Channel {
+    /// A round trip, or what counts as one for a peer that is a process.
+    fn tail_round(&self, shared: &Shared) -> Duration {
+        let profile = &shared.profile;
+        let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
+        self.round_trip.smoothed.max(floor).times(1 << self.tail.patience)
+    }
+
+    /// How long nothing has to happen; `None` before the first round trip, or if the time-out is no
+    /// longer than that.
+    fn tail_delay(&self, shared: &Shared) -> Option<Duration> {
+        let delay = self.tail_round(shared).times(2);
+        let is_known = self.round_trip.smoothed > Duration::ZERO;
+        (is_known && delay < self.timeout(shared)).then_some(delay)
+    }
+
+    /// Something was sent.
+    #[inline]
+    pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
+        self.tail.quiet_since = now;
+        if !self.is_armed(Timer::Tail)
+            && !shared.is_planted(Canary::ForgetTimer)
+            && let Some(delay) = self.tail_delay(shared)
+        {
+            self.arm(shared, Timer::Tail, now + delay);
+        }
+    }
+
+    /// Something new was acknowledged.
+    #[inline]
+    pub(crate) fn tail_shrank(&mut self, shared: &mut Shared, now: Instant) {
+        self.tail.quiet_since = now;
+        let probed = core::mem::take(&mut self.tail.probes) > 0;
+        if self.tp.oldest == self.tp.next {
+            self.disarm(Timer::Tail);
+        } else if probed {
+            // The probe came through: look at once what it proves lost.
+            self.tail.is_answered = true;
+            self.arm(shared, Timer::Tail, now);
+        }
+    }
+
+    /// Something was sent again for nothing.
+    pub(crate) fn tail_was_hasty(&mut self) {
+        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
+        self.tail.hasty = true;
+    }
+
+    /// A time-out has found what this did not.
+    pub(crate) fn tail_was_late(&mut self) {
+        self.tail.patience = 0;
+    }
+
+    pub(crate) fn tail_timer(&mut self, shared: &mut Shared, now: Instant) {
+        if self.tp.oldest == self.tp.next {
+            return;
+        }
+        let Some(delay) = self.tail_delay(shared) else { return };
+        // While news comes, what is late may only have waited longer than others.
+        let lull = self.tail.quiet_since + self.tail_round(shared);
+        if now.is_before(lull) && !self.tail.is_answered {
+            return self.arm(shared, Timer::Tail, lull);
+        }
+        self.tail.is_answered = false;
+        let quiet = self.tail.quiet_since + delay;
+        let (any, next) = self.expire_overtaken(shared, now);
+        let mut at = now + delay;
+        if any {
+            if !core::mem::take(&mut self.tail.hasty) {
+                self.tail.patience = self.tail.patience.saturating_sub(1);
+            }
+            self.mark_ready(shared);
+        } else if now.is_before(quiet) {
+            at = quiet;
+        } else if self.tail.probes < PROBES {
+            self.tail.probes += 1;
+            self.probe_tail(shared);
+        } else if next.is_none() {
+            return;
+        }
+        self.arm(shared, Timer::Tail, next.map_or(at, |next| next.min(at)));
+    }
+
+    /// Declares lost what was sent before something that has been acknowledged, and is later than
+    /// round trips vary; tells whether there was any, and when the next will be.
+    fn expire_overtaken(&mut self, shared: &mut Shared, now: Instant) -> (bool, Option<Instant>) {
+        let Some(newest) = self.newest_acknowledged else { return (false, None) };
+        let all = self.round_trip;
+        let late = all.smoothed.saturating_add(all.deviation.times(4));
+        let (mut any, mut next) = (false, None::<Instant>);
+        for word in 0..self.flying_paths.len() {
+            let mut bits = self.flying_paths[word];
+            while bits != 0 {
+                let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
+                bits &= bits - 1;
+                let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
+                if bytes > 0 {
+                    any = true;
+                    self.tell_loss(shared, now, (bytes, path), false);
+                }
+                next = next.into_iter().chain(due).reduce(Instant::min);
+            }
+        }
+        (any, next)
+    }
+
+    /// Bytes that were lost on a path, and when the next packet there will be.
+    fn expire_on_path(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        path: u8,
+        newest: Instant,
+        late: Duration,
+    ) -> (u32, Option<Instant>) {
+        let mut bytes = 0;
+        let mut down = false;
+        loop {
+            let head = self.paths[usize::from(path)].flying.head;
+            if head == NONE {
+                return (bytes, None);
+            }
+            let sent = *self.send.record(Psn::new(head), &mut shared.send_blocks);
+            if !down && !sent.sent_at.is_before(newest) {
+                return (bytes, None);
+            }
+            let due = sent.sent_at + late;
+            if !down && now.is_before(due) {
+                return (bytes, Some(due));
+            }
+            if bytes == 0 {
+                // A path out of use has nothing in flight: all that is on it goes elsewhere.
+                down = self.path_timed_out(shared, path, now);
+                if down {
+                    let at = now + shared.profile.path_probe;
+                    self.arm(shared, Timer::PathProbe, at);
+                }
+            }
+            bytes += u32::from(sent.bytes);
+            self.declare_lost(shared, Psn::new(head), &sent);
+        }
+    }
+
+    /// Has the newest packet that is under way sent again, without calling it lost.
+    fn probe_tail(&mut self, shared: &mut Shared) {
+        let mut psn = self.tp.next;
+        for _ in 0..LOOK_BACK {
+            if psn == self.tp.oldest {
+                return;
+            }
+            psn = psn.minus(1);
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
+            if !sent.is(LOST | ACKNOWLEDGED) {
+                shared.counters.tail_probes += 1;
+                self.take_from_path(shared, psn, &sent);
+                return self.mark_ready(shared);
+            }
+        }
+    }
+}
