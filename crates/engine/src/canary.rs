@@ -49,11 +49,13 @@ pub enum Canary {
     ReceiveBeforeExecuted,
     /// Forget a flow that has had its turn.
     ForgetSpent,
+    /// Forget a packet that was to go again as a probe.
+    ForgetProbed,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 23] = [
+    pub const ALL: [Canary; 24] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -77,5 +79,6 @@ impl Canary {
         Canary::MatchByArrival,
         Canary::ReceiveBeforeExecuted,
         Canary::ForgetSpent,
+        Canary::ForgetProbed,
     ];
 }
