@@ -156,6 +156,7 @@ impl Wiring<'_> {
         peer: u32,
         (channel, limits): (ChannelId, &Limits),
         [first_psn, remote_first_psn]: [Psn; 2],
+        policy: PolicySet,
     ) -> ChannelConfig {
         ChannelConfig {
             leader: None,
@@ -169,7 +170,7 @@ impl Wiring<'_> {
             remote_window: limits.receive_window(),
             remote_message_slots: limits.message_slots,
             remote_read_slots: limits.read_slots,
-            policy: policies(self.plan, self.spec),
+            policy,
         }
     }
 
@@ -207,8 +208,7 @@ impl Wiring<'_> {
             let config = ChannelConfig {
                 leader,
                 paths,
-                policy: policies(plan, spec),
-                ..self.config(peer, remote, psns())
+                ..self.config(peer, remote, psns(), policies(plan, spec))
             };
             nic.open_channel(Instant::ZERO, channel, config)
                 .map_err(|error| format!("{error:?}"))?;
@@ -253,7 +253,8 @@ mod tests {
         for (number, ends) in ends.iter().enumerate() {
             for &End { peer, there } in ends {
                 let psns = [0, 0].map(Psn::new);
-                let config = wiring.config(peer, wiring.channel(peer, there, 0), psns);
+                let remote = wiring.channel(peer, there, 0);
+                let config = wiring.config(peer, remote, psns, policies(&plan, &spec));
                 assert_eq!(config.remote_message_slots, slots(peer));
                 differ += u32::from(slots(peer) != slots(number as u32));
             }
