@@ -239,6 +239,21 @@ fn what_is_lost_at_random_comes_again() {
     assert_eq!(run(build(0)).lost_on_links, 0);
 }
 
+/// In a ring, a host's messages take one record after the other, and most often the same: what goes
+/// by a message's name alone is only sent if the receiver knows that message.
+#[test]
+fn what_is_sent_again_is_known_to_its_receiver() {
+    for seed in 1..4 {
+        let ring = traffic::Collective::RingAllReduce;
+        let mut scenario = scenario(tree(16), traffic::collective(ring, 16, 8 << 20));
+        (scenario.loss, scenario.seed) = (u32::MAX / 1000, seed);
+        let report = run(scenario);
+        assert!(report.lost_on_links > 50, "{} lost", report.lost_on_links);
+        let (resent, lost) = (report.resent, report.lost_on_links);
+        assert!(resent <= lost, "{resent} sent again for {lost} lost, acknowledgements included");
+    }
+}
+
 /// A pair's channels share its paths, and all of them are used.
 #[test]
 fn channels_of_a_pair_share_messages_and_paths() {

@@ -227,7 +227,8 @@ impl Channel {
         let idle = last && self.sending.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
         let message = &shared.messages[index];
-        if self.chunk.owner != index {
+        // A record that is used again is another message's.
+        if self.chunk.owner != index || packet_index == 0 {
             self.chunk.owner = index;
             self.chunk.learned = message.learned;
         }
