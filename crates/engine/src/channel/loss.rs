@@ -185,10 +185,6 @@ impl Channel {
             }
             if bytes == 0 {
                 down = self.path_timed_out(shared, path, now);
-                if down {
-                    let at = now + shared.profile.path_probe;
-                    self.arm(shared, Timer::PathProbe, at);
-                }
             }
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);

@@ -101,8 +101,8 @@ impl Channel {
         base.max(profile.timeout_min).times(1 << self.backoff.min(16)).min(profile.timeout_max)
     }
 
-    /// A packet on `path` timed out; takes the path out of use if that keeps happening while
-    /// others deliver. True if it did.
+    /// A packet on `path` timed out; takes the path out of use, and has it probed, if that keeps
+    /// happening while others deliver. True if it did.
     pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
         let state = &mut self.paths[usize::from(path)];
         if state.timeouts == 0 {
@@ -121,6 +121,7 @@ impl Channel {
         }
         self.views[usize::from(path)].usable = false;
         self.usable_paths -= 1;
+        self.arm(shared, Timer::PathProbe, now + shared.profile.path_probe);
         shared.counters.paths_down += 1;
         shared.events.push_back(Event::PathDown { channel: self.id, path });
         true

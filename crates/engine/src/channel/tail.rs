@@ -177,10 +177,6 @@ impl Channel {
             if bytes == 0 {
                 // A path out of use has nothing in flight: all that is on it goes elsewhere.
                 down = self.path_timed_out(shared, path, now);
-                if down {
-                    let at = now + shared.profile.path_probe;
-                    self.arm(shared, Timer::PathProbe, at);
-                }
             }
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, Psn::new(head), &sent);
