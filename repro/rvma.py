@@ -8,18 +8,21 @@ the authors' simulation model does: short messages are copied at both ends, long
 read and acknowledged. Next to our ratios stand those of that model (SST's branch
 `mjleven/aurora`, run with its own script's sizes: 64 ranks, a rank on each node).
 
-    python3 repro/rvma.py                    # 64 nodes, some minutes
+    python3 repro/rvma.py                    # 64 nodes, some minutes, into target/rvma
     python3 repro/rvma.py --nodes 512        # or 8192, with a dragonfly only
     python3 repro/rvma.py --full --seeds 1   # 8,192 nodes, 32 ranks on each: two hours of a core, 5 GiB a run;
                                              # Halo3D with one iteration, not ten
 
-Standard library only.
+Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt).
 """
 
 import argparse
+import pathlib
 import statistics
+import time
 
-from simulations import Runs, arguments, table
+from figures import Figure, publish
+from simulations import ROOT, Runs, arguments
 
 # By name: settings, and if routing keeps the order of a flow's packets.
 NETWORKS = {
@@ -105,6 +108,19 @@ def scenario(options, motif, network, link, protocol):
     return motif, line
 
 
+def curves(networks, ratios):
+    """Draws how much longer than over mailboxes a motif takes, by network and link."""
+    def draw(axes):
+        for at, link in enumerate(LINKS):
+            for kind, line in (("rdma", "o-"), ("rendezvous", "s:")):
+                axes.plot(range(len(networks)), ratios[kind][at::len(LINKS)], line, color=f"C{at}",
+                          label=f"{kind}, {link}")
+        axes.set_xticks(range(len(networks)), list(networks), fontsize=6, rotation=15)
+        axes.axhline(1, color="grey", linewidth=0.5)
+        axes.set_ylabel("time over that of RVMA")
+    return draw
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -112,10 +128,11 @@ def main():
     parser.add_argument("--nodes", type=int, default=64, choices=NETWORKS)
     parser.add_argument("--ranks", type=int, default=1, help="ranks on each node")
     parser.add_argument("--paths", type=int, default=16)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/rvma")
     options = parser.parse_args()
     if options.full:
         options.nodes, options.ranks = 8192, 32
-    runs = Runs(options)
+    began, runs, figures = time.monotonic(), Runs(options), []
     networks = NETWORKS[options.nodes]
     motifs = [motif for motif in MOTIFS if not options.only or motif in options.only]
     runs.make(scenario(options, motif, network, link, protocol)
@@ -137,12 +154,16 @@ def main():
                     if sst else ["", ""]
                 rows.append(row)
         ranks = options.nodes * options.ranks
-        table(f"{motif}, {ranks} ranks on {options.nodes} nodes, {options.seeds} seeds, us",
-              ["network", "link", "RVMA", "RDMA", "rendezvous", "RDMA/RVMA", "rendezvous/RVMA",
-               "SST RDMA / RVMA", "SST ratio"], rows)
-        print(f"\nPublished for RDMA over RVMA, of all networks: {PUBLISHED[motif]}.")
-        for kind, found in ratios.items():
-            print(f"Here, {kind}: mean {statistics.mean(found):.2f}, up to {max(found):.2f}.")
+        means = (f"{kind} mean {statistics.mean(found):.2f}, up to {max(found):.2f}"
+                 for kind, found in ratios.items())
+        figures.append(Figure(
+            "Figure 7" if motif == "sweep3d" else "Figure 8",
+            f"{motif}, {ranks} ranks on {options.nodes} nodes, {options.seeds} seeds, us",
+            ["network", "link", "RVMA", "RDMA", "rendezvous", "RDMA/RVMA", "rendezvous/RVMA",
+             "SST RDMA / RVMA", "SST ratio"], rows,
+            f"RDMA over RVMA, of all networks: {PUBLISHED[motif]}.",
+            f"Here, over RVMA: {'; '.join(means)}.", draw=curves(networks, ratios)))
+    publish(figures, options.out, "RVMA's simulations, run again", time.monotonic() - began)
     runs.keep()
 
 

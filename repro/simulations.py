@@ -107,12 +107,3 @@ def spread(values, digits=2):
     low, middle, high = (f"{value:.{digits}f}"
                          for value in (min(values), statistics.median(values), max(values)))
     return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def table(title, heads, rows):
-    """Prints a table as Markdown."""
-    print(f"\n## {title}\n")
-    print("| " + " | ".join(heads) + " |")
-    print("|" + "---|" * len(heads))
-    for row in rows:
-        print("| " + " | ".join(map(str, row)) + " |")

@@ -6,7 +6,7 @@
     incast   section 6.3.1 (Fig. 9): 15 to 1 beside a permutation; with and without pauses
     loss     section 6.3.2 (Fig. 10): packets lost at random
 
-    python3 repro/uccl.py                     # 128 NICs, some minutes
+    python3 repro/uccl.py                     # 128 NICs, some minutes, into target/uccl
     python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: some 20
                                               # minutes of a core for each seed
 
@@ -14,12 +14,15 @@ RoCE is the queue pairs that run live beneath verbs. Receiver-driven is cc=eqds 
 sender-driven control (Swift) with trimming. The paper's ECN column sprays and avoids marked paths; ours sprays and leaves the
 marks to the congestion control.
 
-Standard library only.
+Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt).
 """
 
 import argparse
+import pathlib
+import time
 
-from simulations import Runs, arguments, table
+from figures import Figure, publish
+from simulations import ROOT, Runs, arguments
 
 # Completion in ms, sender-driven and receiver-driven, of 64 MB: ideal is 1.28.
 TABLE4 = [
@@ -54,9 +57,11 @@ def table4(runs, options):
         return "permutation", settings
 
     runs.make(scenario(row, kind) for _, row, *_ in TABLE4 for kind in ("drop", "trim", "eqds"))
-    rows = []
+    rows, drawn = [], {"Swift, drops": [], "Swift, trimming": [], "EQDS, trimming": []}
     for name, row, sender, receiver in TABLE4:
         drop, trim, eqds = (scenario(row, kind) for kind in ("drop", "trim", "eqds"))
+        for line, values in zip((drop, trim, eqds), drawn.values()):
+            values.append(runs.median(line) / ideal_us)
         rows.append([
             name,
             f"{runs.spread(drop, scale=1 / ideal_us, digits=3)}", f"{sender / 1.28:.3f}",
@@ -66,10 +71,20 @@ def table4(runs, options):
             int(runs.median(drop, "drops")), int(runs.median(trim, "trims")),
             int(runs.median(eqds, "trims")),
         ])
-    table(f"Table 4: permutation of {nodes} NICs, {megabytes} MB each, {options.seeds} seeds; time "
-          f"over the ideal {ideal_us / 1000:.2f} ms",
-          ["", "Swift, drop", "paper, sender", "Swift, trim", "EQDS, trim", "paper, receiver",
-           "UEC htsim, s / r", "drops", "trims, Swift", "trims, EQDS"], rows)
+    drawn["paper, sender"] = [sender / 1.28 for _, _, sender, _ in TABLE4]
+    drawn["paper, receiver"] = [receiver / 1.28 for *_, receiver in TABLE4]
+
+    def draw(axes):
+        bars(axes, [name for name, *_ in TABLE4], drawn)
+        axes.set_ylim(bottom=1)
+        axes.set_ylabel("time over the ideal")
+
+    return Figure(
+        "Table 4", f"permutation of {nodes} NICs, {megabytes} MB each, {options.seeds} seeds; time "
+        f"over the ideal {ideal_us / 1000:.2f} ms",
+        ["", "Swift, drop", "paper, sender", "Swift, trim", "EQDS, trim", "paper, receiver",
+         "UEC htsim, s / r", "drops", "trims, Swift", "trims, EQDS"], rows,
+        "in the columns, over 1.28 ms; 1,024 NICs of 64 MB.", draw=draw)
 
 
 def incast(runs, options):
@@ -93,12 +108,21 @@ def incast(runs, options):
         rows.append([name, *(runs.spread(line, f"{group}.{figure}", digits=0)
                              for group in groups for figure in ("p50", "p99", "p999")),
                      int(runs.median(line, "pauses")), int(runs.median(line, "drops"))])
-    table(f"Figure 9: incast beside a permutation, {options.seeds} seeds; completion of flows in us",
-          ["", "incast p50", "p99", "p99.9", "permutation p50", "p99", "p99.9", "pauses",
-           "drops"], rows)
-    print("\nPublished: against InfiniBand's pauses, EQDS takes 4.50 times less at p99 and 4.88 at "
-          "p99.9 of the permutation, 1.73 and 1.72 of the incast.\nUEC's htsim: victims' p50 "
-          "109 us receiver-driven, 117 us sender-driven, 1,131 us with pauses.")
+    drawn = {f"{group}, {figure}": [runs.median(line, f"{key}.{figure}") for line in lines.values()]
+             for group, key in (("incast", "fct_busiest_us"), ("permutation", "fct_others_us"))
+             for figure in ("p50", "p99")}
+
+    def draw(axes):
+        bars(axes, list(lines), drawn)
+        axes.set_yscale("log")
+        axes.set_ylabel("us")
+
+    return Figure(
+        "Figure 9", f"incast beside a permutation, {options.seeds} seeds; completion of flows in us",
+        ["", "incast p50", "p99", "p99.9", "permutation p50", "p99", "p99.9", "pauses", "drops"], rows,
+        "against InfiniBand's pauses, EQDS takes 4.50 times less at p99 and 4.88 at p99.9 of the "
+        "permutation, 1.73 and 1.72 of the incast. UEC's htsim: victims' p50 109 us receiver-driven, "
+        "117 us sender-driven, 1,131 us with pauses.", draw=draw)
 
 
 def loss(runs, options):
@@ -125,11 +149,31 @@ def loss(runs, options):
             row += [runs.spread(line, digits=0), f"{kept:.0%}", int(runs.median(line, "resent")),
                     int(runs.median(line, "timeouts"))]
         rows.append(row)
-    table(f"Figure 10: packets lost at random, {megabytes} MB, {options.seeds} seeds",
-          ["", "loss", "all-reduce, us", "of clean speed", "resent", "time-outs", "all-to-all, us",
-           "of clean speed", "resent", "time-outs"], rows)
-    print("\nPublished for UCCL: 77-97 % (all-reduce) and 59-78 % (all-to-all) of the clean speed at "
-          "0.0001; 58 % and 72 % at 0.01 for 1 GB. RDMA NICs: about 23 % at 1/16384.")
+
+    def draw(axes):
+        for at, name in enumerate(kinds):
+            for color, stack in enumerate(stacks):
+                axes.plot(chances, [runs.median(lines[stack, name, chance]) for chance in chances],
+                          ["o-", "s:"][at], color=f"C{color}", label=f"{stack}, {name}")
+        axes.set_yscale("log")
+        axes.set_xlabel("loss")
+        axes.set_ylabel("us")
+
+    return Figure(
+        "Figure 10", f"packets lost at random, {megabytes} MB, {options.seeds} seeds",
+        ["", "loss", "all-reduce, us", "of clean speed", "resent", "time-outs", "all-to-all, us",
+         "of clean speed", "resent", "time-outs"], rows,
+        "for UCCL 77-97 % (all-reduce) and 59-78 % (all-to-all) of the clean speed at 0.0001; 58 % and "
+        "72 % at 0.01 for 1 GB. RDMA NICs: about 23 % at 1/16384.", draw=draw)
+
+
+def bars(axes, names, series):
+    """Groups of bars: for each name one of every series."""
+    width = 0.8 / len(series)
+    for at, (label, values) in enumerate(series.items()):
+        axes.bar([place + at * width for place in range(len(names))], values, width, label=label)
+    middle = 0.4 - width / 2
+    axes.set_xticks([place + middle for place in range(len(names))], names, fontsize=6, rotation=12)
 
 
 EXPERIMENTS = {"table4": table4, "incast": incast, "loss": loss}
@@ -139,10 +183,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments(parser, EXPERIMENTS)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/uccl")
     options = parser.parse_args()
-    runs = Runs(options)
-    for name in options.only or EXPERIMENTS:
-        EXPERIMENTS[name](runs, options)
+    began, runs = time.monotonic(), Runs(options)
+    figures = [EXPERIMENTS[name](runs, options) for name in options.only or EXPERIMENTS]
+    publish(figures, options.out, "UCCL's simulations, run again", time.monotonic() - began)
     runs.keep()
 
 
