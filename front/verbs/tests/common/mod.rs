@@ -84,6 +84,7 @@ pub struct Running {
     /// What it prints, to either side, once that side is closed.
     printed: Receiver<(usize, String)>,
     since: Instant,
+    patience: Duration,
 }
 
 /// Sends all that a stream brings, when it has ended.
@@ -99,13 +100,17 @@ fn collect(number: usize, stream: Option<impl Read + Send + 'static>, to: Sender
 }
 
 impl Running {
-    pub fn start(mut command: Command) -> Running {
+    pub fn start(command: Command) -> Running {
+        Running::start_with(command, PATIENCE)
+    }
+
+    fn start_with(mut command: Command, patience: Duration) -> Running {
         let what = format!("{command:?}");
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
         let (to, printed) = channel();
         collect(0, child.stdout.take(), to.clone());
         collect(1, child.stderr.take(), to);
-        Running { what, child, printed, since: Instant::now() }
+        Running { what, child, printed, since: Instant::now(), patience }
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {
@@ -124,7 +129,7 @@ impl Running {
         while self.ended().is_none()
             && !listening("/proc/net/tcp")
             && !listening("/proc/net/tcp6")
-            && self.since.elapsed() < PATIENCE
+            && self.since.elapsed() < self.patience
         {
             // The kernel tells nobody of new listeners: looking again is all there is.
             std::thread::sleep(Duration::from_millis(2));
@@ -135,7 +140,8 @@ impl Running {
     pub fn outcome(mut self) -> Outcome {
         let mut output = [String::new(), String::new()];
         for _ in 0..output.len() {
-            let left = PATIENCE.saturating_sub(self.since.elapsed()).max(Duration::from_secs(1));
+            let left = self.patience.saturating_sub(self.since.elapsed());
+            let left = left.max(Duration::from_secs(1));
             match self.printed.recv_timeout(left) {
                 Ok((number, text)) => output[number] = text,
                 Err(_) => self.child.kill().expect("a child of ours"),
@@ -154,20 +160,31 @@ pub fn run(command: Command) -> Outcome {
 /// Runs the two halves of a program: one that waits, and one that goes to it. Both have to succeed.
 /// What the second printed.
 pub fn pair(half: impl Fn(u16) -> Command) -> String {
+    attempt(&half, PATIENCE).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`pair`], over a service that may lose what it carries. These programs then wait for ever: they
+/// are stopped, and try again.
+pub fn lossy_pair(half: impl Fn(u16) -> Command) -> String {
+    let mut attempts = (0..4).map(|_| attempt(&half, PATIENCE / 6));
+    attempts.find_map(Result::ok).unwrap_or_else(|| pair(half))
+}
+
+fn attempt(half: &impl Fn(u16) -> Command, patience: Duration) -> Result<String, String> {
     let port = free_port();
-    let mut server = Running::start(half(port));
+    let mut server = Running::start_with(half(port), patience);
     server.listens(port);
     let mut client = half(port);
     client.arg("127.0.0.1");
-    let client = run(client);
+    let client = Running::start_with(client, patience).outcome();
     let server = server.outcome();
-    let both = client.status.success() && server.status.success();
-    assert!(
-        both,
+    if client.status.success() && server.status.success() {
+        return Ok(client.output);
+    }
+    Err(format!(
         "{}: {}\n{}\n---- the other: {}\n{}",
         client.what, client.status, client.output, server.status, server.output
-    );
-    client.output
+    ))
 }
 
 /// Compiles a C program against the installed header and the library. `None`, with a line that says
