@@ -108,12 +108,12 @@ def scenario(options, motif, network, link, protocol):
     return motif, line
 
 
-def curves(networks, ratios):
+def curves(networks, links, ratios):
     """Draws how much longer than over mailboxes a motif takes, by network and link."""
     def draw(axes):
-        for at, link in enumerate(LINKS):
+        for at, link in enumerate(links):
             for kind, line in (("rdma", "o-"), ("rendezvous", "s:")):
-                axes.plot(range(len(networks)), ratios[kind][at::len(LINKS)], line, color=f"C{at}",
+                axes.plot(range(len(networks)), ratios[kind][at::len(links)], line, color=f"C{at}",
                           label=f"{kind}, {link}")
         axes.set_xticks(range(len(networks)), list(networks), fontsize=6, rotation=15)
         axes.axhline(1, color="grey", linewidth=0.5)
@@ -128,20 +128,22 @@ def main():
     parser.add_argument("--nodes", type=int, default=64, choices=NETWORKS)
     parser.add_argument("--ranks", type=int, default=1, help="ranks on each node")
     parser.add_argument("--paths", type=int, default=16)
+    parser.add_argument("--link", action="append", choices=LINKS, help="one of the rates; may be repeated")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/rvma")
     options = parser.parse_args()
     if options.full:
         options.nodes, options.ranks = 8192, 32
     began, runs, figures = time.monotonic(), Runs(options), []
-    networks = NETWORKS[options.nodes]
+    networks, links = NETWORKS[options.nodes], options.link or LINKS
     motifs = [motif for motif in MOTIFS if not options.only or motif in options.only]
     runs.make(scenario(options, motif, network, link, protocol)
-              for motif in motifs for network in networks for link in LINKS
+              for motif in motifs for network in networks for link in links
               for protocol in PROTOCOLS)
     for motif in motifs:
         rows, ratios = [], {"rdma": [], "rendezvous": []}
         for network in networks:
-            for at, link in enumerate(LINKS):
+            for link in links:
+                at = LINKS.index(link)
                 line = {protocol: scenario(options, motif, network, link, protocol)
                         for protocol in PROTOCOLS}
                 times = {protocol: runs.median(line[protocol]) for protocol in PROTOCOLS}
@@ -162,7 +164,7 @@ def main():
             ["network", "link", "RVMA", "RDMA", "rendezvous", "RDMA/RVMA", "rendezvous/RVMA",
              "SST RDMA / RVMA", "SST ratio"], rows,
             f"RDMA over RVMA, of all networks: {PUBLISHED[motif]}.",
-            f"Here, over RVMA: {'; '.join(means)}.", draw=curves(networks, ratios)))
+            f"Here, over RVMA: {'; '.join(means)}.", draw=curves(networks, links, ratios)))
     publish(figures, options.out, "RVMA's simulations, run again", time.monotonic() - began)
     runs.keep()
 

@@ -113,7 +113,9 @@ fn what_roce_has_not_is_refused() {
         ("workload halo3d|grid 4x2x2", "stack fairway"),
         ("workload streams|stream 0-1 size=64K|check off", "stack fairway"),
         ("mtu 3000", "256"),
-        ("policy cc=swift", "cc=dcqcn"),
+        ("policy cc=swift", "policy cc=swift"),
+        ("policy cc=dcqcn:line=1Gbps", "without parameters"),
+        ("bytes 2G|mtu 256", "1073741824"),
         ("bytes 3G|mtu 4K", "2147483648"),
     ] {
         let scenario = scenario(lines).expect("a scenario");

@@ -1,8 +1,7 @@
 //! The fabric simulator: thousands of real engine NICs on a network of links and switches.
 //!
 //! **What it is.** Every host is a [`fairway_engine::Nic`], the very engine that runs live, or the
-//! engine's RoCE side ([`Stack`]). Its
-//! packets are values; payload is only named, never copied. Between hosts are output-queued
+//! engine's RoCE side ([`Stack`]). Its packets are values; payload is only named, never copied. Between hosts are output-queued
 //! switches. [`Scenario`] says everything about a run; [`Simulation`] runs it; [`Report`] says what
 //! came of it. `docs/simulator.md` has the model in full.
 //!

@@ -9,7 +9,7 @@ use super::packets::Cold;
 use super::plan::{Plan, SLOT_BITS};
 use super::scenario::{Routing, Scenario, Stack};
 use crate::random::Random;
-use fairway_engine::policy::{CongestionSpec, DcqcnRateParameters};
+use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
 use fairway_engine::roce::{
     Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
     QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status, Transport,
@@ -24,6 +24,8 @@ const DOMAIN: u32 = 1;
 /// The longest message of RC, and the most packets it may have.
 const BYTES_MAX: u32 = 1 << 31;
 const PACKETS_MAX: u32 = 1 << 22;
+/// What comes too early and has no place yet is kept up to so many packets; more is lost.
+const KEPT_MAX: u32 = 4096;
 
 /// The RoCE side of a host's NIC, and what it is connected to.
 pub(crate) struct RoceNic {
@@ -35,8 +37,8 @@ pub(crate) struct RoceNic {
     /// Its queue pairs, in the order of its pairs of hosts.
     pairs: Vec<Qpn>,
     split: u32,
-    /// Bits of a queue pair's number that are its place among `pairs`.
-    place_mask: u32,
+    /// By number, sorted: which of the queue pairs between two hosts one is.
+    members: Vec<(Qpn, u8)>,
     /// By host, sorted: the place of its first queue pair, and the key to its memory.
     peers: Vec<(u32, u32, u32)>,
     /// Packets with payload that it has handed out.
@@ -67,8 +69,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         return Err(format!("mtu {mtu}: packets of RoCE have 256, 512, 1024, 2048 or 4096 bytes"));
     }
     let longest = scenario.flows.iter().map(|flow| flow.bytes).max().unwrap_or(0);
-    if longest > BYTES_MAX || longest.div_ceil(scenario.mtu) > PACKETS_MAX {
-        return Err(format!("bytes {longest}: a message of RoCE has {BYTES_MAX} bytes at most"));
+    let most = u64::from(BYTES_MAX).min(u64::from(PACKETS_MAX) * u64::from(scenario.mtu));
+    if u64::from(longest) > most {
+        return Err(format!("bytes {longest}: a message of RoCE with this mtu has {most} at most"));
     }
     rates(scenario).map(drop)
 }
@@ -82,11 +85,15 @@ fn rates(scenario: &Scenario) -> Result<(Option<DcqcnRateParameters>, Option<u64
         hyper_bits: line / 100,
         ..DcqcnRateParameters::new(line)
     };
-    match scenario.policy.as_ref().map(|policies| policies.built_in().congestion) {
-        None | Some(CongestionSpec::Dcqcn(_)) => Ok((Some(dcqcn), None)),
-        Some(CongestionSpec::Fixed { window_bytes }) => Ok((None, Some(window_bytes))),
-        Some(_) => Err(String::from(
-            "policy: NICs of RoCE have cc=dcqcn, or cc=fixed:BYTES for none but a window",
+    let Some(policies) = &scenario.policy else { return Ok((Some(dcqcn), None)) };
+    match policies.built_in().congestion {
+        CongestionSpec::Dcqcn(parameters) if parameters == DcqcnParameters::default() => {
+            Ok((Some(dcqcn), None))
+        }
+        CongestionSpec::Fixed { window_bytes } => Ok((None, Some(window_bytes))),
+        _ => Err(format!(
+            "policy {policies}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, \
+             which is a window and no rates"
         )),
     }
 }
@@ -99,18 +106,19 @@ fn profile(scenario: &Scenario) -> Result<Profile, String> {
     // Go-back-N has no window but the message; IRN has one bandwidth-delay product.
     let usual = if selective { packets(scenario.bdp_bytes()) } else { 1 << 16 };
     let window_packets = fixed.map(packets).or(scenario.window_packets).unwrap_or(usual);
+    let window_packets = window_packets.clamp(8, 1 << 16);
     // Where all packets of a path take the same way, none that is late comes at all.
     let late = match scenario.routing {
         Routing::Ecmp | Routing::Source | Routing::Dimension => 1,
         Routing::Spray | Routing::Adaptive | Routing::Valiant | Routing::Ugal => {
-            timing.reorder_tolerance.min(window_packets / 2)
+            timing.reorder_tolerance.clamp(1, window_packets / 2)
         }
     };
     let out_of_order = selective
         .then(|| OutOfOrder { window: window_packets.next_power_of_two(), tolerance: late });
     Ok(Profile {
         window_packets,
-        acknowledge_every: timing.acknowledge_every.min(window_packets),
+        acknowledge_every: timing.acknowledge_every.clamp(1, window_packets),
         dcqcn,
         out_of_order,
         ..Profile::default()
@@ -149,7 +157,7 @@ impl RoceNic {
             sends: messages.max(1),
             receives: 1,
             pending: 16,
-            kept: window * number.min(4),
+            kept: (window * number.min(4)).min(KEPT_MAX),
             read_depth: 1,
         };
         let seed = Random::fork(scenario.seed, u64::from(host) << 8 | 1).number();
@@ -176,6 +184,10 @@ impl RoceNic {
         let pairs: Result<Vec<Qpn>, _> =
             (0..number).map(|_| engine.create_queue_pair(&config)).collect();
         let pairs = pairs.map_err(made)?;
+        let members = pairs.iter().enumerate();
+        let mut members: Vec<(Qpn, u8)> =
+            members.map(|(at, pair)| (*pair, (at as u32 % scenario.split) as u8)).collect();
+        members.sort_unstable();
         let offer = Offer { pairs: pairs.clone(), key: region.r_key };
         let nic = RoceNic {
             host: engine,
@@ -184,7 +196,7 @@ impl RoceNic {
             region,
             pairs,
             split: scenario.split,
-            place_mask: number.next_power_of_two() - 1,
+            members,
             peers: Vec::with_capacity(peers as usize),
             data_sent: 0,
             kept: vec![None; limits.kept as usize],
@@ -259,7 +271,7 @@ impl RoceNic {
     pub(crate) fn recall(&mut self, now: Instant) -> Option<LocalRange> {
         loop {
             let place = self.host.poll_recall()?;
-            let received = self.kept[place as usize].take()?;
+            let Some(received) = self.kept[place as usize].take() else { continue };
             let placed = self.receive(now, &received);
             if placed.is_some() {
                 return placed;
@@ -274,13 +286,13 @@ impl RoceNic {
         let whole = datagram_len(&packet, payload as usize) as u32;
         let received = Received { source: u64::from(self.own), packet, payload, ecn: Ecn::Capable };
         self.data_sent += u64::from(payload > 0);
-        let member = (transmit.queue_pair.value() & self.place_mask) % self.split;
+        let member = self.members.binary_search_by_key(&transmit.queue_pair, |member| member.0);
         Some(Outgoing {
             cold: Cold::Roce(received),
             header: whole - payload,
             payload,
             destination: transmit.to as u32,
-            path: member as u8,
+            path: member.map_or(0, |at| self.members[at].1),
         })
     }
 
