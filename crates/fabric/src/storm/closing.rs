@@ -53,6 +53,9 @@ impl Storm {
         for (id, operation) in pending.take(3) {
             text += &format!("\n  {id}: {operation:?}");
         }
+        for link in &self.plan.links {
+            text += &format!("\n  {link:?}");
+        }
         for (number, node) in self.world.nodes.iter().enumerate() {
             if let Some(nic) = &node.nic {
                 text += &format!("\n  node {number}: {:?} {:?}", nic.usage(), nic.counters());
