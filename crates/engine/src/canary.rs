@@ -51,11 +51,13 @@ pub enum Canary {
     ForgetSpent,
     /// Forget a packet that was to go again as a probe.
     ForgetProbed,
+    /// Request credit once, and do not repeat a request that was lost.
+    AskOnce,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 24] = [
+    pub const ALL: [Canary; 25] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -80,5 +82,6 @@ impl Canary {
         Canary::ReceiveBeforeExecuted,
         Canary::ForgetSpent,
         Canary::ForgetProbed,
+        Canary::AskOnce,
     ];
 }

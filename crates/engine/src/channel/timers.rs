@@ -1,6 +1,7 @@
 //! A channel's timers.
 
 use super::{Channel, ChannelState};
+use crate::canary::Canary;
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant};
 
@@ -102,6 +103,7 @@ impl Channel {
             Timer::Pace => self.mark_ready(shared),
             Timer::Tail => self.tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),
+            Timer::Demand if shared.is_planted(Canary::AskOnce) => {}
             Timer::Demand => {
                 self.ask_for_credit(shared, now);
                 // Credit may have come of what the policy was told before.

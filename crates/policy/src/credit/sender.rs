@@ -8,7 +8,9 @@
 //! idle:              nothing waits, nothing is in flight: the speculative window is full again
 //! demand  D = spent + what waits beyond the speculative window
 //! RTS     when D has grown and what was announced is granted, or D has grown by a quantum, or
-//!         something was lost; and again if no credit came for max(timeout, 4 round trips) · 2^n
+//!         something was lost; and again if no credit came for
+//!         max(min(max(timeout, 4 round trips) · 2^n, timeout · 2^6), 4 round trips),
+//!         or at once if an acknowledgement ends a silence in which the request was repeated
 //! ```
 //!
 //! A flow starts with a speculative window: one bandwidth-delay product that it may send without
@@ -68,6 +70,8 @@ pub struct CreditSender {
     /// The last request or credit.
     heard: Instant,
     backoff: u32,
+    /// The receiver has acknowledged data after requests to it were repeated in vain.
+    is_back: bool,
     smoothed_rtt: Duration,
 }
 
@@ -96,6 +100,7 @@ impl CreditSender {
             resend: false,
             heard: Instant::ZERO,
             backoff: 0,
+            is_back: false,
             smoothed_rtt: Duration::ZERO,
         }
     }
@@ -116,9 +121,14 @@ impl CreditSender {
         self.backlog > 0 && self.allowance_bytes() == 0
     }
 
+    /// Time without credit after which the request is repeated. The doubling ends at
+    /// `timeout · 2^6`, however long round trips are: a receiver that was paused makes them look
+    /// long, and its senders must not wait 256 of those for one lost packet.
     fn timeout(&self) -> Duration {
+        let timeout = self.parameters.timeout;
         let patience = self.smoothed_rtt.times(PATIENCE_ROUND_TRIPS);
-        self.parameters.timeout.max(patience).times(1 << self.backoff)
+        let longest = timeout.times(1 << BACKOFF_MAX).max(patience);
+        timeout.max(patience).times(1 << self.backoff).min(longest)
     }
 }
 
@@ -149,10 +159,15 @@ impl CongestionControl for CreditSender {
         self.granted += u64::from(bytes);
         self.heard = now;
         self.backoff = 0;
+        self.is_back = false;
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.smoothed_rtt = sample.smoothed_rtt;
+        if sample.acked_packets > 0 && self.backoff > 0 {
+            self.backoff = 0;
+            self.is_back = true;
+        }
         if sample.bytes_in_flight == 0 && self.backlog == 0 {
             self.speculative = self.parameters.speculative_bytes;
         }
@@ -173,12 +188,17 @@ impl CongestionControl for CreditSender {
             && (self.resend
                 || self.granted >= self.announced
                 || grown >= self.parameters.quantum_bytes);
-        let is_late = self.is_waiting() && now.since(self.heard) >= self.timeout();
-        if !is_news && !is_late {
+        let is_late = now.since(self.heard) >= self.timeout();
+        let is_again = self.is_waiting() && (is_late || self.is_back);
+        if !is_news && !is_again {
             return None;
         }
-        self.backoff = if is_news { 0 } else { (self.backoff + 1).min(BACKOFF_MAX) };
-        self.announced = self.announced.max(total_bytes);
+        let was_back = core::mem::take(&mut self.is_back);
+        let is_first = is_news || was_back;
+        self.backoff = if is_first { 0 } else { (self.backoff + 1).min(BACKOFF_MAX) };
+        // It may be less than the request before, if what was thought lost has arrived. Credit for
+        // the rest of that is not worth waiting for: the receiver may never have had that request.
+        self.announced = total_bytes;
         self.heard = now;
         let resend = core::mem::take(&mut self.resend);
         Some(Demand { total_bytes, resend, blocked: self.allowance_bytes() == 0 })

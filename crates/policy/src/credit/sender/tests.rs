@@ -1,4 +1,5 @@
 use super::*;
+use alloc::vec::Vec;
 
 const KIB: u64 = 1024;
 
@@ -101,4 +102,64 @@ fn who_waits_asks_again_ever_more_seldom() {
     assert_eq!(sender.demand_at(), Some(at_us(3200)));
     sender.on_credit(at_us(2001), 64 * 1024);
     assert_eq!(sender.demand_at(), None);
+}
+
+/// A sender whose 64 KiB in flight were acknowledged to the last packet but one, that has 64 KiB
+/// more to send, and whose first request at 10 us and five more were not answered.
+fn sender_of_a_silent_receiver() -> (CreditSender, Instant) {
+    let mut sender = sender();
+    assert_eq!(sender.demand(at_us(10), 128 * KIB), demand(64, false, false));
+    sender.on_sent(at_us(10), 64 * 1024, 64 * KIB);
+    for _ in 0..5 {
+        let at = sender.demand_at().expect("a sender that waits repeats its request");
+        assert_eq!(sender.demand(at, 64 * KIB), demand(64, false, true));
+    }
+    (sender, at_us(10 + 31 * 500))
+}
+
+#[test]
+fn request_is_repeated_at_once_when_the_receiver_acknowledges_again() {
+    let (mut sender, last) = sender_of_a_silent_receiver();
+    assert_eq!(sender.demand_at(), Some(last + Duration::from_us(32 * 500)));
+    let now = last + Duration::from_us(100);
+    assert_eq!(sender.demand(now, 64 * KIB), None, "no acknowledgement has come yet");
+    let acknowledged = AckSample { acked_packets: 1, ..ack(now, 4096) };
+    sender.on_ack(&acknowledged);
+    assert_eq!(sender.demand(now, 64 * KIB), demand(64, false, true));
+    // Further acknowledgements of what was sent before the silence call for no further requests.
+    sender.on_ack(&acknowledged);
+    assert_eq!(sender.demand(now, 64 * KIB), None);
+    assert_eq!(sender.demand_at(), Some(now + Duration::from_us(500)));
+}
+
+#[test]
+fn pause_of_the_receiver_does_not_stretch_the_time_between_requests() {
+    let (mut sender, mut last) = sender_of_a_silent_receiver();
+    // The acknowledgement of a packet that was sent before a pause of 16 ms.
+    let smoothed_rtt = Duration::from_us(2_000);
+    sender.on_ack(&AckSample { acked_packets: 1, smoothed_rtt, ..ack(last, 4096) });
+    assert_eq!(sender.demand(last, 64 * KIB), demand(64, false, true));
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let at = sender.demand_at().expect("a sender that waits repeats its request");
+        assert_eq!(sender.demand(at, 64 * KIB), demand(64, false, true));
+        waits.push(at.since(last).as_us());
+        last = at;
+    }
+    assert_eq!(waits, [8_000, 16_000, 32_000, 32_000]);
+}
+
+#[test]
+fn request_that_asks_for_less_than_the_one_before_does_not_hold_back_the_next() {
+    let mut sender = sender();
+    sender.demand(at_us(0), 64 * KIB);
+    sender.on_sent(at_us(0), 64 * 1024, 0);
+    sender.on_loss(&LossSample { now: at_us(90), lost_bytes: 12_288, ..LossSample::default() });
+    // The network loses this request, and two of the three packets have arrived after all.
+    assert_eq!(sender.demand(at_us(90), 12 * KIB), demand(12, true, true));
+    assert_eq!(sender.demand(at_us(590), 4 * KIB), demand(4, false, true));
+    sender.on_credit(at_us(600), 4096);
+    sender.on_sent(at_us(600), 4096, 0);
+    // All that the last request asked for was granted, so what is posted now is announced now.
+    assert_eq!(sender.demand(at_us(601), 4 * KIB), demand(8, false, true));
 }
