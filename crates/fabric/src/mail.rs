@@ -238,7 +238,11 @@ impl Mail {
             let waiting = |mailbox: &Mailbox| {
                 mailbox.epochs.iter().filter(|posted| posted.done.is_none()).count()
             };
-            while waiting(&self.offices[node].boxes[at]) < want {
+            let named = if healed { self.epochs_named(world, node, at) } else { 0 };
+            let is_short = |mailbox: &Mailbox| {
+                waiting(mailbox) < want || (mailbox.epochs.len() as u64) < named
+            };
+            while is_short(&self.offices[node].boxes[at]) {
                 if !self.post_buffer(world, node, at) {
                     break;
                 }
@@ -255,6 +259,26 @@ impl Mail {
         world.look(node);
         world.nudge(node);
         Ok(())
+    }
+
+    /// The epochs for which a mailbox needs buffers so that no put to it waits for one: as many as
+    /// the highest epoch that a letter names, and one.
+    ///
+    /// A put that names its epoch goes there or nowhere, and waits as long as that has no buffer
+    /// (`fairway_engine`, `mailbox`). No put ends the epochs before it, if the application has made
+    /// the mailbox anew, or has rewound it, since the letter was written: then the epoch lies any
+    /// number ahead, and only the application's buffers end the wait.
+    fn epochs_named(&self, world: &World, node: usize, at: usize) -> u64 {
+        let boxes = &self.offices[node].boxes;
+        let here = (node, world.nodes[node].incarnation);
+        let own = |address: u64| boxes.iter().position(|own| own.config.address == Some(address));
+        let catch_all = boxes.iter().position(|own| own.config.address.is_none());
+        let is_mine = |letter: &&Letter| {
+            let waits = letter.status.is_none() && letter.to == here;
+            waits && own(letter.address).or(catch_all) == Some(at)
+        };
+        let epochs = self.letters.iter().filter(is_mine).filter_map(|letter| letter.epoch);
+        epochs.map(|epoch| u64::from(epoch) + 1).max().unwrap_or(0)
     }
 
     fn post_buffer(&mut self, world: &mut World, node: usize, at: usize) -> bool {
