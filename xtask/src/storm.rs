@@ -8,7 +8,7 @@
 
 use fairway_fabric::engine::{Canary, DropReason};
 use fairway_fabric::storm::{self, Options, Report};
-use fairway_fabric::{Fault, sweep, threads};
+use fairway_fabric::{Fault, canary_seeds, sweep, threads};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::time::Instant;
@@ -155,11 +155,8 @@ pub fn canaries() -> io::Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     let mut free = Vec::new();
     for canary in Canary::ALL {
-        let mut caught = None;
-        sweep(0..CANARY_SEEDS, threads(), Some(canary), |outcome| {
-            caught = outcome.err();
-            caught.is_none()
-        });
+        let plant = |seed| storm::run(seed, Options { trace: None, canary: Some(canary) }).err();
+        let caught = canary_seeds(canary, CANARY_SEEDS).find_map(plant);
         let Some(failure) = caught else {
             free.push(canary);
             continue;

@@ -53,11 +53,15 @@ pub enum Canary {
     ForgetProbed,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
+    /// Give an early message the last receive, although the message that is next has lost its own.
+    TakeLast,
+    /// Count a refusal of a message that came before others against its retries.
+    CountOvertaking,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 25] = [
+    pub const ALL: [Canary; 27] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -83,5 +87,7 @@ impl Canary {
         Canary::ForgetSpent,
         Canary::ForgetProbed,
         Canary::AskOnce,
+        Canary::TakeLast,
+        Canary::CountOvertaking,
     ];
 }

@@ -8,10 +8,14 @@
 //!
 //! A message that comes early takes the next receive *after* those of the messages it has
 //! overtaken: these are set aside for them, in a list of the peer's tracker. What is set aside for
-//! a message that never comes goes back in front of the others when its turn has passed. A Jetty
+//! a message that never comes goes back in front of the others when its turn has passed. Receives
+//! that were set aside are flushed with their Jetty, although their messages may still come: until
+//! the turn of those has passed, an early message leaves the last receive to the one that is next.
+//! A Jetty
 //! sets receives aside for one peer Jetty at a time, and for a peer Jetty does one; whoever comes
 //! early besides is asked to come again when it no longer is.
 
+use crate::canary::Canary;
 use crate::jetty::Receive;
 use crate::order::Standing;
 use crate::pool::{NONE, Pool};
@@ -36,15 +40,21 @@ pub(crate) struct Reserved {
     jetty: JettyId,
     /// Messages before this one were given a receive, or one is set aside for them.
     given: u16,
+    /// Messages before this one may have lost the receive that was set aside for them.
+    deprived: u16,
 }
 
 impl Reserved {
-    pub(crate) const NEW: Reserved = Reserved { first: NONE, jetty: JettyId::new(0), given: 0 };
+    pub(crate) const NEW: Reserved =
+        Reserved { first: NONE, jetty: JettyId::new(0), given: 0, deprived: 0 };
 
     /// The turn of those before this one has passed.
     pub(crate) fn pass(&mut self, next: u16) {
         if is_after(next, self.given) {
             self.given = next;
+        }
+        if is_after(next, self.deprived) {
+            self.deprived = next;
         }
     }
 }
@@ -120,7 +130,9 @@ impl Shared {
         {
             return Err(Refusal::OutOfOrder);
         }
-        if !self.has_receives(jetty, missing + 1) {
+        let is_next_deprived =
+            is_after(reserved.deprived, next) && !self.is_planted(Canary::TakeLast);
+        if !self.has_receives(jetty, missing + 1 + usize::from(is_next_deprived)) {
             return Err(Refusal::ReceiverNotReady);
         }
         self.trackers[tracker].reserved.jetty = jetty;
@@ -214,7 +226,10 @@ impl Shared {
 
     /// All that a tracker has set aside goes back in front.
     pub(crate) fn return_reserved(&mut self, tracker: u32) {
-        let jetty = self.trackers[tracker].reserved.jetty;
+        let Reserved { first, jetty, given, .. } = self.trackers[tracker].reserved;
+        if first != NONE {
+            self.trackers[tracker].reserved.deprived = given;
+        }
         while self.trackers[tracker].reserved.first != NONE {
             let index = self.trackers[tracker].reserved.first;
             self.unlink_reserved(tracker, index);

@@ -42,5 +42,5 @@ pub use fairway_engine as engine;
 
 pub use adversary::{Adversary, Fault, Outage, Weather};
 pub use random::Random;
-pub use sweep::{sweep, threads};
+pub use sweep::{canary_seeds, sweep, threads};
 pub use trace::Trace;

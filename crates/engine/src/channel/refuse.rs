@@ -129,10 +129,13 @@ impl Channel {
             // It may be our acknowledgement of an answer that the peer lacks.
             self.acknowledge_soon(shared);
         }
-        // One that is received in order may be refused because it came before others: only when none
-        // is left does that count.
-        let overtakes = shared.messages[index].order.receive_in_order
-            && !shared.initiator.is_oldest(&shared.messages, index);
+        // One that is received in order may be refused because it came before others, ordered or
+        // not: only when none is left does that count.
+        let is_counted = match shared.is_planted(Canary::CountOvertaking) {
+            true => shared.initiator.is_oldest(&shared.messages, index),
+            false => shared.initiator.is_first(&shared.messages, index),
+        };
+        let overtakes = shared.messages[index].order.receive_in_order && !is_counted;
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);

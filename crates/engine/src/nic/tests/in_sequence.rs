@@ -16,11 +16,15 @@ impl Pair {
     /// With a Jetty in sequence at the second node.
     fn in_sequence(paths: u32) -> Pair {
         let mut pair = Pair::new(0, paths);
-        let queue = pair.queues[1];
+        pair.make_far_jetty();
+        pair
+    }
+
+    fn make_far_jetty(&mut self) {
+        let queue = self.queues[1];
         let number = Some(FAR);
         let config = JettyConfig { number, in_sequence: true, ..JettyConfig::new(queue, queue) };
-        pair.nics[1].create_jetty(&config).unwrap();
-        pair
+        self.nics[1].create_jetty(&config).unwrap();
     }
 
     fn far_receive(&mut self, id: u64, length: u32) {
@@ -144,4 +148,48 @@ fn what_is_set_aside_or_waits_for_its_turn_is_flushed_with_its_jetty() {
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(1), []);
     assert_eq!(pair.nics[1].usage().parked, 0);
+}
+
+#[test]
+fn early_message_leaves_the_last_receive_to_one_whose_receive_was_flushed() {
+    let mut pair = Pair::in_sequence(1);
+    (0..2).for_each(|id| pair.far_receive(id, 100));
+    (0..2).for_each(|id| pair.send(id, 100));
+    let packets = pair.outgoing();
+    // The second message takes the second receive; the first receive is set aside, then flushed.
+    pair.deliver(1, &packets[1]);
+    pair.nics[1].abort_jetty(JettyId::new(FAR)).unwrap();
+    pair.nics[1].destroy_jetty(JettyId::new(FAR)).unwrap();
+    assert_eq!(pair.completions(1).len(), 2);
+    pair.make_far_jetty();
+    pair.far_receive(10, 100);
+    pair.send(2, 100);
+    let third = pair.outgoing();
+    pair.deliver(1, third.last().unwrap());
+    assert_eq!(pair.nics[1].counters().not_ready, 1);
+    pair.deliver(1, &packets[0]);
+    assert_eq!(pair.received(), [(10, Some(0))]);
+    pair.far_receive(11, 100);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.received(), [(11, Some(2))]);
+}
+
+#[test]
+fn refusal_of_an_unordered_message_that_overtakes_another_is_not_counted() {
+    let mut pair = Pair::in_sequence(1);
+    let near = pair.jetties[0];
+    pair.nics[0].set_jetty_patience(near, Some(0)).unwrap();
+    pair.far_receive(0, 100);
+    for id in 0..2 {
+        let work = Work::SendImmediate { target: named(FAR), immediate: id };
+        pair.post_in_order(id, work, 100, OrderRequest { tag: Tag::No, ..ORDER });
+    }
+    let packets = pair.outgoing();
+    pair.deliver(1, &packets[1]);
+    assert_eq!(pair.nics[1].counters().not_ready, 1);
+    pair.far_receive(1, 100);
+    pair.deliver(1, &packets[0]);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
+    assert!(pair.completions(0).iter().all(|done| done.status == Status::Success));
 }
