@@ -57,11 +57,13 @@ pub enum Canary {
     TakeLast,
     /// Count a refusal of a message that came before others against its retries.
     CountOvertaking,
+    /// Try a message that came before others again as often as any other.
+    RetryAtOnce,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 27] = [
+    pub const ALL: [Canary; 28] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -89,5 +91,6 @@ impl Canary {
         Canary::AskOnce,
         Canary::TakeLast,
         Canary::CountOvertaking,
+        Canary::RetryAtOnce,
     ];
 }

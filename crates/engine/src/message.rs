@@ -51,6 +51,11 @@ pub(crate) struct Message {
     /// The slot under which the receiver keeps it, or the read slot; if `has_slot`.
     pub(crate) slot: u8,
     pub(crate) retries: u8,
+    /// It was refused because it came before others: how often in a row while `behind` was the
+    /// first of its Jetty, and how many times to try again it lets pass.
+    pub(crate) refusals_behind: u8,
+    pub(crate) passes: u8,
+    pub(crate) behind: u32,
     pub(crate) kind: MessageKind,
     /// What its completion calls it, whatever becomes of it.
     pub(crate) completes_as: CompletionKind,
@@ -228,7 +233,21 @@ pub(crate) enum Outcome {
     Reported,
 }
 
+/// A message that came before others lets at most `2^4` times to try again pass.
+const PASSES_MAX: u8 = 5;
+
 impl Message {
+    /// The message was refused because it came before others, of which `first` is the oldest. As
+    /// long as that has not completed, it is tried again ever more seldom (after 1, 1, 2, 4, 8, 16
+    /// waits): each attempt takes a slot, and its packets' place on the wire, from those it waits
+    /// for.
+    pub(crate) fn note_overtaking(&mut self, first: u32) {
+        let again = self.behind == first;
+        self.refusals_behind = if again { (self.refusals_behind + 1).min(PASSES_MAX) } else { 0 };
+        self.behind = first;
+        self.passes = ((1_u32 << self.refusals_behind) >> 1) as u8;
+    }
+
     /// A message that says nothing yet.
     pub(crate) fn new(kind: MessageKind, channel: u32, jetty: JettyId) -> Message {
         Message {
@@ -255,6 +274,9 @@ impl Message {
             transaction: 0,
             slot: 0,
             retries: 0,
+            refusals_behind: 0,
+            passes: 0,
+            behind: NONE,
             kind,
             completes_as: kind.completes_as(),
             place: MessagePlace::Unlisted,

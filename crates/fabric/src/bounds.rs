@@ -3,6 +3,7 @@
 use crate::adversary::Fault;
 use crate::mail::HEAD;
 use crate::plan::Plan;
+use crate::storm::TICK_HEALED;
 use crate::world::World;
 use fairway_engine::policy::CongestionSpec;
 use fairway_engine::wire::Duration;
@@ -38,6 +39,15 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         .saturating_add(plan.weather.late)
         .saturating_add(round_trip.times(rounds(plan)))
         .saturating_add(crowding(plan))
+        .saturating_add(receives(plan))
+}
+
+/// Receives are posted at the turns of an application. Where early messages hold all others, each
+/// operation waits for one of its own: for the next turn, and for the sender to try again.
+fn receives(plan: &Plan) -> Duration {
+    let delays = plan.profiles.iter().map(|profile| profile.not_ready_delay);
+    let turn = plan.tick.max(TICK_HEALED).saturating_add(delays.max().unwrap_or_default());
+    turn.times(operations(plan))
 }
 
 /// A receiver that can hold few packets back while their payload is put in place drops what comes

@@ -158,7 +158,7 @@ struct Storm {
 const OPEN_AGAIN: Duration = Duration::from_us(300);
 
 /// Virtual time between turns of an application after the healing, on average.
-const TICK_HEALED: Duration = Duration::from_us(200);
+pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
 
 impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {

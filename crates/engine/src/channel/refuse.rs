@@ -131,11 +131,9 @@ impl Channel {
         }
         // One that is received in order may be refused because it came before others, ordered or
         // not: only when none is left does that count.
-        let is_counted = match shared.is_planted(Canary::CountOvertaking) {
-            true => shared.initiator.is_oldest(&shared.messages, index),
-            false => shared.initiator.is_first(&shared.messages, index),
-        };
-        let overtakes = shared.messages[index].order.receive_in_order && !is_counted;
+        let overtakes =
+            shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
+        let is_hasty = shared.is_planted(Canary::RetryAtOnce);
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);
@@ -148,6 +146,9 @@ impl Channel {
         if again && !early && !overtakes {
             message.retries = message.retries.saturating_add(1);
         }
+        if again && !early && overtakes && !is_hasty {
+            message.note_overtaking(shared.initiator.first(message));
+        }
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
         message.retry_at = retry_at;
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
@@ -155,13 +156,28 @@ impl Channel {
         }
     }
 
+    /// Is anything of its Jetty left that was posted before an operation of ours?
+    fn overtakes(shared: &Shared, index: u32) -> bool {
+        !match shared.is_planted(Canary::CountOvertaking) {
+            true => shared.initiator.is_oldest(&shared.messages, index),
+            false => shared.initiator.is_first(&shared.messages, index),
+        }
+    }
+
     /// Refused messages whose time has come go back into the queue.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
         let mut at = self.awaiting_receiver.head;
         let mut earliest: Option<Instant> = None;
+        let profile = &shared.profile;
+        let pass = self.round_trip.smoothed.min(profile.timeout_min).max(profile.not_ready_delay);
         while at != crate::pool::NONE {
             let message = &mut shared.messages[at];
             let next = message.links.next;
+            let is_due = !now.is_before(message.retry_at);
+            if is_due && message.passes > 0 && message.behind == shared.initiator.first(message) {
+                message.passes -= 1;
+                message.retry_at = now + pass;
+            }
             if now.is_before(message.retry_at) {
                 let due = message.retry_at;
                 earliest = Some(earliest.map_or(due, |other| other.min(due)));

@@ -409,6 +409,11 @@ impl Initiator {
     }
 
     pub(crate) fn is_first(&self, messages: &Pool<Message>, index: u32) -> bool {
-        self.incomplete[messages[index].jetty.value() as usize].head == index
+        self.first(&messages[index]) == index
+    }
+
+    /// The oldest operation of the message's Jetty that has not completed; `NONE` if all have.
+    pub(crate) fn first(&self, message: &Message) -> u32 {
+        self.incomplete.get(message.jetty.value() as usize).map_or(NONE, |list| list.head)
     }
 }

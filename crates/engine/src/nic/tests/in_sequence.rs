@@ -1,7 +1,7 @@
 //! Receives that are matched by sequence.
 
 use super::*;
-use fairway_wire::Tag;
+use fairway_wire::{Packet, Tag};
 
 const FAR: u32 = 7;
 const ORDER: OrderRequest = OrderRequest {
@@ -192,4 +192,35 @@ fn refusal_of_an_unordered_message_that_overtakes_another_is_not_counted() {
     pair.settle(|_, _| false);
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
     assert!(pair.completions(0).iter().all(|done| done.status == Status::Success));
+}
+
+#[test]
+fn message_that_overtakes_another_is_tried_again_ever_more_seldom() {
+    let mut pair = Pair::in_sequence(1);
+    pair.far_receive(0, 100);
+    (0..2).for_each(|id| pair.send(id, 100));
+    // For 10 ms, a hundred times the delay after a refusal, the first message is lost.
+    for _ in 0..1_000 {
+        pair.now = pair.now + Duration::from_us(10);
+        for n in 0..2 {
+            pair.nics[n].handle_timeout(pair.now);
+            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
+                let Packet::Data(data) = transmit.packet else {
+                    pair.wires[1 - n].push_back(transmit);
+                    continue;
+                };
+                if data.order.receive_sequence == 1 {
+                    pair.wires[1 - n].push_back(transmit);
+                }
+            }
+            while let Some(transmit) = pair.wires[n].pop_front() {
+                pair.deliver(n, &transmit);
+            }
+        }
+    }
+    let refused = pair.nics[1].counters().not_ready;
+    assert!((5..=15).contains(&refused), "refused {refused} times");
+    pair.far_receive(1, 100);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
 }
