@@ -274,6 +274,17 @@ impl Host {
         }
     }
 
+    /// The next packet of the answers to READs that have to be made before a packet that has arrived
+    /// is handed in: it would change what they read. To be asked until it says `None` before
+    /// [`Self::handle_packet`]; where there is no room to send it is not asked, and the packet is
+    /// dropped, and comes again.
+    pub fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
+        let (shared, pair) = self.pair(received.packet.bth.destination)?;
+        let answer = pair.answer_before(shared, received)?;
+        shared.counters.sent_packets += 1;
+        Some(answer)
+    }
+
     /// The next word that a peer changes. To be asked until it says `None` after every
     /// [`Self::handle_packet`] and [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<Execution> {

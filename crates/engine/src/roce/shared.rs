@@ -8,7 +8,7 @@ use super::completions::{Completions, Pushed};
 use super::limits::{Limits, Profile};
 use super::scatter::ScatterList;
 use super::work::{Pending, Receive, ReceiveQueue, Send};
-use crate::api::{CompletionQueueId, Rights, SegmentId};
+use crate::api::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use crate::deadlines::Deadlines;
 use crate::list::Ring;
 use crate::pool::{NONE, Pool};
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     /// The protection domain of each segment.
     pub(crate) domains: Vec<u32>,
+    /// Where the bytes of each segment begin: segments may share bytes.
+    pub(crate) places: Vec<u64>,
     pub(crate) queues: Vec<Option<Completions>>,
     /// Queues that somebody waited for, and something came.
     pub(crate) notifications: VecDeque<CompletionQueueId>,
@@ -72,6 +74,7 @@ impl Shared {
         Shared {
             segments: Segments::new(limits.segments),
             domains: alloc::vec![0; limits.segments as usize],
+            places: alloc::vec![0; limits.segments as usize],
             queues,
             armed: 0,
             notifications: VecDeque::with_capacity(limits.completion_queues as usize),
@@ -176,6 +179,22 @@ impl Shared {
             Some(&of) if of == domain => Ok(Granted { segment: token_id, admission, offset }),
             _ => Err(NakCode::RemoteAccess),
         }
+    }
+
+    /// True if the memory of a segment may be seen to change in any order.
+    pub(crate) fn is_relaxed(&self, segment: SegmentId) -> bool {
+        let segment = self.segments.get(segment.0);
+        segment.is_some_and(|segment| segment.rights.contains(Rights::RELAXED))
+    }
+
+    /// True if two ranges share bytes.
+    pub(crate) fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
+        let ends = |range: &LocalRange| {
+            let start = self.places[range.segment.index()].saturating_add(range.offset);
+            (start, start.saturating_add(u64::from(range.length)))
+        };
+        let ((from, to), (start, end)) = (ends(one), ends(other));
+        from < end && start < to
     }
 
     pub(crate) fn is_current(&self, granted: &Granted) -> bool {
