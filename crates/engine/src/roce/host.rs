@@ -7,6 +7,7 @@ use super::api::{
     Completion, Counters, DropReason, Event, Execution, PlacementToken, PostError, ReceiveQueueId,
     ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
 };
+use super::canary::Canary;
 use super::limits::{Limits, Profile, READ_DEPTH_MAX};
 use super::queue_pair::QueuePair;
 use super::responder::packets;
@@ -77,6 +78,11 @@ impl Host {
             turn: None,
             turn_left: 0,
         }
+    }
+
+    /// Plants a bug, in builds that can have one.
+    pub fn plant(&mut self, canary: Canary) {
+        self.shared.canary = Some(canary);
     }
 
     // ---- commands ----

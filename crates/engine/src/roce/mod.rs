@@ -28,6 +28,7 @@
 
 mod answers;
 mod api;
+mod canary;
 pub mod cm;
 mod completions;
 mod host;
@@ -52,6 +53,7 @@ pub use api::{
     ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status, Transmit,
     Transport, Verdict, Work, WorkRequest,
 };
+pub use canary::Canary;
 pub use host::Host;
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use scatter::{SGE_MAX, ScatterList};

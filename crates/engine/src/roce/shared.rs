@@ -4,6 +4,7 @@ use super::api::{
     Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
     Status, Verdict,
 };
+use super::canary::Canary;
 use super::completions::{Completions, Pushed};
 use super::limits::{Limits, Profile};
 use super::scatter::ScatterList;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) profile: Profile,
+    pub(crate) canary: Option<Canary>,
 }
 
 /// A range of a segment that a peer may use, as long as the registration lasts.
@@ -91,7 +93,12 @@ impl Shared {
             events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
             counters: Counters::default(),
             profile: *profile,
+            canary: None,
         }
+    }
+
+    pub(crate) fn is_planted(&self, canary: Canary) -> bool {
+        cfg!(feature = "canary") && self.canary == Some(canary)
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {

@@ -10,6 +10,7 @@ use super::{Incoming, target};
 use crate::api::{LocalRange, Rights};
 use crate::pool::NONE;
 use crate::roce::api::{Received, RemoteAddress, Transmit, Transport};
+use crate::roce::canary::Canary;
 use crate::roce::queue_pair::QueuePair;
 use crate::roce::resources::{Resource, ResourceKind, Stage};
 use crate::roce::scatter::ScatterList;
@@ -96,10 +97,12 @@ impl QueuePair {
         bytes.ranges().iter().filter(plain).any(|range| {
             self.responder.resources.unanswered().any(|resource| match resource.kind {
                 ResourceKind::Atomic { .. } => {
-                    !atomic && !matches!(resource.stage, Stage::Answering { .. })
+                    let executed = matches!(resource.stage, Stage::Answering { .. });
+                    !atomic && !executed && !shared.is_planted(Canary::OvertakeAtomic)
                 }
                 ResourceKind::Read { .. } => {
                     unread(resource, mtu).is_some_and(|unread| shared.overlap(&unread, range))
+                        && !shared.is_planted(Canary::AnswerLate)
                 }
             })
         })
