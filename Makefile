@@ -38,8 +38,9 @@ soak:      ## The storm over a range of seeds: make soak SEEDS=200000..201000
 order-check: ## Schedules of small programs against the rules of order, for about ten minutes.
 	$(CARGO) run --release --package fairway-fabric --example order_check -- deep
 
-canaries:  ## Plant each known bug and demand that the storm finds it.
+canaries:  ## Plant each known bug and demand that the storm, or the test of memory order, finds it.
 	$(CARGO) run --quiet --release --package xtask --features canary -- canaries
+	$(CARGO) test --quiet --release --package fairway-engine --features canary --test roce_world canaries
 
 fuzz:      ## Fuzz both wire codecs for a minute each (needs cargo-fuzz and a nightly toolchain).
 	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60

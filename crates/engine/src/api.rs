@@ -70,6 +70,9 @@ impl Rights {
     pub const WRITE: Rights = Rights(2);
     /// Atomics.
     pub const ATOMIC: Rights = Rights(4);
+    /// The memory may be seen to change in another order than that of a connection's operations
+    /// (relaxed ordering). It opens no access by itself.
+    pub const RELAXED: Rights = Rights(8);
     /// READ and WRITE.
     pub const READ_WRITE: Rights = Rights(3);
     /// READ, WRITE and atomics.
@@ -83,6 +86,11 @@ impl Rights {
     /// True if every right of `other` is granted.
     pub const fn contains(self, other: Rights) -> bool {
         self.0 & other.0 == other.0
+    }
+    /// The accesses among them: those without [`Rights::RELAXED`].
+    #[must_use]
+    pub const fn accesses(self) -> Rights {
+        Rights(self.0 & Rights::ALL.0)
     }
 }
 

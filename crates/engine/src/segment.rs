@@ -103,7 +103,7 @@ impl Segments {
             return Err(SetupError::Missing);
         }
         let segment = &mut self.pool[id.0];
-        if revoke || !rights.contains(segment.rights) {
+        if revoke || !rights.contains(segment.rights.accesses()) {
             self.generation = self.generation.wrapping_add(1);
             segment.generation = self.generation;
         }

@@ -108,12 +108,13 @@ const KNOWN: c_uint = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_HUGETLB
     | IBV_ACCESS_OPTIONAL_RANGE;
 
-/// What remote peers may do.
+/// What remote peers may do, and whether memory may be seen to change in another order than theirs.
 pub(crate) fn rights(access: c_uint) -> Rights {
     let right = |flag, right| if access & flag != 0 { right } else { Rights::NONE };
     right(IBV_ACCESS_REMOTE_READ, Rights::READ)
         .with(right(IBV_ACCESS_REMOTE_WRITE, Rights::WRITE))
         .with(right(IBV_ACCESS_REMOTE_ATOMIC, Rights::ATOMIC))
+        .with(right(IBV_ACCESS_RELAXED_ORDERING, Rights::RELAXED))
 }
 
 fn check_access(access: c_uint) -> Result<()> {

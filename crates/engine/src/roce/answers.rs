@@ -5,6 +5,7 @@ use super::api::{DropReason, Placement, Status, TokenKind, Verdict, Work};
 use super::queue_pair::QueuePair;
 use super::scatter::ScatterList;
 use super::shared::Shared;
+use crate::api::Rights;
 use crate::pool::NONE;
 use fairway_wire::roce::{
     Aeth, Credits, NakCode, Operation, Packet, ReadFragment, RnrTimer, Syndrome,
@@ -241,7 +242,8 @@ impl QueuePair {
             return Verdict::Done;
         }
         let token = self.token(TokenKind::Answer, index);
-        Verdict::Place(Placement { target, header: ScatterList::EMPTY, token })
+        let (header, relaxed) = (ScatterList::EMPTY, self.rights.contains(Rights::RELAXED));
+        Verdict::Place(Placement { target, header, relaxed, token })
     }
 
     fn handle_atomic(
@@ -297,6 +299,7 @@ impl QueuePair {
         requester.read_window.grow(1);
         if send.acknowledged == send.packets {
             requester.oldest = send.links.next;
+            requester.readings.answered(index);
         }
         self.note_progress(shared, now);
     }

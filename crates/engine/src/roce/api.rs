@@ -110,7 +110,8 @@ pub enum Change {
     Reset,
     /// Receives may be posted.
     Init {
-        /// What the peer may do by way of this queue pair.
+        /// What the peer may do by way of this queue pair. With [`Rights::RELAXED`], memory may
+        /// change in another order than that of the operations, of the peer and of this side.
         rights: Rights,
         /// The partition.
         p_key: u16,
@@ -297,14 +298,18 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// Where the payload of a packet belongs. Placements may be finished in any order; but where those
-/// of one queue pair overlap, the later one's bytes have to stay.
+/// Where the payload of a packet belongs. Placements of one queue pair have to become visible in the
+/// order they were named, unless they are `relaxed`; where those overlap, the later one's bytes have
+/// to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Where.
     pub target: ScatterList,
     /// For a datagram, the 40 bytes that take its IP header (an IPv4 header in the last 20).
     pub header: ScatterList,
+    /// It may become visible before what was named before it
+    /// ([`Rights::RELAXED`](crate::Rights::RELAXED)).
+    pub relaxed: bool,
     /// What to hand to [`Host::handle_placed`](super::Host::handle_placed) afterwards.
     pub token: PlacementToken,
 }

@@ -7,6 +7,7 @@ use super::api::{
     Completion, Counters, DropReason, Event, Execution, PlacementToken, PostError, ReceiveQueueId,
     ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
 };
+use super::canary::Canary;
 use super::limits::{Limits, Profile, READ_DEPTH_MAX};
 use super::queue_pair::QueuePair;
 use super::responder::packets;
@@ -77,6 +78,11 @@ impl Host {
             turn: None,
             turn_left: 0,
         }
+    }
+
+    /// Plants a bug, in builds that can have one.
+    pub fn plant(&mut self, canary: Canary) {
+        self.shared.canary = Some(canary);
     }
 
     // ---- commands ----
@@ -272,6 +278,17 @@ impl Host {
             }
             self.turn = None;
         }
+    }
+
+    /// The next packet of the answers to READs that have to be made before a packet that has arrived
+    /// is handed in: it would change what they read. To be asked until it says `None` before
+    /// [`Self::handle_packet`]; where there is no room to send it is not asked, and the packet is
+    /// dropped, and comes again.
+    pub fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
+        let (shared, pair) = self.pair(received.packet.bth.destination)?;
+        let answer = pair.answer_before(shared, received)?;
+        shared.counters.sent_packets += 1;
+        Some(answer)
     }
 
     /// The next word that a peer changes. To be asked until it says `None` after every

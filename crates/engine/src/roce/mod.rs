@@ -12,24 +12,29 @@
 //!
 //! **Invariants.** An acknowledgement or completion that promises a placement appears only after
 //! [`Host::handle_placed`]. Atomics and SENDs over RC are executed once, whatever is lost,
-//! duplicated or reordered. Nothing is allocated after a queue pair was connected. Nothing that came
+//! duplicated or reordered. Memory changes as if the operations of a connection were executed in the
+//! order they were posted, and a READ reads what it then finds, unless the region or the queue pair
+//! allows any order ([`Rights::RELAXED`](crate::Rights::RELAXED)). Nothing is allocated after a queue pair was connected. Nothing that came
 //! from a wire is unwrapped, asserted or used as an unchecked index. The ICRC is the caller's: a
 //! packet is handed in only after it was verified.
 //!
 //! **Files.** `requester` sends what was posted; `answers` takes what comes back; `responder`
 //! judges requests, and `responder::ahead` those that come too early; `recovery` is how a requester
 //! sends again no more than what is missing; `resources` keeps what READs and atomics may be asked for again; `respond`
-//! sends acknowledgements and responses; `responder::unconnected` is the receiving side of UC and
+//! sends acknowledgements and responses; `reading` and `responder::turn` keep what is posted behind a
+//! READ from changing what it reads; `responder::unconnected` is the receiving side of UC and
 //! UD; `state` is the life of a queue pair; `completions` are its
 //! completion queues.
 
 mod answers;
 mod api;
+mod canary;
 pub mod cm;
 mod completions;
 mod host;
 mod limits;
 mod queue_pair;
+mod reading;
 mod recovery;
 mod requester;
 mod resources;
@@ -48,6 +53,7 @@ pub use api::{
     ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status, Transmit,
     Transport, Verdict, Work, WorkRequest,
 };
+pub use canary::Canary;
 pub use host::Host;
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use scatter::{SGE_MAX, ScatterList};

@@ -5,13 +5,16 @@
 //! to `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
+use super::canary::Canary;
 use super::queue_pair::QueuePair;
+use super::reading::Readings;
 use super::recovery::Recovery;
 use super::scatter::ScatterList;
 use super::shared::Shared;
 use super::state::QueuePairState;
 use super::window::Window;
 use super::work::{Send, after};
+use crate::api::Rights;
 use crate::list::List;
 use crate::pool::NONE;
 use fairway_policy::DcqcnRate;
@@ -43,6 +46,8 @@ pub(crate) struct Requester {
     /// The last send the peer has credits for (LSN); `None` if it counts none.
     pub(crate) limit: Option<u32>,
     pub(crate) reads_in_flight: u32,
+    /// What they read.
+    pub(crate) readings: Readings,
     /// PSNs of READs' answers between `una` and the cursor: they fill no window.
     pub(crate) read_span: u32,
     since_request: u32,
@@ -83,6 +88,7 @@ impl Requester {
             number: 0,
             limit: None,
             reads_in_flight: 0,
+            readings: Readings::default(),
             read_span: 0,
             since_request: 0,
             reliability: Reliability::default(),
@@ -105,6 +111,7 @@ impl Requester {
         (self.una, self.cursor_psn, self.high) = (first, first, first);
         (self.number, self.limit, self.since_request) = (0, None, 0);
         self.reliability = *reliability;
+        self.readings.reserve(reliability.read_depth);
         self.restore_patience();
     }
 
@@ -112,7 +119,9 @@ impl Requester {
     pub(crate) fn forget(&mut self) {
         let (una, reliability) = (self.una, self.reliability);
         let (rate, window) = (self.rate.take(), self.window.anew());
-        *self = Requester { rate, window, ..Requester::new() };
+        let mut readings = core::mem::take(&mut self.readings);
+        readings.clear();
+        *self = Requester { rate, window, readings, ..Requester::new() };
         self.begin(una, &reliability);
     }
 
@@ -258,6 +267,11 @@ impl QueuePair {
             }
             return false;
         }
+        let relaxed =
+            self.rights.contains(Rights::RELAXED) || shared.is_planted(Canary::SendOverRead);
+        if !relaxed && self.requester.readings.are_changed_by(send) {
+            return false;
+        }
         !(send.fence && self.requester.reads_in_flight > 0)
     }
 
@@ -343,6 +357,7 @@ impl QueuePair {
             send.in_flight = true;
             requester.reads_in_flight += 1;
             requester.read_span += taken;
+            requester.readings.sent(index, send);
         }
         requester.since_request = if asked { 0 } else { requester.since_request + 1 };
         requester.cursor_psn = requester.cursor_psn.plus(taken);
@@ -384,6 +399,7 @@ impl QueuePair {
             at = send.links.next;
         }
         requester.read_span = 0;
+        requester.readings.clear();
         requester.recovery.give_up();
         requester.rewound_to = Some(requester.una);
         requester.asked_again = requester.rewound_to;

@@ -46,11 +46,13 @@ pub(crate) struct Resources {
     entries: Vec<Resource>,
     depth: usize,
     next: usize,
+    /// True if all are known to be answered.
+    answered: bool,
 }
 
 impl Resources {
     pub(crate) fn new() -> Resources {
-        Resources { entries: Vec::new(), depth: 0, next: 0 }
+        Resources { entries: Vec::new(), depth: 0, next: 0, answered: true }
     }
 
     /// Empties it; from now on it keeps `depth`.
@@ -58,7 +60,7 @@ impl Resources {
         self.entries.clear();
         self.depth = usize::from(depth);
         self.entries.reserve_exact(self.depth);
-        self.next = 0;
+        (self.next, self.answered) = (0, true);
     }
 
     /// Room for one more: not if the oldest is still being worked on.
@@ -72,6 +74,7 @@ impl Resources {
     /// Puts one in the place of the oldest, where [`Self::has_room`].
     pub(crate) fn insert(&mut self, resource: Resource) -> u32 {
         let at = self.next;
+        self.answered = false;
         match self.entries.get_mut(at) {
             Some(entry) => *entry = resource,
             None => self.entries.push(resource),
@@ -84,8 +87,20 @@ impl Resources {
         self.entries.get_mut(at as usize)
     }
 
-    /// The one whose PSNs include `psn`.
+    /// True if none is to be executed or answered.
+    pub(crate) fn are_answered(&mut self) -> bool {
+        self.answered = self.answered || self.unanswered().next().is_none();
+        self.answered
+    }
+
+    /// Those that are to be executed or answered.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Resource> {
+        self.entries.iter().filter(|entry| entry.stage != Stage::Answered)
+    }
+
+    /// The one whose PSNs include `psn`: perhaps to be answered again.
     pub(crate) fn find(&mut self, psn: Psn) -> Option<&mut Resource> {
+        self.answered = false;
         self.entries.iter_mut().find(|entry| {
             let index = psn.distance_from(entry.first);
             index >= 0 && (index as u32) < entry.packets
@@ -109,6 +124,9 @@ impl Resources {
 
     /// The earliest that is to be answered, in PSN order, if nothing before it is unfinished.
     pub(crate) fn first_to_answer(&mut self) -> Option<&mut Resource> {
+        if self.are_answered() {
+            return None;
+        }
         let busy = self.entries.iter_mut().filter(|entry| entry.stage != Stage::Answered);
         busy.reduce(|a, b| if b.first.is_before(a.first) { b } else { a })
             .filter(|entry| matches!(entry.stage, Stage::Answering { .. }))

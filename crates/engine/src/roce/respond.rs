@@ -21,9 +21,6 @@ impl QueuePair {
             return Some(self.response(bth, Operation::Cnp, ScatterList::EMPTY));
         }
         if let Some(answer) = self.next_answer(shared) {
-            // It acknowledges everything before it.
-            let own = answer.packet.bth.psn;
-            self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
             return Some(answer);
         }
         if self.responder.pending.is_empty()
@@ -65,7 +62,15 @@ impl QueuePair {
     }
 
     /// The next packet of the earliest READ or atomic that is to be answered.
-    fn next_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
+    pub(crate) fn next_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
+        let answer = self.make_answer(shared)?;
+        // It acknowledges everything before it.
+        let own = answer.packet.bth.psn;
+        self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
+        Some(answer)
+    }
+
+    fn make_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
         let resource = self.responder.resources.first_to_answer()?;
         let Stage::Answering { next } = resource.stage else { return None };
         let psn = resource.first.plus(next);

@@ -22,6 +22,7 @@ use fairway_wire::{Instant, Msn, Psn};
 mod ahead;
 mod judge;
 mod messages;
+mod turn;
 mod unconnected;
 
 pub(crate) use ahead::Ahead;
@@ -173,6 +174,11 @@ impl QueuePair {
         if shared.pending.is_exhausted() {
             return shared.drop(DropReason::PendingPool);
         }
+        if self.must_wait(shared, packet, payload) {
+            // The peer is asked for it when what it has to wait for is done.
+            self.responder.told = false;
+            return self.handle_gap(shared);
+        }
         match self.judge(shared, packet, payload) {
             Ok(taken) => self.take(shared, &packet.bth, &taken),
             Err(Refusal::NotReady) => {
@@ -318,7 +324,14 @@ impl QueuePair {
             return Verdict::Done;
         }
         let token = self.token(TokenKind::Request, index);
-        Verdict::Place(Placement { target: taken.target, header: taken.header, token })
+        let relaxed = self.is_relaxed(shared, &taken.target);
+        Verdict::Place(Placement { target: taken.target, header: taken.header, relaxed, token })
+    }
+
+    /// True if these bytes may be seen to change before what came before them.
+    fn is_relaxed(&self, shared: &Shared, bytes: &ScatterList) -> bool {
+        self.rights.contains(Rights::RELAXED)
+            || bytes.ranges().iter().all(|range| shared.is_relaxed(range.segment))
     }
 
     fn is_atomic(&mut self, resource: u32) -> bool {

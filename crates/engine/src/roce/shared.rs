@@ -4,11 +4,12 @@ use super::api::{
     Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
     Status, Verdict,
 };
+use super::canary::Canary;
 use super::completions::{Completions, Pushed};
 use super::limits::{Limits, Profile};
 use super::scatter::ScatterList;
 use super::work::{Pending, Receive, ReceiveQueue, Send};
-use crate::api::{CompletionQueueId, Rights, SegmentId};
+use crate::api::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use crate::deadlines::Deadlines;
 use crate::list::Ring;
 use crate::pool::{NONE, Pool};
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     /// The protection domain of each segment.
     pub(crate) domains: Vec<u32>,
+    /// Where the bytes of each segment begin: segments may share bytes.
+    pub(crate) places: Vec<u64>,
     pub(crate) queues: Vec<Option<Completions>>,
     /// Queues that somebody waited for, and something came.
     pub(crate) notifications: VecDeque<CompletionQueueId>,
@@ -49,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) profile: Profile,
+    pub(crate) canary: Option<Canary>,
 }
 
 /// A range of a segment that a peer may use, as long as the registration lasts.
@@ -72,6 +76,7 @@ impl Shared {
         Shared {
             segments: Segments::new(limits.segments),
             domains: alloc::vec![0; limits.segments as usize],
+            places: alloc::vec![0; limits.segments as usize],
             queues,
             armed: 0,
             notifications: VecDeque::with_capacity(limits.completion_queues as usize),
@@ -88,7 +93,12 @@ impl Shared {
             events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
             counters: Counters::default(),
             profile: *profile,
+            canary: None,
         }
+    }
+
+    pub(crate) fn is_planted(&self, canary: Canary) -> bool {
+        cfg!(feature = "canary") && self.canary == Some(canary)
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {
@@ -176,6 +186,22 @@ impl Shared {
             Some(&of) if of == domain => Ok(Granted { segment: token_id, admission, offset }),
             _ => Err(NakCode::RemoteAccess),
         }
+    }
+
+    /// True if the memory of a segment may be seen to change in any order.
+    pub(crate) fn is_relaxed(&self, segment: SegmentId) -> bool {
+        let segment = self.segments.get(segment.0);
+        segment.is_some_and(|segment| segment.rights.contains(Rights::RELAXED))
+    }
+
+    /// True if two ranges share bytes.
+    pub(crate) fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
+        let ends = |range: &LocalRange| {
+            let start = self.places[range.segment.index()].saturating_add(range.offset);
+            (start, start.saturating_add(u64::from(range.length)))
+        };
+        let ((from, to), (start, end)) = (ends(one), ends(other));
+        from < end && start < to
     }
 
     pub(crate) fn is_current(&self, granted: &Granted) -> bool {

@@ -12,6 +12,7 @@ mod early;
 mod errors;
 mod hostile;
 mod life;
+mod order;
 mod queues;
 mod reliable;
 mod responses;
@@ -34,6 +35,8 @@ struct Pair {
     placed: [Vec<ScatterList>; 2],
     held: Vec<PlacementToken>,
     hold: bool,
+    /// Packets that arrive find no room to send anything.
+    blocked: bool,
     /// What each side keeps, by place.
     kept: [Vec<(u32, Received)>; 2],
     word: u64,
@@ -68,7 +71,21 @@ impl Pair {
         let (wires, placed) = ([VecDeque::new(), VecDeque::new()], [Vec::new(), Vec::new()]);
         let (held, hold, word, executed) = (Vec::new(), false, 0, 0);
         let kept = [Vec::new(), Vec::new()];
-        Pair { now, hosts, pairs, queues, regions, wires, placed, held, hold, kept, word, executed }
+        Pair {
+            now,
+            hosts,
+            pairs,
+            queues,
+            regions,
+            wires,
+            placed,
+            held,
+            hold,
+            blocked: false,
+            kept,
+            word,
+            executed,
+        }
     }
 
     fn local(&self, n: usize, offset: u64, length: u32) -> ScatterList {
@@ -142,6 +159,11 @@ impl Pair {
     }
 
     fn judge(&mut self, n: usize, received: &Received) -> Verdict {
+        while !self.blocked
+            && let Some(answer) = self.hosts[n].poll_answer(received)
+        {
+            self.wires[1 - n].push_back(answer);
+        }
         let verdict = self.hosts[n].handle_packet(self.now, received);
         match verdict {
             Verdict::Place(Placement { target, token, .. })
@@ -237,7 +259,17 @@ fn config(transport: Transport, queues: [CompletionQueueId; 2]) -> QueuePairConf
 }
 
 fn connect(host: &mut Host, pair: Qpn, peer: Peer, reliability: Reliability) {
-    let init = Change::Init { rights: Rights::ALL, p_key: 0xffff, q_key: 0x1111 };
+    connect_granting(host, pair, peer, reliability, Rights::ALL);
+}
+
+fn connect_granting(
+    host: &mut Host,
+    pair: Qpn,
+    peer: Peer,
+    reliability: Reliability,
+    rights: Rights,
+) {
+    let init = Change::Init { rights, p_key: 0xffff, q_key: 0x1111 };
     host.modify(pair, &init).unwrap();
     let expected = Psn::new(0xff_fffe);
     let (read_depth, rnr_timer) = (4, RNR);

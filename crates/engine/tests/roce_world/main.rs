@@ -1,12 +1,15 @@
 //! Two RoCE hosts on a hostile network, with real bytes: loss, duplication, reordering, corruption,
 //! placements that take their time. Everything is drawn from a seed, which a failure prints.
 
+#[cfg(feature = "canary")]
+mod canaries;
+mod model;
 mod node;
 mod plan;
 mod world;
 
 use fairway_engine::roce::Status;
-use plan::Traffic;
+use plan::{Relaxed, Traffic};
 use world::{Faults, World};
 
 /// Runs a seed to its end, and checks everything.
@@ -180,4 +183,69 @@ fn with_losses_and_reordering_at_once_every_byte_arrives() {
             assert_eq!(timeouts, 0);
         }
     }
+}
+
+#[test]
+fn memory_changes_in_the_order_of_posting_whatever_the_network_does() {
+    for traffic in [Traffic::OVERLAPPING, Traffic::OVERLAPPING_OUT_OF_ORDER] {
+        for seed in 8000..8150 {
+            run(seed, Faults::of(seed), traffic);
+        }
+    }
+}
+
+/// Requesters of others send what overlaps a READ without waiting for its answer.
+#[test]
+fn a_read_gets_the_bytes_of_its_turn_also_if_the_requester_does_not_wait() {
+    let (mut refused, mut sent) = (0, 0);
+    for traffic in [Traffic::OVERLAPPING, Traffic::OVERLAPPING_OUT_OF_ORDER] {
+        let traffic = Traffic { relaxed: Relaxed::Sender, ..traffic };
+        for seed in 8200..8260 {
+            // Where nothing is lost no READ is asked for again.
+            let Faults { placement_ns, blocked, .. } = Faults::of(seed);
+            let world = run(seed, Faults { placement_ns, blocked, ..Faults::NONE }, traffic);
+            let counters = world.nodes[0].host.counters();
+            refused += counters.sequence_naks_received;
+            sent += counters.sent_packets;
+        }
+    }
+    assert!(refused > 50 && refused * 10 < sent, "{refused} refused of {sent}");
+}
+
+/// What a run finds out of order if everybody allows that.
+fn violations(seeds: std::ops::Range<u64>, traffic: Traffic) -> Vec<String> {
+    let traffic = Traffic { relaxed: Relaxed::Everybody, ..traffic };
+    let worlds = seeds.map(|seed| {
+        println!("seed {seed}, {traffic:?}");
+        let mut world = World::new(seed, Faults::of(seed), traffic);
+        world.run();
+        world
+    });
+    worlds.flat_map(|world| world.nodes.map(|node| node.violations).concat()).collect()
+}
+
+/// Without order the same tests fail: they would find it missing.
+#[test]
+fn where_any_order_is_allowed_disorder_is_found() {
+    let in_order = violations(8300..8310, Traffic::OVERLAPPING);
+    let reads = in_order.iter().filter(|text| text.starts_with("Read")).count();
+    assert!(reads > 5, "READs get the bytes of later operations: {in_order:?}");
+    let out_of_order = violations(8320..8330, Traffic::OVERLAPPING_OUT_OF_ORDER);
+    let placed = out_of_order.iter().filter(|text| text.contains("changed during")).count();
+    assert!(placed > 100, "bytes change before their turn: {out_of_order:?}");
+}
+
+#[test]
+fn where_any_order_is_allowed_the_last_writes_bytes_remain() {
+    let mut early = 0;
+    for seed in 8400..8410 {
+        let relaxed = Traffic { relaxed: Relaxed::Everybody, ..Traffic::BULK_OUT_OF_ORDER };
+        let mut world =
+            World::new(seed, Faults::of(seed), Traffic { overlapping: true, ..relaxed });
+        println!("seed {seed}");
+        world.run();
+        world.check_memory();
+        early += world.nodes.iter().map(|node| node.host.counters().placed_early).sum::<u64>();
+    }
+    assert!(early > 100, "{early}");
 }

@@ -1,6 +1,7 @@
 //! A host with memory: what a runtime does around the engine.
 
-use crate::plan::{Kind, Planned, Random, Traffic};
+use crate::model::{Model, Order};
+use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
 use fairway_engine::roce::{
     Change, Completion, Execution, Host, Limits, MemoryRequest, OutOfOrder, Peer, Placement,
     PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received, Reliability,
@@ -16,6 +17,8 @@ pub const REGION: usize = 1 << 21;
 pub const BASE: u64 = 0x10_0000_0000;
 /// Bytes of a receive.
 pub const RECEIVE: u32 = 64 * 1024;
+/// Places for receives, which are used in turn.
+pub const SLOTS: usize = 24;
 
 pub struct Node {
     pub host: Host,
@@ -29,6 +32,16 @@ pub struct Node {
     pub receives_posted: u64,
     pub sent: Vec<Completion>,
     pub received: Vec<Completion>,
+    /// What its operations do to the peer, of reliable ones.
+    pub model: Option<Model>,
+    /// There is no room to send when a packet arrives.
+    pub blocked: bool,
+    /// Datagrams that had to leave before a packet that arrived took effect.
+    pub answers: Vec<Vec<u8>>,
+    /// How far the peer's operations have come in this memory.
+    order: Order,
+    /// What has happened out of order.
+    pub violations: Vec<String>,
     kept: Vec<Option<(Received, Vec<u8>)>>,
     send_queue: CompletionQueueId,
     receive_queue: CompletionQueueId,
@@ -37,7 +50,7 @@ pub struct Node {
 
 /// What a payload is to be put into, and when that is done.
 pub enum Placing {
-    Bytes { target: ScatterList, bytes: Vec<u8>, token: PlacementToken },
+    Bytes { target: ScatterList, bytes: Vec<u8>, relaxed: bool, token: PlacementToken },
     Word(Execution),
 }
 
@@ -58,12 +71,14 @@ impl Node {
             ..Profile::default()
         };
         let mut host = Host::new(&limits, &profile, index as u64);
+        let relaxed = traffic.relaxed == Relaxed::Everybody;
+        let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
         let regions = [0, 1, 2].map(|_| {
             host.register(&MemoryRequest {
                 domain: 7,
                 address: BASE,
                 length: REGION as u64,
-                rights: Rights::ALL,
+                rights: Rights::ALL.with(any_order),
             })
             .unwrap()
         });
@@ -83,7 +98,7 @@ impl Node {
         let outer = Outer::v4([10, 0, 0, index as u8], [10, 0, 0, 1 - index as u8], 50_000);
         let mut memory = vec![vec![0; REGION]; 3];
         for (id, planned) in plan.iter().enumerate() {
-            let at = planned.at as usize;
+            let at = planned.local as usize;
             let bytes = content(index, id, planned.length);
             if planned.kind != Kind::Read {
                 memory[0][at..at + bytes.len()].copy_from_slice(&bytes);
@@ -100,6 +115,11 @@ impl Node {
             receives_posted: 0,
             sent: Vec::new(),
             received: Vec::new(),
+            model: None,
+            blocked: false,
+            answers: Vec::new(),
+            order: Order::default(),
+            violations: Vec::new(),
             kept: vec![None; limits.kept as usize],
             send_queue,
             receive_queue,
@@ -107,14 +127,23 @@ impl Node {
         }
     }
 
-    pub fn connect(&mut self, peer: Qpn, first: [Psn; 2], mtu: u32, traffic: &Traffic) {
+    /// Connects it, with these first PSNs of the two directions; `relaxed`: in any order.
+    pub fn connect(
+        &mut self,
+        peer: Qpn,
+        first: [Psn; 2],
+        mtu: u32,
+        (traffic, relaxed): (&Traffic, bool),
+    ) {
         let reliability = Reliability {
             timeout: Duration::from_us(if traffic.patient { 100_000 } else { 500 }),
             retries: 7,
             rnr_retries: 7,
             read_depth: 4,
         };
-        let init = Change::Init { rights: Rights::ALL, p_key: roce::DEFAULT_P_KEY, q_key: 0 };
+        let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
+        let rights = Rights::ALL.with(any_order);
+        let init = Change::Init { rights, p_key: roce::DEFAULT_P_KEY, q_key: 0 };
         self.host.modify(self.pair, &init).unwrap();
         let receive = Change::ReadyToReceive {
             peer: Peer { address: 1, queue_pair: peer },
@@ -131,7 +160,7 @@ impl Node {
     /// Posts as many receives as are wanted and allowed.
     pub fn post_receives(&mut self, traffic: &Traffic) {
         while (self.receives_posted - self.received.len() as u64) < traffic.receives as u64 {
-            let slot = self.receives_posted % 24;
+            let slot = self.receives_posted % SLOTS as u64;
             let offset = slot * u64::from(RECEIVE);
             // In two pieces, that no packet boundary respects.
             let first = 777;
@@ -142,7 +171,7 @@ impl Node {
             ];
             let local = ScatterList::new(&ranges).unwrap();
             let request = ReceiveRequest { id: self.receives_posted, local };
-            if self.received.len() as u64 + 24 <= self.receives_posted
+            if self.received.len() + SLOTS <= self.receives_posted as usize
                 || self.host.post_receive(self.pair, &request).is_err()
             {
                 break;
@@ -155,7 +184,7 @@ impl Node {
     pub fn post(&mut self, now: Instant, r_key: u32) {
         while let Some(planned) = self.plan.get(self.next) {
             let segment = self.segments[0];
-            let range = LocalRange { segment, offset: planned.at, length: planned.length };
+            let range = LocalRange { segment, offset: planned.local, length: planned.length };
             let id = self.next as u32;
             let request = WorkRequest {
                 id: u64::from(id),
@@ -216,13 +245,20 @@ impl Node {
     }
 
     fn judge(&mut self, now: Instant, received: &Received, payload: &[u8]) -> Option<Placing> {
+        while !self.blocked
+            && let Some(answer) = self.host.poll_answer(received)
+        {
+            let datagram = self.datagram(&answer);
+            self.answers.push(datagram);
+        }
         match self.host.handle_packet(now, received) {
-            Verdict::Place(Placement { target, token, .. }) => {
+            Verdict::Place(Placement { target, token, relaxed, .. }) => {
                 assert_eq!(target.length() as usize, payload.len());
-                Some(Placing::Bytes { target, bytes: payload.to_vec(), token })
+                Some(Placing::Bytes { target, bytes: payload.to_vec(), relaxed, token })
             }
             Verdict::Store { target, value, token } => {
-                Some(Placing::Bytes { target, bytes: value.to_ne_bytes().to_vec(), token })
+                let bytes = value.to_ne_bytes().to_vec();
+                Some(Placing::Bytes { target, bytes, relaxed: false, token })
             }
             Verdict::Keep { place } => {
                 self.kept[place as usize] = Some((*received, payload.to_vec()));
@@ -232,13 +268,15 @@ impl Node {
         }
     }
 
-    pub fn place(&mut self, now: Instant, placing: &Placing) {
+    /// Puts bytes into place, or changes a word. `peer`: what the peer's operations do.
+    pub fn place(&mut self, now: Instant, placing: &Placing, peer: Option<&Model>) {
         match placing {
-            Placing::Bytes { target, bytes, token } => {
+            Placing::Bytes { target, bytes, token, .. } => {
                 let mut rest = &bytes[..];
                 for range in target.ranges() {
                     let (now, later) = rest.split_at(range.length as usize);
                     self.memory[range.segment.index()][span(range)].copy_from_slice(now);
+                    self.note(peer, range, now);
                     rest = later;
                 }
                 self.host.handle_placed(now, *token, 0);
@@ -253,8 +291,19 @@ impl Node {
                     Some(_) => old,
                 };
                 word.copy_from_slice(&new.to_ne_bytes());
+                self.note(peer, &execution.target, &new.to_ne_bytes());
                 self.host.handle_placed(now, execution.token, old);
             }
+        }
+    }
+
+    /// Notes what is out of order of what the peer does here.
+    fn note(&mut self, peer: Option<&Model>, range: &LocalRange, bytes: &[u8]) {
+        let segment = range.segment.index();
+        if let Some(model) = peer.filter(|_| segment > 0)
+            && let Err(error) = self.order.note(model, segment, range.offset as usize, bytes)
+        {
+            self.violations.push(error);
         }
     }
 
@@ -263,7 +312,7 @@ impl Node {
     pub fn poll(&mut self, index: usize, peer_plan: &[Planned], receives: bool) {
         while let Some(completion) = self.host.poll_completion(self.send_queue) {
             if completion.status == Status::Success {
-                self.check_sent(index, &completion);
+                self.check_sent(&completion);
             }
             self.sent.push(completion);
         }
@@ -275,14 +324,17 @@ impl Node {
         }
     }
 
-    fn check_sent(&self, index: usize, completion: &Completion) {
+    fn check_sent(&mut self, completion: &Completion) {
         let id = completion.id as usize;
         let planned = self.plan[id];
-        let at = planned.at as usize;
+        let at = planned.local as usize;
         assert_eq!(completion.bytes, planned.length);
-        if planned.kind == Kind::Read {
-            let local = &self.memory[0][at..at + planned.length as usize];
-            assert!(local == content(index, id, planned.length), "READ {id}");
+        let local = &self.memory[0][at..at + planned.length as usize];
+        let answered = planned.kind == Kind::Read || planned.is_atomic();
+        if let Some(model) = self.model.as_ref().filter(|_| answered)
+            && local != model.result(id)
+        {
+            self.violations.push(format!("{:?} {id} has the bytes of another time", planned.kind));
         }
         if planned.is_atomic() {
             let stored = u64::from_ne_bytes(self.memory[0][at..at + 8].try_into().unwrap());
@@ -296,7 +348,7 @@ impl Node {
         let order =
             self.received.iter().filter(|earlier| earlier.status == Status::Success).count();
         let takers = plan.iter().enumerate().filter(|(_, planned)| planned.takes_receive());
-        let offset = (completion.id % 24 * u64::from(RECEIVE)) as usize;
+        let offset = (completion.id % SLOTS as u64 * u64::from(RECEIVE)) as usize;
         let bytes = &self.memory[2][offset..offset + completion.bytes as usize];
         let is = |id: usize| match plan[id].kind {
             Kind::WriteImmediate => {

@@ -41,6 +41,26 @@ pub struct Traffic {
     pub bulk: Option<Kind>,
     /// Time-outs are those of a peer that is gone, not of a lost packet.
     pub patient: bool,
+    /// Operations meet in memory.
+    pub overlapping: bool,
+    /// Whose queue pairs and memory allow any order.
+    pub relaxed: Relaxed,
+}
+
+/// Who allows any order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relaxed {
+    Nobody,
+    Everybody,
+    /// The queue pair of node 0, and only that node posts: it sends whatever overlaps, as requesters
+    /// of others do.
+    Sender,
+}
+
+impl Relaxed {
+    pub fn includes(self, node: usize) -> bool {
+        self == Relaxed::Everybody || self == Relaxed::Sender && node == 0
+    }
 }
 
 impl Traffic {
@@ -52,7 +72,13 @@ impl Traffic {
         out_of_order: false,
         bulk: None,
         patient: false,
+        overlapping: false,
+        relaxed: Relaxed::Nobody,
     };
+    /// Operations that meet in memory.
+    pub const OVERLAPPING: Traffic = Traffic { overlapping: true, ..Traffic::RELIABLE };
+    pub const OVERLAPPING_OUT_OF_ORDER: Traffic =
+        Traffic { out_of_order: true, ..Traffic::OVERLAPPING };
     pub const OUT_OF_ORDER: Traffic = Traffic { out_of_order: true, ..Traffic::RELIABLE };
     pub const BULK: Traffic =
         Traffic { operations: 6, bulk: Some(Kind::Write), ..Traffic::RELIABLE };
@@ -61,24 +87,9 @@ impl Traffic {
     pub const LONG: Traffic =
         Traffic { operations: 60, receives: 24, patient: true, ..Traffic::BULK_OUT_OF_ORDER };
     pub const LONG_SENDS: Traffic = Traffic { bulk: Some(Kind::Send), ..Traffic::LONG };
-    pub const SLOW_RECEIVER: Traffic = Traffic {
-        transport: Transport::Rc,
-        operations: 40,
-        receives: 2,
-        receive_pause_us: 400,
-        out_of_order: false,
-        bulk: None,
-        patient: false,
-    };
-    pub const UNRELIABLE: Traffic = Traffic {
-        transport: Transport::Uc,
-        operations: 60,
-        receives: 64,
-        receive_pause_us: 1,
-        out_of_order: false,
-        bulk: None,
-        patient: false,
-    };
+    pub const SLOW_RECEIVER: Traffic =
+        Traffic { operations: 40, receives: 2, receive_pause_us: 400, ..Traffic::RELIABLE };
+    pub const UNRELIABLE: Traffic = Traffic { transport: Transport::Uc, ..Traffic::RELIABLE };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +103,12 @@ pub enum Kind {
     CompareSwap,
 }
 
-/// One operation. All of a node's have ranges of their own: at `at` of its local and of the peer's
-/// remote memory.
+/// One operation: at `local` of its node's memory, where each has a range of its own, and at `at` of
+/// the peer's, where they may meet.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub kind: Kind,
+    pub local: u64,
     pub at: u64,
     pub length: u32,
     pub fence: bool,
@@ -133,10 +145,10 @@ impl Planned {
     }
 }
 
-/// The plan of one node; ranges are laid out one behind the other.
+/// The plan of one node; ranges are laid out one behind the other, but those that meet.
 pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
     let reliable = traffic.transport == Transport::Rc;
-    let mut at = 64;
+    let mut local = 64;
     (0..traffic.operations)
         .map(|_| {
             let kind = match random.below(if reliable { 10 } else { 4 }) {
@@ -159,15 +171,21 @@ pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
                 Some(kind) => (kind, if traffic.patient { 30_000 } else { 100_000 }),
                 None => (kind, length),
             };
+            let at = match traffic.overlapping {
+                // The words of atomics are there, too.
+                true => random.below(u64::from(mtu)) * 6 / 8 * 8,
+                false => local,
+            };
             let planned = Planned {
                 kind,
+                local,
                 at,
                 length: if matches!(kind, Kind::FetchAdd | Kind::CompareSwap) { 8 } else { length },
                 fence: random.permille(150),
                 signaled: random.permille(700),
                 operand: random.next() | 1,
             };
-            at += u64::from(planned.length.next_multiple_of(8)) + 8;
+            local += u64::from(planned.length.next_multiple_of(8)) + 8;
             planned
         })
         .collect()

@@ -220,7 +220,8 @@ impl RoceNic {
             let own = self.pairs[(place * self.split + member) as usize];
             let theirs = offer.pairs[(there * self.split + member) as usize];
             let [first, expected] = psns();
-            let rights = Rights::READ_WRITE;
+            // Packets are placed as they come, as adapters do that place out of order.
+            let rights = Rights::READ_WRITE.with(Rights::RELAXED);
             let steps = [
                 Change::Init { rights, p_key: 0xFFFF, q_key: 0 },
                 Change::ReadyToReceive {

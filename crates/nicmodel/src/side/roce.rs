@@ -160,7 +160,8 @@ impl RoceSide {
         let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
         let reliability =
             Reliability { timeout: rto, read_depth: READ_DEPTH, ..Reliability::default() };
-        let rights = Rights::ALL;
+        // Packets are placed as they come, as adapters do that place out of order.
+        let rights = Rights::ALL.with(Rights::RELAXED);
         let rnr_timer = RnrTimer::from_code(1);
         let mtu = match config.mtu {
             mtu @ (256 | 512 | 1024 | 2048 | 4096) => mtu,

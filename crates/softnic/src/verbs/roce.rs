@@ -209,6 +209,7 @@ impl Carrier for Roce {
         }
         self.shared.with(|device| {
             let region = device.host.register(request).map_err(refused)?;
+            device.host.set_place(region.segment, memory.start() as u64);
             device.memories.insert(region.segment.index(), memory);
             Ok(region)
         })

@@ -76,7 +76,9 @@ pub(crate) const IBV_ACCESS_MW_BIND: c_uint = 16;
 pub(crate) const IBV_ACCESS_ZERO_BASED: c_uint = 32;
 pub(crate) const IBV_ACCESS_ON_DEMAND: c_uint = 64;
 pub(crate) const IBV_ACCESS_HUGETLB: c_uint = 128;
-/// Flags that a device may ignore (relaxed ordering is one).
+/// Memory may be seen to change in another order than that of the operations.
+pub(crate) const IBV_ACCESS_RELAXED_ORDERING: c_uint = 1 << 20;
+/// Flags that a device may ignore; relaxed ordering is among them.
 pub(crate) const IBV_ACCESS_OPTIONAL_RANGE: c_uint = 0x3ff0_0000;
 
 pub(crate) const IBV_REREG_MR_CHANGE_TRANSLATION: c_int = 1;

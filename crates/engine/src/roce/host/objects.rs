@@ -27,7 +27,17 @@ impl Host {
             token_value: tag,
         })?;
         self.shared.domains[segment.index()] = request.domain;
+        self.shared.places[segment.index()] = request.address;
         Ok(MemoryRegion { segment, r_key: segment.0 << KEY_TAG_BITS | tag })
+    }
+
+    /// Says where the bytes of a region begin, by whatever the caller counts the bytes of all its
+    /// regions: so it is known which regions share bytes. Otherwise the addresses that peers use
+    /// count.
+    pub fn set_place(&mut self, segment: SegmentId, place: u64) {
+        if let Some(known) = self.shared.places.get_mut(segment.index()) {
+            *known = place;
+        }
     }
 
     /// Refuses accesses from now on. True if nothing that is posted refers to the memory; otherwise

@@ -1,7 +1,8 @@
 //! Packets that come too early, as an option ([`OutOfOrder`](crate::roce::OutOfOrder)). Those of a
-//! WRITE whose first packet has told where it goes are put there at once, as ORNIC does, and only wait
-//! for their turn to count. Of others it is not known where they belong: the caller keeps them, and
-//! hands them in again when their turn comes.
+//! WRITE whose first packet has told where it goes are put there at once, as ORNIC does, if that cannot
+//! be told from the outside, or the memory may change in any order; they only wait for their turn to
+//! count. Of others it is not known where they belong, or they would be seen too early: the caller
+//! keeps them, and hands them in again when their turn comes.
 
 use super::messages::{Message, Messages, Overlap};
 use super::{Incoming, target};
@@ -11,6 +12,7 @@ use crate::pool::NONE;
 use crate::roce::api::{
     CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, TokenKind, Verdict,
 };
+use crate::roce::canary::Canary;
 use crate::roce::queue_pair::QueuePair;
 use crate::roce::responder::packets;
 use crate::roce::scatter::ScatterList;
@@ -42,6 +44,8 @@ struct Early {
     payload: u32,
     first: bool,
     last: bool,
+    /// It belongs to the message that is being received.
+    current: bool,
     /// The message it begins.
     begins: Option<Message>,
 }
@@ -172,26 +176,27 @@ impl QueuePair {
             WriteFragment::Last(None) => true,
             WriteFragment::Only(_, Some(_)) | WriteFragment::Last(Some(_)) => return None,
         };
-        let (granted, rest) = self.early_rest(psn, gap)?;
+        let (granted, rest, current) = self.early_rest(psn, gap)?;
         let fits = payload == rest.min(self.mtu) && last == (rest <= self.mtu);
         let fits = fits && shared.is_current(&granted);
-        fits.then_some(Early { granted, payload, first: false, last, begins: None })
+        let early = Early { granted, payload, first: false, last, current, begins: None };
+        (fits && self.may_be_early(shared, &early)).then_some(early)
     }
 
-    /// Where the packet goes that neither begins a message nor is alone, and how much of its message
-    /// is left with it.
-    fn early_rest(&self, psn: Psn, gap: u32) -> Option<(Granted, u32)> {
+    /// Where the packet goes that neither begins a message nor is alone, how much of its message is
+    /// left with it, and whether that is the message that is being received.
+    fn early_rest(&self, psn: Psn, gap: u32) -> Option<(Granted, u32, bool)> {
         if let Incoming::Write { granted, left, .. } = self.responder.incoming
             && let Some(offset) = gap.checked_mul(self.mtu).filter(|offset| *offset < left)
         {
             let granted = Granted { offset: granted.offset + u64::from(offset), ..granted };
-            return Some((granted, left - offset));
+            return Some((granted, left - offset, true));
         }
         let message = self.responder.ahead.messages.with(psn)?;
         let offset = psn.distance_from(message.first).unsigned_abs() * self.mtu;
         let granted =
             Granted { offset: message.granted.offset + u64::from(offset), ..message.granted };
-        Some((granted, message.length - offset))
+        Some((granted, message.length - offset, false))
     }
 
     /// The packet that begins a WRITE, early. What is wrong with it is said when its turn comes.
@@ -215,7 +220,20 @@ impl QueuePair {
         let length = reth.length;
         let packets = packets(length, self.mtu);
         let begins = Some(Message { first: psn, packets, granted, length });
-        Some(Early { granted, payload, first: true, last, begins })
+        let early = Early { granted, payload, first: true, last, current: false, begins };
+        self.may_be_early(shared, &early).then_some(early)
+    }
+
+    /// True if a packet may be placed before its turn. Of the message that is being received,
+    /// everything but the last packet may be: all before that message is there, and a program that
+    /// looks for the end of the message finds it last. What belongs to later messages has to wait,
+    /// unless the memory may change in any order.
+    fn may_be_early(&self, shared: &Shared, early: &Early) -> bool {
+        let target = target(&early.granted, early.payload);
+        let current = early.current || shared.is_planted(Canary::PlaceLaterMessages);
+        let last = early.last && !shared.is_planted(Canary::PlaceEndEarly);
+        let within = current && !last && !self.waits(shared, &target, false);
+        within || self.is_relaxed(shared, &target)
     }
 
     fn take_early(&mut self, shared: &mut Shared, packet: &Packet, early: &Early) -> Verdict {
@@ -254,7 +272,8 @@ impl QueuePair {
             return Verdict::Done;
         }
         let token = self.token(TokenKind::Request, index);
-        Verdict::Place(Placement { target, header: ScatterList::EMPTY, token })
+        let (header, relaxed) = (ScatterList::EMPTY, self.is_relaxed(shared, &target));
+        Verdict::Place(Placement { target, header, relaxed, token })
     }
 
     /// What of the bytes of a packet was already overwritten, by rights, by a later WRITE that came

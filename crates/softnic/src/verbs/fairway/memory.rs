@@ -171,7 +171,7 @@ impl Regions {
 }
 
 fn without_atomics(rights: Rights) -> Rights {
-    [Rights::READ, Rights::WRITE]
+    [Rights::READ, Rights::WRITE, Rights::RELAXED]
         .into_iter()
         .filter(|one| rights.contains(*one))
         .fold(Rights::NONE, Rights::with)

@@ -200,10 +200,12 @@ impl Device {
             payload: payload.len() as u32,
             ecn: arrived.ecn,
         };
+        self.answer_before(now, &received);
         let verdict = self.host.handle_packet(now, &received);
         self.carry_out(now, &verdict, &received, payload, Some(arrived));
         while let Some(place) = self.host.poll_recall() {
             let Some((received, bytes)) = self.kept.take(place) else { continue };
+            self.answer_before(now, &received);
             let verdict = self.host.handle_packet(now, &received);
             self.carry_out(now, &verdict, &received, &bytes, None);
             self.kept.restore(place, bytes);
@@ -219,7 +221,7 @@ impl Device {
         arrived: Option<&Arrived<'_>>,
     ) {
         match *verdict {
-            Verdict::Place(Placement { target, header, token }) => {
+            Verdict::Place(Placement { target, header, token, .. }) => {
                 if let Some(arrived) = arrived.filter(|_| header.length() > 0) {
                     self.memories.scatter(&header, &ip_header(arrived));
                 }

@@ -1,7 +1,7 @@
 //! Packets out: their payload is copied behind their headers, and runs of them to one process go in
 //! one call.
 
-use fairway_engine::roce::Transmit;
+use fairway_engine::roce::{Received, Transmit};
 use fairway_engine::wire::roce::{self, Deth, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_port::{Address, RawSlice, Sent, TRAIN_BYTES_MAX, Train};
@@ -221,6 +221,19 @@ impl Device {
         }
         self.push(way, bound, transmit, carried);
         true
+    }
+
+    /// Makes the answers that read what a packet which has arrived is about to change, as far as there
+    /// is room. If there is not, the protocol has the packet sent again.
+    pub(super) fn answer_before(&mut self, now: Instant, received: &Received) {
+        while self.outbox.retry_at.is_none()
+            && self.outbox.pending.is_none()
+            && let Some(transmit) = self.host.poll_answer(received)
+        {
+            if !self.send(now, &transmit, None) {
+                self.put_off(transmit, None);
+            }
+        }
     }
 
     /// A packet waits for room, with what it carries.

@@ -1,0 +1,49 @@
+//! Memory of a reliable connection changes in the order of posting: a program of ours that looks.
+
+mod common;
+
+use common::{alone, command, compile, run};
+
+/// Runs every test of the program over a carrier, with these variables besides.
+fn keeps_order(carrier: &str, variables: &[(&str, &str)], arguments: &[&str]) {
+    let Some(program) = compile("order") else { return };
+    let _alone = alone();
+    let mut order = command(program);
+    order.env("FAIRWAY_CARRIER", carrier).envs(variables.iter().copied()).args(arguments);
+    let text = run(order).succeeded();
+    assert!(text.contains("all fine"), "{carrier} {variables:?}: {text}");
+}
+
+#[test]
+fn roce_keeps_the_order_of_posting() {
+    keeps_order("roce", &[], &["-n", "100"]);
+}
+
+#[test]
+fn roce_keeps_the_order_of_posting_where_packets_are_lost() {
+    let lossy = [("FAIRWAY_EMULATE", "loss=1%")];
+    keeps_order("roce", &lossy, &["-n", "2", "waw"]);
+    keeps_order("roce", &lossy, &["-n", "60", "flag", "atomic", "read8", "read64", "self64"]);
+}
+
+#[test]
+fn roce_keeps_the_order_of_posting_where_packets_are_taken_out_of_order() {
+    for emulate in ["", "loss=1%", "reorder=16"] {
+        let variables = [("FAIRWAY_OUT_OF_ORDER", "1"), ("FAIRWAY_EMULATE", emulate)];
+        keeps_order("roce", &variables, &["-n", "10"]);
+    }
+}
+
+/// With relaxed ordering memory may change in any order, but everything arrives.
+#[test]
+fn roce_takes_relaxed_ordering() {
+    let variables = [("FAIRWAY_OUT_OF_ORDER", "1"), ("FAIRWAY_EMULATE", "loss=1%")];
+    keeps_order("roce", &variables, &["-r", "-n", "10"]);
+}
+
+#[test]
+#[ignore = "the fairway provider does not order memory yet"]
+fn fairway_keeps_the_order_of_posting() {
+    keeps_order("fairway", &[], &["-n", "100"]);
+    keeps_order("fairway", &[("FAIRWAY_EMULATE", "loss=1%")], &["-n", "30"]);
+}
