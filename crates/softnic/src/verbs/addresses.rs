@@ -56,14 +56,16 @@ impl Addresses {
 
     /// The address of a number.
     pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
-        match u32::try_from(number) {
-            Ok(bits) => Some(Ipv4Addr::from(bits).into()),
-            Err(_) => {
-                let index = usize::try_from(number - FIRST_V6).ok()?;
-                self.v6.get(index).map(|v6| (*v6).into())
-            }
-        }
+        ipv4_of(number).or_else(|| {
+            let index = usize::try_from(number - FIRST_V6).ok()?;
+            self.v6.get(index).map(|v6| (*v6).into())
+        })
     }
+}
+
+/// The IPv4 address of a number, which takes no table to know; `None` if it is another number.
+pub(super) fn ipv4_of(number: u64) -> Option<IpAddr> {
+    u32::try_from(number).ok().map(|bits| Ipv4Addr::from(bits).into())
 }
 
 #[cfg(test)]
