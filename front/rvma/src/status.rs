@@ -1,7 +1,7 @@
 //! How calls end: the numbers that C sees, and why a call failed, in words.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fmt::Display;
 
 use fairway_softnic as softnic;
