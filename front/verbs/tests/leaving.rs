@@ -4,10 +4,11 @@
 mod common;
 
 use common::{alone, command, compile, free_port};
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A process that is alive so long after its signal will never end. Says nothing about speed.
@@ -15,6 +16,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Status of programs whose handler calls `exit`.
 const BY_HANDLER: i32 = 7;
+
+/// The program, compiled once for all tests, because a file that runs can't be written.
+fn program() -> Option<PathBuf> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("leaving")).clone()
+}
 
 /// Chances that are the same in every run (xorshift).
 struct Chance(u64);
@@ -49,13 +56,19 @@ impl Poller {
 
     /// Waits until it polls.
     fn is_ready(&mut self) {
-        let mut line = String::new();
+        self.says("ready\n");
+    }
+
+    /// Waits for a line, which has to be the next one.
+    fn says(&mut self, expected: &str) {
         let stream = self.child.stdout.as_mut().expect("a pipe");
-        BufReader::new(stream).read_line(&mut line).expect("what it prints");
-        if line != "ready\n" {
+        let mut line = vec![0; expected.len()];
+        let read = stream.read_exact(&mut line);
+        if read.is_err() || line != expected.as_bytes() {
             let _ = self.child.kill();
             let complaint = self.complaint();
-            panic!("{}: {line}{complaint}", self.what);
+            let line = String::from_utf8_lossy(&line);
+            panic!("{} says {line:?}, not {expected:?}: {complaint}", self.what);
         }
     }
 
@@ -142,7 +155,7 @@ fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
 }
 
 fn rounds(count: u64, seed: u64) {
-    let Some(program) = compile("leaving") else { return };
+    let Some(program) = program() else { return };
     let _alone = alone();
     eprintln!("seed {seed}");
     let (mut chance, port) = (Chance(seed), free_port().to_string());
@@ -166,7 +179,7 @@ fn a_thousand_polling_programs_end_wherever_a_signal_meets_them() {
 /// Programs that are still opening their device, or connecting, end as well.
 #[test]
 fn programs_end_while_they_set_up() {
-    let Some(program) = compile("leaving") else { return };
+    let Some(program) = program() else { return };
     let _alone = alone();
     let (mut chance, port) = (Chance(22), free_port().to_string());
     for number in 0..40 {
@@ -183,10 +196,30 @@ fn programs_end_while_they_set_up() {
     }
 }
 
+/// Over the Fairway carrier the farewell needs no lock that a polling program may hold.
+#[test]
+fn peers_are_told_of_an_exit_in_a_handler_over_the_fairway_carrier() {
+    let Some(program) = program() else { return };
+    let _alone = alone();
+    let (mut chance, port) = (Chance(23), free_port().to_string());
+    let mut server = Poller::start(&program, "fairway", &["server", &port, "exit"]);
+    server.is_ready();
+    for _ in 0..12 {
+        let mut client = Poller::start(&program, "fairway", &["client", &port, "exit"]);
+        client.is_ready();
+        chance.pass(2000);
+        client.signal(libc::SIGTERM);
+        client.ends_as(true);
+        server.says("gone\n");
+    }
+    server.signal(libc::SIGTERM);
+    server.ends_as(true);
+}
+
 /// What a process holds between processes is a slot and the port that it listens at.
 #[test]
 fn the_port_of_a_killed_process_is_free_at_once() {
-    let Some(program) = compile("leaving") else { return };
+    let Some(program) = program() else { return };
     let _alone = alone();
     let port = free_port().to_string();
     for number in 0..12 {

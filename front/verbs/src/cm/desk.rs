@@ -166,6 +166,13 @@ impl Desk {
 
     /// Does something with the state machine, then everything that follows from it.
     pub(super) fn act<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let result = self.act_and_send(body);
+        hold::release(now());
+        result
+    }
+
+    /// The same without a look at what events wait for, which needs the carrier's lock.
+    fn act_and_send<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut to_send = Vec::new();
         let result = {
             let mut state = lock(&self.state);
@@ -182,13 +189,12 @@ impl Desk {
             // What can't be sent is lost, and repeated.
             let _ = self.carrier.send_management(to, &bytes);
         }
-        hold::release(now());
         result
     }
 
     /// Closes every connection, which tells its peer that this process ends.
     fn leave(&self) {
-        self.act(|state, now| {
+        self.act_and_send(|state, now| {
             let open: Vec<ConnectionId> =
                 state.cores.drain().map(|(connection, _)| connection).collect();
             for connection in open {

@@ -6,7 +6,8 @@
  *   leaving server PORT             waits for clients
  *   leaving client PORT             connects to 127.0.0.1
  *
- * With a last argument "exit" the handler of SIGTERM calls exit(7). Prints "ready" when it polls. */
+ * With a last argument "exit" the handler of SIGTERM calls exit(7). Prints "ready" when it polls, and
+ * "gone" when a peer has disconnected. The system ends it after four minutes. */
 #include "check.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -44,6 +45,12 @@ static void on_term(int signal)
 {
     (void)signal;
     exit(7);
+}
+
+static void say(const char *line)
+{
+    ssize_t length = (ssize_t)strlen(line);
+    CHECK(write(1, line, length) == length);
 }
 
 static struct greeting greeting(void)
@@ -187,6 +194,9 @@ static void hear(void)
         break;
     }
     case RDMA_CM_EVENT_DISCONNECTED:
+        say("gone\n");
+        over(id);
+        break;
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_UNREACHABLE:
         over(id);
@@ -311,6 +321,7 @@ int main(int argc, char **argv)
     if (!strcmp(argv[argc - 1], "exit"))
         signal(SIGTERM, on_term);
     srand((unsigned)getpid());
+    alarm(240);
     int awaited = 0;
     if (!strcmp(mode, "plain")) {
         plain();
@@ -333,7 +344,7 @@ int main(int argc, char **argv)
             hear();
         if (!is_ready && connected() >= awaited) {
             is_ready = 1;
-            CHECK(write(1, "ready\n", 6) == 6);
+            say("ready\n");
         }
     }
 }

@@ -75,7 +75,7 @@ use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
 pub(crate) use tables::Verbs;
 
-use super::addresses::{NOWHERE, ipv4_of};
+use super::addresses::{NOWHERE, ipv4_of, number_of_ipv4};
 use super::management::Office;
 use super::slot::Slot;
 use super::{
@@ -164,7 +164,7 @@ pub(super) fn open(
         let number = |core: &mut Core| {
             core.with_verbs(|verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
         };
-        numbers.shared.with(number).unwrap_or(NOWHERE)
+        number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
     Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, office }))
 }
@@ -366,7 +366,7 @@ impl Carrier for Fairway {
     }
 
     fn gid_of(&self, address: u64) -> Option<Gid> {
-        // The farewell of a process needs this, and its lock may never be released any more.
+        // The farewell of a process needs this, and the lock may never be released any more.
         let known = ipv4_of(address);
         let known = known.or_else(|| self.with(|verbs, _| verbs.addresses.address(address)));
         known.map(Gid::from)
