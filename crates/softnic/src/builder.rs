@@ -15,6 +15,7 @@ use crate::fidelity::{Meter, Probe};
 use crate::pressure::HostPressure;
 use crate::setup::Identity;
 use crate::turn::Io;
+use crate::verbs::with_scope;
 use fairway_engine::wire::{Cna, GROUP_MAX, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX};
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
@@ -25,6 +26,11 @@ const MTU_MAX: usize = 32 * 1024;
 const IP_UDP_BYTES: usize = 48;
 /// Headers of our longest packet with payload (a WRITE with immediate data).
 const HEADER_BYTES: usize = 80;
+
+/// Addresses of a context, of four sockets each: more sockets are not looked at in one turn.
+pub(crate) const ADDRESSES_MAX: usize = 7;
+/// How often port numbers are drawn that have to be free at every address.
+const NUMBERS_TRIED: usize = 16;
 
 /// Makes a [`Context`]. Every setting has a default.
 #[derive(Clone, Debug)]
@@ -48,6 +54,8 @@ pub struct Builder {
     host_pressure: Option<HostPressure>,
     /// Only the first socket has the number asked for.
     scattered: bool,
+    /// Further local addresses.
+    others: Vec<SocketAddr>,
 }
 
 /// A policy that could not be parsed: its text, and what is wrong.
@@ -74,6 +82,7 @@ impl Default for Builder {
             prometheus: None,
             host_pressure: None,
             scattered: false,
+            others: Vec::new(),
         }
     }
 }
@@ -97,6 +106,14 @@ impl Builder {
     /// The port of the first socket; the others get any.
     pub(crate) fn listen_at(self, port: u16) -> Self {
         Builder { port, scattered: true, ..self }
+    }
+
+    /// Further local addresses, of any family, for a context with one engine that listens
+    /// ([`Builder::listen_at`]). At each of them there are as many sockets as at the first, with
+    /// the same port numbers. At most [`ADDRESSES_MAX`] addresses are taken into use, the first
+    /// included.
+    pub(crate) fn bind_also(self, others: Vec<SocketAddr>) -> Self {
+        Builder { others, ..self }
     }
 
     /// Number of sockets of each engine, 1 to 16 (default 4). Sockets here times sockets at the peer are the
@@ -324,22 +341,46 @@ impl Builder {
             sockets: if self.scattered { 1 } else { self.sockets },
             buffer_bytes: self.buffer_bytes,
         };
-        let refused = |error| Error::io("open the sockets", error);
-        let mut port = UdpPort::bind(&config).map_err(refused)?;
-        for _ in config.sockets..self.sockets {
-            port.add_socket((self.bind, 0).into()).map_err(refused)?;
+        let mut opened = self.open_sockets(&config);
+        for _ in 1..NUMBERS_TRIED {
+            // A number that is free at one address may be taken at another.
+            if !self.others.is_empty() && is_taken(&opened) {
+                opened = self.open_sockets(&config);
+            }
         }
+        let mut port = opened.map_err(|error| Error::io("open the sockets", error))?;
         if self.fidelity > 0 {
             let refused = |error| Error::io("have the kernel stamp packets", error);
             port.stamp_arrivals().map_err(refused)?;
         }
-        let numbers: Vec<u16> = port.local_addrs().iter().map(|address| address.port()).collect();
+        let first = port.local_addrs().iter().take(self.sockets);
+        let numbers: Vec<u16> = first.map(SocketAddr::port).collect();
         let ports = Ports::new(&numbers).ok_or_else(|| Error::Parameter {
             name: "sockets",
             value: self.sockets.to_string(),
             remedy: "use 1 to 16",
         })?;
         Ok((Io::new(engine as u32, wrap(port)), ports))
+    }
+
+    /// The sockets of an engine: those of the first address, then those of each further one.
+    fn open_sockets(&self, config: &UdpConfig) -> std::io::Result<UdpPort> {
+        // The scope of a link-local address comes with it, as for the others.
+        let mut port = match with_scope(self.bind, config.first_port) {
+            first if self.scattered => UdpPort::bind_one(first, config.buffer_bytes)?,
+            _ => UdpPort::bind(config)?,
+        };
+        for _ in config.sockets..self.sockets {
+            port.add_socket(with_scope(self.bind, 0))?;
+        }
+        for other in self.others.iter().take(ADDRESSES_MAX - 1) {
+            for index in 0..self.sockets {
+                let mut address = *other;
+                address.set_port(port.local_addrs()[index].port());
+                port.add_socket(address)?;
+            }
+        }
+        Ok(port)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -376,6 +417,10 @@ impl Builder {
             capabilities: 0,
         }
     }
+}
+
+fn is_taken<T>(opened: &std::io::Result<T>) -> bool {
+    opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
 /// The longest payload that fits a link of this MTU.

@@ -1,6 +1,6 @@
 //! Connection set-up on real sockets and a real engine: the glue around [`crate::setup`].
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,9 +19,10 @@ use crate::peer::PeerState;
 use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::server::{Listener, Opening, Reaction};
+use crate::verbs::source_towards;
 
-/// The engine and its socket that attempts speak from.
-const SPEAKER: (u32, usize) = (0, 0);
+/// The engine that attempts speak from, by the first socket of one of its addresses.
+const SPEAKER: u32 = 0;
 
 /// Attempts to connect that are under way, and the listener for others'.
 pub(crate) struct Connecting {
@@ -32,6 +33,8 @@ pub(crate) struct Connecting {
 
 struct Pending {
     attempt: Attempt,
+    /// The first socket of the address that it speaks from.
+    socket: usize,
     channel: ChannelId,
     timeout: Duration,
     /// The attempt for the first channel of the group, if this is for another.
@@ -58,6 +61,8 @@ struct Remote<'a> {
     cna: Cna,
     endpoint: &'a Endpoint,
     role: Role,
+    /// The first of our sockets that its packets come to.
+    socket: usize,
 }
 
 impl Connecting {
@@ -93,6 +98,11 @@ impl Connecting {
         }
     }
 
+    /// How many sockets an address has, of those of an engine.
+    fn sockets(&self, engine: u32) -> usize {
+        self.identity.ports[engine as usize].as_slice().len()
+    }
+
     fn pending(&self) -> impl Iterator<Item = &Pending> {
         self.attempts.iter().flatten().filter(|pending| pending.result.is_none())
     }
@@ -106,28 +116,51 @@ impl Core {
         timeout: Duration,
     ) -> Result<usize, Error> {
         self.check_running()?;
-        let local = self.local_addrs()[SPEAKER.1];
-        if local.is_ipv6() != server.is_ipv6() {
-            return Err(Error::Parameter {
-                name: "address",
-                value: server.to_string(),
-                remedy: "connect to an address of the family the context is bound to",
-            });
-        }
-        let link = fairway_port::mtu_towards(local.ip(), &server)
+        let (socket, server) = self.way_to(server).ok_or_else(|| Error::Parameter {
+            name: "address",
+            value: server.to_string(),
+            remedy: "connect to an address of the family the context is bound to",
+        })?;
+        let link = fairway_port::mtu_towards(self.local_addrs()[socket], &server)
             .map_err(|error| Error::io(format!("find a route to {server}"), error))?;
         let now = clock::now();
         let deadline = now + clock::from_std(timeout);
-        let index = self.ask(now, server, payload_mtu(link), (deadline, timeout), None)?;
+        let way = (socket, server);
+        let index = self.ask(now, way, payload_mtu(link), (deadline, timeout), None)?;
         self.speak(now);
         Ok(index)
+    }
+
+    /// The first socket of the address of ours from which packets to an address go, and that
+    /// address, with the link if it is link-local. `None` if no address of ours is of its family.
+    fn way_to(&self, remote: SocketAddr) -> Option<(usize, SocketAddr)> {
+        // With several engines each has its sockets, all of one address.
+        let step =
+            if self.engines.len() > 1 { usize::MAX } else { self.connecting.sockets(SPEAKER) };
+        let all = || self.local_addrs().iter().copied().enumerate().step_by(step);
+        let mut remote = remote;
+        if is_link_local(remote.ip())
+            && let Some(scope) = all().find_map(|(_, local)| scope_of(&local))
+            && let SocketAddr::V6(remote) = &mut remote
+        {
+            remote.set_scope_id(scope);
+        }
+        let mut usable = all().filter(|(_, local)| local.is_ipv6() == remote.is_ipv6());
+        let first = usable.next()?.0;
+        let at = |ip| all().find(|(_, local)| local.ip() == ip).map(|(socket, _)| socket);
+        if usable.next().is_none() {
+            return Some((first, remote));
+        }
+        // To itself from that address; otherwise from where the system would send.
+        let socket = at(remote.ip()).or_else(|| at(source_towards(remote)?)).unwrap_or(first);
+        Some((socket, remote))
     }
 
     /// Begins to ask for a channel: the first of a group, or one that joins it.
     fn ask(
         &mut self,
         now: Instant,
-        server: SocketAddr,
+        (socket, server): (usize, SocketAddr),
         mtu_bytes: u16,
         (deadline, timeout): (Instant, Duration),
         joins: Option<(usize, Joins)>,
@@ -146,8 +179,16 @@ impl Core {
         };
         let attempt = Attempt::new(now, &self.connecting.identity, &question);
         let leader = joins.map(|(leader, _)| leader);
-        let pending =
-            Pending { attempt, channel, timeout, leader, peer: None, missing: 0, result: None };
+        let pending = Pending {
+            attempt,
+            socket,
+            channel,
+            timeout,
+            leader,
+            peer: None,
+            missing: 0,
+            result: None,
+        };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
             attempts.push(None);
@@ -197,8 +238,8 @@ impl Core {
                 continue;
             }
             if let Some(setup) = pending.attempt.poll_transmit(now) {
-                let server = pending.attempt.server().into();
-                self.send_setup(SPEAKER, &server, &setup);
+                let (socket, server) = (pending.socket, pending.attempt.server().into());
+                self.send_setup((SPEAKER, socket), &server, &setup);
             }
             self.settle_attempt(now, index);
         }
@@ -224,17 +265,18 @@ impl Core {
         if self.check_running().is_err() {
             return;
         }
-        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(sender)) {
+        let local = self.local_addrs()[at.1];
+        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(local.ip(), sender)) {
             return;
         }
         // Where no route is found the answer won't get anyway.
-        let link = fairway_port::mtu_towards(self.local_addrs()[SPEAKER.1].ip(), &sender);
+        let link = fairway_port::mtu_towards(local, &sender);
         let mtu = link.map_or(u16::MAX, payload_mtu);
         let listener = &mut self.connecting.listener;
         let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
             Reaction::Answer(answer) => answer,
-            Reaction::Open(opening) => match self.open_as_server(now, &opening) {
+            Reaction::Open(opening) => match self.open_as_server(now, at, &opening) {
                 Ok((tpn, psn)) => self.connecting.listener.opened(now, &opening, tpn, psn),
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
@@ -245,6 +287,7 @@ impl Core {
     fn open_as_server(
         &mut self,
         now: Instant,
+        at: (u32, usize),
         opening: &Opening,
     ) -> Result<(Tpn, Psn), RejectReason> {
         let hello = &opening.confirm.hello;
@@ -256,7 +299,9 @@ impl Core {
         let Ok(id) = self.nic.reserve_channel() else { return Err(RejectReason::NoResources) };
         let engine = self.connecting.identity.engine_for(hello.joins);
         let place = Place { id, first_psn: Psn::new(random as u32), leader, engine };
+        let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
+            socket: at.1 / sockets * sockets,
             address: opening.from,
             cna: opening.client,
             endpoint: &hello.client,
@@ -294,7 +339,7 @@ impl Core {
         let Some(outcome) = pending.attempt.outcome().filter(|_| pending.peer.is_none()) else {
             return;
         };
-        let (id, server) = (pending.channel, pending.attempt.server());
+        let (id, server, socket) = (pending.channel, pending.attempt.server(), pending.socket);
         let leading = pending.leader.unwrap_or(index);
         let joins = pending.attempt.joins();
         let timeout = pending.timeout;
@@ -309,8 +354,8 @@ impl Core {
                     leader: joins.and(self.connecting.channel_of(leading)),
                     engine: self.connecting.identity.engine_for(joins),
                 };
-                let remote =
-                    Remote { address: server, cna, endpoint: &endpoint, role: Role::Client };
+                let (address, endpoint, role) = (server, &endpoint, Role::Client);
+                let remote = Remote { address, cna, endpoint, role, socket };
                 self.open_channel(now, &place, &remote, &accept.agreed)
                     .map_err(|error| Error::setup(error, "channel", None))
             }
@@ -343,16 +388,17 @@ impl Core {
         let Some(pending) = &mut self.connecting.attempts[index] else { return Ok(()) };
         pending.missing = others;
         let (leader, server) = (pending.channel.tpn(), pending.attempt.server());
+        let socket = pending.socket;
         let limits = (pending.attempt.deadline(), pending.timeout);
         let Some(mtu) = pending.peer.as_ref().map(|peer| peer.mtu) else { return Ok(()) };
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         for number in 1..=others {
             let joins = Joins { leader, number: number as u8 };
-            let joining = self.ask(now, server, mtu, limits, Some((index, joins)))?;
+            let joining = self.ask(now, (socket, server), mtu, limits, Some((index, joins)))?;
             if let Some(pending) = &mut self.connecting.attempts[joining]
                 && let Some(setup) = pending.attempt.poll_transmit(now)
             {
-                self.send_setup(SPEAKER, &server.into(), &setup);
+                self.send_setup((SPEAKER, socket), &server.into(), &setup);
             }
         }
         Ok(())
@@ -421,7 +467,8 @@ impl Core {
                 alive: AtomicBool::new(true),
             })
         });
-        let sockets = self.connecting.identity.ports[place.engine as usize].as_slice().len();
+        let first = remote.socket;
+        let sockets = first..first + self.connecting.sockets(place.engine);
         let ports = &remote.endpoint.ports;
         let names = (place.id, remote.endpoint.tpn);
         let mut channel =
@@ -430,6 +477,18 @@ impl Core {
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
         Ok(peer)
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// The link of a link-local address.
+fn scope_of(address: &SocketAddr) -> Option<u32> {
+    match address {
+        SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),
+        SocketAddr::V4(_) => None,
     }
 }
 

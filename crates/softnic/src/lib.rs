@@ -90,6 +90,7 @@ mod same_host;
 mod segment;
 mod setup;
 mod shared;
+mod signals;
 pub mod stats;
 mod target;
 mod turn;
@@ -129,6 +130,7 @@ pub use post::{Operation, Ordered, Post};
 pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
+pub use signals::without_signals;
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.

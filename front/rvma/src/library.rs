@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use std::time::Duration;
 
-use fairway_softnic::{Context, Error, MailboxOptions};
+use fairway_softnic::{Context, Error, MailboxOptions, without_signals};
 
 use crate::guard::lock;
 use crate::operations::Operations;
@@ -88,22 +88,6 @@ fn watch_for_forks() {
         // SAFETY: the handler only uses atomics.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
-}
-
-/// Does something that starts threads, which are not to handle the application's signals.
-fn without_signals<R>(start: impl FnOnce() -> R) -> R {
-    // SAFETY: the sets are plain memory, filled before they are used; each call only concerns this
-    // thread.
-    let before = unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        before
-    };
-    let result = start();
-    // SAFETY: as above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    result
 }
 
 impl Library {

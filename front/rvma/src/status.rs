@@ -1,7 +1,7 @@
 //! How calls end: the numbers that C sees, and why a call failed, in words.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fmt::Display;
 
 use fairway_softnic as softnic;
@@ -137,15 +137,21 @@ impl From<softnic::Error> for Failure {
     }
 }
 
+/// Bytes of a failure's text that are kept, with the zero byte at its end.
+const TEXT_BYTES: usize = 512;
+
 thread_local! {
-    static LAST: RefCell<(Status, CString)> =
-        RefCell::new((Status::Success, CString::default()));
+    /// Needs no destructor: `exit` would run it, perhaps from the handler of a signal, where the
+    /// allocator that it called could be waited for without end.
+    static LAST: RefCell<(Status, [u8; TEXT_BYTES])> =
+        const { RefCell::new((Status::Success, [0; TEXT_BYTES])) };
 }
 
 /// Keeps a failure for those who ask afterwards.
 pub(crate) fn remember(failure: &Failure) {
-    let text: Vec<u8> = failure.text.bytes().filter(|byte| *byte != 0).collect();
-    let text = CString::new(text).unwrap_or_default();
+    let mut text = [0; TEXT_BYTES];
+    let kept = failure.text.bytes().filter(|byte| *byte != 0).take(TEXT_BYTES - 1);
+    text.iter_mut().zip(kept).for_each(|(to, byte)| *to = byte);
     // In a thread that is ending nobody will ask.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (failure.status, text));
 }
@@ -157,7 +163,7 @@ pub(crate) fn last_status() -> Status {
 
 /// Its text: good until the next failure in this thread.
 pub(crate) fn last_error() -> *const std::ffi::c_char {
-    LAST.try_with(|last| last.borrow().1.as_ptr()).unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.borrow().1.as_ptr().cast()).unwrap_or(c"".as_ptr())
 }
 
 #[cfg(test)]

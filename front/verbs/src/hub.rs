@@ -11,6 +11,7 @@ use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::{CompletionQueueId, SegmentId};
 use fairway_softnic::verbs::devices::Device;
 use fairway_softnic::verbs::{self, Carrier, ForeignMemory, Listener, Management, Routed};
+use fairway_softnic::without_signals;
 
 use crate::abi::{
     IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -152,7 +153,7 @@ impl Hub {
             .map_err(|settings::SettingError(text)| (text, Errno(libc::EINVAL)))
             .and_then(|(kind, options)| {
                 let listener: Arc<dyn Listener> = Arc::clone(self) as _;
-                verbs::open(kind, &options, listener)
+                without_signals(|| verbs::open(kind, &options, listener))
                     .map_err(|error| (error.to_string(), Errno::from(error)))
             });
         match opened {

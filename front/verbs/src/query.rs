@@ -62,7 +62,7 @@ fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
     let read_depth = c_int::from(limits.read_depth);
     (attr.max_qp_rd_atom, attr.max_qp_init_rd_atom) = (read_depth, read_depth);
     attr.max_res_rd_atom = read_depth * attr.max_qp;
-    attr.atomic_cap = IBV_ATOMIC_GLOB;
+    attr.atomic_cap = IBV_ATOMIC_HCA;
     attr.max_ah = 0x7fff_ffff;
     attr.max_srq = limits.receive_queues as c_int;
     attr.max_srq_wr = DEPTH_MAX as c_int;

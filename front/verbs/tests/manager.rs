@@ -32,16 +32,22 @@ fn listens(space: &str, port: u16) {
 
 /// Runs a server, then a client. Both have to succeed; what the client printed.
 fn talk(space: &str, server: &[&str], client: &[&str]) -> String {
+    talk_over("roce", space, server, client)
+}
+
+/// The same over a carrier.
+fn talk_over(carrier: &str, space: &str, server: &[&str], client: &[&str]) -> String {
     let port = free_port();
     let number = ["-p", &port.to_string()];
-    talk_at(space, port, &[server, &number].concat(), &[client, &number].concat())
+    let (server, client) = ([server, &number].concat(), [client, &number].concat());
+    talk_at(carrier, space, port, &server, &client)
 }
 
 /// The same at a port that the programs know.
-fn talk_at(space: &str, port: u16, server: &[&str], client: &[&str]) -> String {
+fn talk_at(carrier: &str, space: &str, port: u16, server: &[&str], client: &[&str]) -> String {
     let half = |arguments: &[&str]| {
         let mut half = command(arguments[0]);
-        half.args(&arguments[1..]);
+        half.args(&arguments[1..]).env("FAIRWAY_CARRIER", carrier);
         half
     };
     let waiting = Running::start(half(server));
@@ -57,11 +63,14 @@ fn rping_compares_what_it_reads_and_writes() {
         return;
     }
     let _alone = alone();
-    for address in ["127.0.0.1", "::1"] {
-        let server = ["rping", "-s", "-a", address, "-C", "10", "-V"];
-        let client = ["rping", "-c", "-a", address, "-C", "10", "-V", "-v"];
-        let text = talk(CONNECTIONS, &server, &client);
-        assert_eq!(text.matches("ping data: rdma-ping-").count(), 10, "{address}: {text}");
+    for carrier in ["roce", "fairway"] {
+        for address in ["127.0.0.1", "::1"] {
+            let server = ["rping", "-s", "-a", address, "-C", "10", "-V"];
+            let client = ["rping", "-c", "-a", address, "-C", "10", "-V", "-v"];
+            let text = talk_over(carrier, CONNECTIONS, &server, &client);
+            let pings = text.matches("ping data: rdma-ping-").count();
+            assert_eq!(pings, 10, "{carrier} {address}: {text}");
+        }
     }
 }
 
@@ -114,7 +123,7 @@ fn udaddy_finds_queue_pairs_for_datagrams() {
     let server = ["udaddy", "-c", "3", "-C", "5"];
     let client = ["udaddy", "-s", "127.0.0.1", "-c", "3", "-C", "5"];
     // Its option -p is no port.
-    let text = talk_at(DATAGRAMS, 7174, &server, &client);
+    let text = talk_at("roce", DATAGRAMS, 7174, &server, &client);
     assert!(text.contains("return status 0"), "{text}");
 }
 

@@ -49,6 +49,26 @@ fn ucx_perftest() {
     }
 }
 
+/// UCX takes the device's atomics only if the device says that it has an adapter's.
+#[test]
+fn ucx_uses_the_atomics_of_the_device() {
+    if !has("ucx_perftest") {
+        return;
+    }
+    let _alone = alone();
+    for carrier in CARRIERS {
+        for test in ["fadd", "cswap"] {
+            let text = pair(|port| {
+                let mut half = over_ucx("ucx_perftest", carrier, "rc_verbs");
+                half.args(["-t", test, "-d", "fairway0:1", "-x", "rc_verbs", "-s", "8"]);
+                half.args(["-n", "50", "-w", "5", "-O", "16", "-p", &port.to_string()]);
+                half
+            });
+            assert!(text.contains("Final:"), "{carrier} {test}: {text}");
+        }
+    }
+}
+
 /// True if Open MPI is installed, and knows how to go by UCX.
 fn has_open_mpi() -> bool {
     if !has("mpirun") || !has("mpicc") || !has("ompi_info") {

@@ -5,6 +5,8 @@ mod common;
 use common::{alone, command, compile, has, lossy_pair, pair, run};
 use std::process::Command;
 
+const CARRIERS: [&str; 2] = ["roce", "fairway"];
+
 /// A program with arguments and a TCP port.
 fn half(program: &str, arguments: &[&str], port: u16) -> Command {
     let mut half = command(program);
@@ -22,7 +24,13 @@ fn the_devices_are_listed() {
     let mut verbose = command("ibv_devinfo");
     verbose.arg("-v");
     let text = run(verbose).succeeded();
-    for part in ["PORT_ACTIVE", "active_mtu:\t\t4096", "Ethernet", "::ffff:127.0.0.1, RoCE v2"] {
+    for part in [
+        "PORT_ACTIVE",
+        "active_mtu:\t\t4096",
+        "Ethernet",
+        "::ffff:127.0.0.1, RoCE v2",
+        "ATOMIC_HCA",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -202,6 +210,54 @@ fn calls_right_and_wrong() {
         let _alone = alone();
         let text = run(command(program)).succeeded();
         assert!(text.contains("all fine"), "{name}: {text}");
+    }
+}
+
+/// A sleeping thread is cancelled, as rping's is, and a child that uses no verbs exits.
+#[test]
+fn a_thread_that_sleeps_for_events_can_be_cancelled() {
+    let Some(program) = compile("cancelled") else { return };
+    let _alone = alone();
+    for carrier in CARRIERS {
+        let mut program = command(&program);
+        program.env("FAIRWAY_CARRIER", carrier);
+        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+    }
+}
+
+/// What a shared receive queue takes and reports, over both carriers.
+#[test]
+fn a_receive_without_memory_is_reported_when_it_is_used() {
+    let Some(program) = compile("protection") else { return };
+    let _alone = alone();
+    for carrier in CARRIERS {
+        let mut program = command(&program);
+        program.env("FAIRWAY_CARRIER", carrier);
+        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+    }
+}
+
+/// Each address of a device is a GID, and both families work over both carriers.
+#[test]
+fn perftest_at_either_family() {
+    if !has("ib_write_bw") {
+        return;
+    }
+    let _alone = alone();
+    for carrier in CARRIERS {
+        for (program, service, gid) in
+            [("ib_write_bw", "RC", "0"), ("ib_write_bw", "RC", "1"), ("ib_send_bw", "UD", "1")]
+        {
+            let arguments = ["-F", "-n", "100", "-s", "1024", "-c", service, "-x", gid];
+            let half = |port| {
+                let mut half = half(program, &arguments, port);
+                half.env("FAIRWAY_CARRIER", carrier);
+                half
+            };
+            let text = if service == "UD" { lossy_pair(half) } else { pair(half) };
+            let there = if gid == "1" { "00:00:00:00:01" } else { "127:00:00:01" };
+            assert!(text.contains(there), "{carrier} {program} {gid}: {text}");
+        }
     }
 }
 

@@ -75,7 +75,7 @@ pub struct UdpPort {
 ///
 /// # Errors
 /// There is no route.
-pub fn mtu_towards(local: std::net::IpAddr, remote: &SocketAddr) -> io::Result<usize> {
+pub fn mtu_towards(local: SocketAddr, remote: &SocketAddr) -> io::Result<usize> {
     route_mtu(local, &(*remote).into())
 }
 
@@ -238,7 +238,7 @@ impl UdpPort {
     /// # Errors
     /// There is no route.
     pub fn mtu_towards(&self, remote: &SocketAddr) -> io::Result<usize> {
-        mtu_towards(self.addresses[0].ip(), remote)
+        mtu_towards(self.addresses[0], remote)
     }
 
     /// A waiter that watches all sockets, by index.

@@ -189,7 +189,7 @@ impl UdpPort {
     fn fall_back(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
         let packet = train.segment_size();
         // Kernels before 6.14 say EINVAL also for segments longer than the MTU.
-        let mtu = route_mtu(self.local_addrs()[socket].ip(), to).unwrap_or(usize::MAX);
+        let mtu = route_mtu(self.local_addrs()[socket], to).unwrap_or(usize::MAX);
         if packet + to.header_overhead() > mtu {
             return Err(self.too_long(socket, to, packet));
         }
@@ -263,7 +263,7 @@ impl UdpPort {
 
     #[cold]
     fn too_long(&self, socket: usize, to: &Address, packet_bytes: usize) -> io::Error {
-        let local = self.local_addrs()[socket].ip();
+        let local = self.local_addrs()[socket];
         let mtu_bytes = route_mtu(local, to).unwrap_or(0);
         let overhead_bytes = to.header_overhead();
         let detail = PacketTooLong { packet_bytes, overhead_bytes, mtu_bytes };

@@ -1,7 +1,7 @@
 //! Thin, checked forms of the socket calls.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::udp::address::Address;
@@ -71,8 +71,10 @@ pub(super) fn local_address(socket: &OwnedFd) -> io::Result<Address> {
 }
 
 /// The MTU, in bytes, of the route from `local` to `remote`.
-pub(super) fn route_mtu(local: IpAddr, remote: &Address) -> io::Result<usize> {
-    let socket = bound_socket(&SocketAddr::new(local, 0).into())?;
+pub(super) fn route_mtu(mut local: SocketAddr, remote: &Address) -> io::Result<usize> {
+    // A link-local address keeps its link.
+    local.set_port(0);
+    let socket = bound_socket(&local.into())?;
     // SAFETY: the address is valid for its length.
     check(unsafe { libc::connect(socket.as_raw_fd(), remote.as_ptr(), remote.len()) })?;
     let mtu = if remote.is_ipv6() {

@@ -1,5 +1,6 @@
 //! Connections by channel: where their packets go, and where they may come from.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -48,16 +49,16 @@ impl Channel {
         peer: Arc<PeerState>,
         engine: u32,
         role: Role,
-        local_sockets: usize,
+        local_sockets: Range<usize>,
         remote_ports: &Ports,
     ) -> Self {
         let ports = remote_ports.as_slice();
         let ip = peer.address;
         let ends = |path| {
-            let sockets = path_sockets(role, path as u8, local_sockets, ports.len());
+            let sockets = path_sockets(role, path as u8, local_sockets.len(), ports.len());
             let mut remote = ip;
             remote.set_port(ports.get(sockets.remote).copied().unwrap_or_default());
-            PathEnds { socket: sockets.local, remote: remote.into() }
+            PathEnds { socket: local_sockets.start + sockets.local, remote: remote.into() }
         };
         let paths = (0..peer.paths).map(ends).collect();
         Channel { id, peer, engine, remote_tpn, members: 1, joined: 1, is_closing: false, paths }

@@ -39,7 +39,7 @@ impl Addresses {
 
     fn find(&mut self, ip: IpAddr, most: usize) -> Option<u64> {
         let address = match ip.to_canonical() {
-            IpAddr::V4(address) => return Some(u64::from(u32::from(address))),
+            IpAddr::V4(_) => return number_of_ipv4(ip),
             IpAddr::V6(address) => address,
         };
         if let Some(number) = self.numbers.get(&address) {
@@ -56,14 +56,24 @@ impl Addresses {
 
     /// The address of a number.
     pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
-        match u32::try_from(number) {
-            Ok(bits) => Some(Ipv4Addr::from(bits).into()),
-            Err(_) => {
-                let index = usize::try_from(number - FIRST_V6).ok()?;
-                self.v6.get(index).map(|v6| (*v6).into())
-            }
-        }
+        ipv4_of(number).or_else(|| {
+            let index = usize::try_from(number - FIRST_V6).ok()?;
+            self.v6.get(index).map(|v6| (*v6).into())
+        })
     }
+}
+
+/// The number of an IPv4 address, which takes no table to know; `None` of one of IPv6.
+pub(super) fn number_of_ipv4(ip: IpAddr) -> Option<u64> {
+    match ip.to_canonical() {
+        IpAddr::V4(address) => Some(u64::from(u32::from(address))),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// The IPv4 address of a number, which takes no table to know; `None` if it is another number.
+pub(super) fn ipv4_of(number: u64) -> Option<IpAddr> {
+    u32::try_from(number).ok().map(|bits| Ipv4Addr::from(bits).into())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct Device {
     pub interface: String,
     /// The interface's number.
     pub index: u32,
-    /// Its addresses, those of IPv4 first: the GIDs, in order.
+    /// Its addresses, those of IPv4 first and link-local ones last: the GIDs, in order.
     pub addresses: Vec<IpAddr>,
     /// Bytes of an IP packet on it, at most.
     pub interface_mtu: u32,
@@ -170,7 +170,8 @@ impl Filter {
 pub fn list(filter: &Filter) -> io::Result<Vec<Device>> {
     let mut found = interfaces()?;
     let default = default_interface();
-    found.retain(|device| !device.addresses.is_empty());
+    // An interface with nothing but a link-local address is most often one end of a container's.
+    found.retain(|device| device.addresses.iter().any(|address| !is_link_local(address)));
     found.sort_by_key(|device| {
         let loopback = device.addresses.iter().any(IpAddr::is_loopback);
         (loopback, Some(&device.interface) != default.as_ref(), device.index)
@@ -248,13 +249,34 @@ fn interfaces() -> io::Result<Vec<Device>> {
     }
     // SAFETY: the list of the call above, once.
     unsafe { libc::freeifaddrs(head) };
+    let table = std::fs::read_to_string("/proc/self/net/if_inet6").unwrap_or_default();
     for device in &mut devices {
-        // Stable: within a family the order is the kernel's, the primary address first.
-        device.addresses.sort_by_key(IpAddr::is_ipv6);
+        // One that the kernel still looks for duplicates of can't be bound yet.
+        device.addresses.retain(|address| !is_tentative(&table, address));
+        // Stable: within a kind the order is the kernel's, the primary address first. Adapters have
+        // the link-local address first; here GID 0 is the one that most programs need.
+        device.addresses.sort_by_key(|address| (address.is_ipv6(), is_link_local(address)));
         device.addresses.truncate(super::DEVICE_ADDRESSES);
         device.interface_mtu = interface_mtu(&device.interface).unwrap_or(1500);
     }
     Ok(devices)
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Has the kernel, whose table of IPv6 addresses this is, not yet found out that nobody else has an
+/// address, or found that somebody has?
+fn is_tentative(table: &str, address: &IpAddr) -> bool {
+    const DUPLICATE: u32 = 0x08;
+    const TENTATIVE: u32 = 0x40;
+    let IpAddr::V6(ip) = address else { return false };
+    let wanted = format!("{:032x}", u128::from(*ip));
+    let line = table.lines().find(|line| line.starts_with(&wanted));
+    let flags = line.and_then(|line| line.split_whitespace().nth(4));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags, 16).ok());
+    flags.is_some_and(|flags| flags & (TENTATIVE | DUPLICATE) != 0)
 }
 
 fn unnamed(interface: &str, flags: u32) -> Device {
@@ -289,11 +311,7 @@ unsafe fn take_address(device: &mut Device, address: *const libc::sockaddr) {
             libc::AF_INET6 => {
                 let address = &*address.cast::<libc::sockaddr_in6>();
                 let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
-                // A link-local address means nothing without its interface, and a GID has no
-                // room for one.
-                if !ip.is_unicast_link_local() {
-                    device.addresses.push(IpAddr::V6(ip));
-                }
+                device.addresses.push(IpAddr::V6(ip));
             }
             libc::AF_PACKET => {
                 let address = &*address.cast::<libc::sockaddr_ll>();

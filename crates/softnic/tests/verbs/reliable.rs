@@ -216,3 +216,29 @@ fn writes_arrive(pair: &Pair) {
     here.sent(1);
     assert_eq!(there.memory.read(0, 10_000), bytes);
 }
+
+#[test]
+fn one_device_is_reached_at_addresses_of_both_families() {
+    let own = own_options();
+    let addresses = vec![own.addresses[0], "::1".parse().unwrap()];
+    let both = CarrierOptions { addresses, ..own };
+    let [here, there] = [Node::new(&both), Node::new(&both)];
+    assert_eq!(there.carrier.gids().len(), 2);
+    let connected = |gid: usize| {
+        let pair = here.queue_pair(Transport::Rc);
+        let other = there.queue_pair(Transport::Rc);
+        here.connect(pair, here.peer(there.carrier.gids()[gid], other), patient());
+        there.connect(other, there.peer(here.carrier.gids()[gid], pair), patient());
+        pair
+    };
+    // Both at once, and to and fro.
+    let pairs = [connected(0), connected(1)];
+    for id in 0..6_u64 {
+        let bytes = content(id, 5000);
+        here.memory.write(0, &bytes);
+        let write = Work::Write { remote: there.remote(0), immediate: None };
+        here.post(pairs[id as usize % 2], id, write, here.local(0, 5000));
+        here.sent(id);
+        assert_eq!(there.memory.read(0, 5000), bytes);
+    }
+}

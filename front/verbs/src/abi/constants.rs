@@ -14,8 +14,10 @@ pub(crate) const IBV_DEVICE_CURR_QP_STATE_MOD: c_uint = 1 << 7;
 pub(crate) const IBV_DEVICE_SYS_IMAGE_GUID: c_uint = 1 << 11;
 pub(crate) const IBV_DEVICE_RC_RNR_NAK_GEN: c_uint = 1 << 12;
 
-/// Atomics are atomic among queue pairs and with the owner's own instructions.
-pub(crate) const IBV_ATOMIC_GLOB: c_int = 2;
+/// Atomics are atomic among the queue pairs of a device. (Here they are atomic with the owner's own
+/// instructions, too, which would be `IBV_ATOMIC_GLOB`. But adapters and soft-RoCE say this, and UCX
+/// takes no other value for atomics of the device.)
+pub(crate) const IBV_ATOMIC_HCA: c_int = 1;
 
 pub(crate) const IBV_PORT_DOWN: c_int = 1;
 pub(crate) const IBV_PORT_ACTIVE: c_int = 4;

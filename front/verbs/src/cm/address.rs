@@ -1,6 +1,6 @@
 //! Socket addresses between C and Rust.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 
@@ -26,7 +26,8 @@ pub(super) unsafe fn read(address: *const sockaddr) -> Result<SocketAddr> {
             libc::AF_INET6 => {
                 let address = address.cast::<sockaddr_in6>().read_unaligned();
                 let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
-                Ok(SocketAddr::from((ip, u16::from_be(address.sin6_port))))
+                let (port, scope) = (u16::from_be(address.sin6_port), address.sin6_scope_id);
+                Ok(SocketAddrV6::new(ip, port, 0, scope).into())
             }
             _ => Err(Errno(libc::EAFNOSUPPORT)),
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Condvar, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
 use fairway_softnic::engine::roce::cm::{
@@ -13,11 +13,13 @@ use fairway_softnic::engine::roce::cm::{
 };
 use fairway_softnic::engine::wire::{Duration, Instant};
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
+use fairway_softnic::without_signals;
 
 use super::id::Core;
 use super::{hold, verbs};
 use crate::abi::{ibv_context, ibv_pd};
 use crate::device::{self, DeviceHandle};
+use crate::farewell;
 use crate::guard::{Errno, Result, lock};
 use crate::hub::{Hub, ManagementListener};
 
@@ -127,10 +129,7 @@ impl Desk {
         });
         hub.set_management(Some(Arc::clone(&desk) as Arc<dyn ManagementListener>));
         all.push((process, Arc::clone(&desk)));
-        static LEAVING: Once = Once::new();
-        // SAFETY: a function without arguments that does not unwind. If there is no room for it,
-        // peers find out by themselves.
-        LEAVING.call_once(|| _ = unsafe { libc::atexit(leave) });
+        farewell::at_exit(leave);
         Ok(desk)
     }
 
@@ -167,6 +166,13 @@ impl Desk {
 
     /// Does something with the state machine, then everything that follows from it.
     pub(super) fn act<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let result = self.act_and_send(body);
+        hold::release(now());
+        result
+    }
+
+    /// The same without a look at what events wait for, which needs the carrier's lock.
+    fn act_and_send<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut to_send = Vec::new();
         let result = {
             let mut state = lock(&self.state);
@@ -183,23 +189,19 @@ impl Desk {
             // What can't be sent is lost, and repeated.
             let _ = self.carrier.send_management(to, &bytes);
         }
-        hold::release(now());
         result
     }
 
-    /// Tells every peer that this process ends. What another thread is at is not waited for.
+    /// Closes every connection, which tells its peer that this process ends.
     fn leave(&self) {
-        let Ok(mut state) = self.state.try_lock() else { return };
-        let open: Vec<ConnectionId> =
-            state.cores.drain().map(|(connection, _)| connection).collect();
-        for connection in open {
-            // It may be over already.
-            let _ = state.manager.close(now(), connection);
-        }
-        while let Some(Transmit { to, bytes }) = state.manager.poll_transmit() {
-            // Nobody is there to send it again.
-            let _ = self.carrier.send_management(to, &bytes);
-        }
+        self.act_and_send(|state, now| {
+            let open: Vec<ConnectionId> =
+                state.cores.drain().map(|(connection, _)| connection).collect();
+            for connection in open {
+                // It may be over already.
+                let _ = state.manager.close(now, connection);
+            }
+        });
     }
 
     // ---- time ----
@@ -217,7 +219,7 @@ impl Desk {
                 let Some(desk) = self.me.upgrade() else { return };
                 let thread = std::thread::Builder::new().name("fairway-cm".to_owned());
                 // Without one the next datagram or call takes the time along.
-                if thread.spawn(move || desk.sleep()).is_ok() {
+                if without_signals(|| thread.spawn(move || desk.sleep())).is_ok() {
                     state.timer = Some(next);
                 }
             }
@@ -302,14 +304,10 @@ impl Desk {
     }
 }
 
-/// A process that ends without a word to its peers: a kernel would say it for it.
-extern "C" fn leave() {
-    // Of what the library does, nothing may unwind into C.
-    let _ = std::panic::catch_unwind(|| {
-        let process = std::process::id();
-        let Ok(all) = DESKS.try_lock() else { return };
-        all.iter().filter(|(owner, _)| *owner == process).for_each(|(_, desk)| desk.leave());
-    });
+/// Tells the peers of all connections that this process ends, as a kernel would. Runs on the
+/// farewell thread.
+fn leave() {
+    desks().iter().for_each(|desk| desk.leave());
 }
 
 impl ManagementListener for Desk {

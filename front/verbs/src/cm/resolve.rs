@@ -89,23 +89,26 @@ pub(super) unsafe extern "C" fn rdma_resolve_addr(
     })
 }
 
-/// The address from which packets to there go.
-fn source_for(destination: IpAddr) -> Result<IpAddr> {
+/// The address from which packets to there go. A link-local one comes with its link.
+fn source_for(mut destination: SocketAddr) -> Result<IpAddr> {
     let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EHOSTUNREACH));
-    let socket = UdpSocket::bind((address::any(destination), 0)).map_err(failed)?;
+    let socket = UdpSocket::bind((address::any(destination.ip()), 0)).map_err(failed)?;
+    destination.set_port(fairway_softnic::verbs::ROCE_PORT);
     // Connecting a datagram socket sends nothing: the kernel looks for the route.
-    socket.connect((destination, fairway_softnic::verbs::ROCE_PORT)).map_err(failed)?;
+    socket.connect(destination).map_err(failed)?;
     Ok(socket.local_addr().map_err(failed)?.ip())
 }
 
 fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     let to = plain(destination.ip());
+    let mut towards = destination;
+    towards.set_ip(to);
     let (bound, space) = {
         let inner = lock(&this.core.inner);
         (inner.local, inner.space)
     };
     let bound_ip = bound.map(|local| plain(local.ip())).filter(|ip| !ip.is_unspecified());
-    let from = bound_ip.map_or_else(|| source_for(to), Ok)?;
+    let from = bound_ip.map_or_else(|| source_for(towards), Ok)?;
     if from.is_ipv4() != to.is_ipv4() {
         return Err(Errno(libc::EAFNOSUPPORT));
     }

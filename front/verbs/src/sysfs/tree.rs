@@ -1,5 +1,6 @@
 //! The folder with a copy of what a kernel would show of the devices.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
@@ -18,8 +19,15 @@ pub(super) struct Tree {
     devices: Vec<&'static DeviceHandle>,
 }
 
-/// Whose the folder is: a child of `fork` must not remove it.
-static OWNER: OnceLock<(u32, PathBuf)> = OnceLock::new();
+/// The files and folders of this process's tree, in the order in which they can be removed.
+struct Contents {
+    /// The process that wrote the tree: a child of `fork` must not remove it.
+    owner: u32,
+    /// Paths; true for a folder.
+    entries: Vec<(CString, bool)>,
+}
+
+static CONTENTS: OnceLock<Contents> = OnceLock::new();
 
 /// The tree, written now if it has not been yet. `None` if that is impossible.
 pub(super) fn tree() -> Option<&'static Tree> {
@@ -74,12 +82,35 @@ fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes the tree. `exit` may be called by a signal's handler, so this takes no lock and no memory:
+/// the thread that runs it may have been interrupted while it held the allocator's.
 extern "C" fn remove() {
-    let process = std::process::id();
-    if let Some((_, root)) = OWNER.get().filter(|(owner, _)| *owner == process) {
-        // There is nobody to tell.
-        let _ = fs::remove_dir_all(root);
+    // SAFETY: no pointers.
+    let process = unsafe { libc::getpid() } as u32;
+    let Some(contents) = CONTENTS.get().filter(|contents| contents.owner == process) else {
+        return;
+    };
+    for (path, is_folder) in &contents.entries {
+        // SAFETY: a path that ends with a zero byte and is never freed. Nobody is left to be told of
+        // a failure; the next process tries again.
+        unsafe {
+            if *is_folder { libc::rmdir(path.as_ptr()) } else { libc::unlink(path.as_ptr()) }
+        };
     }
+}
+
+/// Adds what is in a folder, and then the folder.
+fn collect(folder: &Path, entries: &mut Vec<(CString, bool)>) -> io::Result<()> {
+    let named = |path: PathBuf| CString::new(path.into_os_string().into_encoded_bytes());
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => collect(&entry.path(), entries)?,
+            false => entries.push((named(entry.path())?, false)),
+        }
+    }
+    entries.push((named(folder.to_path_buf())?, true));
+    Ok(())
 }
 
 fn write(devices: Vec<&'static DeviceHandle>) -> io::Result<Tree> {
@@ -94,16 +125,18 @@ fn write(devices: Vec<&'static DeviceHandle>) -> io::Result<Tree> {
             error.kind() == io::ErrorKind::AlreadyExists && fs::remove_dir_all(&root).is_ok();
         if ours { fs::DirBuilder::new().mode(0o700).create(&root) } else { Err(error) }
     })?;
-    if OWNER.set((process, root.clone())).is_ok() {
-        // SAFETY: the function lives as long as the library, which is never unloaded before exit.
-        unsafe { libc::atexit(remove) };
-    }
     for folder in ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"] {
         fs::create_dir_all(root.join(folder))?;
     }
     file(&root.join("sys/class/infiniband_verbs/abi_version"), "6")?;
     for device in &devices {
         write_device(&root, device)?;
+    }
+    let mut entries = Vec::new();
+    collect(&root, &mut entries)?;
+    if CONTENTS.set(Contents { owner: process, entries }).is_ok() {
+        // SAFETY: the function lives as long as the library, which is never unloaded before exit.
+        unsafe { libc::atexit(remove) };
     }
     Ok(Tree { root, devices })
 }

@@ -61,3 +61,24 @@ fn the_loopback_interface_is_there_and_last() {
         assert!(device.addresses.is_sorted_by_key(IpAddr::is_ipv6));
     }
 }
+
+#[test]
+fn addresses_that_are_looked_for_elsewhere_are_tentative() {
+    let table = "fd000000000000000000000000000002 04 40 00 82     eth0\n\
+                 fe8000000000000000fc00fffe000001 04 40 20 c0     eth0\n\
+                 fe8000000000000000fc00fffe000002 05 40 20 88     eth1\n";
+    let tentative = |text: &str| is_tentative(table, &text.parse().expect("an address"));
+    assert!(tentative("fe80::fc:ff:fe00:1") && tentative("fe80::fc:ff:fe00:2"));
+    assert!(!tentative("fd00::2") && !tentative("fe80::3") && !tentative("192.0.2.2"));
+}
+
+/// As the kernel of this machine shows them, whatever it has.
+#[test]
+fn link_local_addresses_come_last_and_make_no_device() {
+    for device in list(&Filter::default()).expect("the devices") {
+        let kinds: Vec<_> =
+            device.addresses.iter().map(|ip| (ip.is_ipv6(), is_link_local(ip))).collect();
+        assert!(kinds.is_sorted(), "{device:?}");
+        assert!(!is_link_local(&device.addresses[0]), "{device:?}");
+    }
+}

@@ -82,11 +82,12 @@ impl Verbs {
     }
 
     /// Is the question of a peer to stay unanswered, because ours to it is under way?
-    pub(crate) fn prevails(&self, from: SocketAddr) -> bool {
-        let is_it = |link: &&Link| SocketAddr::new(link.ip, fairway_port(link.slot)) == from;
+    /// `local` is the address of ours that it asked.
+    pub(crate) fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool {
+        let from = (from.ip(), from.port());
+        let is_it = |link: &&Link| (link.ip, fairway_port(link.slot)) == from;
         let mut asking = self.connecting.iter().map(|&link| &self.links[link as usize]);
-        let own = SocketAddr::new(self.own, fairway_port(self.slot));
-        own < from && asking.any(|link| is_it(&link))
+        (local, fairway_port(self.slot)) < from && asking.any(|link| is_it(&link))
     }
 
     /// Looks what has become of attempts, and of channels.
@@ -121,7 +122,7 @@ impl Verbs {
         else {
             return;
         };
-        if ip == self.own && slot == self.slot {
+        if self.is_own(ip) && slot == self.slot {
             // Ourselves: what we asked for is the end to send from.
             return;
         }

@@ -41,12 +41,13 @@
 //!   queue pair that is not yet ready to receive answers like one without a receive.
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
 //! * A receive that names memory which is not registered ends its queue pair when it is posted; one
-//!   whose memory is deregistered later, when a message comes. Senders hear of that by the next
+//!   that was posted to a shared queue, or whose memory is deregistered later, when a message comes. Senders hear of that by the next
 //!   message: those that were on their way complete as if nothing had happened.
 //! * A WRITE or READ of no bytes completes in its turn without asking the peer; unreliable
 //!   connections lose nothing but what is refused.
 //! * Datagrams to a process that can't be reached hold back those behind them for up to a second.
-//! * Peers are reached at addresses of the family of the device's first address only.
+//! * A device is reached at its first seven addresses, whatever their families. Two processes have a
+//!   channel for each address by which one reaches the other.
 
 mod digest;
 mod header;
@@ -74,11 +75,12 @@ use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
 pub(crate) use tables::Verbs;
 
-use super::addresses::NOWHERE;
+use super::addresses::{NOWHERE, ipv4_of, number_of_ipv4};
 use super::management::Office;
 use super::slot::Slot;
 use super::{
-    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
+    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim,
+    fairway_port, with_scope,
 };
 use crate::builder::Builder;
 use crate::core::Core;
@@ -137,9 +139,11 @@ pub(super) fn open(
     }
     let mut addresses = options.addresses.clone();
     addresses.sort_by_key(|address| address.is_ipv6());
-    let first = *addresses.first().ok_or(CarrierError::Parameter("addresses"))?;
+    if addresses.is_empty() {
+        return Err(CarrierError::Parameter("addresses"));
+    }
     let (slot, handle) =
-        Slot::claim(|number| match builder(options, first, number).build_handle() {
+        Slot::claim(|number| match builder(options, &addresses, number).build_handle() {
             Ok(handle) => Ok(Some(handle)),
             // Somebody else has the port of this slot.
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => {
@@ -160,15 +164,20 @@ pub(super) fn open(
         let number = |core: &mut Core| {
             core.with_verbs(|verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
         };
-        numbers.shared.with(number).unwrap_or(NOWHERE)
+        number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
     Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, office }))
 }
 
-fn builder(options: &CarrierOptions, bind: IpAddr, slot: u8) -> Builder {
+fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder {
     let profile = Profile { not_ready_retries: 7, ..Profile::default() };
-    let mut builder =
-        Builder::default().bind(bind).listen_at(fairway_port(slot)).limits(LIMITS).profile(profile);
+    let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
+    let mut builder = Builder::default()
+        .bind(addresses[0])
+        .bind_also(others)
+        .listen_at(fairway_port(slot))
+        .limits(LIMITS)
+        .profile(profile);
     if let Some((spec, seed)) = &options.emulate {
         builder = builder.emulate(spec.clone(), *seed);
     }
@@ -350,14 +359,17 @@ impl Carrier for Fairway {
 
     fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
         let ip = gid.ip();
-        self.with(|verbs, _| match ip.is_ipv4() == verbs.own.is_ipv4() {
+        self.with(|verbs, _| match verbs.reaches(ip) {
             true => verbs.addresses.number(ip).ok_or(CarrierError::Limit("addresses")),
             false => Err(CarrierError::Unreachable(ip)),
         })
     }
 
     fn gid_of(&self, address: u64) -> Option<Gid> {
-        self.with(|verbs, _| verbs.addresses.address(address).map(Gid::from))
+        // The farewell of a process needs this, and the lock may never be released any more.
+        let known = ipv4_of(address);
+        let known = known.or_else(|| self.with(|verbs, _| verbs.addresses.address(address)));
+        known.map(Gid::from)
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {

@@ -158,7 +158,7 @@ impl Verbs {
             Change::ReadyToReceive { peer, .. } => {
                 let unconnected = transport == Transport::Ud;
                 let ip = self.addresses.address(peer.address);
-                let ip = ip.filter(|ip| ip.is_ipv4() == self.own.is_ipv4());
+                let ip = ip.filter(|ip| self.reaches(*ip));
                 if ip.is_none() && !unconnected {
                     return Err(ChangeError::Parameter("address"));
                 }

@@ -41,6 +41,9 @@ impl Receive {
     }
 }
 
+/// Bytes that a receive takes whose memory may not be used. A longer message is refused.
+const UNUSABLE_MAX: u32 = 1 << 20;
+
 /// No shared receive queue.
 pub(super) const ALONE: u32 = u32::MAX;
 
@@ -122,6 +125,28 @@ impl Verbs {
                 (piece, Some(piece))
             }
         };
+        Ok(self.add_receive(request, life, (range, piece)))
+    }
+
+    /// A record for a receive whose memory may not be used. A message goes into a piece of ours, and
+    /// is then found to have been for memory that may not be used.
+    pub(super) fn take_unusable(
+        &mut self,
+        core: &mut Core,
+        request: &ReceiveRequest,
+        life: u32,
+    ) -> Result<(u32, LocalRange), PostError> {
+        let length = request.local.length().min(UNUSABLE_MAX);
+        let piece = self.regions.lend(core, length).map_err(|_| PostError::Full)?;
+        Ok(self.add_receive(request, life, (piece, Some(piece))))
+    }
+
+    fn add_receive(
+        &mut self,
+        request: &ReceiveRequest,
+        life: u32,
+        (range, piece): (LocalRange, Option<LocalRange>),
+    ) -> (u32, LocalRange) {
         let (id, local) = (request.id, request.local);
         let receive = Receive { id, local, piece, range, shared: ALONE, life };
         let index = match self.spare_receives.pop() {
@@ -134,7 +159,7 @@ impl Verbs {
                 self.receives.len() as u32 - 1
             }
         };
-        Ok((index, range))
+        (index, range)
     }
 
     pub(super) fn free_receive(&mut self, core: &mut Core, index: u32) -> Receive {
@@ -262,7 +287,7 @@ impl Verbs {
     /// Fills the 40 bytes in front of a datagram.
     fn fill_header(&self, core: &Core, list: &ScatterList, from: Peer, length: u32) {
         let Some(source) = self.addresses.address(from.address) else { return };
-        let bytes = header(source, self.own, length);
+        let bytes = header(source, self.own_for(source), length);
         let mut at = 0;
         for range in list.slice(0, HEADER_BYTES).ranges() {
             let next = at + range.length as usize;

@@ -123,11 +123,12 @@ impl Verbs {
             return Err(PostError::Full);
         }
         let (life, domain) = (shared.life, shared.domain);
-        if !self.regions.holds(domain, &request.local) {
-            return Err(PostError::Length);
-        }
-        // Whether a datagram will come is not known: then its header goes in front of it.
-        let (index, local) = self.take_receive(core, request, life, false)?;
+        let (index, local) = match self.regions.holds(domain, &request.local) {
+            // Whether a datagram will come is not known: then its header goes in front of it.
+            true => self.take_receive(core, request, life, false)?,
+            // The queue pair that takes it ends with a protection error.
+            false => self.take_unusable(core, request, life)?,
+        };
         let number = id.index() as u32;
         self.receives[index as usize].share(number);
         let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local };

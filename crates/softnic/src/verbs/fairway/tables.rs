@@ -1,7 +1,7 @@
 //! Everything of a carrier that lives behind the lock of its context.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use fairway_engine::roce::{
@@ -57,7 +57,8 @@ pub(crate) struct Verbs {
     /// Links that are being made.
     pub(super) connecting: Vec<u32>,
     pub(super) addresses: Addresses,
-    pub(super) own: IpAddr,
+    /// Our addresses.
+    own: Vec<IpAddr>,
     /// Queue pairs that may be able to go on.
     pub(super) waiting: Vec<u32>,
     /// Sends to queue pairs that are gone.
@@ -92,7 +93,8 @@ impl Verbs {
         let refused = |_| CarrierError::Limit("completions");
         let engine_queue = core.nic.create_completion_queue(completions).map_err(refused)?;
         core.nic.guard_segments(super::memory::TAG_BITS);
-        let own = core.local_addrs()[0].ip();
+        let mut own: Vec<IpAddr> = core.local_addrs().iter().map(SocketAddr::ip).collect();
+        own.dedup();
         let mut regions = Regions::default();
         let nothing = LocalRange { length: 0, ..regions.lend(core, 1)? };
         Ok(Verbs {
@@ -118,6 +120,23 @@ impl Verbs {
             waiting: Vec::new(),
             unanswered: Vec::new(),
         })
+    }
+
+    // ---- addresses ----
+
+    pub(super) fn is_own(&self, ip: IpAddr) -> bool {
+        self.own.contains(&ip)
+    }
+
+    /// Has an address of ours the family of this one?
+    pub(super) fn reaches(&self, ip: IpAddr) -> bool {
+        self.own.iter().any(|own| own.is_ipv4() == ip.is_ipv4())
+    }
+
+    /// The address of ours that a peer of this address knows us by.
+    pub(super) fn own_for(&self, peer: IpAddr) -> IpAddr {
+        let same_family = |own: &&IpAddr| own.is_ipv4() == peer.is_ipv4();
+        *self.own.iter().find(same_family).unwrap_or(&self.own[0])
     }
 
     // ---- telling ----

@@ -146,7 +146,7 @@ impl Routes {
 }
 
 /// The address with the link it is on, which a link-local one needs to be bound.
-pub(super) fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
+pub(crate) fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
     match ip {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             SocketAddrV6::new(v6, port, 0, interface_of(v6).unwrap_or(0)).into()
@@ -171,7 +171,7 @@ fn is_of_this_host(address: SocketAddr) -> bool {
 }
 
 /// The address that packets to `to` would leave from.
-fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
+pub(crate) fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

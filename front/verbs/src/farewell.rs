@@ -1,0 +1,103 @@
+//! The last thing this library does in a process: telling peers that it ends.
+//!
+//! A program may call `exit` in the handler of a signal (PSM's library does, which libfabric loads).
+//! The thread that then runs the functions registered with `atexit` has been interrupted anywhere.
+//! It may hold a lock of the connection manager, of a carrier or of the allocator, and that lock is
+//! never released. So that thread takes no lock and no memory: it wakes the farewell thread, which
+//! exists for this alone, and waits for it for at most [`PATIENCE`]. If the farewell thread meets a
+//! lock that the interrupted thread holds, the process ends without a farewell, and its peers notice
+//! that as if it had been killed.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
+
+use fairway_softnic::without_signals;
+
+use crate::guard::lock;
+
+/// How long the end of the process waits for the farewell thread. It needs less than a millisecond
+/// where a core is free.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Nothing has been asked of the farewell thread.
+const IDLE: u32 = 0;
+/// The process ends.
+const ASKED: u32 = 1;
+/// The farewell thread has finished.
+const DONE: u32 = 2;
+
+/// The farewell thread sleeps on this word, and whatever thread ends the process does.
+static STAGE: AtomicU32 = AtomicU32::new(IDLE);
+
+/// The process that has a farewell thread. A child of `fork` has none.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+fn process() -> u32 {
+    // SAFETY: no pointers.
+    unsafe { libc::getpid() as u32 }
+}
+
+/// Has `farewell` called on the farewell thread when this process ends by `exit`. Further calls in
+/// the same process have no effect.
+pub(crate) fn at_exit(farewell: fn()) {
+    static STARTING: Mutex<()> = Mutex::new(());
+    static REGISTERED: Once = Once::new();
+    let _starting = lock(&STARTING);
+    if OWNER.load(Ordering::Acquire) == process() {
+        return;
+    }
+    STAGE.store(IDLE, Ordering::Release);
+    let thread = std::thread::Builder::new().name("fairway-leave".to_owned());
+    // Without a thread peers are not told.
+    if without_signals(|| thread.spawn(move || run(farewell))).is_ok() {
+        OWNER.store(process(), Ordering::Release);
+        // SAFETY: a function without arguments that does not unwind; children inherit it.
+        REGISTERED.call_once(|| _ = unsafe { libc::atexit(leave) });
+    }
+}
+
+/// The life of the farewell thread.
+fn run(farewell: fn()) {
+    while STAGE.load(Ordering::Acquire) == IDLE {
+        sleep(IDLE, None);
+    }
+    farewell();
+    STAGE.store(DONE, Ordering::Release);
+    wake();
+}
+
+/// What `exit` calls.
+extern "C" fn leave() {
+    if OWNER.load(Ordering::Acquire) != process() {
+        return;
+    }
+    STAGE.store(ASKED, Ordering::Release);
+    wake();
+    let since = Instant::now();
+    while STAGE.load(Ordering::Acquire) == ASKED {
+        let left = PATIENCE.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        sleep(ASKED, Some(left));
+    }
+}
+
+/// Sleeps while the stage is `stage`, for at most `span`. May return early.
+fn sleep(stage: u32, span: Option<Duration>) {
+    let span = span.map(|span| libc::timespec {
+        tv_sec: span.as_secs() as libc::time_t,
+        tv_nsec: span.subsec_nanos().into(),
+    });
+    let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word lives as long as the process, and the time as long as the call.
+    unsafe { libc::syscall(libc::SYS_futex, STAGE.as_ptr(), operation, stage, span) };
+}
+
+fn wake() {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word lives as long as the process.
+    unsafe { libc::syscall(libc::SYS_futex, STAGE.as_ptr(), operation, i32::MAX) };
+}

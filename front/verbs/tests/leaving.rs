@@ -1,0 +1,239 @@
+//! Programs that end while they post and poll: by `exit` in a signal's handler, by the signal, and by
+//! SIGKILL. All of them end, and what they held between processes is free at once.
+
+mod common;
+
+use common::{alone, command, compile, free_port};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A process that is alive so long after its signal will never end. Says nothing about speed.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Status of programs whose handler calls `exit`.
+const BY_HANDLER: i32 = 7;
+
+/// The program, compiled once for all tests, because a file that runs can't be written.
+fn program() -> Option<PathBuf> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("leaving")).clone()
+}
+
+/// Chances that are the same in every run (xorshift).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    /// Lets a random time pass, so that the signal meets the program anywhere.
+    fn pass(&mut self, longest_us: u64) {
+        std::thread::sleep(Duration::from_micros(self.below(longest_us)));
+    }
+}
+
+/// A program that posts and polls until it is ended.
+struct Poller {
+    what: String,
+    child: Child,
+}
+
+impl Poller {
+    fn start(program: &Path, carrier: &str, arguments: &[&str]) -> Poller {
+        let mut command = command(program);
+        command.env("FAIRWAY_CARRIER", carrier).args(arguments);
+        let child = command.spawn().expect("the program starts");
+        Poller { what: format!("{carrier} {arguments:?}"), child }
+    }
+
+    /// Waits until it polls.
+    fn is_ready(&mut self) {
+        self.says("ready\n");
+    }
+
+    /// Waits for a line, which has to be the next one.
+    fn says(&mut self, expected: &str) {
+        let stream = self.child.stdout.as_mut().expect("a pipe");
+        let mut line = vec![0; expected.len()];
+        let read = stream.read_exact(&mut line);
+        if read.is_err() || line != expected.as_bytes() {
+            let _ = self.child.kill();
+            let complaint = self.complaint();
+            let line = String::from_utf8_lossy(&line);
+            panic!("{} says {line:?}, not {expected:?}: {complaint}", self.what);
+        }
+    }
+
+    fn complaint(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(stream) = &mut self.child.stderr {
+            let _ = stream.read_to_string(&mut text);
+        }
+        text
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: no pointers; the process is a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Waits for the end, which has to come.
+    fn end(mut self) -> ExitStatus {
+        let since = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                return status;
+            }
+            if since.elapsed() > DEADLINE {
+                let state = threads(self.child.id());
+                panic!("{} never ends:\n{state}", self.what);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn ends_as(self, asked: bool) {
+        let what = self.what.clone();
+        let status = self.end();
+        match asked {
+            true => assert_eq!(status.code(), Some(BY_HANDLER), "{what}: {status}"),
+            false => assert_eq!(status.signal(), Some(libc::SIGTERM), "{what}: {status}"),
+        }
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        // It has ended, unless the test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the threads of a process are at.
+fn threads(process: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let line = |task: std::fs::DirEntry| {
+        let (name, at) = (read(task.path().join("comm")), read(task.path().join("syscall")));
+        format!("{}: {}\n", name.trim(), at.trim())
+    };
+    tasks.map(line).collect()
+}
+
+/// One round: programs over a carrier are started, meet SIGTERM at some point, and end.
+fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
+    let carrier = ["roce", "fairway"][round as usize % 2];
+    let by_handler = chance.below(5) > 0;
+    let last = if by_handler { "exit" } else { "-" };
+    let start = |arguments: &[&str]| Poller::start(program, carrier, arguments);
+    // That every server can listen says that the port of the one before is free.
+    let mut all = match round / 2 % 3 {
+        0 => vec![start(&["plain", "-", last])],
+        1 => vec![start(&["both", port, last])],
+        _ => {
+            let mut server = start(&["server", port, last]);
+            server.is_ready();
+            vec![server, start(&["client", port, last])]
+        }
+    };
+    all.last_mut().expect("there is one").is_ready();
+    chance.pass(2000);
+    for poller in &all {
+        poller.signal(libc::SIGTERM);
+        chance.pass(300);
+    }
+    all.into_iter().for_each(|poller| poller.ends_as(by_handler));
+}
+
+fn rounds(count: u64, seed: u64) {
+    let Some(program) = program() else { return };
+    let _alone = alone();
+    eprintln!("seed {seed}");
+    let (mut chance, port) = (Chance(seed), free_port().to_string());
+    for number in 0..count {
+        round(&program, number, &mut chance, &port);
+    }
+}
+
+#[test]
+fn polling_programs_end_wherever_a_signal_meets_them() {
+    rounds(60, 20);
+}
+
+/// About two minutes: `cargo test --release -p fairway-verbs --test leaving -- --ignored thousand`.
+#[test]
+#[ignore = "takes two minutes"]
+fn a_thousand_polling_programs_end_wherever_a_signal_meets_them() {
+    rounds(1000, 21);
+}
+
+/// Programs that are still opening their device, or connecting, end as well.
+#[test]
+fn programs_end_while_they_set_up() {
+    let Some(program) = program() else { return };
+    let _alone = alone();
+    let (mut chance, port) = (Chance(22), free_port().to_string());
+    for number in 0..40 {
+        let carrier = ["roce", "fairway"][number % 2];
+        let poller = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        chance.pass(40_000);
+        poller.signal(libc::SIGTERM);
+        let what = poller.what.clone();
+        let status = poller.end();
+        // Before it has set its handler, the signal ends it.
+        let is_expected =
+            status.code() == Some(BY_HANDLER) || status.signal() == Some(libc::SIGTERM);
+        assert!(is_expected, "{what}: {status}");
+    }
+}
+
+/// Over the Fairway carrier the farewell needs no lock that a polling program may hold.
+#[test]
+fn peers_are_told_of_an_exit_in_a_handler_over_the_fairway_carrier() {
+    let Some(program) = program() else { return };
+    let _alone = alone();
+    let (mut chance, port) = (Chance(23), free_port().to_string());
+    let mut server = Poller::start(&program, "fairway", &["server", &port, "exit"]);
+    server.is_ready();
+    for _ in 0..12 {
+        let mut client = Poller::start(&program, "fairway", &["client", &port, "exit"]);
+        client.is_ready();
+        chance.pass(2000);
+        client.signal(libc::SIGTERM);
+        client.ends_as(true);
+        server.says("gone\n");
+    }
+    server.signal(libc::SIGTERM);
+    server.ends_as(true);
+}
+
+/// What a process holds between processes is a slot and the port that it listens at.
+#[test]
+fn the_port_of_a_killed_process_is_free_at_once() {
+    let Some(program) = program() else { return };
+    let _alone = alone();
+    let port = free_port().to_string();
+    for number in 0..12 {
+        let carrier = ["roce", "fairway"][number % 2];
+        let mut holder = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        holder.is_ready();
+        // While it lives nobody else can listen there.
+        let second = Poller::start(&program, carrier, &["server", &port, "exit"]);
+        assert_eq!(second.end().code(), Some(1), "two processes listen at a port");
+        holder.signal(libc::SIGKILL);
+        assert_eq!(holder.end().signal(), Some(libc::SIGKILL));
+        let mut next = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        next.is_ready();
+        next.signal(libc::SIGTERM);
+        next.ends_as(true);
+    }
+}
