@@ -34,7 +34,7 @@ pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     for (condition, rates) in CONDITIONS.iter().zip(&rates) {
         let spreads = rates.each_ref().map(|rates| Spread::of(rates).unwrap_or_default());
         for (at, operation) in OPERATIONS.iter().enumerate() {
-            let name = if condition.is_empty() { "clean" } else { condition };
+            let name = if condition.is_empty() { "clean" } else { *condition };
             let (against, ratio) =
                 (OPERATIONS[AGAINST[at]], spreads[at].median / spreads[AGAINST[at]].median);
             let shown = spreads[at].show();
