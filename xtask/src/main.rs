@@ -15,7 +15,7 @@ mod verbs;
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
-        [--part transport|order|isolation|mixed|mailbox|engines|pacer|fidelity|coalescing|
+        [--part transport|order|isolation|mixed|mailbox|impaired|engines|pacer|fidelity|coalescing|
          verbs|sim|nic]
         [--row TEXT] [--column TEXT] [--peer SCRIPT]
                              (of part verbs: rows and columns with TEXT in their names, or the column

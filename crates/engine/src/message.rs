@@ -94,6 +94,8 @@ pub(crate) struct Message {
     /// A put: it counts as under way; and it was sent back because earlier ones were missing.
     pub(crate) is_issued: bool,
     pub(crate) was_early: bool,
+    /// A put: how many of its stream had been let go when it was, or when it was sent back.
+    pub(crate) put_serial: u32,
     /// A put: it may have to wait for something.
     pub(crate) is_bound: bool,
     /// A put: an earlier one may be waiting for something.
@@ -214,6 +216,8 @@ pub(crate) enum MessagePlace {
     Bypassing,
     /// A load or store that waits because too many are under way.
     AwaitingBypass,
+    /// A load or store that awaits its answer.
+    Asked,
     /// A load whose answer is being put in place.
     Placing,
     /// A store that is not repeated any more, and waits until nothing older is.
@@ -300,6 +304,7 @@ impl Message {
             is_oldest: false,
             is_issued: false,
             was_early: false,
+            put_serial: 0,
             is_bound: false,
             follows: false,
             refusal: None,

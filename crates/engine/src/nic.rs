@@ -340,7 +340,7 @@ impl Nic {
             Packet::Nak(nak) => channel.handle_nak(shared, now, nak, route.path),
             Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
             Packet::Datagram(datagram) => channel.handle_datagram(shared, datagram, received),
-            Packet::Bypass(bypass) => channel.handle_bypass(shared, bypass, received),
+            Packet::Bypass(bypass) => channel.handle_bypass(shared, now, bypass, received),
             Packet::Demand(demand) => channel.handle_demand(shared, now, demand, route.path),
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),

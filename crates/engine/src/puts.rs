@@ -7,8 +7,9 @@ use crate::order::{Key, Keyed};
 use crate::pool::{NONE, Pool};
 use fairway_wire::Tag;
 
-/// Most puts of a stream under way: the receiver takes none that is further ahead.
-const WINDOW_MAX: u32 = 64;
+/// Most puts of a stream under way, and how far one may be ahead of the oldest that is not over: the
+/// receiver takes none that is further ahead.
+const WINDOW_MAX: u32 = 128;
 
 /// The puts of one Jetty to one mailbox.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +25,13 @@ struct Stream {
     bound: u32,
     issued: u32,
     window: u32,
+    /// Puts before this number were posted when the window was last halved: if more of them are
+    /// sent back, it is for the same reason.
+    halved_at: u32,
     /// How many wait for their turn.
     waiting: u32,
+    /// Counts how often any was let go, wrapping.
+    issues: u32,
     /// The last one that ended without its receiver's taking note of its number, if the receiver
     /// has not been told since.
     unnoted: Option<u32>,
@@ -41,10 +47,34 @@ impl Stream {
         bound: 0,
         issued: 0,
         window: WINDOW_MAX,
+        halved_at: 0,
         waiting: 0,
+        issues: 0,
         unnoted: None,
         telling: false,
     };
+}
+
+impl Stream {
+    /// May this put be under way, too? The oldest always may. One that was sent back may only
+    /// follow one that was let go after that: until then what it came before is still missing.
+    fn has_room_for(&self, messages: &Pool<Message>, index: u32) -> bool {
+        let first = self.open.head;
+        if first == index || first == NONE {
+            return true;
+        }
+        let message = &messages[index];
+        let ahead = number_of(message).wrapping_sub(number_of(&messages[first]));
+        if self.issued >= self.window || ahead >= WINDOW_MAX {
+            return false;
+        }
+        if !message.was_early {
+            // Those that wait go first.
+            return self.waiting == 0 || message.place == MessagePlace::AwaitingTurn;
+        }
+        let previous = &messages[message.put_links.previous];
+        previous.is_issued && previous.put_serial.wrapping_sub(message.put_serial) as i32 >= 0
+    }
 }
 
 /// The puts of all Jetties to all mailboxes.
@@ -150,9 +180,12 @@ impl Puts {
     pub(crate) fn issue(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
         let message = &mut messages[index];
         let Some(at) = self.streams.find(&Self::key(message)) else { return true };
-        let stream = &mut self.streams[at];
-        if !message.is_issued && (stream.issued < stream.window || stream.open.head == index) {
+        let may = self.streams[at].has_room_for(messages, index);
+        let (stream, message) = (&mut self.streams[at], &mut messages[index]);
+        if !message.is_issued && may {
             message.is_issued = true;
+            message.put_serial = stream.issues;
+            stream.issues = stream.issues.wrapping_add(1);
             stream.issued += 1;
             stream.waiting -= u32::from(message.place == MessagePlace::AwaitingTurn);
         }
@@ -180,7 +213,11 @@ impl Puts {
         let Some(at) = self.streams.find(&Self::key(message)) else { return false };
         let stream = &mut self.streams[at];
         stream.issued -= u32::from(core::mem::take(&mut message.is_issued));
-        stream.window = (stream.window / 2).max(1);
+        message.put_serial = stream.issues;
+        if number_of(message).wrapping_sub(stream.halved_at) as i32 >= 0 {
+            stream.window = (stream.window / 2).max(1);
+            stream.halved_at = stream.next;
+        }
         stream.open.head != index
     }
 
@@ -195,8 +232,7 @@ impl Puts {
         while at != NONE {
             let message = &messages[at];
             if message.place == MessagePlace::AwaitingTurn {
-                let may = at == first || stream.issued < stream.window;
-                return may.then_some(at);
+                return stream.has_room_for(messages, at).then_some(at);
             }
             at = message.put_links.next;
         }

@@ -10,7 +10,10 @@
 //! has ended: so whatever its Jetty does next says that nothing so old is repeated, and no copy of
 //! it can undo that.
 
-use super::{Channel, Timer};
+mod repeat;
+
+use self::repeat::Repeats;
+use super::Channel;
 use crate::api::{
     DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
     Status, Transmit, Verdict,
@@ -21,8 +24,7 @@ use crate::message::{Message, MessageKind, MessagePlace};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, BYPASS_BYTES, Bypass, BypassOperation, Duration, Instant, JettyId, Msn, Packet, Psn,
-    Refusal,
+    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, JettyId, Msn, Packet, Psn, Refusal,
 };
 
 /// Loads and stores under way on a channel.
@@ -37,6 +39,8 @@ pub(crate) struct BypassState {
     oldest: u32,
     /// By number mod 64: which of ours is under way.
     pending: [u32; WINDOW as usize],
+    /// When those of ours that are not answered are asked again.
+    repeats: Repeats,
     /// Ours that are to be sent, for the first time or again.
     sending: List,
     /// Ours that wait because 64 are under way.
@@ -73,6 +77,7 @@ impl BypassState {
             next: 1,
             oldest: 1,
             pending: [NONE; WINDOW as usize],
+            repeats: Repeats::new(),
             sending: List::default(),
             waiting: List::default(),
             highest: 0,
@@ -128,7 +133,6 @@ impl Channel {
                 && let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages)
             {
                 self.take_number(shared, next);
-                shared.messages[next].place = MessagePlace::Unlisted;
                 return Some(self.ask(shared, now, next));
             }
             if index == NONE {
@@ -141,7 +145,6 @@ impl Channel {
                 self.bypass.waiting.push_back(&mut shared.messages, index);
                 continue;
             }
-            shared.messages[index].place = MessagePlace::Unlisted;
             return Some(self.ask(shared, now, index));
         }
     }
@@ -154,90 +157,11 @@ impl Channel {
         let slot = (number % WINDOW) as usize;
         self.bypass.next = number.wrapping_add(1);
         self.bypass.pending[slot] = index;
+        self.bypass.repeats.begin(number);
         let message = &mut shared.messages[index];
         message.compare = u64::from(number);
         message.next_index = 1;
         true
-    }
-
-    fn ask(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
-        let message = shared.messages[index];
-        let path = match message.retries {
-            0 => self.path_for_small(shared, now),
-            _ => self.choose_path(shared, now, message.local.length, Some(self.small_path)),
-        };
-        let doubled = 1 << message.retries.min(16);
-        let wait = self.patience(shared).times(doubled).min(shared.profile.timeout_max);
-        shared.messages[index].retry_at = now + wait;
-        let due = shared.messages[index].retry_at;
-        if !self.is_armed(Timer::Bypass) || due.is_before(self.timers[Timer::Bypass as usize]) {
-            self.arm(shared, Timer::Bypass, due);
-        }
-        let access = Access {
-            address: message.remote_address,
-            length: message.local.length,
-            token_id: message.token_id,
-            token_value: message.token_value,
-        };
-        let is_load = message.kind == MessageKind::Load;
-        let operation = if is_load {
-            BypassOperation::Load { access }
-        } else {
-            BypassOperation::Store { access }
-        };
-        let (number, oldest) = (message.compare as u32, self.bypass.oldest);
-        shared.counters.bypass_sent += 1;
-        Transmit {
-            channel: self.id,
-            route: self.route(shared, path),
-            packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
-            gather: if is_load { LocalRange::default() } else { message.local },
-        }
-    }
-
-    fn patience(&self, shared: &Shared) -> Duration {
-        let round_trip = self.round_trip;
-        let measured = match round_trip.smoothed {
-            Duration::ZERO => shared.profile.timeout_initial,
-            smoothed => smoothed.saturating_add(round_trip.deviation.times(4)),
-        };
-        measured.max(shared.profile.timeout_min)
-    }
-
-    /// Asks again what was not answered in time.
-    pub(crate) fn bypass_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let mut next: Option<Instant> = None;
-        for slot in 0..WINDOW as usize {
-            let index = self.bypass.pending[slot];
-            if index == NONE || shared.messages[index].place != MessagePlace::Unlisted {
-                continue;
-            }
-            let message = &mut shared.messages[index];
-            if now.is_before(message.retry_at) {
-                let due = message.retry_at;
-                next = Some(next.map_or(due, |at| at.min(due)));
-            } else if message.retries >= shared.profile.bypass_retries {
-                self.expire_bypass(shared, index);
-            } else {
-                message.retries += 1;
-                shared.counters.bypass_repeated += 1;
-                self.post_bypass(shared, index);
-            }
-        }
-        if let Some(at) = next {
-            self.arm(shared, Timer::Bypass, at);
-        }
-    }
-
-    /// A load or store of ours has been repeated often enough.
-    fn expire_bypass(&mut self, shared: &mut Shared, index: u32) {
-        let message = &mut shared.messages[index];
-        let is_oldest = message.compare as u32 == self.bypass.oldest;
-        if message.kind == MessageKind::Store && !is_oldest {
-            message.place = MessagePlace::Expired;
-        } else {
-            self.finish_bypass(shared, index, Status::TimedOut);
-        }
     }
 
     /// A load or store of ours is over; so are those that were only waiting for it.
@@ -253,10 +177,7 @@ impl Channel {
     }
 
     fn finish_one_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
-        if shared.messages[index].place == MessagePlace::Bypassing {
-            self.bypass.sending.unlink(&mut shared.messages, index);
-        }
-        shared.messages[index].place = MessagePlace::Unlisted;
+        self.delist_bypass(shared, index);
         let number = shared.messages[index].compare as u32;
         self.bypass.pending[(number % WINDOW) as usize] = NONE;
         while self.bypass.oldest != self.bypass.next
@@ -269,6 +190,17 @@ impl Channel {
         }
         shared.complete_message(index, status);
         self.release(shared, index);
+    }
+
+    /// Takes a load or store that was sent out of the list it is in.
+    fn delist_bypass(&mut self, shared: &mut Shared, index: u32) {
+        let place = &mut shared.messages[index].place;
+        let list = match core::mem::replace(place, MessagePlace::Unlisted) {
+            MessagePlace::Bypassing => &mut self.bypass.sending,
+            MessagePlace::Asked => &mut self.bypass.repeats.flying,
+            _ => return,
+        };
+        list.unlink(&mut shared.messages, index);
     }
 
     /// Takes a load or store that has not been sent out of its list; false if it has been.
@@ -299,6 +231,7 @@ impl Channel {
     pub(crate) fn handle_bypass(
         &mut self,
         shared: &mut Shared,
+        now: Instant,
         bypass: &Bypass,
         received: &Received,
     ) -> Verdict {
@@ -309,10 +242,12 @@ impl Channel {
                 self.handle_store(shared, bypass, access, received)
             }
             BypassOperation::LoadResponse { refusal } => {
-                self.handle_answer(shared, bypass, received, MessageKind::Load, refusal)
+                let kind = MessageKind::Load;
+                self.handle_answer(shared, now, bypass, received, (kind, refusal))
             }
             BypassOperation::StoreDone { refusal } => {
-                self.handle_answer(shared, bypass, received, MessageKind::Store, refusal)
+                let kind = MessageKind::Store;
+                self.handle_answer(shared, now, bypass, received, (kind, refusal))
             }
         }
     }
@@ -399,10 +334,10 @@ impl Channel {
     fn handle_answer(
         &mut self,
         shared: &mut Shared,
+        now: Instant,
         bypass: &Bypass,
         received: &Received,
-        kind: MessageKind,
-        refusal: Option<Refusal>,
+        (kind, refusal): (MessageKind, Option<Refusal>),
     ) -> Verdict {
         let index = self.bypass.pending[(bypass.number % WINDOW) as usize];
         if index == NONE {
@@ -416,24 +351,21 @@ impl Channel {
         if !is_it {
             return shared.drop(DropReason::NoRead);
         }
-        if let Some(refusal) = refusal {
-            self.finish_bypass(shared, index, status_of(refusal));
-            return Verdict::Done;
-        }
         let wanted = if kind == MessageKind::Load { message.local.length } else { 0 };
-        if received.payload != wanted {
+        if refusal.is_none() && received.payload != wanted {
             return shared.drop(DropReason::Malformed);
         }
-        if wanted == 0 {
-            self.finish_bypass(shared, index, Status::Success);
+        if refusal.is_some() || wanted == 0 {
+            let status = refusal.map_or(Status::Success, status_of);
+            self.finish_bypass(shared, index, status);
+            self.bypass_answered(shared, now, bypass.number, received.route.path);
             return Verdict::Done;
         }
         // A second answer must not be placed while, or after, this one is.
         shared.messages[index].placed = wanted;
-        if message.place == MessagePlace::Bypassing {
-            self.bypass.sending.unlink(&mut shared.messages, index);
-        }
+        self.delist_bypass(shared, index);
         shared.messages[index].place = MessagePlace::Placing;
+        self.bypass_answered(shared, now, bypass.number, received.route.path);
         let token = self.bypass_token(bypass.number, index, wanted);
         let token = PlacementToken { kind: PlacementKind::Loaded, ..token };
         Verdict::Place(Placement { target: message.local, token })

@@ -162,7 +162,11 @@ impl Channel {
 }
 
 /// One step of the usual estimators: gains 1/8 and 1/4.
-fn smooth(smoothed: Duration, deviation: Duration, sample: Duration) -> (Duration, Duration) {
+pub(crate) fn smooth(
+    smoothed: Duration,
+    deviation: Duration,
+    sample: Duration,
+) -> (Duration, Duration) {
     if smoothed == Duration::ZERO {
         return (sample, sample.divided_by(2));
     }

@@ -1,7 +1,7 @@
 //! Admission: to which epoch a put belongs, decided once, when the first of its packets arrives.
 
 use super::record::{Fit, Life};
-use super::stream::{Gap, Position, WINDOW};
+use super::stream::{GAP_PUTS, Gap, Position, WINDOW};
 use super::{Admission, Mailboxes, Sender, Ticket};
 use crate::api::{Steering, WhenEmpty};
 use crate::pool::NONE;
@@ -95,6 +95,9 @@ impl Mailboxes {
         let first = self.streams.records[stream].gaps;
         match position {
             Position::Ahead(0) if first == NONE => self.admit_next(mailbox, stream, put),
+            Position::Ahead(ahead) if self.records[mailbox].counts_puts() => {
+                self.admit_counted(mailbox, stream, ahead, put)
+            }
             Position::Ahead(ahead) => self.admit_early(mailbox, stream, ahead, put),
             Position::Missing(gap) => {
                 let record = self.streams.gaps[gap];
@@ -180,7 +183,8 @@ impl Mailboxes {
     fn admit_early(&mut self, mailbox: u32, stream: u32, ahead: u32, put: &Put) -> Admission {
         let record = self.records[mailbox];
         let Some(buffer) = self.buffer(mailbox, record.open) else { return Admission::OutOfOrder };
-        if put.follows && (ahead > 0 || self.streams.records[stream].gaps != NONE) {
+        let has_gaps = self.streams.records[stream].gaps != NONE;
+        if ahead > GAP_PUTS || (put.follows && (ahead > 0 || has_gaps)) {
             return Admission::OutOfOrder;
         }
         let end = self.streams.records[stream];
@@ -222,9 +226,10 @@ impl Mailboxes {
         else {
             return Admission::OutOfOrder;
         };
-        let before = put.before.wrapping_sub(room.base);
-        let Some(behind) =
-            room.bytes.checked_sub(before).and_then(|rest| rest.checked_sub(put.length))
+        let is_counted = self.records[mailbox].counts_puts();
+        let before = if is_counted { 0 } else { put.before.wrapping_sub(room.base) };
+        let length = if is_counted { 0 } else { put.length };
+        let Some(behind) = room.bytes.checked_sub(before).and_then(|rest| rest.checked_sub(length))
         else {
             // It contradicts what later puts said of it.
             return self.refuse(stream, put, Refusal::Operation);
@@ -251,7 +256,7 @@ impl Mailboxes {
             return Admission::OutOfOrder;
         }
         let unused = |part: &Gap| if part.missing == 0 { part.bytes } else { 0 };
-        let freed = put.length + unused(&lower) + unused(&upper);
+        let freed = length + unused(&lower) + unused(&upper);
         self.buffers[buffer].unreserve(freed, 1);
         self.admitted(buffer, offset, put)
     }
@@ -289,7 +294,7 @@ impl Mailboxes {
         }
     }
 
-    fn admitted(&mut self, buffer: u32, offset: u32, put: &Put) -> Admission {
+    pub(super) fn admitted(&mut self, buffer: u32, offset: u32, put: &Put) -> Admission {
         let record = &mut self.buffers[buffer];
         let ticket: Ticket = record.assign(buffer, put.mailbox, put.length);
         Admission::Into {

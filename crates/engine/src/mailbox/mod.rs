@@ -20,8 +20,12 @@
 //! **The order of a sender.** Its puts to one address fill epochs in the order of their sequence
 //! numbers. If earlier ones are missing, a put is admitted early only if it belongs to the open
 //! epoch whatever those turn out to be: room is kept there for them (their number; and their bytes,
-//! which `before` tells) and counts as used. A put for which that isn't certain, or that is more
-//! than 64 behind the first missing one, is to be tried again ([`Admission::OutOfOrder`]).
+//! which `before` tells) and counts as used. Where an epoch takes a number of puts, whatever their
+//! bytes (`Threshold::Operations` with `Steering::Sender`), every put's epoch is known by counting:
+//! room is kept in as many epochs as the missing ones fill, and the early put goes behind them. An
+//! epoch whose missing puts are all refused or given up is then done without any. A put for which
+//! its place isn't certain, or that is more than 128 behind the first missing one, is to be tried
+//! again ([`Admission::OutOfOrder`]).
 //! Room is only kept for what the network alone delays: a put says ([`Put::follows`]) if an earlier
 //! one may be waiting for other operations, or for an epoch that it names, and waits behind it then.
 //! Otherwise what that one waits for might itself need the room.
@@ -73,6 +77,7 @@
 //! only closing, rewinding and the end of a channel walk all records of a kind.
 
 mod admit;
+mod count;
 mod epoch;
 mod index;
 mod record;

@@ -74,6 +74,12 @@ impl Mailbox {
         }
     }
 
+    /// Do its epochs take a number of puts, whatever their bytes? Then the epoch of a put is known
+    /// by its number alone.
+    pub(super) fn counts_puts(&self) -> bool {
+        matches!((self.threshold, self.steering), (Threshold::Operations(_), Steering::Sender))
+    }
+
     /// The epoch that a put or get means by 32 bits of its number, as the one nearest to the
     /// current epoch; `None` if it's before epoch 0.
     pub(super) fn named_epoch(&self, epoch: u32) -> Option<u64> {
@@ -202,6 +208,15 @@ impl Buffer {
                 let has_room = steering == Steering::Sender || end < u64::from(self.length).max(1);
                 used + u64::from(puts) < threshold && has_room
             }
+        }
+    }
+
+    /// How many more puts belong here, in a mailbox that counts them.
+    pub(super) fn puts_left(&self, mailbox: &Mailbox) -> u64 {
+        let used = self.used_puts + u64::from(self.reserved_puts);
+        match mailbox.threshold {
+            Threshold::Operations(threshold) => threshold.saturating_sub(used),
+            Threshold::Bytes(_) => 0,
         }
     }
 

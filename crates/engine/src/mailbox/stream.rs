@@ -7,7 +7,10 @@ use super::{Mailboxes, Sender};
 use crate::pool::{NONE, Pool};
 
 /// A put this many behind the first missing one of its sender may still be admitted.
-pub(super) const WINDOW: u32 = 64;
+pub(super) const WINDOW: u32 = 128;
+
+/// Most puts in a gap: as many as `Gap::missing` has bits.
+pub(super) const GAP_PUTS: u32 = 64;
 
 /// The epoch of a gap that no room is kept for.
 pub(super) const LOOSE: u64 = u64::MAX;
@@ -71,7 +74,7 @@ pub(super) enum Position {
 impl Gap {
     /// A gap of `count` puts, all missing, that no room is kept for.
     pub(super) fn loose(first: u32, count: u32) -> Self {
-        debug_assert!((1..=WINDOW).contains(&count));
+        debug_assert!((1..=GAP_PUTS).contains(&count));
         let missing = u64::MAX >> (64 - count);
         Gap { epoch: LOOSE, missing, first, base: 0, bytes: 0, offset: 0, next: NONE }
     }
@@ -178,6 +181,11 @@ impl Streams {
         })
     }
 
+    /// Are so many records for gaps free?
+    pub(super) fn has_gaps(&self, count: u32) -> bool {
+        self.gaps.capacity() - self.gaps.in_use() >= count
+    }
+
     /// Puts a gap behind the others. False, and nothing done, if no record is free.
     pub(super) fn append_gap(&mut self, stream: u32, gap: Gap) -> bool {
         let last = self.gaps_of(stream).last();
@@ -202,10 +210,15 @@ impl Streams {
     /// Everything up to and including `sequence`, the next or a later one, is over, but for what
     /// lies between. False, and nothing done, if no record for a gap is free.
     pub(super) fn extend(&mut self, stream: u32, sequence: u32, end_bytes: Option<u32>) -> bool {
-        let end = self.records[stream].end;
-        let count = sequence.wrapping_sub(end);
-        if count > 0 && !self.append_gap(stream, Gap::loose(end, count)) {
+        let mut end = self.records[stream].end;
+        let gaps = sequence.wrapping_sub(end).div_ceil(GAP_PUTS);
+        if !self.has_gaps(gaps) {
             return false;
+        }
+        for _ in 0..gaps {
+            let count = sequence.wrapping_sub(end).min(GAP_PUTS);
+            self.append_gap(stream, Gap::loose(end, count));
+            end = end.wrapping_add(count);
         }
         self.set_end(stream, sequence.wrapping_add(1), end_bytes);
         true

@@ -398,6 +398,7 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
 
 mod aborting;
 mod bypassing;
+mod crawling;
 mod credit;
 mod defects;
 mod failing;

@@ -14,6 +14,7 @@ use serde_json::Value;
 mod coalescing;
 mod engines;
 mod fidelity;
+mod impaired;
 mod isolation;
 mod mailbox;
 mod mesh;
@@ -30,8 +31,17 @@ pub struct Section {
 }
 
 /// The names of the parts, as the command line has them.
-pub const PARTS: &[&str] =
-    &["order", "isolation", "mixed", "mailbox", "engines", "pacer", "fidelity", "coalescing"];
+pub const PARTS: &[&str] = &[
+    "order",
+    "isolation",
+    "mixed",
+    "mailbox",
+    "impaired",
+    "engines",
+    "pacer",
+    "fidelity",
+    "coalescing",
+];
 
 /// Runs one part.
 pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section> {
@@ -42,6 +52,7 @@ pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section
         "isolation" => isolation::run(repeats, slice),
         "mixed" => mixed::run(repeats, slice),
         "engines" => engines::run(repeats, slice),
+        "impaired" => impaired::run(repeats, duration),
         // Slow rates take their time.
         "pacer" => pacer::run(repeats, duration),
         "fidelity" => fidelity::run(repeats, duration),

@@ -73,7 +73,7 @@ impl World {
                 [usize::from(random.next().is_multiple_of(8))],
             ..super::config(threshold, steering)
         };
-        let mut real = Mailboxes::new(&limits(600, 128));
+        let mut real = Mailboxes::new(&limits(600, 1024));
         let id = real.create(&config).unwrap();
         let senders = 1 + random.next() as u32 % 4;
         let senders =
@@ -101,7 +101,7 @@ impl World {
             Steering::Receiver => SHORTEST + 40,
         };
         let longest = [1, 4, 20, longest][random.next() as usize % 4];
-        let puts = 20 + random.next() % 80;
+        let puts = 20 + random.next() % 160;
         let messages = (0..puts).map(|index| {
             let length = random.next() % (longest + 1);
             let offset = random.next() % (SHORTEST + 1).saturating_sub(length).max(1);
@@ -218,7 +218,7 @@ impl World {
         }
         let missing = messages.iter().position(|message| !is_over(message)).unwrap();
         let end = messages.iter().rposition(is_over).map_or(0, |last| last + 1);
-        if index >= end && index - missing > 64 {
+        if index >= end && index - missing > 128 {
             return Err(Admission::OutOfOrder);
         }
         if put.named {
@@ -231,11 +231,17 @@ impl World {
         let before = &messages[..index.min(end)];
         let certain = before.iter().all(|message| match message.state {
             State::Missing => false,
-            State::Promised(epoch, _) => epoch == open,
+            State::Promised(epoch, _) => epoch == open || self.counts_puts(),
             _ => true,
         });
         let is_known = self.begun(sender);
         if !certain || index < end || open >= self.epochs.len() || !is_known {
+            return Err(Admission::OutOfOrder);
+        }
+        if self.counts_puts() {
+            return self.by_count(sender, index, end);
+        }
+        if index - end > 64 {
             return Err(Admission::OutOfOrder);
         }
         let bytes: u64 = messages[end..index].iter().map(|m| u64::from(m.put.length)).sum();
@@ -253,6 +259,41 @@ impl World {
             self.senders[sender].1[earlier].state = self.take(open, &put);
         }
         Ok(self.take(open, &put))
+    }
+
+    fn counts_puts(&self) -> bool {
+        let Threshold::Operations(_) = self.config.threshold else { return false };
+        self.config.steering == Steering::Sender
+    }
+
+    /// Where only the number of puts ends an epoch: all puts from `end` on up to this one take the
+    /// places that would be theirs if they came in order.
+    fn by_count(&mut self, sender: usize, index: usize, end: usize) -> Result<State, Admission> {
+        let mut places = Vec::new();
+        let mut epoch = self.open;
+        let mut puts = 0;
+        while places.len() <= index - end {
+            if epoch >= self.epochs.len() || epoch - self.open > 128 {
+                return Err(Admission::OutOfOrder);
+            }
+            if self.full(epoch, 0, puts) {
+                (epoch, puts) = (epoch + 1, 0);
+            } else {
+                places.push(epoch);
+                puts += 1;
+            }
+        }
+        let put = self.senders[sender].1[index].put;
+        if put.offset + u64::from(put.length) > self.epochs[epoch].length {
+            return Err(Admission::OutOfOrder);
+        }
+        self.early_admissions += 1;
+        for (earlier, at) in (end..index).zip(places) {
+            let put = self.senders[sender].1[earlier].put;
+            self.senders[sender].1[earlier].state = self.take(at, &put);
+        }
+        self.open = epoch;
+        Ok(self.take(epoch, &put))
     }
 
     /// Has put 0 of this sender been seen (though it may have had to wait)?

@@ -153,20 +153,54 @@ fn a_stream_begins_with_its_first_put() {
 }
 
 #[test]
-fn the_window_of_early_puts_is_64() {
+fn the_window_of_early_puts_is_128() {
     let mut bench = Bench::new(&config(Threshold::Operations(1000), Steering::Sender), 1);
     let a = Source::new(1);
     bench.whole(&a, &a.put(0, 0));
-    let puts: Vec<Put> = (0..70).map(|_| a.put(1, 0)).collect();
-    assert_eq!(bench.admit(&a, &puts[65]), Admission::OutOfOrder);
-    bench.whole(&a, &puts[64]);
-    for put in &puts[1..64] {
+    let puts: Vec<Put> = (0..140).map(|_| a.put(1, 0)).collect();
+    assert_eq!(bench.admit(&a, &puts[129]), Admission::OutOfOrder);
+    bench.whole(&a, &puts[128]);
+    for put in &puts[1..128] {
         bench.whole(&a, put);
     }
-    assert_eq!(bench.admit(&a, &puts[65]), Admission::OutOfOrder);
+    assert_eq!(bench.admit(&a, &puts[129]), Admission::OutOfOrder);
     bench.whole(&a, &puts[0]);
-    bench.whole(&a, &puts[65]);
+    bench.whole(&a, &puts[129]);
     assert_eq!(bench.mailboxes.counts().gaps, 0);
+}
+
+#[test]
+fn room_is_kept_in_as_many_epochs_as_missing_puts_fill() {
+    let mut bench = Bench::new(&config(Threshold::Operations(2), Steering::Sender), 5);
+    let (a, b) = (Source::new(1), Source::new(2));
+    assert_eq!(bench.whole(&a, &a.put(1, 0)), 0);
+    let puts: Vec<Put> = (0..7).map(|_| a.put(1, 0)).collect();
+    // Puts 0 to 3 are missing: one belongs to epoch 0, two to epoch 1, and one to epoch 2.
+    assert_eq!(bench.whole(&a, &puts[4]), 2);
+    assert_eq!(bench.mailboxes.counts().gaps, 3);
+    assert_eq!(bench.whole(&b, &b.put(1, 0)), 3, "another sender's goes behind them");
+    assert_eq!(bench.whole(&a, &puts[5]), 3);
+    assert_eq!(bench.whole(&a, &puts[2]), 1);
+    assert_eq!(bench.done(), []);
+    assert_eq!([0, 1, 3].map(|at| bench.whole(&a, &puts[at])), [0, 1, 2]);
+    let done = [0, 1, 2, 3].map(|epoch| (epoch, 2, 2, false));
+    assert_eq!(bench.done(), done);
+    assert_eq!(bench.mailboxes.counts().gaps, 0);
+    // No buffer was posted for what follows the missing one.
+    assert_eq!(bench.whole(&a, &puts[6]), 4);
+    let late = [a.put(1, 0), a.put(1, 0)];
+    assert_eq!(bench.admit(&a, &late[1]), Admission::OutOfOrder);
+}
+
+#[test]
+fn an_epoch_that_lost_all_its_puts_is_done_without_any() {
+    let mut bench = Bench::new(&config(Threshold::Operations(1), Steering::Sender), 3);
+    let a = Source::new(1);
+    assert_eq!(bench.whole(&a, &a.put(1, 0)), 0);
+    let (given_up, next) = (a.put(1, 0), a.put(1, 0));
+    assert_eq!(bench.whole(&a, &next), 2);
+    bench.mailboxes.abandon(a.sender, ADDRESS, given_up.sequence);
+    assert_eq!(bench.done(), [(0, 1, 1, false), (1, 0, 0, false), (2, 1, 1, false)]);
 }
 
 #[test]

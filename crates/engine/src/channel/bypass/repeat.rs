@@ -1,0 +1,316 @@
+//! When a load or store is repeated, because its answer has not arrived.
+//!
+//! 1. **Later ones were answered.** Loads and stores are asked in an order, and the answers arrive
+//!    in nearly the same one: one that enough later ones have passed is lost, and is repeated at
+//!    once. How many are enough is learned, by the detector that the transport uses on a path.
+//! 2. **A round trip has passed**, with four times its deviation: nothing later may have been sent,
+//!    since at most 64 are under way and the oldest of them holds the others up.
+//! 3. **The retransmission time-out has passed**, doubled each time.
+//!
+//! The first two are guesses that cost at most a packet, so they count towards [`HASTY_MAX`] per
+//! operation and not towards `Profile::bypass_retries`. What is repeated keeps its number, so the
+//! target does a store once, however many copies of it arrive.
+
+use super::{Channel, WINDOW};
+use crate::api::{LocalRange, Status, Transmit};
+use crate::channel::paths::smooth;
+use crate::channel::{RoundTrip, Timer};
+use crate::limits::Profile;
+use crate::list::List;
+use crate::message::{MessageKind, MessagePlace};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_policy::{Evidence, LossDetector, PathOrder};
+use fairway_wire::{Access, Bypass, BypassOperation, Duration, Instant, Packet};
+
+/// Most repeats of one load or store that do not wait for the retransmission time-out.
+const HASTY_MAX: u8 = 3;
+
+/// How often, and when, one load or store under way was asked.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// When it was asked first, and last.
+    first_at: Instant,
+    at: Instant,
+    /// Its place among everything the channel asked, for the first and for the last time.
+    first: u32,
+    last: u32,
+    /// How often it was asked, at most 2.
+    times: u8,
+    /// The path of the last time, and whether the first one was another.
+    path: u8,
+    has_moved: bool,
+    /// Repeats that did not wait for the retransmission time-out.
+    hasty: u8,
+}
+
+impl Asked {
+    const NEVER: Asked = Asked {
+        first_at: Instant::ZERO,
+        at: Instant::ZERO,
+        first: 0,
+        last: 0,
+        times: 0,
+        path: 0,
+        has_moved: false,
+        hasty: 0,
+    };
+
+    fn is_repeated(&self) -> bool {
+        self.times > 1
+    }
+
+    /// Is an answer by `path` one to an earlier copy than the last, which was not lost, then? It is
+    /// if it comes by another path, or sooner than any answer did.
+    fn was_hasty(&self, now: Instant, path: u8, shortest: Duration) -> bool {
+        let elsewhere = self.has_moved && path != self.path;
+        self.is_repeated() && (elsewhere || now.since(self.at) < shortest)
+    }
+}
+
+/// What is known of the loads and stores under way, for their repetition.
+#[derive(Debug)]
+pub(super) struct Repeats {
+    /// By number mod 64.
+    asked: [Asked; WINDOW as usize],
+    /// Those that await their answer, in the order in which they were asked last.
+    pub(super) flying: List,
+    /// The place of the next one to be asked, wrapping.
+    next: u32,
+    /// Of those asked once and answered, the one asked last: its place, and when it was asked.
+    newest: u32,
+    newest_at: Instant,
+    round_trip: RoundTrip,
+    /// The shortest time from the last copy of any to its answer.
+    shortest: Duration,
+    loss: PathOrder,
+}
+
+impl Repeats {
+    pub(super) fn new() -> Self {
+        Repeats {
+            asked: [Asked::NEVER; WINDOW as usize],
+            flying: List::default(),
+            next: 1,
+            newest: 0,
+            newest_at: Instant::ZERO,
+            round_trip: RoundTrip::default(),
+            shortest: Duration::from_secs(3600),
+            loss: PathOrder::new(),
+        }
+    }
+
+    /// A load or store gets this number.
+    pub(super) fn begin(&mut self, number: u32) {
+        self.asked[slot_of(number)] = Asked::NEVER;
+    }
+
+    /// Was it asked before?
+    fn was_asked(&self, number: u32) -> bool {
+        self.asked[slot_of(number)].times > 0
+    }
+
+    /// It is asked.
+    fn note(&mut self, number: u32, now: Instant, path: u8) {
+        let place = self.next;
+        self.next = place.wrapping_add(1);
+        let asked = &mut self.asked[slot_of(number)];
+        if asked.times == 0 {
+            (asked.first, asked.first_at) = (place, now);
+        } else {
+            asked.has_moved |= path != asked.path;
+        }
+        (asked.last, asked.at, asked.path) = (place, now, path);
+        asked.times = (asked.times + 1).min(2);
+    }
+
+    /// May it be repeated before the retransmission time-out?
+    fn may_hasten(&self, number: u32, retries: u8, profile: &Profile) -> bool {
+        let is_known = self.round_trip.smoothed > Duration::ZERO;
+        let hasty = self.asked[slot_of(number)].hasty;
+        is_known && retries == 0 && hasty < HASTY_MAX && profile.bypass_retries > 0
+    }
+
+    /// Its answer has arrived: what that tells of round trips and of the order of answers.
+    fn learn(&mut self, number: u32, now: Instant, path: u8) {
+        let asked = self.asked[slot_of(number)];
+        let passed_by = (self.newest.wrapping_sub(asked.first) as i32).max(0) as u32;
+        let hasty = asked.was_hasty(now, path, self.shortest);
+        // If the answer was to an earlier copy, this is too short, and fewer are called so.
+        self.shortest = self.shortest.min(now.since(asked.at));
+        if asked.is_repeated() && !hasty {
+            return;
+        }
+        let sample = now.since(asked.first_at);
+        let RoundTrip { smoothed, deviation } = self.round_trip;
+        let (smoothed, deviation) = smooth(smoothed, deviation, sample);
+        self.round_trip = RoundTrip { smoothed, deviation };
+        if hasty || passed_by > 0 {
+            self.loss.on_reordering(passed_by, 0, hasty);
+        } else {
+            (self.newest, self.newest_at) = (asked.last, asked.at);
+        }
+    }
+
+    /// Is it lost, as far as the answers to later ones tell?
+    fn is_lost(&mut self, number: u32, now: Instant) -> bool {
+        let asked = self.asked[slot_of(number)];
+        let passed_by = self.newest.wrapping_sub(asked.last) as i32;
+        if passed_by <= 0 {
+            return false;
+        }
+        self.loss.is_lost(&Evidence {
+            // A repeat takes another path, whose packets are not in that order.
+            path_distance: if asked.is_repeated() { 0 } else { passed_by as u32 },
+            psn_distance: 0,
+            beyond_tolerance: false,
+            age: now.since(asked.at),
+            overtaken_by: self.newest_at.since(asked.at),
+            smoothed_rtt: self.round_trip.smoothed,
+        })
+    }
+}
+
+fn slot_of(number: u32) -> usize {
+    (number % WINDOW) as usize
+}
+
+impl Channel {
+    /// The packet of a load or store of ours.
+    pub(super) fn ask(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
+        let message = shared.messages[index];
+        let number = message.compare as u32;
+        let path = match self.bypass.repeats.was_asked(number) {
+            false => self.path_for_small(shared, now),
+            true => self.choose_path(shared, now, message.local.length, Some(self.small_path)),
+        };
+        self.bypass.repeats.note(number, now, path);
+        self.bypass.repeats.flying.push_back(&mut shared.messages, index);
+        let due = now + self.wait(shared, number, message.retries);
+        let message = &mut shared.messages[index];
+        message.place = MessagePlace::Asked;
+        message.retry_at = due;
+        let message = *message;
+        if !self.is_armed(Timer::Bypass) || due.is_before(self.timers[Timer::Bypass as usize]) {
+            self.arm(shared, Timer::Bypass, due);
+        }
+        let access = Access {
+            address: message.remote_address,
+            length: message.local.length,
+            token_id: message.token_id,
+            token_value: message.token_value,
+        };
+        let is_load = message.kind == MessageKind::Load;
+        let operation = if is_load {
+            BypassOperation::Load { access }
+        } else {
+            BypassOperation::Store { access }
+        };
+        let oldest = self.bypass.oldest;
+        shared.counters.bypass_sent += 1;
+        Transmit {
+            channel: self.id,
+            route: self.route(shared, path),
+            packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
+            gather: if is_load { LocalRange::default() } else { message.local },
+        }
+    }
+
+    /// How long its answer may take.
+    fn wait(&self, shared: &Shared, number: u32, retries: u8) -> Duration {
+        let profile = &shared.profile;
+        let patience = self.patience(shared);
+        if !self.bypass.repeats.may_hasten(number, retries, profile) {
+            return patience.times(1 << retries.min(16)).min(profile.timeout_max);
+        }
+        let RoundTrip { smoothed, deviation } = self.bypass.repeats.round_trip;
+        let usual = smoothed.saturating_add(deviation.times(4));
+        usual.max(profile.timeout_min.divided_by(8)).min(patience)
+    }
+
+    fn patience(&self, shared: &Shared) -> Duration {
+        let round_trip = self.round_trip;
+        let measured = match round_trip.smoothed {
+            Duration::ZERO => shared.profile.timeout_initial,
+            smoothed => smoothed.saturating_add(round_trip.deviation.times(4)),
+        };
+        measured.max(shared.profile.timeout_min)
+    }
+
+    /// The answer to one of ours has arrived: those that it proves lost are repeated. Looks at each
+    /// one under way once at most, and in general at the oldest.
+    pub(super) fn bypass_answered(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        number: u32,
+        path: u8,
+    ) {
+        self.bypass.repeats.learn(number, now, path);
+        let mut at = self.bypass.repeats.flying.head;
+        while at != NONE {
+            let message = &shared.messages[at];
+            let (number, retries, next) =
+                (message.compare as u32, message.retries, message.links.next);
+            if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
+                if !self.bypass.repeats.is_lost(number, now) {
+                    return;
+                }
+                self.hasten(shared, at);
+            }
+            at = next;
+        }
+    }
+
+    /// Repeats one that is under way, before the retransmission time-out.
+    fn hasten(&mut self, shared: &mut Shared, index: u32) {
+        let number = shared.messages[index].compare as u32;
+        self.bypass.repeats.asked[slot_of(number)].hasty += 1;
+        self.repeat(shared, index);
+    }
+
+    fn repeat(&mut self, shared: &mut Shared, index: u32) {
+        shared.counters.bypass_repeated += 1;
+        self.bypass.repeats.flying.unlink(&mut shared.messages, index);
+        self.post_bypass(shared, index);
+    }
+
+    /// Repeats what was not answered in time.
+    pub(crate) fn bypass_timer(&mut self, shared: &mut Shared, now: Instant) {
+        let mut next: Option<Instant> = None;
+        for slot in 0..WINDOW as usize {
+            let index = self.bypass.pending[slot];
+            if index == NONE || shared.messages[index].place != MessagePlace::Asked {
+                continue;
+            }
+            let message = &mut shared.messages[index];
+            let (number, retries) = (message.compare as u32, message.retries);
+            if now.is_before(message.retry_at) {
+                let due = message.retry_at;
+                next = Some(next.map_or(due, |at| at.min(due)));
+            } else if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
+                self.hasten(shared, index);
+            } else if retries >= shared.profile.bypass_retries {
+                self.expire_bypass(shared, index);
+            } else {
+                message.retries += 1;
+                self.repeat(shared, index);
+            }
+        }
+        if let Some(at) = next {
+            self.arm(shared, Timer::Bypass, at);
+        }
+    }
+
+    /// A load or store of ours has been repeated often enough.
+    fn expire_bypass(&mut self, shared: &mut Shared, index: u32) {
+        let message = &mut shared.messages[index];
+        let is_oldest = message.compare as u32 == self.bypass.oldest;
+        if message.kind == MessageKind::Store && !is_oldest {
+            message.place = MessagePlace::Expired;
+            self.bypass.repeats.flying.unlink(&mut shared.messages, index);
+        } else {
+            self.finish_bypass(shared, index, Status::TimedOut);
+        }
+    }
+}
