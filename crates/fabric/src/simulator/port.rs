@@ -1,8 +1,12 @@
-//! An output port and its link: two queues, strict priority, marking, dropping and trimming.
+//! An output port and its link: two queues, control first, marking, dropping and trimming.
 
 use super::packets::{Hot, NONE};
 use crate::simulator::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
+/// Where packets are trimmed, a data packet that waits goes after so many control packets in a row, as
+/// in NDP (Handley et al., SIGCOMM 2017, §3.1): the headers of what was trimmed, which are answered
+/// by retransmissions, would take the whole link otherwise.
+const CONTROL_RUN_MAX: u8 = 10;
 /// Bits of a picosecond in the pace of a link of at least 123 Mb/s.
 const FRACTION: u8 = 16;
 /// Bits of a picosecond in the pace of a slower link. Down to 1 Mb/s such a pace fits.
@@ -71,6 +75,8 @@ pub(crate) struct Port {
     pub(crate) paused: bool,
     /// A [`super::calendar::Kind::Serve`] is due at `busy_until`.
     pub(crate) armed: bool,
+    /// Control packets that have left in a row while data waited.
+    control_run: u8,
 }
 
 const _: () = assert!(size_of::<Port>() == 64);
@@ -150,6 +156,7 @@ impl Port {
             down: false,
             paused: false,
             armed: false,
+            control_run: 0,
         }
     }
 
@@ -236,9 +243,14 @@ impl Port {
         salt: u32,
         tally: &mut PortTally,
     ) -> Option<u32> {
-        if let Some(index) = self.queues[0].pop(packets) {
+        let data_waits = self.queues[1].head != NONE && !self.paused;
+        let is_data_due =
+            spec.overflow == Overflow::Trim && data_waits && self.control_run >= CONTROL_RUN_MAX;
+        if !is_data_due && let Some(index) = self.queues[0].pop(packets) {
+            self.control_run = if data_waits { self.control_run.saturating_add(1) } else { 0 };
             return Some(index);
         }
+        self.control_run = 0;
         if self.paused {
             return None;
         }

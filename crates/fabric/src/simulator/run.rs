@@ -12,6 +12,7 @@ use super::plan::Plan;
 use super::report::Report;
 use super::scenario::{LATENCY_MAX_PS, LINK_MEGABITS, Scenario, Stack};
 use super::setup::make_domains;
+use super::shortfall::Watch;
 use super::streams::{Sending, Verb};
 use super::topology::{Link, Network};
 use super::workers::Workers;
@@ -84,6 +85,7 @@ pub struct Simulation {
     workers: Option<Workers>,
     /// Everything before this has happened.
     pub(crate) now: u64,
+    pub(super) watch: Watch,
 }
 
 impl Simulation {
@@ -96,7 +98,8 @@ impl Simulation {
         let plan = Arc::new(Plan::new(scenario, parts));
         let domains = make_domains(&plan)?;
         let workers = (domains.len() > 1).then(|| Workers::new(domains.len()));
-        Ok(Simulation { plan, domains, workers, now: 0 })
+        let watch = Watch::new(&plan.scenario);
+        Ok(Simulation { plan, domains, workers, now: 0, watch })
     }
 
     /// How far it has come.
@@ -111,9 +114,14 @@ impl Simulation {
         }
     }
 
-    /// Lets one window pass, or more if nothing happens in them; false if the run is over. The
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over, or was
+    /// stopped because nothing is delivered any more ([`Self::shortfall`] says what is missing). The
     /// parts of the network run on as many cores, unless there is hardly anything to do.
     pub fn step(&mut self) -> bool {
+        let totals = self.totals();
+        if !self.watch.goes_on(self.now, &totals) {
+            return false;
+        }
         let Some(window) = self.next_window() else { return false };
         let events: u64 = self.domains.iter().map(|domain| domain.expected(window)).sum();
         match &mut self.workers {

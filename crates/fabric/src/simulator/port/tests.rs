@@ -23,6 +23,43 @@ fn a_slow_link_keeps_its_rate_and_a_long_one_its_latency() {
     assert_eq!((port.latency_ps(), port.time(1)), (5_000_000_001, 20));
 }
 
+/// Where packets are trimmed, data goes after ten control packets; elsewhere, after all of them.
+#[test]
+fn headers_do_not_keep_data_waiting_for_ever() {
+    for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {
+        let mut port = Port::new(0, 0, 400_000, 0);
+        let packet = |class| Hot {
+            next: NONE,
+            bytes: 100,
+            destination: 0,
+            entropy: 0,
+            via: NONE,
+            arrived: NONE,
+            path: 0,
+            class,
+            marked: false,
+            trimmed: false,
+            hops: 0,
+        };
+        let mut packets: Vec<Hot> = (0..31).map(|number| packet(u8::from(number == 0))).collect();
+        let (mut tally, marking) = (PortTally::default(), Marking::Off);
+        let spec = QueueSpec {
+            bytes: 10_000,
+            control_bytes: 10_000,
+            overflow,
+            marking,
+            shared: None,
+            pfc: None,
+        };
+        for index in 0..31 {
+            port.admit(&mut packets, index, 10_000, overflow, &mut tally);
+        }
+        let order: Vec<u32> =
+            (0..31).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally)).collect();
+        assert_eq!(order.iter().position(|index| *index == 0), Some(expected), "{overflow:?}");
+    }
+}
+
 #[test]
 fn marks_follow_the_ramp() {
     let red = Marking::Random { low: 1000, high: 3000, permille: 1000 };
