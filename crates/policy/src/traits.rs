@@ -34,7 +34,7 @@ pub struct AckSample {
     pub marked_packets: u32,
     /// Bytes still in flight after this acknowledgement.
     pub bytes_in_flight: u64,
-    /// Congestion hint of a switch; zero if none.
+    /// Congestion hint of a switch; zero if none. No switch here sets it, so it is always zero.
     pub hint: u8,
     /// The receiver asks its peers to slow down, or this host's transmit queue is full.
     pub pressure: bool,
