@@ -180,7 +180,9 @@ def page(results, directory, drawn, seconds, partial):
     """Writes all of it as a page."""
     out = ["# OpenURMA's evaluation, run again", "",
            "Made by `python3 repro/openurma.py`; "
-           "every number of ours is from a run that compared the bytes it moved. *Oracle*: "
+           "executed READs, LOADs, and WRITEs and STOREs whose range one operation owns compare the "
+           "bytes they move; SENDs, unreliable WRITEs and most atomics do not, simulated networks "
+           "carry no payload, and rows of state and set-up move nothing. *Oracle*: "
            "the paper's model, its constants, nothing ever occupied. *Executed*: every step a server. "
            "*Paper*: v1 of its text. *Artefact*: its repository's data.", ""]
     if not partial:

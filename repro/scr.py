@@ -7,7 +7,8 @@ simulated time, with the schedulers and congestion controls that run live.
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt). The
 paper's number, or what it says in words, stands beside ours. Not here: what needs the processors
-of their NIC (Fig. 2, 14, 15, 22), and storage or GPUs (Fig. 21).
+of their NIC (Fig. 2), what could be run and was not (Fig. 10c, 14a, 15a, 15b, and most of 22), and
+storage or GPUs (Fig. 21).
 """
 
 import argparse

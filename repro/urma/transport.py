@@ -67,7 +67,9 @@ def congestion():
     yield Item("Figure 45", "11.2", "congestion control: use of a shared link", "%", rows,
                "The paper's traces have no queue, no round trip and no other flow; here eight "
                "senders meet at a switch of the packet simulator, with the engine's own policies (DCQCN's "
-               "figure is drops and time-outs at the simulator's default buffer).")
+               "figure is drops and time-outs at the simulator's default buffer, and C-AQM's run drops "
+               "736 packets and has 75 time-outs). Ours is Gb/s of a link of 100 Gb/s in an incast that "
+               "drops, and not the use of a link without loss that the paper has.")
 
 
 def fan_in():

@@ -154,8 +154,8 @@ def loss(runs):
                                                            "time-outs"))], rows,
         "UCCL, selective: 77 to 97 % of its clean speed at 0.0001; RDMA NICs (go-back-N): about 23 % "
         "at 1/16384.",
-        "All three are selective. Go-back-N is the RoCE engine's, which has no hosts in this "
-        "simulator: `repro/ornic.py` compares it, and the NIC model (`fairway nic --loss`).", draw)
+        "All three are selective. Go-back-N is the RoCE engine's and was not run here: "
+        "`repro/uccl.py` and `repro/ornic.py` run it, and the NIC model (`fairway nic --loss`).", draw)
 
 
 EXPERIMENTS = {"fig18": swift, "fig19": lambda runs: [paths(runs), failure(runs)], "loss": loss}

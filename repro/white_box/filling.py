@@ -102,8 +102,8 @@ def table5(runs):
         "294, 122 and 49 us; smaller steps end fairer.",
         "Until all dequeue rates stay within 10 % of an eighth. The order is theirs, the times are "
         "longer: a decision comes with a transmit event, and at 0.5 Gb/s the engine's pacer lets "
-        "packets leave every 20 us and more. In the policy's own test, where events come every 4 us, "
-        "it is 296, 140 and 96 us (`docs/policies.md`).", draw_traces(
+        "packets leave every 20 us and more. The policy's own test, a model that decides every 4 us, "
+        "needs 74, 35 and 24 decisions (`docs/policies.md`).", draw_traces(
             {flow: [p for p in values if p[0] < 1500] for flow, values in points.items()}))]
 
 

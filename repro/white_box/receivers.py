@@ -52,9 +52,8 @@ def headroom(runs):
                                         for head in (f"{name}, Gb/s", "drops"))], rows,
         "with credit for what the receiver's port has left, the sender takes all of that, from 2:1 "
         "to 16:1.",
-        "The paper's credit is the room that is left; EQDS and Homa grant the line's rate, whatever "
-        "else comes, and what does not fit stands in the queue: with many senders it is they who "
-        "take from those that do not yield.",
+        "The paper's credit is the room that is left, and so is EQDS's here; Homa grants the line's "
+        "rate, whatever else comes, and what does not fit stands in the queue.",
         draw)
 
 

@@ -162,6 +162,8 @@ struct Outcome {
     line_megabits: u64,
     /// What became of policies that are modules.
     policies: Vec<PolicyReport>,
+    /// What was not delivered; empty if everything was.
+    shortfall: String,
 }
 
 /// Runs the command.
@@ -288,7 +290,8 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     let (stream_series, policies) = (streams.lines, policies.unwrap_or_default());
     let network = &simulation.scenario().network;
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
-    Ok(Outcome { report, wall, series, stream_series, line_megabits, policies })
+    let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
+    Ok(Outcome { report, wall, series, stream_series, line_megabits, policies, shortfall })
 }
 
 /// The port of a link between neighbours.
@@ -352,8 +355,8 @@ struct Printer {
     series: Lines,
     stream_series: Lines,
     completions: Vec<u64>,
-    /// The first seed whose run did not come to its end, and what failed in it.
-    incomplete: Option<(u64, u64)>,
+    /// The first seed whose run did not come to its end, what failed in it, and what is missing.
+    incomplete: Option<(u64, u64, String)>,
 }
 
 impl Printer {
@@ -389,7 +392,7 @@ impl Printer {
     fn print(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let report = &outcome.report;
         if !report.is_complete() && self.incomplete.is_none() {
-            self.incomplete = Some((report.seed, report.failed));
+            self.incomplete = Some((report.seed, report.failed, outcome.shortfall.clone()));
         }
         self.completions.push(report.completion_ps());
         let value = value(outcome);
@@ -431,10 +434,8 @@ impl Printer {
         }
         match self.incomplete {
             None => Ok(()),
-            Some((seed, 0)) => Err(Failure::failed(format!(
-                "not every flow or rank was complete by the end (seed {seed}): give it more --end"
-            ))),
-            Some((seed, failed)) => Err(Failure::failed(format!(
+            Some((seed, 0, shortfall)) => Err(Failure::failed(format!("seed {seed}: {shortfall}"))),
+            Some((seed, failed, _)) => Err(Failure::failed(format!(
                 "{failed} flows, or operations of ranks, failed (seed {seed}): their links were \
                  gone for longer than a NIC waits for a peer (let them come back sooner), or RoCE \
                  heard nothing in eight time-outs (give it a longer --timeout-min)"

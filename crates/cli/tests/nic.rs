@@ -28,6 +28,45 @@ fn one_json_object_per_run() {
 }
 
 #[test]
+fn every_stack_runs_with_its_defaults() {
+    for stack in [
+        "ub-ldst",
+        "ub-urma",
+        "roce-bf",
+        "roce-dma",
+        "roce-irn",
+        "infiniswap",
+        "fastswap",
+        "coherent",
+    ] {
+        for workload in ["bulk", "ptr-chase"] {
+            let arguments = ["--stack", stack, "--workload", workload, "--ops", "200", "--json"];
+            let (status, out, error) = nic(&arguments);
+            assert_eq!(status, Some(0), "{stack} {workload}: {error}");
+            let object: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+            assert_eq!(object["ops"], 200, "{stack} {workload}");
+        }
+    }
+}
+
+#[test]
+fn options_that_a_stack_does_not_have_are_refused() {
+    for (arguments, words) in [
+        (["--stack", "roce-dma", "--verb", "load"], "no instructions"),
+        (["--stack", "infiniswap", "--verb", "read"], "--verb load"),
+        (["--stack", "ub-urma", "--srq", "--json"], "--workload fanout"),
+    ] {
+        let (status, _, error) = nic(&arguments);
+        assert_eq!(status, Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+    let (status, out, _) = nic(&["--stack", "ub-urma", "--payload", "4K", "--ops", "9", "--json"]);
+    assert_eq!(status, Some(0));
+    let object: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(object["payload"], 4096);
+}
+
+#[test]
 fn a_round_trip_is_explained() {
     let (status, out, _) = nic(&["--stack", "ub-ldst", "--verb", "load", "--explain"]);
     assert_eq!(status, Some(0));

@@ -36,6 +36,8 @@ pub(crate) const ACKNOWLEDGED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
 /// It has been sent more than once.
 pub(crate) const RESENT: u8 = 4;
+/// It has been sent more than twice, so an echo does not tell which copy has arrived.
+pub(crate) const RESENT_AGAIN: u8 = 16;
 /// Its message was given up: only its sequence number has to arrive.
 pub(crate) const VOID: u8 = 8;
 

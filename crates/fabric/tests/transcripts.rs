@@ -115,6 +115,50 @@ fn late_news_of_a_trimmed_packet_is_no_news() {
     assert_written(&pair);
 }
 
+/// Of a message of 200 packets a third is trimmed. CUBIC shrinks its window, and what is lost waits
+/// for room in it; only the packet that the receiver misses first, and probes, go beyond.
+#[test]
+fn retransmissions_wait_for_room_in_the_window() {
+    let mut pair = Pair::new(&Settings { policies: "cc=cubic", ..Settings::default() });
+    let remote = pair.remote(0, 0);
+    pair.post(0, 1, Work::Write { remote }, 200 * 4096);
+    let (mut arrived, mut beyond) = (std::collections::BTreeSet::new(), 0);
+    let mut fate = |pair: &Pair, sender: usize, transmit: &Transmit| {
+        let Packet::Data(data) = &transmit.packet else { return Fate::Deliver };
+        let (window, in_flight) = pair.nics[sender].window(pair.channels[sender]).unwrap();
+        let missing = (0..).find(|index| !arrived.contains(index)).unwrap_or(0);
+        if in_flight > window && data.index > missing {
+            beyond += 1;
+        }
+        if data.index % 3 == 1 && !data.retry {
+            return Fate::Trim;
+        }
+        arrived.insert(data.index);
+        Fate::Deliver
+    };
+    let done = pair.complete(0, LONG, &mut fate);
+    assert_eq!(done.status, Status::Success);
+    let counters = pair.nics[0].counters();
+    assert!(counters.data_resent >= 66, "{counters:?}");
+    assert!(beyond <= counters.tail_probes, "{beyond} beyond the window: {counters:?}");
+}
+
+/// A packet that was sent twice tells the round trip if the echo says which copy has arrived.
+#[test]
+fn a_retransmission_tells_its_round_trip() {
+    let mut pair = Pair::new(&Settings::default());
+    let remote = pair.remote(0, 0);
+    pair.post(0, 1, Work::Write { remote }, 64);
+    let mut fate = lose_once(0, is_data);
+    pair.complete(0, LONG, &mut fate);
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.data_sent, counters.data_resent), (1, 1));
+    let round_trip = pair.nics[0].round_trip(pair.channels[0]);
+    let least = LATENCY.times(2);
+    let most = least.saturating_add(Duration::from_us(5));
+    assert!(round_trip >= least && round_trip <= most, "{round_trip:?}");
+}
+
 #[test]
 fn a_lost_read_response_is_resent_by_its_sender() {
     let mut pair = Pair::new(&Settings::default());

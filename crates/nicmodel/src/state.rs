@@ -1,5 +1,9 @@
-//! What the protocol's state takes, of both stacks and by one rule: from the live types of the
-//! engines, with and without what its operations need.
+//! What the protocol's state takes, of both stacks: from the live types of the engines, with and
+//! without what its operations need.
+//!
+//! The contexts alone are not counted by one rule: of UB it is the paper's three structures, of RoCE
+//! the whole queue pair. That ratio is 6,372 for 1,024 applications and hosts; with whole channels and
+//! Jetties on UB's side it is about 630.
 
 use crate::config::Config;
 use fairway_engine::{Limits, StateSize, roce};

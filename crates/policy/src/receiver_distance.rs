@@ -1,8 +1,8 @@
 //! Loss by the receiver's word.
 //!
 //! **Rule:** a packet is lost when the receiver says that the gap it sees is wider than its
-//! out-of-order tolerance distance. The sender learns nothing and keeps nothing; the distance is
-//! the receiver's to set.
+//! out-of-order tolerance distance, and the sender sees a gap wider than its own tolerance
+//! ([`Evidence::beyond_tolerance`] is true only if both hold). This detector keeps no state.
 //!
 //! **Source:** ORNIC §3.3 (OTD).
 

@@ -116,9 +116,11 @@ impl Window {
         Window { bytes, growth: 0, last_decrease: None }
     }
 
-    /// True if a round trip has passed since the window last fell.
+    /// True if a round trip has passed since the window last fell. Before the first round trip is
+    /// known, losses that are found at one instant, on whatever paths, are one loss.
     fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
-        self.last_decrease.is_none_or(|last| now.since(last) >= round_trip)
+        let apart = round_trip.max(Duration::from_ps(1));
+        self.last_decrease.is_none_or(|last| now.since(last) >= apart)
     }
 
     /// Grows by `ai · acked / w`, keeping the fraction for next time.

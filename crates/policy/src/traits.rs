@@ -34,7 +34,7 @@ pub struct AckSample {
     pub marked_packets: u32,
     /// Bytes still in flight after this acknowledgement.
     pub bytes_in_flight: u64,
-    /// Congestion hint of a switch; zero if none.
+    /// Congestion hint of a switch; zero if none. No switch here sets it, so it is always zero.
     pub hint: u8,
     /// The receiver asks its peers to slow down, or this host's transmit queue is full.
     pub pressure: bool,
@@ -87,9 +87,12 @@ pub trait CongestionControl: Send {
     fn chunk_bytes(&self, remaining: u64) -> u32 {
         remaining.min(32 * 1024) as u32
     }
-    /// May a lost packet of `bytes` be resent now, although the window is full?
+    /// May a lost packet of `bytes` be retransmitted now, although the window is full? By default
+    /// not: a retransmission needs room in the window as new data does (RFC 6675 §5, step C). The
+    /// engine asks about neither the oldest packet that is missing nor a probe: both may always
+    /// leave, so a channel whose window has shrunk below what is in flight still recovers.
     fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
-        true
+        false
     }
     /// Receiver side: `bytes` of data arrived, `retransmitted` or not.
     fn on_data(&mut self, _now: Instant, _bytes: u32, _retransmitted: bool) {}

@@ -47,11 +47,12 @@ pub(crate) struct ModelOptions {
     workload: WorkloadKind,
 
     /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or load
-    #[arg(long, default_value = "read", value_parser = verb)]
-    verb: Verb,
+    /// [default: read; of infiniswap and fastswap, load]
+    #[arg(long, value_parser = verb)]
+    verb: Option<Verb>,
 
-    /// Bytes per operation
-    #[arg(long, default_value_t = 64, value_name = "BYTES")]
+    /// Bytes per operation, as 64 or 4K
+    #[arg(long, default_value = "64", value_name = "BYTES", value_parser = payload)]
     payload: u32,
 
     /// One way over the wire
@@ -180,6 +181,30 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// The verb, and the stack's own if none is given: a paging stack is accessed by loads and
+    /// stores only. The oracle is a closed form, and takes any.
+    fn verb(&self) -> Result<Verb, String> {
+        let Some(verb) = self.verb else {
+            return Ok(if self.stack.swaps() { Verb::Load } else { Verb::Read });
+        };
+        let (stack, name) = (self.stack.name(), verb.name());
+        let by_instruction = matches!(verb, Verb::Load | Verb::Store);
+        let is_bulk = matches!(self.workload, WorkloadKind::Bulk | WorkloadKind::Incast);
+        if !self.oracle && self.stack.swaps() && !by_instruction {
+            return Err(format!(
+                "--verb {name}: stack {stack} pages, so its programs only load and store: take \
+                 --verb load or store, or leave --verb out"
+            ));
+        }
+        if !self.oracle && is_bulk && by_instruction && !self.stack.has_instructions() {
+            return Err(format!(
+                "--verb {name}: stack {stack} has no instructions for remote memory: take --verb \
+                 read or write, or --stack ub-ldst"
+            ));
+        }
+        Ok(verb)
+    }
+
     fn workload(&self) -> WorkloadKind {
         match self.workload {
             WorkloadKind::Share { .. } => {
@@ -226,10 +251,15 @@ impl ModelOptions {
                 other => return Err(format!("--without {other}: split, bus or unordered")),
             }
         }
+        if self.srq && !matches!(self.workload, WorkloadKind::Fanout { .. }) {
+            return Err("--srq: only fanout has receives to share: take --workload fanout, or \
+                        leave --srq out"
+                .into());
+        }
         Ok(Config {
             stack: self.stack,
             workload: self.workload(),
-            verb: self.verb,
+            verb: self.verb()?,
             payload: self.payload,
             link_ns: self.link_ns,
             concurrency: self.concurrency,
@@ -345,6 +375,12 @@ fn named<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, String> {
 
 fn stack(text: &str) -> Result<Stack, String> {
     named(text, &Stack::ALL.map(|stack| (stack.name(), stack)))
+}
+
+/// Bytes of an operation.
+fn payload(text: &str) -> Result<u32, String> {
+    let bytes = crate::quantity::size(text)?;
+    u32::try_from(bytes).map_err(|_| format!("{text}: at most 4294967295 bytes are possible"))
 }
 
 fn verb(text: &str) -> Result<Verb, String> {

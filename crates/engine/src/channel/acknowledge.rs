@@ -5,7 +5,7 @@ use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, SACK_BITS, Sack};
@@ -182,10 +182,13 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The round trip of the echoed packet, if it was sent once and this is its first news.
+    /// The round trip of the echoed packet, if this is the first news of it and the echo tells which
+    /// copy has arrived: the only one, or the only retransmission. Without samples of
+    /// retransmissions, a channel that has many to send would decide by a round trip that was
+    /// measured before the loss, when queues were full.
     fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
         let flags = ack.flags;
-        if !flags.contains(AckFlags::ECHO) || flags.contains(AckFlags::ECHO_RETRY) {
+        if !flags.contains(AckFlags::ECHO) {
             return None;
         }
         let in_window =
@@ -194,7 +197,8 @@ impl Channel {
             return None;
         }
         let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
-        if sent.is(ACKNOWLEDGED | RESENT) {
+        let is_clear = sent.is(RESENT) == flags.contains(AckFlags::ECHO_RETRY);
+        if sent.is(ACKNOWLEDGED | LOST | RESENT_AGAIN) || !is_clear {
             return None;
         }
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);

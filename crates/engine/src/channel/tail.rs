@@ -36,11 +36,25 @@ pub(crate) struct Tail {
     patience: u8,
     /// Something was, since others were found lost.
     hasty: bool,
+    /// A probe is due that needs no room in the window (RFC 8985 §7.3).
+    probe_due: bool,
 }
 
 impl Tail {
     pub(crate) fn new(now: Instant) -> Tail {
-        Tail { quiet_since: now, probes: 0, is_answered: false, patience: 0, hasty: false }
+        Tail {
+            quiet_since: now,
+            probes: 0,
+            is_answered: false,
+            patience: 0,
+            hasty: false,
+            probe_due: false,
+        }
+    }
+
+    /// May one packet leave as a probe? True once for each probe that is due.
+    pub(crate) fn take_probe(&mut self) -> bool {
+        core::mem::take(&mut self.probe_due)
     }
 }
 
@@ -76,6 +90,7 @@ impl Channel {
     #[inline]
     pub(crate) fn tail_shrank(&mut self, shared: &mut Shared, now: Instant) {
         self.tail.quiet_since = now;
+        self.tail.probe_due = false;
         let probed = core::mem::take(&mut self.tail.probes) > 0;
         if self.tp.oldest == self.tp.next {
             self.disarm(Timer::Tail);
@@ -194,6 +209,7 @@ impl Channel {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !sent.is(LOST | ACKNOWLEDGED) {
                 shared.counters.tail_probes += 1;
+                self.tail.probe_due = true;
                 self.take_from_path(shared, psn, &sent);
                 if shared.is_planted(Canary::ForgetProbed) {
                     self.lost_bytes -= u64::from(sent.bytes);

@@ -6,7 +6,7 @@ use crate::limits::{HEADER_BYTES, Profile};
 use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
-use crate::send_window::{LOST, RESENT, Sent, SentLinks, VOID};
+use crate::send_window::{LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
     Access, Close, Data, Datagram, Duration, Get, Instant, Operation, Order, Packet, Psn, Put,
@@ -345,17 +345,33 @@ impl Channel {
         self.chunk.path
     }
 
-    /// Sends the packet that has waited longest to be resent.
-    fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        let psn = Psn::new(self.lost.head);
-        let sent = *self.send.record(psn, &mut shared.send_blocks);
+    /// The packet to be retransmitted next, and whether the window had no room for it. That is the
+    /// one that has waited longest if it fits. If not, a probe, and the oldest packet that has not
+    /// been acknowledged, may leave all the same: a window that has shrunk below what is in flight
+    /// may open only when those arrive.
+    fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
+        let first = Psn::new(self.lost.head);
+        let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
         let window = self.policy.congestion.window_bytes();
-        let fits =
-            u64::from(self.tp.flight) + u64::from(sent.bytes) <= window || self.tp.flight == 0;
-        if !fits && !self.policy.congestion.permit_retransmit(now, u32::from(sent.bytes)) {
-            self.window_limited = true;
-            return None;
+        let fits = u64::from(self.tp.flight) + u64::from(bytes) <= window || self.tp.flight == 0;
+        if fits || self.policy.congestion.permit_retransmit(now, u32::from(bytes)) {
+            return Some((first, false));
         }
+        if self.tail.take_probe() {
+            return Some((first, true));
+        }
+        let oldest = self.tp.oldest;
+        if self.send.record(oldest, &mut shared.send_blocks).is(LOST) {
+            return Some((oldest, true));
+        }
+        self.window_limited = true;
+        None
+    }
+
+    /// Sends a packet that was lost.
+    fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        let (psn, beyond_window) = self.next_lost(shared, now)?;
+        let sent = *self.send.record(psn, &mut shared.send_blocks);
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         self.lost.unlink(&mut links, psn.value());
         self.lost_bytes -= u64::from(sent.bytes);
@@ -364,7 +380,8 @@ impl Channel {
         // sequence number has to be filled.
         let void = sent.is(VOID) || message.outcome != Outcome::Open;
         let record = self.send.record(psn, &mut shared.send_blocks);
-        record.flags = (sent.flags & !LOST) | RESENT | if void { VOID } else { 0 };
+        let again = if sent.is(RESENT) { RESENT_AGAIN } else { 0 };
+        record.flags = (sent.flags & !LOST) | RESENT | again | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
@@ -376,7 +393,8 @@ impl Channel {
         let path = self.chunk.path;
         self.launch(shared, psn, path, now);
         self.spend(shared, now, u32::from(sent.bytes), false);
-        let ack_request = self.lost.is_empty() || self.chunk.left < u32::from(sent.bytes);
+        let chunk_ends = self.chunk.left < u32::from(sent.bytes);
+        let ack_request = self.lost.is_empty() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
             let void = Void { psn, message: message.number, ack_request: true };

@@ -36,6 +36,7 @@ mod run;
 mod scenario;
 mod settings;
 mod setup;
+mod shortfall;
 mod streams;
 mod switch;
 pub mod topology;
@@ -54,6 +55,7 @@ pub use scenario::{
     Stack,
 };
 pub use settings::{SETTINGS, Settings, WORKLOADS};
+pub use shortfall::Shortfall;
 pub use streams::{Stream, Verb};
 pub use topology::{Clos, Direct, Network, Planes, Wiring};
 pub use traffic::Flow;

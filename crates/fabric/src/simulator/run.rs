@@ -10,10 +10,11 @@ use super::domain::{Domain, NEVER, Totals};
 use super::nic::HostNic;
 use super::plan::Plan;
 use super::report::Report;
-use super::scenario::{Scenario, Stack};
+use super::scenario::{LATENCY_MAX_PS, LINK_MEGABITS, Scenario, Stack};
 use super::setup::make_domains;
+use super::shortfall::Watch;
 use super::streams::{Sending, Verb};
-use super::topology::Network;
+use super::topology::{Link, Network};
 use super::workers::Workers;
 use fairway_engine::control::TraceRecord;
 use fairway_engine::policy::Share;
@@ -84,6 +85,7 @@ pub struct Simulation {
     workers: Option<Workers>,
     /// Everything before this has happened.
     pub(crate) now: u64,
+    pub(super) watch: Watch,
 }
 
 impl Simulation {
@@ -96,7 +98,8 @@ impl Simulation {
         let plan = Arc::new(Plan::new(scenario, parts));
         let domains = make_domains(&plan)?;
         let workers = (domains.len() > 1).then(|| Workers::new(domains.len()));
-        Ok(Simulation { plan, domains, workers, now: 0 })
+        let watch = Watch::new(&plan.scenario);
+        Ok(Simulation { plan, domains, workers, now: 0, watch })
     }
 
     /// How far it has come.
@@ -111,9 +114,14 @@ impl Simulation {
         }
     }
 
-    /// Lets one window pass, or more if nothing happens in them; false if the run is over. The
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over, or was
+    /// stopped because nothing is delivered any more ([`Self::shortfall`] says what is missing). The
     /// parts of the network run on as many cores, unless there is hardly anything to do.
     pub fn step(&mut self) -> bool {
+        let totals = self.totals();
+        if !self.watch.goes_on(self.now, &totals) {
+            return false;
+        }
         let Some(window) = self.next_window() else { return false };
         let events: u64 = self.domains.iter().map(|domain| domain.expected(window)).sum();
         match &mut self.workers {
@@ -318,8 +326,18 @@ impl Simulation {
     }
 }
 
-/// Has every switch as many ports as an event can name?
-pub(super) fn check_ports(network: &Network) -> Result<(), String> {
+/// Can events name every port, and can ports be as slow and as far as their links are?
+pub(super) fn check_network(network: &Network) -> Result<(), String> {
+    let wrong = network
+        .links
+        .iter()
+        .find(|link| !LINK_MEGABITS.contains(&link.megabits) || link.latency_ps > LATENCY_MAX_PS);
+    if let Some(Link { from, to, megabits, latency_ps, .. }) = wrong {
+        return Err(format!(
+            "the link from {from} to {to} has {megabits} Mb/s and {latency_ps} ps: a link has 1 to \
+             100000000 Mb/s, and takes {LATENCY_MAX_PS} ps at most"
+        ));
+    }
     let most = super::calendar::PORTS;
     let ports = (0..network.nodes()).map(|node| network.ports_of(node).len()).max();
     let fits = ports.is_some_and(|ports| ports <= most);
@@ -328,7 +346,7 @@ pub(super) fn check_ports(network: &Network) -> Result<(), String> {
 
 fn check(scenario: &Scenario) -> Result<(), String> {
     let network = &scenario.network;
-    check_ports(network)?;
+    check_network(network)?;
     if scenario.flows.is_empty() && scenario.program.is_none() && scenario.streams.is_empty() {
         return Err(String::from("nothing is to be sent"));
     }

@@ -91,7 +91,7 @@ impl CongestionProcessor {
             mtu,
             cursors: Default::default(),
             acked: AckCursors::default(),
-            permits: true,
+            permits: false,
             last: since,
         });
         for &kind in CongestionKind::ALL {

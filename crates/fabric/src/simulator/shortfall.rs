@@ -1,0 +1,147 @@
+//! What is missing when a run stops before everything has been delivered, and the watch that stops
+//! a run in which switches refuse packets for ever and hosts retransmit them for ever.
+
+use super::domain::{NEVER, Totals};
+use super::run::Simulation;
+use super::scenario::Scenario;
+use std::fmt;
+
+/// Round trips without a byte placed after which a run in which queues overflow is stopped.
+const ROUND_TRIPS: u64 = 100;
+/// Packets that queues must have refused meanwhile: fewer may be what a failed link has left behind.
+const REFUSED: u64 = 1000;
+/// Incomplete flows that are described one by one.
+const DESCRIBED: usize = 3;
+
+/// Stops a run in which queues overflow and nothing is delivered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    bound_ps: u64,
+    /// When something was last delivered or completed, and what the counters were then.
+    since_ps: u64,
+    before: Totals,
+    /// The run has been stopped.
+    is_stopped: bool,
+}
+
+/// What the run has achieved: as long as any of this grows, it goes on.
+fn achieved(totals: &Totals) -> [u64; 5] {
+    let Totals { placed_bytes, completed, ranks_done, messages, failed, .. } = *totals;
+    [placed_bytes, completed, ranks_done, messages, failed]
+}
+
+fn refused(totals: &Totals) -> u64 {
+    totals.dropped + totals.delivered_trimmed
+}
+
+impl Watch {
+    /// For a scenario. Where links fail, hosts may retransmit for long to one that is cut off, and
+    /// overflow queues, until they give it up: such a run is not stopped.
+    pub(super) fn new(scenario: &Scenario) -> Watch {
+        let fails = scenario.changes.iter().any(|change| change.megabits == 0);
+        let bound_ps = match fails {
+            true => u64::MAX,
+            false => scenario.base_rtt_ps().saturating_mul(ROUND_TRIPS),
+        };
+        Watch { bound_ps, since_ps: 0, before: Totals::default(), is_stopped: false }
+    }
+
+    /// Looks at the counters at `now`; false if the run is to stop.
+    pub(super) fn goes_on(&mut self, now: u64, totals: &Totals) -> bool {
+        if achieved(totals) != achieved(&self.before) {
+            (self.since_ps, self.before) = (now, *totals);
+        }
+        let in_vain = refused(totals) - refused(&self.before);
+        self.is_stopped = now - self.since_ps > self.bound_ps && in_vain >= REFUSED;
+        !self.is_stopped
+    }
+}
+
+/// What a run that has stopped has not delivered, and what was last seen to happen. Its text says
+/// what flows wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    /// The run was stopped because switches refused packets and no byte was placed for 100 round
+    /// trips; otherwise it has come to the end of its time.
+    pub is_livelock: bool,
+    /// When the run stopped, and when something was last delivered or completed, in picoseconds.
+    pub stopped_ps: u64,
+    /// When something was last delivered or completed, in picoseconds.
+    pub progress_ps: u64,
+    /// Packets that hosts have sent since.
+    pub sent: u64,
+    /// Headers of trimmed packets that have arrived since.
+    pub trimmed: u64,
+    /// Packets that have found a queue full since.
+    pub dropped: u64,
+    /// Packets that were lost on links since.
+    pub lost: u64,
+    /// Flows, or ranks, that are incomplete, and all there are.
+    pub incomplete: (u64, u64),
+    /// Ranks and not flows are counted.
+    pub are_ranks: bool,
+    /// Of the first incomplete flows: number, source, destination, bytes placed, and all bytes.
+    pub flows: Vec<(usize, u32, u32, u32, u32)>,
+}
+
+impl Simulation {
+    /// What has not been delivered; `None` if the run is complete.
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        let scenario = &self.plan.scenario;
+        let totals = self.totals();
+        let since = &self.watch.before;
+        let ranks = scenario.program.map(|program| u64::from(program.motif.ranks()));
+        let all = ranks.unwrap_or(scenario.flows.len() as u64);
+        let done = if ranks.is_some() { totals.ranks_done } else { totals.completed };
+        let is_livelock = self.watch.is_stopped;
+        if done >= all && !is_livelock {
+            return None;
+        }
+        let incomplete = scenario.flows.iter().enumerate().filter_map(|(number, flow)| {
+            let states = self.domains.iter().map(|domain| domain.flows[number]);
+            let left = states.clone().map(|state| state.remaining).min().unwrap_or(0);
+            let is_done = states.clone().any(|state| state.completed != NEVER);
+            let placed = flow.bytes.saturating_sub(left);
+            (!is_done).then_some((number, flow.source, flow.destination, placed, flow.bytes))
+        });
+        Some(Shortfall {
+            is_livelock,
+            stopped_ps: self.now,
+            progress_ps: self.watch.since_ps,
+            sent: totals.sent - since.sent,
+            trimmed: totals.delivered_trimmed - since.delivered_trimmed,
+            dropped: totals.dropped - since.dropped,
+            lost: totals.lost_on_links - since.lost_on_links,
+            incomplete: (all - done, all),
+            are_ranks: ranks.is_some(),
+            flows: incomplete.take(DESCRIBED).collect(),
+        })
+    }
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |ps: u64| ps / 1_000_000;
+        let (missing, all) = self.incomplete;
+        let what = if self.are_ranks { "ranks" } else { "flows" };
+        write!(f, "{missing} of {all} {what} are incomplete at {} us. ", us(self.stopped_ps))?;
+        write!(f, "The last byte was placed at {} us; since then hosts ", us(self.progress_ps))?;
+        let (sent, trimmed, dropped, lost) = (self.sent, self.trimmed, self.dropped, self.lost);
+        write!(
+            f,
+            "sent {sent} packets, of which switches trimmed {trimmed} and dropped {dropped}"
+        )?;
+        write!(f, ", and links lost {lost}. ")?;
+        for (number, source, destination, placed, bytes) in &self.flows {
+            let (from, to) = (source, destination);
+            write!(f, "Flow {number}, {from} to {to}, has {placed} of {bytes} bytes in place. ")?;
+        }
+        f.write_str(match self.is_livelock {
+            true => {
+                "The run was stopped because queues refused packets and no byte was placed for 100 \
+                 round trips: give the switches a longer --queue, or the hosts another --policy"
+            }
+            false => "Give the run more --end, or mend the links that --fail takes away",
+        })
+    }
+}
