@@ -51,11 +51,17 @@ pub enum Canary {
     ForgetSpent,
     /// Forget a packet that was to go again as a probe.
     ForgetProbed,
+    /// Place messages in memory order as they come.
+    PlaceAhead,
+    /// Let memory that a READ in memory order returns change before its answer has arrived.
+    ReadLate,
+    /// Acknowledge while payload whose turn has come is being copied.
+    AcknowledgeAside,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 24] = [
+    pub const ALL: [Canary; 27] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -80,5 +86,8 @@ impl Canary {
         Canary::ReceiveBeforeExecuted,
         Canary::ForgetSpent,
         Canary::ForgetProbed,
+        Canary::PlaceAhead,
+        Canary::ReadLate,
+        Canary::AcknowledgeAside,
     ];
 }
