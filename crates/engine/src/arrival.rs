@@ -1,7 +1,7 @@
 //! Messages being received that somebody has to keep count of: those of several packets, sends,
 //! and notified writes.
 
-use crate::api::{Completion, CompletionKind};
+use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
 use crate::mailbox::Ticket;
 use crate::message::Progress;
 use crate::pool::NONE;
@@ -45,6 +45,27 @@ pub(crate) struct Arrival {
     pub(crate) response: u32,
     /// Of a put: its place in an epoch.
     pub(crate) ticket: Ticket,
+    /// Whether it may be placed, if it keeps memory order.
+    pub(crate) turn: Turn,
+    /// Its packets that were set aside, linked.
+    pub(crate) parts: u32,
+    /// The next one that waits for its turn.
+    pub(crate) next_waiting: u32,
+    /// Bytes in the stash.
+    pub(crate) aside: u32,
+    /// It had to wait: it counts among `Shared::arrivals_waiting`.
+    pub(crate) has_waited: bool,
+}
+
+/// When a message may be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// At any time: it does not keep memory order.
+    Any,
+    /// After others: its packets are set aside, and it is in its tracker's list.
+    Waits,
+    /// Now.
+    Come,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +102,18 @@ impl Arrival {
             order: data.order,
             response: NONE,
             ticket: Ticket::VOID,
+            turn: Turn::Any,
+            parts: NONE,
+            next_waiting: NONE,
+            aside: 0,
+            has_waited: false,
         }
+    }
+
+    /// The memory that it goes into.
+    pub(crate) fn range(&self) -> LocalRange {
+        let segment = SegmentId(self.segment);
+        LocalRange { segment, offset: self.offset, length: self.length }
     }
 
     /// Does it go into registered memory, and not into a receive?

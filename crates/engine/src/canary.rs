@@ -59,11 +59,17 @@ pub enum Canary {
     CountOvertaking,
     /// Try a message that came before others again as often as any other.
     RetryAtOnce,
+    /// Place messages in memory order as they come.
+    PlaceAhead,
+    /// Let memory that a READ in memory order returns change before its answer has arrived.
+    ReadLate,
+    /// Acknowledge while payload whose turn has come is being copied.
+    AcknowledgeAside,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 28] = [
+    pub const ALL: [Canary; 31] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -92,5 +98,8 @@ impl Canary {
         Canary::TakeLast,
         Canary::CountOvertaking,
         Canary::RetryAtOnce,
+        Canary::PlaceAhead,
+        Canary::ReadLate,
+        Canary::AcknowledgeAside,
     ];
 }

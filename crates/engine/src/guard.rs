@@ -73,6 +73,12 @@ impl Guards {
         }
     }
 
+    /// May memory be seen to change in any order by way of this Jetty?
+    pub(crate) fn is_relaxed(&self, via: u32) -> bool {
+        let granted = self.grants.get(via as usize).map(|granted| granted.grant);
+        matches!(granted, Some(Grant::Access { rights, .. }) if rights.contains(Rights::RELAXED))
+    }
+
     pub(crate) fn generation(&self, via: u32) -> u32 {
         self.grants.get(via as usize).map_or(0, |granted| granted.generation)
     }

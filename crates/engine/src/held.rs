@@ -10,10 +10,14 @@ pub(crate) struct Held {
     pub(crate) payload: u32,
     /// The index of its channel; `NONE` once the record is free.
     pub(crate) channel: u32,
+    /// The index of its channel's leader.
+    pub(crate) leader: u32,
     /// The answer that was set aside for it.
     pub(crate) response: u32,
-    /// While it is executed: its arrival, or `NONE`.
+    /// While it is executed: its arrival, or `NONE`. Of a part: always.
     pub(crate) arrival: u32,
+    /// It is a packet of a message that was let in, and waits for the message's turn.
+    pub(crate) is_part: bool,
     /// The next one of the same tracker, or the next one that is due.
     pub(crate) next: u32,
     /// It is not to be executed: its initiator has given it up.

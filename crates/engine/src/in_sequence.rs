@@ -16,6 +16,7 @@
 //! early besides is asked to come again when it no longer is.
 
 use crate::canary::Canary;
+use crate::arrival::Arrival;
 use crate::jetty::Receive;
 use crate::order::Standing;
 use crate::pool::{NONE, Pool};
@@ -172,6 +173,23 @@ impl Shared {
         self.receives[index].sequence = sequence;
         self.receives[index].next = core::mem::replace(&mut reserved.first, index);
         self.sequencing.tracker[jetty.value() as usize] = tracker;
+    }
+
+    /// Keeps the receive of a message that was sent back for it. False if that is not possible.
+    pub(crate) fn keep_receive(&mut self, tracker: u32, arrival: &Arrival) -> bool {
+        let jetty = arrival.jetty;
+        let owner = self.sequencing.tracker[jetty.value() as usize];
+        let reserved = &mut self.trackers[tracker].reserved;
+        let is_free = reserved.jetty == jetty || reserved.first == NONE;
+        if !self.sequencing.is_on(jetty) || ![NONE, tracker].contains(&owner) || !is_free {
+            return false;
+        }
+        reserved.jetty = jetty;
+        let receive = &mut self.receives[arrival.receive];
+        receive.sequence = arrival.order.receive_sequence;
+        receive.next = core::mem::replace(&mut reserved.first, arrival.receive);
+        self.sequencing.tracker[jetty.value() as usize] = tracker;
+        true
     }
 
     fn unlink_reserved(&mut self, tracker: u32, index: u32) {

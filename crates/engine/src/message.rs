@@ -83,8 +83,13 @@ pub(crate) struct Message {
     pub(crate) reported: bool,
     /// The transport needs it no more.
     pub(crate) released: bool,
+    /// It failed, in memory order: what was posted after it is not reported before the target knows
+    /// that it need not wait for it.
+    pub(crate) bars: bool,
     /// In an answer: `sequence` is to be marked as executed when the answer has arrived.
     pub(crate) marks: bool,
+    /// In an answer to a READ in memory order: what overlaps it waits until it has arrived.
+    pub(crate) is_tracked: bool,
     /// Of a put: the receiver has not taken note of its number.
     pub(crate) is_unnoted: bool,
     /// It was a put, and tells the receiver now that all up to a number are over.
@@ -298,7 +303,9 @@ impl Message {
             parked: None,
             reported: false,
             released: false,
+            bars: false,
             marks: false,
+            is_tracked: false,
             is_unnoted: false,
             abandons_put: false,
             is_oldest: false,
@@ -400,7 +407,12 @@ impl Message {
     /// takes several packets, and what the initiator orders, is not issued before that.
     pub(crate) fn may_be_held(&self) -> bool {
         let order = &self.order;
-        order.mode == ServiceMode::Rot && order.tag == Tag::So && !self.is_multi()
+        let held = match order.tag {
+            Tag::So => !self.is_multi(),
+            Tag::Mo => true,
+            Tag::No | Tag::Ro => false,
+        };
+        order.mode == ServiceMode::Rot && held
     }
 
     /// Is there something that it waits for before it is issued?

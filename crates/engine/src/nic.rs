@@ -111,9 +111,13 @@ impl Nic {
             queues: (0..limits.completion_queues).map(|_| None).collect(),
             messages: Pool::new(limits.messages),
             arrivals: Pool::new(limits.arrivals),
+            arrivals_waiting: 0,
+            slots_open: 0,
             parked: Pool::new(limits.receives),
             answers: Pool::new(limits.bypass_answers),
             held: HeldPool::new(limits.held),
+            given_up: Vec::with_capacity(limits.arrivals as usize),
+            drained: Vec::with_capacity(limits.channels as usize),
             due: (NONE, NONE),
             stash: None,
             stash_packet: 0,
@@ -213,9 +217,7 @@ impl Nic {
             return Err(PostError::TooManyMessages);
         }
         let order = &request.order;
-        if !shared.initiator.prepare(&mut shared.messages, jetty, group, order) {
-            return Err(PostError::TooManyOrders);
-        }
+        shared.initiator.prepare(&mut shared.messages, jetty, group, order)?;
         if !shared.queue(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
@@ -363,6 +365,28 @@ impl Nic {
         if let Some((shared, channel)) = self.open(token.channel) {
             channel.placed(shared, now, &token, old);
         }
+        self.resume_channels();
+    }
+
+    /// Drops what was given up while it waited. Channels that waited for packets that had been set
+    /// aside may send again.
+    fn resume_channels(&mut self) {
+        while let Some(index) = self.shared.given_up.pop() {
+            let channel = self.shared.arrivals[index].channel;
+            if channel != NONE
+                && let Some(channel) = channel_at(&mut self.entries, channel)
+            {
+                channel.drop_given_up(&mut self.shared, index);
+            }
+        }
+        while let Some(leader) = self.shared.drained.pop() {
+            for member in self.shared.channels.get(leader).members() {
+                if let Some(channel) = channel_at(&mut self.entries, member) {
+                    channel.mark_urgent(&mut self.shared);
+                    channel.mark_ready(&mut self.shared);
+                }
+            }
+        }
     }
 
     /// Does what is due at `now`.
@@ -478,6 +502,7 @@ impl Nic {
                 return Some(execution);
             }
         }
+        self.resume_channels();
         None
     }
 

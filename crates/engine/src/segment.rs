@@ -1,8 +1,9 @@
 //! Registered memory: what the engine knows of it, and who may touch it.
 
-use crate::api::{Rights, SegmentId, SegmentRequest, SetupError};
+use crate::api::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use crate::guard::Guards;
 use crate::pool::{NONE, Pool};
+use alloc::vec::Vec;
 use fairway_wire::{Access, Refusal};
 
 /// A segment: 32 bytes (checked below), as OpenURMA counts an MR (paper Table 4).
@@ -42,13 +43,16 @@ pub(crate) enum SegmentState {
 pub(crate) struct Segments {
     pool: Pool<Segment>,
     generation: u32,
+    /// Where each lies in the memory of its owner.
+    places: Vec<u64>,
     /// What Jetties grant, if peers name one with every access.
     pub(crate) guards: Option<Guards>,
 }
 
 impl Segments {
     pub(crate) fn new(capacity: u32) -> Self {
-        Segments { pool: Pool::new(capacity), generation: 0, guards: None }
+        let places = alloc::vec![0; capacity as usize];
+        Segments { pool: Pool::new(capacity), generation: 0, places, guards: None }
     }
 
     pub(crate) fn register(&mut self, request: &SegmentRequest) -> Result<SegmentId, SetupError> {
@@ -66,6 +70,7 @@ impl Segments {
             state: SegmentState::Registered,
         };
         let index = self.pool.take(segment).ok_or(SetupError::Limit("segments"))?;
+        self.places[index as usize] = request.address;
         if let Some(guards) = &mut self.guards {
             // The number may be one that was used before: its domain went with that segment.
             guards.set_domain(index, 0);
@@ -187,6 +192,29 @@ impl Segments {
         };
         segment.generation.wrapping_add(granted) == admission.generation
             && segment.state == SegmentState::Registered
+    }
+
+    /// Was it registered, or the access granted, for relaxed ordering?
+    pub(crate) fn is_relaxed(&self, index: u32, admission: &Admission) -> bool {
+        let granted = self.guards.as_ref().is_some_and(|guards| guards.is_relaxed(admission.via));
+        granted || self.pool[index].rights.contains(Rights::RELAXED)
+    }
+
+    /// Do two ranges share memory? Segments may lie in the same memory.
+    pub(crate) fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
+        let start = |range: &LocalRange| match one.segment == other.segment {
+            true => u128::from(range.offset),
+            false => u128::from(self.places[range.segment.0 as usize]) + u128::from(range.offset),
+        };
+        let (first, second) = (start(one), start(other));
+        first < second + u128::from(other.length) && second < first + u128::from(one.length)
+    }
+
+    /// Says where a segment lies in its owner's memory.
+    pub(crate) fn set_place(&mut self, index: u32, place: u64) {
+        if let Some(known) = self.places.get_mut(index as usize) {
+            *known = place;
+        }
     }
 
     /// Is it neither free nor about to be?

@@ -19,7 +19,7 @@ use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::message::Message;
-use crate::order::{Initiator, Keyed, Tracker};
+use crate::order::{Incomplete, Initiator, Keyed, Tracker};
 use crate::pool::{NONE, Pool};
 use crate::puts::Puts;
 use crate::random::Random;
@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::CreditPolicy;
-use fairway_wire::{Cna, JettyId, Refusal, Target};
+use fairway_wire::{Cna, JettyId, Refusal, Tag, Target};
 
 pub(crate) struct Shared {
     pub(crate) cna: Cna,
@@ -55,11 +55,20 @@ pub(crate) struct Shared {
     pub(crate) queues: Vec<Option<CompletionQueue>>,
     pub(crate) messages: Pool<Message>,
     pub(crate) arrivals: Pool<Arrival>,
+    /// Of those, the ones in memory order that had to wait for their turn.
+    pub(crate) arrivals_waiting: u32,
+    /// Message slots of all open channels: so many arrivals may be needed for messages that do not
+    /// wait.
+    pub(crate) slots_open: u32,
     /// Receives that are complete and wait for earlier ones: as many as there are receives.
     pub(crate) parked: Pool<Parked>,
     /// Answers to loads and stores of peers.
     pub(crate) answers: Pool<Answer>,
     pub(crate) held: HeldPool,
+    /// Messages in memory order that were given up by their initiator before their turn came.
+    pub(crate) given_up: Vec<u32>,
+    /// Groups whose channels waited for packets that had been set aside, and need not now.
+    pub(crate) drained: Vec<u32>,
     /// Held packets whose turn has come: the first and the last, linked.
     pub(crate) due: (u32, u32),
     /// Where the caller puts the payload of held packets, and how much each may have.
@@ -263,6 +272,8 @@ impl Shared {
     /// An operation of ours is done, or never will be. It is reported, now or in its turn.
     pub(crate) fn complete_message(&mut self, index: u32, status: Status) {
         self.initiator.done(&mut self.messages, index);
+        let message = &mut self.messages[index];
+        message.bars = status != Status::Success && message.order.tag == Tag::Mo;
         let message = &self.messages[index];
         self.channels.take(message.channel, message.local.length);
         if message.order.complete_in_order
@@ -275,10 +286,15 @@ impl Shared {
         }
         let jetty = message.jetty.value() as usize;
         self.report_message(index, status);
-        // Those that had to wait for this one.
+        self.report_parked(jetty);
+    }
+
+    /// Reports the operations of a Jetty that had to wait for one before them.
+    fn report_parked(&mut self, jetty: usize) {
         loop {
             let next = self.initiator.incomplete[jetty].head;
-            if next == NONE {
+            // One that has been reported is there because it bars.
+            if next == NONE || self.messages[next].reported {
                 return;
             }
             let Some(status) = self.messages[next].parked.take() else { return };
@@ -287,6 +303,17 @@ impl Shared {
             if released {
                 self.free_message(next);
             }
+        }
+    }
+
+    /// The target knows of a failed operation in memory order that it need not wait for it.
+    pub(crate) fn lift_bar(&mut self, index: u32) {
+        if core::mem::take(&mut self.messages[index].bars) && self.messages[index].reported {
+            let jetty = self.messages[index].jetty.value() as usize;
+            let mut incomplete = self.initiator.incomplete[jetty];
+            incomplete.unlink(&mut Incomplete(&mut self.messages), index);
+            self.initiator.incomplete[jetty] = incomplete;
+            self.report_parked(jetty);
         }
     }
 
@@ -333,6 +360,7 @@ impl Shared {
     }
 
     pub(crate) fn free_arrival(&mut self, index: u32) {
+        self.arrivals_waiting -= u32::from(self.arrivals[index].has_waited);
         self.arrivals[index].channel = NONE;
         self.arrivals.give_back(index);
     }
@@ -371,6 +399,14 @@ impl Shared {
     }
 
     pub(crate) fn free_held(&mut self, index: u32) {
+        let held = self.held[index];
+        if held.is_part && matches!(held.state, HeldState::Due | HeldState::Executing) {
+            let group = self.channels.get_mut(held.leader);
+            group.draining -= 1;
+            if group.draining == 0 && core::mem::take(&mut group.waits_for_drain) {
+                self.drained.push(held.leader);
+            }
+        }
         self.held[index].channel = NONE;
         self.held.give_back(index);
     }

@@ -26,6 +26,10 @@ pub(crate) struct ChannelGroup {
     pub(crate) used: u8,
     /// The peer asked for order when there was no record for it.
     pub(crate) orders_denied: bool,
+    /// Packets that were set aside whose turn has come, and that are not in place.
+    pub(crate) draining: u32,
+    /// A channel of the group waits for those before it sends.
+    pub(crate) waits_for_drain: bool,
 }
 
 /// All groups, and what each channel has to do.
@@ -50,6 +54,8 @@ impl ChannelGroup {
         open: 0,
         used: 0,
         orders_denied: false,
+        draining: 0,
+        waits_for_drain: false,
     };
 
     /// The indices of its channels, the leader first.

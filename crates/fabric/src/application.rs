@@ -21,6 +21,8 @@ pub(crate) enum Role {
     Inbox,
     /// Words that peers change atomically.
     Words,
+    /// Written and read by peers again and again, a range for each Jetty.
+    Board,
     /// What peers store to and load from, and nothing else.
     Cells,
     /// What is stored at peers; never changes.

@@ -18,6 +18,7 @@
 
 mod adversary;
 mod application;
+mod board_oracle;
 mod bounds;
 mod bypass_oracle;
 mod hostile;

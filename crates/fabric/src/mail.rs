@@ -517,6 +517,7 @@ fn post(
             PostError::TooManyMessages
             | PostError::CompletionQueueFull
             | PostError::TooManyOrders
+            | PostError::MemoryOrder
             | PostError::TooManyPuts
             | PostError::NotReady
             | PostError::NoJetty,

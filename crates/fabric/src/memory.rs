@@ -18,6 +18,8 @@ pub(crate) struct Piece {
     pub(crate) unsettled: Vec<(usize, usize)>,
     /// Room from here on has not been given to any operation.
     pub(crate) used: usize,
+    /// It is a board, shared by so many Jetties of the peer.
+    pub(crate) board: Option<u32>,
     /// The engine has said that the memory may be freed, or the node has crashed.
     pub(crate) released: bool,
     /// Peers are refused from now on.
@@ -57,6 +59,7 @@ impl Memory {
             bytes,
             unsettled: Vec::new(),
             used: 0,
+            board: None,
             released: false,
             deregistered: false,
         };

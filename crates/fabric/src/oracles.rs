@@ -4,12 +4,13 @@
 //! of ending it may have. Each operation has a target range of its own, so the order in which
 //! operations arrive never matters to the memory.
 
+use crate::board_oracle::BoardOracle;
 use crate::bypass_oracle::BypassOracle;
 use crate::jetty_oracle::JettyOracle;
 use crate::order_oracle::{OrderOracle, check_old_value};
 use crate::storm::STATUSES;
 use crate::world::World;
-use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::wire::{Instant, JettyId, Tag};
 use fairway_engine::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
 use std::collections::BTreeMap;
 
@@ -140,6 +141,7 @@ pub(crate) struct Model {
     flushed: BTreeMap<usize, ()>,
     pub(crate) order: OrderOracle,
     pub(crate) bypass: BypassOracle,
+    pub(crate) boards: BoardOracle,
     pub(crate) jetties: JettyOracle,
     pub(crate) statuses: [u64; STATUSES.len()],
     pub(crate) pending: u64,
@@ -175,9 +177,17 @@ impl Model {
             sends.in_turn += u32::from(operation.order.receive_in_order);
         }
         self.pending += u64::from(operation.signaled);
-        self.order.posted(self.operations.len(), &operation);
+        let on_board = operation.remote.is_some_and(|(key, _)| {
+            world.memory.pieces[key].board.is_some() && operation.kind != Kind::Read
+        });
+        if !on_board {
+            self.order.posted(self.operations.len(), &operation);
+        }
+        self.posted_to_board(world, self.operations.len(), &operation);
         self.bypass.posted(self.operations.len(), &operation);
-        self.operations.push(operation);
+        // What happens on a board is checked by what it holds.
+        let affected = if on_board { operation.length } else { operation.affected };
+        self.operations.push(Operation { affected, ..operation });
     }
 
     /// Has the channel ended, and do its operations end like this?
@@ -235,7 +245,8 @@ impl Model {
         for note in world.nodes[node].channels.iter().flatten() {
             self.flushed.insert(note.peer, ());
         }
-        for operation in &mut self.operations {
+        for id in 0..self.operations.len() {
+            let operation = &mut self.operations[id];
             if operation.life.0 != node || operation.state != State::Pending {
                 continue;
             }
@@ -246,6 +257,7 @@ impl Model {
             if let (Some((key, at)), true) = (operation.remote, writes) {
                 world.memory.unsettle(key, at, operation.length as usize);
             }
+            self.crash_on_boards(world, id);
         }
         for receive in &mut self.receives {
             if receive.life.0 == node && receive.state == State::Pending {
@@ -357,6 +369,9 @@ impl Model {
             }
             return Ok(());
         }
+        if self.ended_on_board(world, id, Status::Success)? {
+            return Ok(());
+        }
         match (operation.kind, operation.remote) {
             (Kind::Atomic, Some(_)) => Ok(()),
             (Kind::Load | Kind::Store, Some(_)) => self.check_bypassed(id),
@@ -368,7 +383,13 @@ impl Model {
                 world.memory.expect_copy(operation.local, remote, length);
                 // One that is received in order may have to wait there for earlier ones.
                 let at_once = !operation.order.receive_in_order;
-                if operation.kind == Kind::WriteImmediate && !operation.noticed && at_once {
+                // What was set aside when its memory was deregistered had arrived, and is dropped.
+                let dropped = operation.order.tag == Tag::Mo
+                    && world.memory.pieces[remote.0].deregistered;
+                if operation.kind == Kind::WriteImmediate
+                    && !(operation.noticed || dropped)
+                    && at_once
+                {
                     return Err(String::from("done before its receive completed"));
                 }
                 compare(world, remote, length, "what was written")
@@ -405,6 +426,9 @@ impl Model {
         }
         if matches!(operation.kind, Kind::Load | Kind::Store) {
             return self.bypass_failed(id, status);
+        }
+        if self.ended_on_board(world, id, status)? {
+            return Ok(());
         }
         let touched = operation.affected > 0 || operation.old.is_some();
         if status == Status::Flushed && !ended && touched && !operation.is_unreliable() {
@@ -468,6 +492,7 @@ impl Model {
             self.succeeded(world, id)
                 .map_err(|why| format!("unsignaled operation {id}: {why}: {operation:?}"))?;
         }
+        self.expect_boards(world);
         Ok(())
     }
 

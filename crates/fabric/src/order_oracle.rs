@@ -105,12 +105,14 @@ impl Model {
         {
             return Err(format!("{id} passed its fence before {other} had completed: {this:?}"));
         }
-        if this.order.tag != Tag::So {
+        if !matches!(this.order.tag, Tag::So | Tag::Mo) {
             return Ok(());
         }
         let late: Vec<usize> = self
             .earlier(id)
-            .filter(|(_, other)| other.order.tag != Tag::No && !other.has_taken_effect())
+            .filter(|(_, other)| {
+                other.order.tag != Tag::No && !other.has_taken_effect()
+            })
             .map(|(other, _)| other)
             .collect();
         for other in late {
@@ -187,6 +189,9 @@ impl Operation {
             return true;
         }
         match self.kind {
+            // It has had its turn when its answer begins, which nobody sees; what it returns is
+            // compared where memory is shared.
+            Kind::Read if self.order.tag == Tag::Mo => true,
             Kind::Write | Kind::WriteImmediate | Kind::Read | Kind::Load | Kind::Store => {
                 self.affected >= self.length
             }

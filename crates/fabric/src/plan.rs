@@ -91,6 +91,10 @@ pub(crate) struct Extras {
     pub(crate) regroup: u32,
     /// Jetties match receives by sequence: messages are sent from one number to the same.
     pub(crate) in_sequence: bool,
+    /// Operations that keep memory order.
+    pub(crate) memory_order: u32,
+    /// Of those, WRITEs and READs of memory that they share.
+    pub(crate) to_boards: u32,
 }
 
 impl Extras {
@@ -110,6 +114,18 @@ impl Extras {
             to_groups: random.pick(&[200, 500, 900]),
             regroup: random.pick(&[0, 50, 200, 500]),
             in_sequence: random.chance(500),
+            memory_order: 0,
+            to_boards: 0,
+        }
+    }
+
+    /// In four worlds of ten operations keep memory order. Where two nodes have one link, some of
+    /// them share memory.
+    fn draw_memory_order(&mut self, random: &mut Random, is_pair: bool) {
+        self.memory_order = sometimes(random, 400, &[200, 700, 1000]);
+        self.to_boards = sometimes(random, 800, &[300, 700]);
+        if !is_pair {
+            self.to_boards = 0;
         }
     }
 
@@ -149,6 +165,7 @@ impl Plan {
         let mut extras = Extras::draw(&mut Random::fork(seed, 6));
         // Who shares a Jetty in sequence with others may wait for them.
         extras.in_sequence &= links.len() == 1;
+        extras.draw_memory_order(&mut Random::fork(seed, 13), links.len() == 1);
         extras.adjust(&mut limits, &mut profiles, &mut weather);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);

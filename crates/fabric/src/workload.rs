@@ -77,6 +77,9 @@ impl Workload {
             self.register(world, plan, node, Role::Cells);
             self.register(world, plan, node, Role::Ink);
         }
+        if plan.extras.to_boards > 0 && plan.extras.memory_order > 0 {
+            self.register(world, plan, node, Role::Board);
+        }
         if plan.stash {
             self.give_stash(world, plan, node);
         }
@@ -124,6 +127,21 @@ impl Workload {
         order
     }
 
+    /// Makes an operation one that keeps memory order: it completes in order, because only then is
+    /// it in place.
+    fn draw_memory_order(&mut self, plan: &Plan, kind: Kind, order: &mut OrderRequest) {
+        let chance = plan.extras.memory_order;
+        if chance == 0 || order.mode == ServiceMode::Uno || !self.random.chance(chance) {
+            return;
+        }
+        order.tag = Tag::Mo;
+        order.complete_in_order = true;
+        order.mode = match kind {
+            Kind::Read | Kind::Atomic => ServiceMode::Rot,
+            _ => ServiceMode::Rol,
+        };
+    }
+
     /// Registers memory; silently not, if all segments are taken.
     pub(crate) fn register(&mut self, world: &mut World, plan: &Plan, node: usize, role: Role) {
         let random = &mut self.random;
@@ -132,6 +150,7 @@ impl Workload {
             Role::Words => 8 * WORDS,
             Role::Cells => CELLS,
             Role::Ink => INK,
+            Role::Board => plan.bytes_max / 2 * u64::from(plan.jetties) + random.below(5000),
             Role::Inbox => self
                 .capacities
                 .iter()
@@ -150,7 +169,7 @@ impl Workload {
             Role::Target => Rights::WRITE,
             Role::Open => Rights::READ_WRITE,
             Role::Words => Rights::ATOMIC,
-            Role::Cells => Rights::READ_WRITE,
+            Role::Cells | Role::Board => Rights::READ_WRITE,
             Role::Private | Role::Landing | Role::Inbox | Role::Ink => Rights::NONE,
         };
         let token = random.number() as u32;
@@ -158,6 +177,7 @@ impl Workload {
         let Some(nic) = world.nic(node) else { return };
         let Ok(id) = nic.register(&request) else { return };
         let key = world.memory.add(node, id, length as usize, random);
+        world.memory.pieces[key].board = (role == Role::Board).then_some(plan.jetties);
         let segment = Segment { key, id, role, address, length, token };
         self.applications[node].segments.push(segment);
     }
@@ -347,7 +367,11 @@ impl Workload {
         };
         let order = match kind {
             Kind::Load | Kind::Store => OrderRequest::default(),
-            _ => self.draw_order(plan, kind, length, link.mtu),
+            _ => {
+                let mut order = self.draw_order(plan, kind, length, link.mtu);
+                self.draw_memory_order(plan, kind, &mut order);
+                order
+            }
         };
         let draft = Draft {
             kind,
@@ -391,7 +415,8 @@ impl Workload {
             Err(
                 PostError::TooManyMessages
                 | PostError::CompletionQueueFull
-                | PostError::TooManyOrders,
+                | PostError::TooManyOrders
+                | PostError::MemoryOrder,
             ) => Ok(()),
             Err(PostError::NoChannel) if !nic.is_open(request.channel) => Ok(()),
             Err(error) => Err(format!("node {node}: {error:?} for {request:?}")),

@@ -383,6 +383,7 @@ impl Core {
             .nic
             .register(&request)
             .map_err(|error| Error::setup(error, "segment address", None))?;
+        self.nic.set_segment_place(id, memory.start().as_ptr() as u64);
         self.memories.insert(id, memory.clone());
         let token_id = id.token_id().value();
         Ok((id, SegmentKey { token_id, token_value, address, length }))

@@ -219,6 +219,11 @@ impl Error {
             (PostError::NoMailbox, _) => Error::MailboxClosed,
             (PostError::TooManyBuffers, _) => Error::TooManyBuffers,
             // Both were checked before.
+            (PostError::MemoryOrder, _) => Error::Parameter {
+                name: "order",
+                value: "memory order on a Jetty that also has relaxed or strict operations".into(),
+                remedy: "use one Jetty for memory order, and another for the other orders",
+            },
             (PostError::Unreliable | PostError::Width, _) => Error::Parameter {
                 name: "operation",
                 value: "one that the engine refuses".into(),

@@ -14,7 +14,8 @@ use crate::error::Error;
 /// |---|---|---|
 /// | unordered (tag NO) | nothing | no |
 /// | [relaxed](Order::relaxed) (tag RO) | nothing | yes |
-/// | [strict](Order::strict) (tag SO) | all relaxed and strict ones before it | yes |
+/// | [strict](Order::strict) (tag SO) | all ordered ones before it | yes |
+/// | [in memory order](Order::in_memory) (tag MO) | nothing: its effect waits at the target | yes |
 ///
 /// The [`ServiceMode`] says who sees to it: the initiator, which withholds what has to wait (ROI);
 /// the target, which sets it aside (ROT); or the transport below (ROL, the default).
@@ -44,6 +45,17 @@ impl Order {
     /// It is carried out after every relaxed and strict one before it.
     pub fn strict(mode: ServiceMode) -> Order {
         Order::with_tag(mode, Tag::So)
+    }
+
+    /// The peer's memory changes as if it was executed after every earlier ordered one of its
+    /// Jetty, and before every later one that asks for the same; a READ returns the bytes of that
+    /// moment. Packets may still arrive in any order: what comes early is set aside there, so
+    /// nothing waits for a round trip. Completes in order, too.
+    ///
+    /// For WRITEs, SENDs (in mode ROL), READs and atomics (in mode ROT): the mode is chosen when
+    /// the operation is posted.
+    pub fn in_memory() -> Order {
+        Order::with_tag(ServiceMode::Rol, Tag::Mo).completing_in_order()
     }
 
     /// Mode and tag by name.
@@ -76,8 +88,13 @@ impl Order {
         Order(OrderRequest { receive_in_order: true, ..self.0 })
     }
 
-    pub(crate) fn request(self) -> OrderRequest {
-        self.0
+    /// What is asked of the engine for `work`.
+    pub(crate) fn request(self, work: &Work) -> OrderRequest {
+        let mode = match work {
+            Work::Read { .. } | Work::Atomic { .. } if self.0.tag == Tag::Mo => ServiceMode::Rot,
+            _ => self.0.mode,
+        };
+        OrderRequest { mode, ..self.0 }
     }
 
     /// Can `work` on `length` bytes be done so, in packets of `packet` bytes?
@@ -90,6 +107,15 @@ impl Order {
                 value: format!("asked of a {operation}"),
                 remedy: "loads and stores bypass the transport and keep none: post a READ or \
                          WRITE where order counts",
+            });
+        }
+        let memory = self.0.tag == Tag::Mo;
+        let carried = !matches!(work, Work::Put { .. } | Work::Get { .. });
+        if memory && (!carried || self.0.mode != ServiceMode::Rol) {
+            return Err(Error::Parameter {
+                name: "order",
+                value: format!("memory order of a {operation} in mode {:?}", self.0.mode),
+                remedy: "use Order::in_memory(), with WRITEs, SENDs, READs and atomics",
             });
         }
         if self.0.mode != ServiceMode::Uno {

@@ -301,7 +301,8 @@ impl<'p, 'a> Operation<'p, 'a> {
         let order = order.unwrap_or_default();
         order.check(&work, u64::from(local.length), peer.mtu())?;
         let channel = peer.channel();
-        Ok(WorkRequest { id, channel, work, local, signaled: true, order: order.request() })
+        let order = order.request(&work);
+        Ok(WorkRequest { id, channel, work, local, signaled: true, order })
     }
 }
 

@@ -101,6 +101,10 @@ pub enum Tag {
     Ro = 1,
     /// Strict order: it waits for every earlier relaxed or strict one of its Jetty.
     So = 2,
+    /// Memory order: its payload may arrive at any time, but the target's memory changes as if it
+    /// was executed after every earlier ordered one of its Jetty, and before every later one of
+    /// memory order. A READ returns the bytes of that moment. (Ours: UB leaves the value free.)
+    Mo = 3,
 }
 
 /// The ordering fields of a request.
@@ -112,7 +116,7 @@ pub struct Order {
     pub tag: Tag,
     /// Its completion at the target comes after those of all earlier such transactions (ODR\[2\]).
     pub in_order: bool,
-    /// If `tag` is not [`Tag::No`], otherwise 0: counts the relaxed and strict transactions of its
+    /// If `tag` is not [`Tag::No`], otherwise 0: counts the ordered transactions of its
     /// Jetty to this node, modulo 2^16.
     pub sequence: u16,
     /// If `in_order`, otherwise 0: counts those transactions of its Jetty to this node.

@@ -129,7 +129,7 @@ fn unordered() -> impl Strategy<Value = Operation> {
 
 fn order() -> impl Strategy<Value = Order> {
     let mode = prop_oneof![Just(ServiceMode::Roi), Just(ServiceMode::Rot), Just(ServiceMode::Rol)];
-    let tag = prop_oneof![Just(Tag::No), Just(Tag::Ro), Just(Tag::So)];
+    let tag = prop_oneof![Just(Tag::No), Just(Tag::Ro), Just(Tag::So), Just(Tag::Mo)];
     let numbers = (any::<u16>(), any::<u16>(), any::<u8>());
     (mode, tag, any::<bool>(), numbers).prop_map(|(mode, tag, in_order, numbers)| Order {
         mode,

@@ -47,6 +47,8 @@ enum TagName {
     Ro,
     #[value(name = "SO")]
     So,
+    #[value(name = "MO")]
+    Mo,
 }
 
 /// An order that can be had.
@@ -128,6 +130,7 @@ impl TagName {
             TagName::No => Tag::No,
             TagName::Ro => Tag::Ro,
             TagName::So => Tag::So,
+            TagName::Mo => Tag::Mo,
         }
     }
 }
@@ -135,7 +138,10 @@ impl TagName {
 impl Asked {
     /// As the library has it.
     pub(crate) fn order(self) -> Order {
-        let order = Order::with_tag(self.mode, self.tag);
+        let order = match self.tag {
+            Tag::Mo => Order::in_memory(),
+            tag => Order::with_tag(self.mode, tag),
+        };
         if self.fence { order.fenced() } else { order }
     }
 
@@ -165,6 +171,7 @@ impl Asked {
             Tag::No => "NO",
             Tag::Ro => "RO",
             Tag::So => "SO",
+            Tag::Mo => "MO",
         }
     }
 
@@ -176,7 +183,7 @@ impl Asked {
     /// What such a field says.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         let modes = [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol, ServiceMode::Uno];
-        let tag = *[Tag::No, Tag::Ro, Tag::So].get(usize::from(byte >> 2 & 3))?;
+        let tag = *[Tag::No, Tag::Ro, Tag::So, Tag::Mo].get(usize::from(byte >> 2 & 3))?;
         let mode = modes[usize::from(byte & 3)];
         (byte < 32).then_some(Asked { mode, tag, fence: byte & 16 != 0 })
     }
@@ -189,7 +196,7 @@ mod tests {
     #[test]
     fn every_order_survives_as_a_byte() {
         let all: Vec<Asked> = (0..=u8::MAX).filter_map(Asked::from_byte).collect();
-        assert_eq!(all.len(), 4 * 3 * 2);
+        assert_eq!(all.len(), 4 * 4 * 2);
         assert!(all.iter().all(|asked| Asked::from_byte(asked.to_byte()) == Some(*asked)));
         assert!(all.contains(&Asked::default()));
     }

@@ -342,6 +342,9 @@ pub enum PostError {
     /// The mode is UNO, which carries WRITE and SEND of one packet, without any order; or order was
     /// asked of a load or store, which keep none.
     Unreliable,
+    /// Memory order is kept by WRITEs and SENDs in mode ROL, and by READs and atomics in mode ROT;
+    /// and a Jetty that keeps it takes no relaxed and strict operations, nor the other way round.
+    MemoryOrder,
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.
     Width,

@@ -3,9 +3,10 @@
 use super::{Channel, ChannelState, Timer};
 use crate::api::{Event, Status, Verdict};
 use crate::message::{MessagePlace, Outcome};
+use crate::pool::NONE;
 use crate::shared::Shared;
 use alloc::boxed::Box;
-use fairway_wire::{Close, Duration, Instant};
+use fairway_wire::{Close, Duration, Instant, Tag};
 
 /// A close is said this often before the channel goes without an answer.
 const CLOSES: u32 = 5;
@@ -131,6 +132,15 @@ impl Channel {
         self.awaiting_receiver = Default::default();
         self.forget_all_arrivals(shared);
         self.flush_bypass(shared);
+        // What has arrived in memory order and waits to be reported may never be executed.
+        for index in 0..shared.messages.high_water() {
+            let message = &mut shared.messages[index];
+            let ours = message.channel != NONE && message.group() == self.group();
+            let ordered = message.order.tag == Tag::Mo && !message.kind.is_answer();
+            if ours && ordered && message.parked == Some(Status::Success) {
+                message.parked = Some(status);
+            }
+        }
         for index in 0..shared.messages.high_water() {
             if shared.messages[index].channel != self.index() || shared.messages[index].released {
                 continue;
@@ -151,14 +161,14 @@ impl Channel {
 
     /// Drops everything the peer had under way.
     fn forget_all_arrivals(&mut self, shared: &mut Shared) {
-        for index in 0..shared.held.high_water() {
-            if shared.held[index].channel == self.index() {
-                shared.withdraw_held(index);
-            }
-        }
         for index in 0..shared.arrivals.high_water() {
             if shared.arrivals[index].channel == self.index() {
                 self.forget_arrival(shared, index);
+            }
+        }
+        for index in 0..shared.held.high_water() {
+            if shared.held[index].channel == self.index() {
+                shared.withdraw_held(index);
             }
         }
     }

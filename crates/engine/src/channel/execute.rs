@@ -3,9 +3,10 @@
 
 use super::Channel;
 use super::receive::Judgement;
+use super::respond::is_question;
 use crate::api::{
     AtomicExecution, ChannelId, Completion, DropReason, Execution, LocalRange, PlacementKind,
-    PlacementToken, Status,
+    PlacementToken, Rights, SegmentId, Status,
 };
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
@@ -57,13 +58,27 @@ impl Channel {
             return None;
         }
         match shared.trackers[tracker].standing(order.sequence) {
-            Standing::Next => None,
+            Standing::Next => self.hold_while_read(shared, tracker, data, payload),
             Standing::Early if order.tag == Tag::Ro => None,
+            // Those with payload are let in, and placed at their turn.
+            Standing::Early if order.tag == Tag::Mo && !is_question(&data.operation) => None,
             Standing::Early if shared.is_planted(Canary::StrictOvertakes) => None,
             Standing::Early => Some(self.hold(shared, tracker, data, payload)),
             Standing::Past => Some(Judgement::Refuse(Refusal::Operation)),
             Standing::Beyond => Some(Judgement::Refuse(Refusal::OutOfOrder)),
         }
+    }
+
+    /// An atomic in memory order waits while its word is being read.
+    fn hold_while_read(
+        &mut self,
+        shared: &mut Shared,
+        tracker: u32,
+        data: &Data,
+        payload: u32,
+    ) -> Option<Judgement> {
+        let waits = shared.changes_what_is_read(tracker, data);
+        waits.then(|| self.hold(shared, tracker, data, payload))
     }
 
     fn hold(&mut self, shared: &mut Shared, tracker: u32, data: &Data, payload: u32) -> Judgement {
@@ -83,8 +98,10 @@ impl Channel {
             data: *data,
             payload,
             channel: self.index(),
+            leader: self.group(),
             response,
             arrival: NONE,
+            is_part: false,
             next: shared.trackers[tracker].held,
             given_up: false,
             state: if payload > 0 { HeldState::Arriving } else { HeldState::Waiting },
@@ -103,6 +120,9 @@ impl Channel {
 
     /// The payload of a held packet is in the stash.
     pub(crate) fn stashed(&mut self, shared: &mut Shared, index: u32) {
+        if shared.held[index].is_part {
+            return self.part_stashed(shared, index);
+        }
         shared.held[index].state = HeldState::Waiting;
         let key = Key::of(self.group(), shared.held[index].data.jetty);
         if let Some(tracker) = shared.trackers.find(&key) {
@@ -115,12 +135,16 @@ impl Channel {
         let Some(tracker) = self.tracker(shared, jetty) else { return };
         if shared.trackers[tracker].mark(sequence) {
             shared.release_held(tracker);
+            shared.release_waiting(tracker, self.mtu);
             shared.unpark(tracker);
         }
     }
 
     /// Executes a held transaction whose turn has come, as far as the caller is not needed.
     pub(crate) fn execute_held(&mut self, shared: &mut Shared, index: u32) -> Option<Execution> {
+        if shared.held[index].is_part {
+            return self.execute_part(shared, index);
+        }
         let Held { data, payload, response, given_up, .. } = shared.held[index];
         if given_up {
             self.unreserve_answer(shared, response);
@@ -166,7 +190,7 @@ impl Channel {
         }
     }
 
-    fn deferred(&self, data: &Data, payload: u32, index: u32) -> PlacementToken {
+    pub(crate) fn deferred(&self, data: &Data, payload: u32, index: u32) -> PlacementToken {
         PlacementToken {
             channel: self.id,
             psn: data.psn,
@@ -191,11 +215,12 @@ impl Channel {
         {
             return;
         }
+        if held.is_part {
+            return self.part_executed(shared, token);
+        }
         shared.free_held(token.subject);
         if held.arrival != NONE {
-            shared.arrivals[held.arrival].placed += token.bytes;
-            shared.mailboxes.placed(shared.arrivals[held.arrival].ticket, token.bytes);
-            self.finish_arrival(shared, held.arrival);
+            self.count_placed(shared, held.arrival, token.bytes);
         } else {
             self.answer_atomic(shared, held.response, old);
         }
@@ -280,14 +305,18 @@ impl Channel {
 impl Shared {
     /// Of the held ones of a tracker at most one is next: it is due now. (Its channel, which may be
     /// another of the group, carries it out.)
-    fn release_held(&mut self, tracker: u32) {
+    pub(crate) fn release_held(&mut self, tracker: u32) {
         let mut previous = NONE;
         let mut at = self.trackers[tracker].held;
         while at != NONE {
             let held = self.held[at];
             let standing = self.trackers[tracker].standing(held.data.order.sequence);
             // What is past was given up while it waited here.
-            let goes = matches!(standing, Standing::Past | Standing::Next);
+            let goes = match standing {
+                Standing::Past => true,
+                Standing::Next => !self.changes_what_is_read(tracker, &held.data),
+                Standing::Early | Standing::Beyond => false,
+            };
             if held.state == HeldState::Waiting && goes {
                 match previous {
                     NONE => self.trackers[tracker].held = held.next,
@@ -300,6 +329,17 @@ impl Shared {
             }
             at = held.next;
         }
+    }
+
+    /// Is it an atomic in memory order on memory that is being read?
+    fn changes_what_is_read(&self, tracker: u32, data: &Data) -> bool {
+        let Operation::Atomic { access, .. } = data.operation else { return false };
+        if data.order.tag != Tag::Mo {
+            return false;
+        }
+        let Ok((_, offset)) = self.segments.check(&access, Rights::ATOMIC) else { return false };
+        let segment = SegmentId(access.token_id.value());
+        self.is_being_read(tracker, &LocalRange { segment, offset, length: access.length })
     }
 
     /// Completes the parked receives whose turn has come.

@@ -7,7 +7,7 @@ use crate::list::List;
 use crate::message::MessagePlace;
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::Instant;
+use fairway_wire::{Instant, Tag};
 
 impl Channel {
     /// A message that has something to send gets in line: in the channel's queue, or behind others
@@ -17,11 +17,19 @@ impl Channel {
         let message = &mut shared.messages[index];
         if message.kind.has_payload() {
             message.flow = shared.flows.join(message);
-            if message.flow != NONE && shared.flows.are_scheduled() {
+            // What keeps memory order goes one after the other: early packets would have to be set
+            // aside. What was sent back and is the oldest now is what the others wait for.
+            let in_turn = message.order.tag == Tag::Mo;
+            if message.flow != NONE && (in_turn || shared.flows.are_scheduled()) {
+                let is_oldest = in_turn && shared.initiator.is_oldest(&shared.messages, index);
+                let message = &mut shared.messages[index];
                 let flow = shared.flows.get_mut(message.flow);
                 if flow.current != NONE || flow.place != FlowPlace::Open {
                     message.place = MessagePlace::Parked;
-                    return flow.parked.push_back(&mut shared.messages, index);
+                    return match is_oldest {
+                        true => push_front(&mut flow.parked, &mut shared.messages, index),
+                        false => flow.parked.push_back(&mut shared.messages, index),
+                    };
                 }
                 flow.current = index;
             }

@@ -2,7 +2,7 @@
 
 use super::Channel;
 use crate::api::{LocalRange, Received, Rights, SegmentId};
-use crate::arrival::ArrivalKind;
+use crate::arrival::{ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::message::{MessageKind, Outcome, Progress};
 use crate::pool::NONE;
@@ -11,6 +11,12 @@ use fairway_wire::{Data, Operation, Order};
 
 /// Of a message: where it starts, its length, and which of its packets have come (`None`: none).
 type Whereabouts = (LocalRange, u32, Option<Progress>);
+
+/// Is the packet `ahead` packets after `data` the last one of a message of several?
+fn is_last(length: u32, mtu: u32, data: &Data, ahead: u32) -> bool {
+    let end = (u64::from(data.index) + u64::from(ahead) + 1) * u64::from(mtu);
+    end >= u64::from(length) && length > mtu
+}
 
 impl Channel {
     /// Whereabouts of the message of a WRITE or SEND packet, as far as they are certain.
@@ -28,6 +34,12 @@ impl Channel {
                 || lost
                 || (into_segment
                     && !shared.segments.is_current(arrival.segment, &arrival.admission))
+            {
+                return None;
+            }
+            // What may have to be set aside is not received straight into place.
+            if self.has_to_wait(shared, slot, data)
+                || (arrival.turn == Turn::Come && is_last(arrival.length, self.mtu, data, ahead))
             {
                 return None;
             }

@@ -15,6 +15,7 @@ mod flow;
 mod locate;
 mod loss;
 mod mail;
+mod memory_order;
 mod paths;
 mod probe;
 mod receive;

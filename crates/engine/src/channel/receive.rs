@@ -7,7 +7,7 @@ use crate::api::{
     Completion, DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights,
     SegmentId, Status, Verdict,
 };
-use crate::arrival::{Arrival, ArrivalKind};
+use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
@@ -282,7 +282,15 @@ impl Channel {
             self.arrivals[usize::from(data.slot)] = index;
             self.owed.learned = Some(data.message);
         }
-        self.place_in(shared, index, data, payload)
+        let judgement = match self.await_turn(shared, index) {
+            true => self.place_in(shared, index, data, payload),
+            false => self.send_back(shared, index),
+        };
+        if multi && matches!(judgement, Judgement::Refuse(_)) {
+            // The refusal gets a record of its own.
+            self.forget_arrival(shared, index);
+        }
+        judgement
     }
 
     /// Checks a new message and takes the receive it needs.
@@ -426,6 +434,15 @@ impl Channel {
         }
         let (segment, start) = (arrival.segment, arrival.offset);
         let offset = start + u64::from(data.index) * mtu;
+        if self.has_to_wait(shared, index, data) {
+            let waits = shared.arrivals[index].turn == Turn::Waits;
+            match self.set_aside(shared, index, data, payload) {
+                Some(judgement) => return judgement,
+                None if waits => return self.send_back(shared, index),
+                // That the last packet is placed last is not worth sending the message back.
+                None => {}
+            }
+        }
         self.place_at(segment, offset, payload, PlacementKind::Arrival, index)
     }
 
@@ -492,16 +509,12 @@ impl Channel {
             PlacementKind::Stash => self.stashed(shared, token.subject),
             PlacementKind::Atomic => self.answer_atomic(shared, token.subject, old),
             PlacementKind::Arrival => {
-                let arrival = &mut shared.arrivals[token.subject];
+                let arrival = &shared.arrivals[token.subject];
                 // A peer that reuses a slot too early must not count towards another message.
                 if arrival.message != token.message || arrival.channel != self.index() {
                     return;
                 }
-                arrival.placed += token.bytes;
-                shared.mailboxes.placed(arrival.ticket, token.bytes);
-                if arrival.placed == arrival.length {
-                    self.finish_arrival(shared, token.subject);
-                }
+                self.count_placed(shared, token.subject, token.bytes);
             }
             PlacementKind::Read => {
                 let message = &mut shared.messages[token.subject];
@@ -542,6 +555,7 @@ impl Channel {
         if is_numbered(arrival.order.mode, arrival.order.tag) {
             self.mark_executed(shared, arrival.remote_jetty, arrival.order.sequence);
         }
+        self.drop_parts(shared, index);
         if shared.is_planted(Canary::LeakSlot) {
             return;
         }
@@ -578,14 +592,14 @@ impl Channel {
         }
     }
 
-    fn forget_slot(&mut self, arrival: &Arrival, index: u32) {
+    pub(crate) fn forget_slot(&mut self, arrival: &Arrival, index: u32) {
         if arrival.has_slot && self.arrivals[usize::from(arrival.slot)] == index {
             self.arrivals[usize::from(arrival.slot)] = NONE;
         }
     }
 
     /// From now on the message's packets count as arrived and go nowhere.
-    fn abandon_arrival(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn abandon_arrival(&mut self, shared: &mut Shared, index: u32) {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;
         shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));
@@ -595,5 +609,6 @@ impl Channel {
         if receive != NONE {
             shared.return_receive(jetty, receive);
         }
+        self.drop_parts(shared, index);
     }
 }

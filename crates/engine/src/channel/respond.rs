@@ -7,7 +7,9 @@ use crate::message::{Message, MessageKind, Outcome, packets_of};
 use crate::order::is_numbered;
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode};
+use fairway_wire::{
+    Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag,
+};
 
 /// Does a transaction that is no question get an answer of its own (TAACK)?
 pub(crate) fn wants_done(order: &Order) -> bool {
@@ -122,9 +124,13 @@ impl Channel {
         answer.packets = packets_of(local.length, self.mtu);
         // The memory may still be read when a packet has to be resent: until the answer has
         // arrived, nothing that has to follow the read may change it.
-        answer.marks = is_numbered(data.order.mode, data.order.tag);
+        let in_memory_order = data.order.tag == Tag::Mo;
+        answer.marks = is_numbered(data.order.mode, data.order.tag) && !in_memory_order;
         shared.segments.hold(local.segment.0);
         self.send_answer(shared, index);
+        if in_memory_order {
+            self.read_begins(shared, index);
+        }
         Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
     }
 

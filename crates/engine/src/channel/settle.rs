@@ -15,7 +15,7 @@ impl Channel {
         match message.outcome {
             Outcome::Open if message.next_index < message.packets => {}
             // The request has arrived; the answer ends it.
-            Outcome::Open if message.awaits_answer() => {}
+            Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
             Outcome::Open => {
                 let (jetty, sequence) = (message.jetty, message.sequence);
                 let is_untold = !message.reported && message.parked.is_none();
@@ -169,6 +169,7 @@ impl Channel {
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
         let (kind, segment, reported) = (message.kind, message.local.segment.0, message.reported);
         if kind.is_answer() {
+            self.read_ends(shared, index);
             self.responses -= 1;
             if kind == MessageKind::ReadResponse {
                 shared.let_go(segment);
@@ -184,6 +185,7 @@ impl Channel {
                 return self.tell_over(shared, index, number);
             }
         }
+        shared.lift_bar(index);
         if reported {
             shared.free_message(index);
         } else {
@@ -222,6 +224,21 @@ impl Channel {
         if message.kind.is_question() {
             return self.pass_read_slot(shared, slot);
         }
+        self.pass_message_slot(shared, slot);
+    }
+
+    /// A message in memory order has arrived, but waits for its answer and perhaps for its turn: what
+    /// it waits for may need its slot.
+    fn give_message_slot_back(&mut self, shared: &mut Shared, index: u32) {
+        let message = &mut shared.messages[index];
+        if message.order.tag == Tag::Mo && !message.kind.is_question() && message.has_slot {
+            message.has_slot = false;
+            let slot = message.slot;
+            self.pass_message_slot(shared, slot);
+        }
+    }
+
+    fn pass_message_slot(&mut self, shared: &mut Shared, slot: u8) {
         match self.awaiting_slot.pop_front(&mut shared.messages) {
             None => {
                 self.slotted[usize::from(slot)] = NONE;

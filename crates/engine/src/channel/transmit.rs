@@ -47,6 +47,10 @@ impl Channel {
             let path = self.owed.path;
             return Some(self.bare(shared, path, Packet::Nak(nak)));
         }
+        // What an acknowledgement lets the peer report has to be in place.
+        if self.is_draining(shared) {
+            return None;
+        }
         if self.owed.due {
             let ack = self.take_ack(shared, now, false);
             let path = self.owed.path;
@@ -93,7 +97,7 @@ impl Channel {
 
     /// The next data packet, if window, pace and peer allow one.
     pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.state != ChannelState::Open {
+        if self.state != ChannelState::Open || self.is_draining(shared) {
             return None;
         }
         if !self.pace.is_open(now) {
@@ -470,7 +474,7 @@ impl Channel {
 fn wants_news(message: &Message) -> bool {
     if message.kind.is_answer() {
         // What has to follow a read that was ordered waits until its answer has arrived.
-        return message.is_multi() || message.marks;
+        return message.is_multi() || message.marks || message.is_tracked;
     }
     !message.kind.is_question()
 }

@@ -82,6 +82,7 @@ impl Nic {
         channel.begin_probing(&mut self.shared, now);
         self.entries[id.index()].state = EntryState::Open(channel);
         self.open_channels += 1;
+        self.shared.slots_open += self.shared.limits.message_slots;
         Ok(())
     }
 
@@ -145,6 +146,7 @@ impl Nic {
         let mut others = 0;
         if let EntryState::Open(channel) = &entry.state {
             self.open_channels -= 1;
+            self.shared.slots_open -= self.shared.limits.message_slots;
             if let Some(policy) = &mut self.shared.credit {
                 policy.source_gone(self.shared.flows.now, SourceId(index as u32));
             }

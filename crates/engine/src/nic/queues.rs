@@ -38,6 +38,12 @@ impl Nic {
         Ok(())
     }
 
+    /// Says where a segment lies in the memory of its owner, so that a READ and a later WRITE by way
+    /// of two segments are known to touch the same bytes. Without it, its address for peers counts.
+    pub fn set_segment_place(&mut self, segment: SegmentId, place: u64) {
+        self.shared.segments.set_place(segment.0, place);
+    }
+
     /// Takes the stash away again. What comes too early from now on is sent back.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! What is wrong with a request before anything else is looked at.
 
 use crate::api::{OrderRequest, PostError, Work, WorkRequest};
-use fairway_wire::{BYPASS_BYTES, ServiceMode};
+use fairway_wire::{BYPASS_BYTES, ServiceMode, Tag};
 
 /// Can such a request be carried out at all?
 pub(super) fn check(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
@@ -17,6 +17,19 @@ pub(super) fn check(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
         let plain = OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() };
         if !carried || *order != plain || request.local.length > mtu {
             return Err(PostError::Unreliable);
+        }
+    }
+    if order.tag == Tag::Mo {
+        let carried = match request.work {
+            Work::Write { .. }
+            | Work::WriteImmediate { .. }
+            | Work::Send { .. }
+            | Work::SendImmediate { .. } => order.mode == ServiceMode::Rol,
+            Work::Read { .. } | Work::Atomic { .. } => order.mode == ServiceMode::Rot,
+            Work::Put { .. } | Work::Get { .. } | Work::Load { .. } | Work::Store { .. } => false,
+        };
+        if !carried {
+            return Err(PostError::MemoryOrder);
         }
     }
     match request.work {

@@ -2,12 +2,12 @@
 //! wait before it is issued.
 
 use super::{Key, Keyed, is_numbered};
-use crate::api::OrderRequest;
+use crate::api::{OrderRequest, PostError};
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
 use crate::pool::{NONE, Pool};
 use alloc::vec::Vec;
-use fairway_wire::{JettyId, Tag};
+use fairway_wire::{JettyId, ServiceMode, Tag};
 
 /// Numbers already given to the transactions of one Jetty to one node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +38,10 @@ pub(crate) struct JettyOrder {
     run_start: u32,
     /// Counts posts.
     serial: u32,
+    /// Its ordered operations are of memory order, or of the other tags: they do not mix, because
+    /// a relaxed or strict READ ends at the target only when its answer is acknowledged, and what
+    /// follows it in memory order would complete here before its turn.
+    keeps_memory_order: Option<bool>,
 }
 
 impl JettyOrder {
@@ -52,6 +56,7 @@ impl JettyOrder {
         run_group: NONE,
         run_start: 0,
         serial: 0,
+        keeps_memory_order: None,
     };
 }
 
@@ -75,6 +80,15 @@ pub(crate) struct Incomplete<'a>(pub(crate) &'a mut Pool<Message>);
 struct Ordered<'a>(&'a mut Pool<Message>);
 /// The links of `JettyOrder::reads`.
 struct Reads<'a>(&'a mut Pool<Message>);
+
+/// The links of `Tracker::reading`: an answer is in none of the initiator's lists.
+pub(crate) struct Answering<'a>(pub(crate) &'a mut Pool<Message>);
+
+impl Linked for Answering<'_> {
+    fn links(&mut self, index: u32) -> &mut Links {
+        &mut self.0[index].ordered_links
+    }
+}
 
 impl Linked for Incomplete<'_> {
     fn links(&mut self, index: u32) -> &mut Links {
@@ -176,22 +190,26 @@ impl Initiator {
         jetty: JettyId,
         group: u32,
         order: &OrderRequest,
-    ) -> bool {
+    ) -> Result<(), PostError> {
         if *order == OrderRequest::default() {
-            return true;
+            return Ok(());
         }
         let numbered = is_numbered(order.mode, order.tag) || order.receive_in_order;
         let key = Key::of(group, jetty);
         if numbered && self.sequences.find_or_make(&key, Sequences::default()).is_none() {
-            return false;
+            return Err(PostError::TooManyOrders);
         }
         let number = jetty.value() as usize;
         if self.record[number] == NONE {
-            let Some(record) = self.records.take(JettyOrder::NEW) else { return false };
+            let record = self.records.take(JettyOrder::NEW).ok_or(PostError::TooManyOrders)?;
             self.record[number] = record;
             self.adopt(messages, number);
         }
-        true
+        let known = self.records[self.record[number]].keeps_memory_order;
+        if order.tag != Tag::No && known.is_some_and(|known| known != (order.tag == Tag::Mo)) {
+            return Err(PostError::MemoryOrder);
+        }
+        Ok(())
     }
 
     /// The first operation that asks for order may have to wait for READs that did not.
@@ -247,7 +265,12 @@ impl Initiator {
             }
         }
         message.waits_for_reads = order.fence && !record.reads.is_empty() && !lax;
+        if order.tag == Tag::Mo && !record.reads.is_empty() {
+            // It may have to wait for a READ's answer, and then an acknowledgement says nothing.
+            message.order.mode = ServiceMode::Rot;
+        }
         if order.tag != Tag::No {
+            record.keeps_memory_order = Some(order.tag == Tag::Mo);
             let continues = numbered && record.run_group == group;
             if !continues {
                 record.run_group = if numbered { group } else { NONE };
@@ -259,7 +282,8 @@ impl Initiator {
             let held_here = !numbered || multi;
             let message = &mut messages[index];
             message.waits_for_order = order.tag == Tag::So && oldest != NONE && held_here;
-            if order.tag == Tag::So && oldest != NONE && is_after(start, messages[oldest].serial) {
+            let waits = matches!(order.tag, Tag::So | Tag::Mo);
+            if waits && oldest != NONE && is_after(start, messages[oldest].serial) {
                 messages[index].waits_for_order = true;
             }
             record.ask_for_share(messages, index, share);
@@ -323,7 +347,9 @@ impl Initiator {
     pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: u32) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
-        self.incomplete[number].unlink(&mut Incomplete(messages), index);
+        if !message.bars {
+            self.incomplete[number].unlink(&mut Incomplete(messages), index);
+        }
         let record = self.record[number];
         if record == NONE || !messages[index].is_read() {
             return;
@@ -394,7 +420,12 @@ impl Initiator {
     /// Does the target execute it as soon as it arrives, whatever else is under way?
     pub(crate) fn is_first_in_order(&self, messages: &Pool<Message>, index: u32) -> bool {
         let message = &messages[index];
-        if message.order.tag != Tag::So || !is_numbered(message.order.mode, message.order.tag) {
+        let waits = match message.order.tag {
+            Tag::So => true,
+            Tag::Mo => message.order.mode == ServiceMode::Rot,
+            Tag::No | Tag::Ro => false,
+        };
+        if !waits || !is_numbered(message.order.mode, message.order.tag) {
             return true;
         }
         let record = self.record[message.jetty.value() as usize];

@@ -11,7 +11,7 @@ mod target;
 
 use fairway_wire::{ServiceMode, Tag};
 
-pub(crate) use initiator::{Initiator, JettyOrder, Sequences};
+pub(crate) use initiator::{Answering, Incomplete, Initiator, JettyOrder, Sequences};
 pub(crate) use keyed::{Key, Keyed};
 pub(crate) use target::{Standing, Tracker};
 

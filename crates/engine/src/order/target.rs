@@ -1,6 +1,7 @@
 //! The target's tracker: what one Jetty of one node has had executed here.
 
 use crate::in_sequence::Reserved;
+use crate::list::List;
 use crate::pool::NONE;
 
 /// Sequence numbers tracked beyond the first one that is missing.
@@ -24,6 +25,10 @@ pub(crate) struct Tracker {
     pub(crate) parked: u32,
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
+    /// Messages in memory order that wait for their turn: a list through the arrivals.
+    pub(crate) waiting: u32,
+    /// Answers to READs in memory order that have not arrived.
+    pub(crate) reading: List,
 }
 
 /// Where a numbered transaction stands among the others.
@@ -48,6 +53,8 @@ impl Tracker {
         held: NONE,
         parked: NONE,
         reserved: Reserved::NEW,
+        waiting: NONE,
+        reading: List { head: NONE, tail: NONE },
     };
 
     pub(crate) fn standing(&self, sequence: u16) -> Standing {

@@ -1,6 +1,7 @@
 //! The two ends of an operation, and what is to become of it.
 
 use super::*;
+use crate::board_oracle::range_of;
 
 impl Workload {
     /// Draws the rest of an operation; none if there is no room for it.
@@ -70,7 +71,10 @@ impl Workload {
         let remote = if is_send {
             RemoteRange::default()
         } else {
-            self.remote(world, &mut operation, wrong)?
+            match self.board(plan, &mut operation, wrong) {
+                Some(remote) => remote,
+                None => self.remote(world, &mut operation, wrong)?,
+            }
         };
         if operation.is_unreliable() && operation.allowed != succeeds {
             // Nobody is told that it was refused, but nothing may be written.
@@ -119,6 +123,32 @@ impl Workload {
             operation.local = (source.key, at);
             Some(source)
         }
+    }
+
+    /// A place on the peer's board, in the range of the Jetty.
+    fn board(
+        &mut self,
+        plan: &Plan,
+        operation: &mut Operation,
+        wrong: bool,
+    ) -> Option<RemoteRange> {
+        let fits = matches!(operation.kind, Kind::Write | Kind::Read)
+            && operation.order.tag == Tag::Mo
+            && !wrong
+            && plan.extras.to_boards > 0;
+        if !fits || !self.random.chance(plan.extras.to_boards) {
+            return None;
+        }
+        let far = self.segment(operation.target_life.0, Role::Board)?;
+        let (start, length) = range_of(far.length, plan.jetties, operation.jetty.value());
+        let room = length.checked_sub(u64::from(operation.length))?;
+        let at = start + self.random.below(room + 1);
+        operation.remote = Some((far.key, at as usize));
+        Some(RemoteRange {
+            token_id: far.id.token_id(),
+            token_value: far.token,
+            address: far.address + at,
+        })
     }
 
     /// The far end of a write or read, right or wrong.

@@ -370,7 +370,7 @@ fn header_lengths_are_as_documented() {
 fn only_what_asks_for_order_by_an_end_or_for_completion_in_order_has_an_extension() {
     let access = sample_access();
     for mode in [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol] {
-        for tag in [Tag::No, Tag::Ro, Tag::So] {
+        for tag in [Tag::No, Tag::Ro, Tag::So, Tag::Mo] {
             for in_order in [false, true] {
                 let order = Order { mode, tag, in_order, ..Order::NONE };
                 let data = Data { order, ..sample_data(Operation::Write { access }) };

@@ -109,6 +109,7 @@ impl Regions {
         core.nic.set_segment_token(segment, generation & TAG_MASK);
         // It was registered a moment ago.
         let _ = core.nic.set_segment_access(segment, rights, domain);
+        core.nic.set_segment_place(segment, memory.start().as_ptr() as u64);
         core.memories.insert(segment, Arc::new(memory));
         Ok((segment, generation))
     }

@@ -108,7 +108,8 @@ const LIMITS: Limits = Limits {
     order_records: tables::PAIRS_MAX,
     bypass_answers: 16,
     groups: 1,
-    held: 1024,
+    // As many as a channel's window has packets: one peer never has its messages sent back.
+    held: 4096,
     mailboxes: 1,
     mailbox_buffers: 1,
     put_streams: 1,

@@ -492,6 +492,10 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         Transport::Rc => SENDS,
         Transport::Uc | Transport::Ud => LOST_SENDS,
     };
+    let writes = match pair.config.transport {
+        Transport::Rc => WRITES,
+        Transport::Uc | Transport::Ud => LOST_WRITES,
+    };
     let message = |note: Note| {
         let work = EngineWork::SendImmediate { target, immediate: note.encode(solicited) };
         (number == 0).then_some((work, whole, sends))
@@ -515,11 +519,10 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
             (number == 0).then_some((work, whole, sends))?
         }
         Work::Write { remote: to, immediate: None } => {
-            (EngineWork::Write { remote: there(to) }, *ranges.get(number)?, WRITES)
+            (EngineWork::Write { remote: there(to) }, *ranges.get(number)?, writes)
         }
         Work::Read { remote: to } => {
-            let order = if follows_long_reads(pair, index) { LONG_READS } else { ANSWERS };
-            (EngineWork::Read { remote: there(to) }, *ranges.get(number)?, order)
+            (EngineWork::Read { remote: there(to) }, *ranges.get(number)?, ANSWERS)
         }
         Work::CompareSwap { remote: to, compare, swap } => {
             atomic(to, AtomicOperator::CompareSwap, *swap, *compare)?
@@ -542,21 +545,12 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
 }
 
 /// What is asked of the order: see the module.
-const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
-const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
+const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
+const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
+const LOST_WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
 /// What may be lost would leave a gap.
 const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
-const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::So);
-const LONG_READS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Ro);
-/// A READ of more bytes is answered in several packets, whatever the channel's.
-const LONG: u32 = 8192;
-
-/// Is nothing under way before a long READ but such? Strict ones would be answered one at a time.
-fn follows_long_reads(pair: &QueuePair, index: usize) -> bool {
-    let is_long =
-        |send: &Send| matches!(send.request.work, Work::Read { .. }) && send.length > LONG;
-    pair.sends.iter().take(index + 1).all(is_long)
-}
+const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Mo);
 
 /// The old value of a word that was changed goes to memory.
 fn store_value(core: &Core, send: &Send) {

@@ -137,7 +137,7 @@ fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8
         0 => Tag::No,
         1 => Tag::Ro,
         2 => Tag::So,
-        _ => return bad("ODR", odr(fixed)),
+        _ => Tag::Mo,
     };
     let (mode, by_ends) = match fixed[37] & 0b11 {
         0 => (ServiceMode::Roi, true),

@@ -89,8 +89,6 @@ fn orders() {
     let read = Operation::Read { access: sample_access() };
     let ordered = Packet::Data(Data { order, ..sample_data(read) });
     let ordered = encoded(&Route::default(), &ordered, 0);
-    assert_eq!(with(&ordered, 36, 0x30), bad("ODR", 3));
-    assert_eq!(with(&ordered, 36, 0x70), bad("ODR", 7));
     assert_eq!(with(&ordered, 37, 0x0b), bad("service mode", 3));
     // X where nothing needs it, and no X where something does.
     assert_eq!(with(&ordered, 37, 0x0a), bad("X", 1));

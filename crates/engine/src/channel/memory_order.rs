@@ -1,0 +1,362 @@
+//! Memory order at the target (tag [`Mo`](fairway_wire::Tag::Mo)): memory changes as if the
+//! operations of a peer Jetty were executed one after the other, whatever order packets arrive in.
+//!
+//! * A message whose **turn** has come is placed as its packets arrive. Payload of later messages
+//!   is **set aside** in the stash, packet by packet, and copied to its place at their turn. Such a
+//!   packet counts as arrived, so it never holds a sequence number up.
+//! * Without room in the stash the message is sent back; its initiator sends it again when it is
+//!   the oldest one. What it took of the target's receives is kept for it.
+//! * A READ has had its turn when its answer begins. Until the answer has arrived (a lost packet of
+//!   it is read from memory again), messages that **overlap** what it reads wait, and only those.
+//!   A message that was posted while a READ was under way is therefore in mode ROT: it completes
+//!   when it has been executed, and not when it has arrived.
+//! * The **last packet** of a message of several is placed last, so a program that watches the last
+//!   byte of a WRITE sees all of it.
+//! * While payload whose turn has come is being copied, no acknowledgement or answer leaves: it might
+//!   let the initiator report an operation whose bytes are not in place yet.
+
+use super::Channel;
+use super::receive::Judgement;
+use crate::api::{Execution, LocalRange, PlacementKind, PlacementToken};
+use crate::arrival::{Arrival, Turn};
+use crate::canary::Canary;
+use crate::held::{Held, HeldState};
+use crate::order::{Answering, Key, Standing};
+use crate::pool::NONE;
+use crate::shared::Shared;
+use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
+
+impl Channel {
+    /// Settles whether a new message may be placed, or waits for its turn. False if too many wait.
+    pub(crate) fn await_turn(&mut self, shared: &mut Shared, index: u32) -> bool {
+        let arrival = shared.arrivals[index];
+        let relaxed = arrival.is_into_segment()
+            && shared.segments.is_relaxed(arrival.segment, &arrival.admission);
+        if arrival.order.tag != Tag::Mo || relaxed || shared.is_planted(Canary::PlaceAhead) {
+            return true;
+        }
+        let key = Key::of(self.group(), arrival.remote_jetty);
+        let Some(tracker) = shared.trackers.find(&key) else { return true };
+        shared.arrivals[index].turn = Turn::Come;
+        if arrival.length == 0 || shared.has_turn(tracker, &arrival.order, &arrival.range()) {
+            return true;
+        }
+        // What waits is finished late, also when its sender has used its slot again.
+        let kept = shared.slots_open + 1;
+        if shared.arrivals.capacity().saturating_sub(kept) <= shared.arrivals_waiting {
+            return false;
+        }
+        shared.arrivals_waiting += 1;
+        let next = core::mem::replace(&mut shared.trackers[tracker].waiting, index);
+        let arrival = &mut shared.arrivals[index];
+        (arrival.turn, arrival.next_waiting, arrival.has_waited) = (Turn::Waits, next, true);
+        true
+    }
+
+    /// Must this packet of a message wait, although the message was let in?
+    pub(crate) fn has_to_wait(&self, shared: &Shared, index: u32, data: &Data) -> bool {
+        let arrival = &shared.arrivals[index];
+        match arrival.turn {
+            Turn::Any => false,
+            Turn::Waits => true,
+            Turn::Come => {
+                let before = u64::from(data.index) * u64::from(self.mtu);
+                data.last && data.index > 0 && u64::from(arrival.placed) < before
+            }
+        }
+    }
+
+    /// Puts a packet's payload into the stash. Without room there, its message is sent back.
+    pub(crate) fn set_aside(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        data: &Data,
+        payload: u32,
+    ) -> Option<Judgement> {
+        if shared.stash.is_none() || payload > shared.stash_packet {
+            return None;
+        }
+        let held = Held {
+            data: *data,
+            payload,
+            channel: self.index(),
+            leader: self.group(),
+            response: NONE,
+            arrival: index,
+            next: shared.arrivals[index].parts,
+            is_part: true,
+            given_up: false,
+            state: HeldState::Arriving,
+        };
+        let part = shared.held.take(held)?;
+        shared.arrivals[index].parts = part;
+        shared.counters.held += 1;
+        let target = LocalRange { length: payload, ..shared.stash_place(part) };
+        Some(Judgement::Place { target, kind: PlacementKind::Stash, subject: part })
+    }
+
+    /// Sends a message back that finds no room in the stash. Its initiator sends it again; what it
+    /// took of the receives here waits for it.
+    pub(crate) fn send_back(&mut self, shared: &mut Shared, index: u32) -> Judgement {
+        shared.counters.sent_back += 1;
+        let arrival = shared.arrivals[index];
+        let key = Key::of(self.group(), arrival.remote_jetty);
+        if arrival.receive != NONE
+            && arrival.order.in_order
+            && let Some(tracker) = shared.trackers.find(&key)
+            && shared.keep_receive(tracker, &arrival)
+        {
+            shared.arrivals[index].receive = NONE;
+        }
+        self.abandon_arrival(shared, index);
+        if !arrival.has_slot {
+            shared.free_arrival(index);
+        }
+        Judgement::Refuse(Refusal::OutOfOrder)
+    }
+
+    /// The payload of a packet that was set aside is in the stash.
+    pub(crate) fn part_stashed(&mut self, shared: &mut Shared, part: u32) {
+        let held = shared.held[part];
+        if held.given_up {
+            return shared.free_held(part);
+        }
+        shared.held[part].state = HeldState::Waiting;
+        shared.arrivals[held.arrival].aside += held.payload;
+        self.let_slot_go(shared, held.arrival);
+        if shared.arrivals[held.arrival].turn != Turn::Waits {
+            shared.call_parts(held.arrival, self.mtu);
+        }
+    }
+
+    /// Copies a packet that was set aside to its place, because its turn has come.
+    pub(crate) fn execute_part(&mut self, shared: &mut Shared, part: u32) -> Option<Execution> {
+        let held = shared.held[part];
+        let Some(arrival) = self.arrival_of(shared, &held) else {
+            shared.free_held(part);
+            return None;
+        };
+        let current = !arrival.is_into_segment()
+            || shared.segments.is_current(arrival.segment, &arrival.admission);
+        if !current {
+            // Deregistered, or no longer granted, while it waited. The rest of it is refused.
+            let index = held.arrival;
+            let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
+            self.abandon_arrival(shared, index);
+            shared.arrivals[index].untold = response == NONE;
+            if response != NONE {
+                shared.messages[response].refusal = Some(Refusal::Access);
+                self.answer_done(shared, response);
+            }
+            self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
+            if !arrival.has_slot {
+                shared.free_arrival(index);
+            }
+            shared.free_held(part);
+            return None;
+        }
+        shared.held[part].state = HeldState::Executing;
+        let from = LocalRange { length: held.payload, ..shared.stash_place(part) };
+        let offset = arrival.offset + u64::from(held.data.index) * u64::from(self.mtu);
+        let to = LocalRange { offset, length: held.payload, ..arrival.range() };
+        Some(Execution::Copy { from, to, token: self.deferred(&held.data, held.payload, part) })
+    }
+
+    /// A packet that was set aside is in its place.
+    pub(crate) fn part_executed(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        let held = shared.held[token.subject];
+        let arrival = self.arrival_of(shared, &held);
+        shared.free_held(token.subject);
+        if arrival.is_some() {
+            shared.arrivals[held.arrival].aside -= token.bytes;
+            self.count_placed(shared, held.arrival, token.bytes);
+        }
+    }
+
+    /// Counts bytes of a message that are in place.
+    pub(crate) fn count_placed(&mut self, shared: &mut Shared, index: u32, bytes: u32) {
+        let arrival = &mut shared.arrivals[index];
+        arrival.placed += bytes;
+        shared.mailboxes.placed(arrival.ticket, bytes);
+        if arrival.placed == arrival.length {
+            self.finish_arrival(shared, index);
+        } else if arrival.turn == Turn::Come {
+            if arrival.parts != NONE {
+                shared.call_parts(index, self.mtu);
+            }
+            self.let_slot_go(shared, index);
+        }
+    }
+
+    /// All of a message has arrived, some of it in the stash: its sender may use its slot again.
+    fn let_slot_go(&mut self, shared: &mut Shared, index: u32) {
+        let arrival = shared.arrivals[index];
+        if arrival.has_slot && arrival.placed + arrival.aside == arrival.length {
+            self.forget_slot(&arrival, index);
+            shared.arrivals[index].has_slot = false;
+        }
+    }
+
+    /// The message that a packet was set aside for, if it is still under way.
+    fn arrival_of(&self, shared: &Shared, held: &Held) -> Option<Arrival> {
+        let arrival = shared.arrivals[held.arrival];
+        let same = arrival.channel == self.index()
+            && arrival.message == held.data.message
+            && !arrival.refused;
+        same.then_some(arrival)
+    }
+
+    /// Nothing more of a message is placed: what was set aside for it is dropped.
+    pub(crate) fn drop_parts(&mut self, shared: &mut Shared, index: u32) {
+        let arrival = shared.arrivals[index];
+        if arrival.turn == Turn::Any {
+            return;
+        }
+        let key = Key::of(self.group(), arrival.remote_jetty);
+        if arrival.turn == Turn::Waits
+            && let Some(tracker) = shared.trackers.find(&key)
+        {
+            shared.unlink_waiting(tracker, index);
+        }
+        shared.drop_parts(index);
+    }
+
+    /// Drops a message that its initiator has given up before its turn came.
+    pub(crate) fn drop_given_up(&mut self, shared: &mut Shared, index: u32) {
+        let arrival = shared.arrivals[index];
+        self.abandon_arrival(shared, index);
+        if !arrival.has_slot {
+            shared.free_arrival(index);
+        }
+    }
+
+    /// A READ in memory order has had its turn: its answer begins. What it overlaps waits.
+    pub(crate) fn read_begins(&mut self, shared: &mut Shared, answer: u32) {
+        let message = &shared.messages[answer];
+        let (jetty, sequence) = (message.jetty, message.sequence);
+        if let Some(tracker) = shared.trackers.find(&Key::of(self.group(), jetty)) {
+            shared.messages[answer].is_tracked = true;
+            let mut reading = shared.trackers[tracker].reading;
+            reading.push_back(&mut Answering(&mut shared.messages), answer);
+            shared.trackers[tracker].reading = reading;
+        }
+        self.mark_executed(shared, jetty, sequence);
+    }
+
+    /// The answer to a READ in memory order has arrived, or never will.
+    pub(crate) fn read_ends(&mut self, shared: &mut Shared, answer: u32) {
+        let jetty = shared.messages[answer].jetty;
+        if !core::mem::take(&mut shared.messages[answer].is_tracked) {
+            return;
+        }
+        let Some(tracker) = shared.trackers.find(&Key::of(self.group(), jetty)) else { return };
+        let mut reading = shared.trackers[tracker].reading;
+        reading.unlink(&mut Answering(&mut shared.messages), answer);
+        shared.trackers[tracker].reading = reading;
+        shared.release_held(tracker);
+        shared.release_waiting(tracker, self.mtu);
+    }
+
+    /// Must acknowledgements and answers wait until what was set aside is in place?
+    pub(crate) fn is_draining(&self, shared: &mut Shared) -> bool {
+        let group = shared.channels.get_mut(self.group());
+        let draining = group.draining > 0;
+        group.waits_for_drain |= draining;
+        draining && !shared.is_planted(Canary::AcknowledgeAside)
+    }
+}
+
+impl Shared {
+    /// May a transaction of memory order, on this memory, be executed now?
+    pub(crate) fn has_turn(&self, tracker: u32, order: &Order, range: &LocalRange) -> bool {
+        // What was posted while no READ was under way says so by its mode: an answer that is still
+        // known here has arrived.
+        self.trackers[tracker].standing(order.sequence) == Standing::Next
+            && (order.mode != ServiceMode::Rot || !self.is_being_read(tracker, range))
+    }
+
+    /// Does an answer to a READ of this Jetty's, which has not arrived, come from this memory?
+    pub(crate) fn is_being_read(&self, tracker: u32, range: &LocalRange) -> bool {
+        if self.is_planted(Canary::ReadLate) {
+            return false;
+        }
+        let mut at = self.trackers[tracker].reading.head;
+        while at != NONE {
+            let answer = &self.messages[at];
+            if self.segments.overlap(&answer.local, range) {
+                return true;
+            }
+            at = answer.ordered_links.next;
+        }
+        false
+    }
+
+    /// Places what has been set aside for messages whose turn has come.
+    pub(crate) fn release_waiting(&mut self, tracker: u32, mtu: u32) {
+        let mut at = self.trackers[tracker].waiting;
+        while at != NONE {
+            let arrival = self.arrivals[at];
+            if self.trackers[tracker].standing(arrival.order.sequence) == Standing::Past {
+                self.unlink_waiting(tracker, at);
+                self.arrivals[at].turn = Turn::Come;
+                self.given_up.push(at);
+            } else if self.has_turn(tracker, &arrival.order, &arrival.range()) {
+                self.unlink_waiting(tracker, at);
+                self.arrivals[at].turn = Turn::Come;
+                self.call_parts(at, mtu);
+            }
+            at = arrival.next_waiting;
+        }
+    }
+
+    /// Makes due what was set aside for a message whose turn has come. Its last packet is not, as
+    /// long as another one is missing.
+    fn call_parts(&mut self, index: u32, mtu: u32) {
+        let arrival = self.arrivals[index];
+        let mut at = core::mem::replace(&mut self.arrivals[index].parts, NONE);
+        while at != NONE {
+            let held = self.held[at];
+            let before = u64::from(held.data.index) * u64::from(mtu);
+            let is_last = held.data.last && u64::from(arrival.placed) < before;
+            if held.state == HeldState::Waiting && !is_last {
+                self.channels.get_mut(held.leader).draining += 1;
+                self.make_due(at);
+            } else {
+                self.held[at].next = core::mem::replace(&mut self.arrivals[index].parts, at);
+            }
+            at = held.next;
+        }
+    }
+
+    fn drop_parts(&mut self, index: u32) {
+        let mut at = self.arrivals[index].parts;
+        while at != NONE {
+            let next = self.held[at].next;
+            match self.held[at].state {
+                HeldState::Arriving => self.held[at].given_up = true,
+                _ => self.free_held(at),
+            }
+            at = next;
+        }
+        let arrival = &mut self.arrivals[index];
+        (arrival.turn, arrival.parts) = (Turn::Any, NONE);
+    }
+
+    fn unlink_waiting(&mut self, tracker: u32, index: u32) {
+        let next = core::mem::replace(&mut self.arrivals[index].next_waiting, NONE);
+        let mut at = self.trackers[tracker].waiting;
+        if at == index {
+            self.trackers[tracker].waiting = next;
+            return;
+        }
+        while at != NONE {
+            let after = self.arrivals[at].next_waiting;
+            if after == index {
+                self.arrivals[at].next_waiting = next;
+                return;
+            }
+            at = after;
+        }
+    }
+}

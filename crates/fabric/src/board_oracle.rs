@@ -1,0 +1,133 @@
+//! Memory order on memory that operations share: the last writer wins, and a READ returns what was
+//! written before it, and nothing that was posted after it.
+//!
+//! Every Jetty has a range of the peer's *board* to itself, which its WRITEs overwrite again and
+//! again and its READs read. In memory order the content of that range is known when an operation is
+//! posted: that of all WRITEs posted before.
+
+use crate::oracles::{Kind, Model, Operation, Place};
+use crate::world::World;
+use fairway_engine::Status;
+use std::collections::BTreeMap;
+
+/// A range of a board: the board's key, and the Jetty whose range it is.
+type Range = (usize, u32);
+
+/// What a Jetty's range of a board ought to hold.
+#[derive(Debug)]
+struct Content {
+    /// Where the range starts on the board.
+    start: usize,
+    bytes: Vec<u8>,
+    /// An operation has failed, so nobody knows any more.
+    is_unknown: bool,
+}
+
+/// All that is known of boards.
+#[derive(Debug, Default)]
+pub(crate) struct BoardOracle {
+    contents: BTreeMap<Range, Content>,
+    /// Of READs that have not completed: what they have to return.
+    expected: BTreeMap<usize, Vec<u8>>,
+}
+
+/// How long the range of each Jetty is on a board of this many bytes, for so many Jetties.
+pub(crate) fn range_of(board: u64, jetties: u32, jetty: u32) -> (u64, u64) {
+    let length = board / u64::from(jetties);
+    (u64::from(jetty) * length, length)
+}
+
+impl Model {
+    /// Is it an operation on a board? Where its range is known by, if so.
+    fn board_of(&self, world: &World, operation: &Operation) -> Option<(Range, Place)> {
+        let (key, at) = operation.remote?;
+        let is_board = world.memory.pieces[key].board.is_some();
+        is_board.then_some(((key, operation.jetty.value()), (key, at)))
+    }
+
+    /// An operation was posted under `id`.
+    pub(crate) fn posted_to_board(&mut self, world: &World, id: usize, operation: &Operation) {
+        let Some((range, (key, at))) = self.board_of(world, operation) else { return };
+        let jetties = world.memory.pieces[key].board.unwrap_or(1);
+        let length = world.memory.pieces[key].bytes.len() as u64;
+        let (start, length) = range_of(length, jetties, operation.jetty.value());
+        let (start, end) = (start as usize, (start + length) as usize);
+        let content = self.boards.contents.entry(range).or_insert_with(|| Content {
+            start,
+            bytes: world.memory.pieces[key].mirror[start..end].to_vec(),
+            is_unknown: false,
+        });
+        let (from, to) = (at - start, at - start + operation.length as usize);
+        if operation.kind == Kind::Read {
+            self.boards.expected.insert(id, content.bytes[from..to].to_vec());
+        } else {
+            let (key, at) = operation.local;
+            let source = world.memory.mirror(key, at, operation.length as usize);
+            content.bytes[from..to].copy_from_slice(source);
+        }
+    }
+
+    /// An operation on a board has come to its end. False if it is on no board.
+    pub(crate) fn ended_on_board(
+        &mut self,
+        world: &mut World,
+        id: usize,
+        status: Status,
+    ) -> Result<bool, String> {
+        let operation = self.operations[id];
+        let Some((range, (key, _))) = self.board_of(world, &operation) else { return Ok(false) };
+        let Some(content) = self.boards.contents.get_mut(&range) else { return Ok(false) };
+        let length = operation.length as usize;
+        let expected = self.boards.expected.remove(&id);
+        if status != Status::Success && !content.is_unknown {
+            content.is_unknown = true;
+            world.memory.unsettle(key, content.start, content.bytes.len());
+        }
+        let is_unknown = content.is_unknown;
+        match expected {
+            Some(_) if status != Status::Success => {
+                world.memory.unsettle(operation.local.0, operation.local.1, length);
+            }
+            // Of an unsignaled READ nobody asks before all is over: its memory may be freed.
+            Some(_) if is_unknown || world.memory.pieces[operation.local.0].released => {
+                world.memory.accept(operation.local.0, operation.local.1, length);
+            }
+            Some(expected) => {
+                let (key, at) = operation.local;
+                let bytes = &world.memory.pieces[key].bytes[at..at + length];
+                if let Some(wrong) = bytes.iter().zip(&expected).position(|(a, b)| a != b) {
+                    return Err(format!(
+                        "memory order: a READ returned {:#04x} at byte {wrong}, and {:#04x} was \
+                         there at its turn: {operation:?}",
+                        bytes[wrong], expected[wrong]
+                    ));
+                }
+                world.memory.write(key, at, &expected);
+            }
+            // What several wrote is compared when all is over: the last one wins.
+            None => {}
+        }
+        Ok(true)
+    }
+
+    /// All operations are over: boards ought to hold what was written last.
+    pub(crate) fn expect_boards(&self, world: &mut World) {
+        for (&(key, _), content) in &self.boards.contents {
+            let range = content.start..content.start + content.bytes.len();
+            if !content.is_unknown {
+                world.memory.pieces[key].mirror[range].copy_from_slice(&content.bytes);
+            }
+        }
+    }
+
+    /// A node has crashed: nobody knows what the ranges of its Jetties hold.
+    pub(crate) fn crash_on_boards(&mut self, world: &mut World, id: usize) {
+        let operation = self.operations[id];
+        let Some((range, (key, _))) = self.board_of(world, &operation) else { return };
+        self.boards.expected.remove(&id);
+        if let Some(content) = self.boards.contents.get_mut(&range) {
+            content.is_unknown = true;
+            world.memory.unsettle(key, content.start, content.bytes.len());
+        }
+    }
+}
