@@ -182,7 +182,9 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The round trip of the echoed packet, if it was sent once and this is its first news.
+    /// The round trip of the echoed packet, if it was sent once and this is its first news. No
+    /// packet goes and comes back in no time: where the peer says that it kept the packet for as
+    /// long as the round trip took, or longer, there is no sample.
     fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
         let flags = ack.flags;
         if !flags.contains(AckFlags::ECHO) || flags.contains(AckFlags::ECHO_RETRY) {
@@ -199,6 +201,9 @@ impl Channel {
         }
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
         let sample = now.since(sent.sent_at).saturating_sub(delay);
+        if sample == Duration::ZERO {
+            return None;
+        }
         self.note_round_trip(sent.path, sample);
         self.suspect(shared, sent.path, Some(sample));
         Some(sample)
