@@ -1,6 +1,7 @@
 //! How a context is made.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use fairway_engine::{Limits, Profile};
@@ -29,7 +30,8 @@ const HEADER_BYTES: usize = 80;
 /// Makes a [`Context`]. Every setting has a default.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    bind: IpAddr,
+    /// `None`: all addresses of both families.
+    bind: Option<IpAddr>,
     port: u16,
     sockets: usize,
     engines: usize,
@@ -56,7 +58,7 @@ type BadPolicy = (String, String);
 impl Default for Builder {
     fn default() -> Self {
         Builder {
-            bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            bind: None,
             port: 0,
             sockets: 4,
             engines: 1,
@@ -79,11 +81,12 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The local address to bind to (default: all of IPv4). Its family is the context's. On a host
-    /// with several addresses bind to one: answers from another than a peer asked are ignored.
+    /// The local address to bind to (default: all, of IPv6 and IPv4, or of IPv4 where there is no
+    /// IPv6). Its family is the context's, except that `::` stands for both. On a host with several
+    /// addresses bind to one: answers from another than a peer asked are ignored.
     #[must_use]
     pub fn bind(mut self, address: IpAddr) -> Self {
-        self.bind = address;
+        self.bind = Some(address);
         self
     }
 
@@ -318,16 +321,15 @@ impl Builder {
                 remedy: "use one that leaves numbers below 65536 for the sockets of all engines",
             })?,
         };
-        let config = UdpConfig {
-            bind: self.bind,
-            first_port,
-            sockets: if self.scattered { 1 } else { self.sockets },
-            buffer_bytes: self.buffer_bytes,
-        };
-        let refused = |error| Error::io("open the sockets", error);
-        let mut port = UdpPort::bind(&config).map_err(refused)?;
-        for _ in config.sockets..self.sockets {
-            port.add_socket((self.bind, 0).into()).map_err(refused)?;
+        let sockets = if self.scattered { 1 } else { self.sockets };
+        let mut port = self.open_sockets(first_port, sockets)?;
+        for _ in sockets..self.sockets {
+            let bind = port.local_addrs()[0].ip();
+            let added = match bind {
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => port.add_open_socket(0),
+                bind => port.add_socket((bind, 0).into()),
+            };
+            added.map_err(|error| Error::io("open the sockets", error))?;
         }
         if self.fidelity > 0 {
             let refused = |error| Error::io("have the kernel stamp packets", error);
@@ -340,6 +342,24 @@ impl Builder {
             remedy: "use 1 to 16",
         })?;
         Ok((Io::new(engine as u32, wrap(port)), ports))
+    }
+
+    /// Opens sockets on consecutive ports. Where nothing else was asked for they take both families,
+    /// or only IPv4 where there is no IPv6.
+    fn open_sockets(&self, first_port: u16, sockets: usize) -> Result<UdpPort, Error> {
+        let open = |bind: IpAddr| {
+            let buffer_bytes = self.buffer_bytes;
+            UdpPort::bind(&UdpConfig { bind, first_port, sockets, buffer_bytes })
+        };
+        let opened = match self.bind {
+            Some(bind) => open(bind),
+            None => open(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.kind() {
+                // Another program has the port, which IPv4 alone does not change.
+                io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
+                _ => open(Ipv4Addr::UNSPECIFIED.into()),
+            }),
+        };
+        opened.map_err(|error| Error::io("open the sockets", error))
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! Connection set-up on real sockets and a real engine: the glue around [`crate::setup`].
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::error::{Error, Refusal};
 use crate::peer::PeerState;
 use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
+use crate::setup::listening::Listening;
 use crate::setup::server::{Listener, Opening, Reaction};
 
 /// The engine and its socket that attempts speak from.
@@ -32,6 +33,7 @@ pub(crate) struct Connecting {
 
 struct Pending {
     attempt: Attempt,
+    listening: Listening,
     channel: ChannelId,
     timeout: Duration,
     /// The attempt for the first channel of the group, if this is for another.
@@ -106,8 +108,10 @@ impl Core {
         timeout: Duration,
     ) -> Result<usize, Error> {
         self.check_running()?;
+        let server = SocketAddr::new(server.ip().to_canonical(), server.port());
         let local = self.local_addrs()[SPEAKER.1];
-        if local.is_ipv6() != server.is_ipv6() {
+        // A socket at `[::]` is one of both families.
+        if local.is_ipv6() != server.is_ipv6() && local.ip() != Ipv6Addr::UNSPECIFIED {
             return Err(Error::Parameter {
                 name: "address",
                 value: server.to_string(),
@@ -146,8 +150,10 @@ impl Core {
         };
         let attempt = Attempt::new(now, &self.connecting.identity, &question);
         let leader = joins.map(|(leader, _)| leader);
+        let listening = Listening::new(now);
+        let (peer, missing, result) = (None, 0, None);
         let pending =
-            Pending { attempt, channel, timeout, leader, peer: None, missing: 0, result: None };
+            Pending { attempt, listening, channel, timeout, leader, peer, missing, result };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
             attempts.push(None);
@@ -155,6 +161,13 @@ impl Core {
         });
         attempts[index] = Some(pending);
         Ok(index)
+    }
+
+    /// Has an attempt end at once when the network reports that no program listens at the address.
+    pub(crate) fn heed_refusals(&mut self, index: usize) {
+        if let Some(Some(pending)) = self.connecting.attempts.get_mut(index) {
+            pending.listening.heed();
+        }
     }
 
     /// The result of an attempt that has ended.
@@ -191,14 +204,21 @@ impl Core {
 
     /// Lets every attempt say what it has to say, and ends those that are over.
     pub(crate) fn speak(&mut self, now: Instant) {
+        let local = self.local_addrs()[SPEAKER.1].ip();
         for index in 0..self.connecting.attempts.len() {
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
             if pending.result.is_some() {
                 continue;
             }
+            if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
+                pending.attempt.refuse();
+            }
             if let Some(setup) = pending.attempt.poll_transmit(now) {
-                let server = pending.attempt.server().into();
-                self.send_setup(SPEAKER, &server, &setup);
+                let server = pending.attempt.server();
+                if pending.attempt.is_unanswered() {
+                    pending.listening.asks(local, server, &setup);
+                }
+                self.send_setup(SPEAKER, &server.into(), &setup);
             }
             self.settle_attempt(now, index);
         }
@@ -317,8 +337,10 @@ impl Core {
             Outcome::Refused(reject) => {
                 Err(Error::Refused { peer: server, reason: refusal(&reject) })
             }
+            Outcome::NoListener => Err(Error::NoListener { peer: server }),
             Outcome::TimedOut => {
-                Err(Error::Timeout { awaited: "answer to the connection request", waited: timeout })
+                let report = pending.listening.report();
+                Err(Error::Unanswered { peer: server, waited: timeout, report })
             }
         };
         if result.is_err() {
