@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_softnic::Spec;
 
-use crate::net::{self, NetOptions};
+use crate::net::{self, ConnectOptions, NetOptions};
 use crate::nic::NicOptions;
 use crate::perf::{FlowOptions, Operation, OrderOptions};
 use crate::policy::PolicyOptions;
@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure bandwidth or latency of WRITE, READ, SEND, PUT, atomics, loads and stores
-    #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
+    #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES,
+              override_usage = PERF_USAGE)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
     #[command(after_help = "Example:\n  fairway serve --dir /srv/in --bind 0.0.0.0\n\n\
@@ -122,6 +123,9 @@ const NIC_EXAMPLES: &str = "Examples:
 The protocol is run by the engines that run live; the model only charges time for each step. All
 constants have a name, a source and an option: --constants shows them, --set changes them.";
 
+const PERF_USAGE: &str = "fairway perf [OPTIONS] <OPERATION>
+       fairway perf [OPTIONS] --server";
+
 const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
   fairway perf --server                                # on one machine, and on the other:
@@ -192,13 +196,17 @@ pub(crate) struct PerfOptions {
     #[arg(required_unless_present = "server", value_name = "OPERATION")]
     pub(crate) operation: Option<Operation>,
 
-    /// Be the target: wait for clients and serve them, one after the other
-    #[arg(long, conflicts_with_all = ["connect", "operation"])]
+    /// Be the target: wait for clients and serve them, one after the other, whatever operation they
+    /// measure
+    #[arg(long, conflicts_with = "connect")]
     pub(crate) server: bool,
 
     /// Measure against the server there; without this and --server, both sides run here
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) connect: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) patience: ConnectOptions,
 
     /// Bytes per operation [default: 64K; latency, load, store and --order UNO: 64; atomics: 8]
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
@@ -275,11 +283,22 @@ pub(crate) struct ServeOptions {
     pub(crate) dir: PathBuf,
 
     /// A client that is silent for so long is dead, and its file is dropped
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "3s")]
+    #[arg(long, value_name = "TIME", value_parser = peer_dead, default_value = "3s")]
     pub(crate) peer_dead: Duration,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,
+}
+
+/// Shorter silences are ordinary: a process that is not scheduled for a moment is not dead.
+const PEER_DEAD_MIN: Duration = Duration::from_millis(100);
+
+fn peer_dead(text: &str) -> Result<Duration, String> {
+    let time = quantity::duration(text)?;
+    if time < PEER_DEAD_MIN {
+        return Err(format!("{text} is shorter than ordinary silences: use 100ms or more"));
+    }
+    Ok(time)
 }
 
 #[derive(Clone, Debug, Args)]
@@ -299,6 +318,9 @@ pub(crate) struct CopyOptions {
     /// Print the result as a JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) patience: ConnectOptions,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

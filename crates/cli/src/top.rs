@@ -146,8 +146,12 @@ fn ask(process: &Process) -> Option<Sample> {
 }
 
 fn nobody(pid: Option<u32>) -> Failure {
-    let who = pid.map_or("no program".into(), |pid| format!("process {pid} does not exist, or"));
-    Failure::failed(format!(
-        "{who} tells nothing: start it with --stats, or with FAIRWAY_STATS=1 in its environment"
-    ))
+    let what = match pid {
+        None => "no program reports statistics: start one".into(),
+        Some(pid) => format!(
+            "process {pid} does not exist, or reports no statistics: give the number of another, or \
+             start it"
+        ),
+    };
+    Failure::failed(format!("{what} with --stats, or with FAIRWAY_STATS=1 in its environment"))
 }

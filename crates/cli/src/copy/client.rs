@@ -16,7 +16,8 @@ use super::message::{JETTY, MESSAGE_BYTES, Message};
 use crate::args::CopyOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
-use crate::net::SERVE_PORT;
+use crate::net::SERVE;
+use crate::printable::printable_reason;
 use crate::process;
 
 /// Bytes of one WRITE …
@@ -32,10 +33,11 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Runs `fairway copy`.
 pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
+    options.net.check()?;
     let (server, name) = target(&options.target)?;
     let source = Source::open(&options.source)?;
     process::catch_signals();
-    let (context, peer) = options.net.connect(server, SERVE_PORT)?;
+    let (context, peer) = options.net.connect(server, &SERVE, &options.patience)?;
     let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
     let client = Client { context, peer, mailbox };
     let result = client.copy(&source, name, options);
@@ -224,7 +226,10 @@ impl Client {
 
 fn refused(message: Message) -> Failure {
     match message {
-        Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
+        Message::Refusal(reason) => {
+            let reason = printable_reason(reason.as_ref());
+            Failure::failed(format!("the server refuses: {reason}"))
+        }
         _ => {
             Failure::failed("the server sent what makes no sense now: run the same release on both")
         }

@@ -14,7 +14,8 @@ use super::{bandwidth, latency, packets};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
-use crate::net::PERF_PORT;
+use crate::net::PERF;
+use crate::printable::printable_reason;
 use crate::trace::Tracer;
 
 /// Operations in flight if nobody says otherwise …
@@ -82,7 +83,7 @@ impl Link {
     pub(super) fn open(options: &PerfOptions, server: &str) -> Result<Link, Failure> {
         let own_thread = options.flows.control_thread;
         let with = |builder: Builder| builder.control_thread(own_thread);
-        let (context, peer) = options.net.connect_with(server, PERF_PORT, with)?;
+        let (context, peer) = options.net.connect_with(server, &PERF, &options.patience, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
         let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
         Ok(Link { context, peer, mailbox, tracer })
@@ -410,7 +411,10 @@ fn ask(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure
 
 fn unexpected(message: &Message) -> Failure {
     match message {
-        Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
+        Message::Refusal(reason) => {
+            let reason = printable_reason(reason.as_ref());
+            Failure::failed(format!("the server refuses: {reason}"))
+        }
         _ => {
             Failure::failed("the server sent what makes no sense now: run the same release on both")
         }

@@ -14,7 +14,7 @@ use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
-use crate::net::PERF_PORT;
+use crate::net::PERF;
 use crate::process;
 use crate::quantity::show_size;
 use crate::trace::Tracer;
@@ -39,7 +39,7 @@ const ANSWER: u64 = 1 << 32;
 /// Serves clients, one session after the other, until the process is asked to end.
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
-    let builder = options.net.builder(PERF_PORT, None);
+    let builder = options.net.builder(PERF.port, None);
     let context = builder.control_thread(options.flows.control_thread).build()?;
     let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
