@@ -249,6 +249,12 @@ impl fmt::Display for Error {
             Error::Parameter { name, value, remedy } => {
                 write!(f, "{name} can't be {value}: {remedy}")
             }
+            Error::Limit { name: "completions" } => write!(
+                f,
+                "no more completions: each Jetty takes its JettyOptions::depth of \
+                 Limits::completions; create Jetties with less depth, drop some, or raise \
+                 Limits::completions"
+            ),
             Error::Limit { name } => {
                 write!(f, "no more {name}: drop some, or raise Limits::{name}")
             }

@@ -283,6 +283,33 @@ fn a_context_takes_peers_of_both_families() {
 }
 
 #[test]
+fn as_many_jetties_as_the_limits_say_can_be_made() {
+    let context = builder().build().unwrap();
+    let all = |depth: u32| {
+        let mut jetties = Vec::new();
+        let mut number = Some(0);
+        loop {
+            match context.create_jetty(JettyOptions { depth, number, ..JettyOptions::default() }) {
+                Ok(jetty) => jetties.push(jetty),
+                Err(error) if number.is_none() => return (jetties.len(), error.to_string()),
+                // The well-known numbers are only given to those who ask for them.
+                Err(_) => {}
+            }
+            number = number.map(|number| number + 1).filter(|number| *number < 32);
+        }
+    };
+    let limits = Limits::default();
+    let (count, error) = all(limits.completions / limits.jetties);
+    assert_eq!(count, limits.jetties as usize);
+    assert!(error.contains("Limits::"), "{error}");
+    let (count, error) = all(JettyOptions::default().depth);
+    assert_eq!(count, 64);
+    for word in ["JettyOptions::depth", "Limits::completions"] {
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
 fn hashes_see_every_byte() {
     let pair = Pair::new();
     let segment = pair.client.filled(9000, 3);
