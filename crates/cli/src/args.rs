@@ -24,7 +24,7 @@ pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
     propagate_version = true,
     after_help = "Examples:\n  \
         fairway perf write                                   # both sides, on this machine\n  \
-        fairway serve --dir /srv/in &\n  \
+        fairway serve --dir in &                             # lets others copy files into `in`\n  \
         fairway copy big.img localhost/big.img               # verified end to end\n\n\
         Exit status: 0 fine, 1 failure (of a verification as well), 2 usage."
 )]
@@ -40,15 +40,13 @@ pub(crate) enum Command {
               override_usage = PERF_USAGE)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
-    #[command(after_help = "Example:\n  fairway serve --dir /srv/in --bind 0.0.0.0\n\n\
+    #[command(after_help = "Example:\n  fairway serve --dir in --bind 0.0.0.0\n\n\
             Whoever reaches the port may put files there: serve trusted networks only.")]
     Serve(ServeOptions),
     /// Copy a file to a server, and verify it
-    #[command(
-        after_help = "Example:\n  fairway copy --paths 16 big.img storage1/backups/big.img\n\n\
+    #[command(after_help = "Example:\n  fairway copy --paths 16 big.img HOST/backups/big.img\n\n\
             Both sides hash the file; it appears under its name only if the hashes agree.\n\
-            The file must not be shortened while it is being copied."
-    )]
+            The file must not be shortened while it is being copied.")]
     Copy(CopyOptions),
     /// Show the version, the datapaths found, the limits, and the size of all state
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
@@ -91,10 +89,10 @@ const EMULATE_EXAMPLES: &str = "Examples, in front of `fairway serve --dir in --
 A Fairway server tells its port numbers to its clients, so the relay listens on the same
 numbers, at another address.
 
-A network of its own, with lines in leaf-spine.txt as: topology leaf-spine / nodes 4 /
-hosts-per-leaf 2 / link 1G / latency 10us / ecn threshold:64K / fail 4-6@10s..20s
-  fairway emulate --topology leaf-spine.txt
-  fairway emulate --topology leaf-spine.txt --set routing=spray -- ip netns exec fw-0 ping 10.83.0.4
+A network of its own, from a file (two are in the folder examples/topologies of the source):
+  fairway emulate --topology examples/topologies/leaf-spine.txt
+  fairway emulate --topology examples/topologies/leaf-spine.txt --set routing=spray -- \
+    ip netns exec fw-0 ping -c 3 10.83.0.4
 
 Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
 fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
@@ -129,7 +127,7 @@ const PERF_USAGE: &str = "fairway perf [OPTIONS] <OPERATION>
 const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
   fairway perf --server                                # on one machine, and on the other:
-  fairway perf read --sizes 2..8M --connect host1
+  fairway perf read --sizes 2..8M --connect HOST
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
@@ -142,7 +140,7 @@ const PERF_EXAMPLES: &str = "Examples:
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
   fairway perf --server                                # on one machine, and on the other:
-  fairway perf read --sizes 2..8M --connect host1
+  fairway perf read --sizes 2..8M --connect HOST
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before

@@ -30,6 +30,7 @@ mod info;
 mod mailbox;
 mod net;
 mod nic;
+mod paths;
 mod perf;
 mod policy;
 mod printable;

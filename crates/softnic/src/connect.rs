@@ -163,6 +163,12 @@ impl Core {
         Ok(index)
     }
 
+    /// The UDP port of a socket of an engine.
+    pub(crate) fn own_port(&self, engine: u32, socket: usize) -> u16 {
+        let ports = self.connecting.identity.ports.get(engine as usize);
+        ports.and_then(|ports| ports.as_slice().get(socket)).copied().unwrap_or_default()
+    }
+
     /// Has an attempt end at once when the network reports that no program listens at the address.
     pub(crate) fn heed_refusals(&mut self, index: usize) {
         if let Some(Some(pending)) = self.connecting.attempts.get_mut(index) {

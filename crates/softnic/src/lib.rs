@@ -133,3 +133,8 @@ pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.
 pub use {fairway_engine as engine, fairway_port as port};
+
+/// The Rust of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -17,6 +17,7 @@ use crate::args::CopyOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::SERVE;
+use crate::paths::{DeadPaths, SUSPICIOUS, Watch};
 use crate::printable::printable_reason;
 use crate::process;
 
@@ -59,6 +60,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
             "packets_resent": client.context.counters().engine.data_resent,
             "hash": times.hash,
             "verified": true,
+            "paths_dead": times.dead_paths.json(),
         });
         return process::print(&format!("{row}\n"));
     }
@@ -69,7 +71,11 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
         gbps(moved),
         client.peer.paths(),
         times.hash,
-    ))
+    ))?;
+    if let Some(text) = times.dead_paths.text(&client.peer) {
+        eprintln!("fairway copy: {text}");
+    }
+    Ok(())
 }
 
 /// The server, and the name there.
@@ -115,6 +121,7 @@ struct Times {
     moved: Duration,
     stored: Duration,
     hash: String,
+    dead_paths: DeadPaths,
 }
 
 struct Client {
@@ -152,7 +159,8 @@ impl Client {
         let reply = self.ask(&Message::Commit, "word that the file is stored")?;
         let Message::Stored = reply else { return Err(refused(reply)) };
         let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Times { moved, stored: start.elapsed(), hash })
+        let dead_paths = DeadPaths::of(&self.peer);
+        Ok(Times { moved, stored: start.elapsed(), hash, dead_paths })
     }
 
     /// Writes the whole file, several pieces at a time.
@@ -170,6 +178,7 @@ impl Client {
         let bar = progress(segment.len(), options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
         let (mut completions, mut last) = (Vec::new(), Instant::now());
+        let watch = Watch::new(&self.peer);
         while done < segment.len() {
             while in_flight < DEPTH && posted < segment.len() {
                 let end = (posted + WRITE_BYTES).min(segment.len());
@@ -192,6 +201,12 @@ impl Client {
             bar.set_position(done);
             if process::stopping() {
                 return Err(Failure::failed("interrupted: nothing is left on the server"));
+            }
+            if done == 0
+                && last.elapsed() > SUSPICIOUS
+                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), false)
+            {
+                return Err(failure);
             }
             if last.elapsed() > SILENCE {
                 return Err(self.lost(Status::PeerDead));

@@ -16,6 +16,7 @@ use crate::args::ServeOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
 use crate::net::SERVE;
+use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
 
@@ -206,6 +207,9 @@ impl Server {
             let answer = match incoming.keep() {
                 Ok(()) => {
                     eprintln!("fairway serve: {}: stored {what}, verified", peer.address());
+                    if let Some(text) = DeadPaths::of(&peer).text(&peer) {
+                        eprintln!("fairway serve: {text}");
+                    }
                     Message::Stored
                 }
                 Err(error) => Message::Refusal(error),

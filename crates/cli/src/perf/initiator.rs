@@ -15,6 +15,7 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::PERF;
+use crate::paths::{DeadPaths, Watch};
 use crate::printable::printable_reason;
 use crate::trace::Tracer;
 
@@ -52,6 +53,8 @@ pub(super) struct Session<'a> {
     pub(super) tally: Tally,
     /// Reads compared so far.
     reads: u64,
+    /// For when nothing completes.
+    watch: Watch,
 }
 
 /// What a session measured.
@@ -150,7 +153,11 @@ fn row(
         buffer_bytes: Slots::stride(size) * u64::from(run.slots),
         packets: own.with(theirs),
         verified: tally.verified,
+        dead_paths: DeadPaths::of(&link.peer),
     };
+    if let Some(text) = row.dead_paths.text(&link.peer) {
+        eprintln!("fairway perf: {text}");
+    }
     judge(&session, messages, lost).map(|()| row)
 }
 
@@ -285,6 +292,7 @@ impl<'a> Session<'a> {
             uses,
             tally: Tally::default(),
             reads: 0,
+            watch: Watch::new(&link.peer),
         })
     }
 
@@ -352,6 +360,12 @@ impl<'a> Session<'a> {
             self.link.peer.address(),
             completion.status
         )))
+    }
+
+    /// Fails if nothing has completed because the network drops long packets.
+    pub(super) fn check_network(&self) -> Result<(), Failure> {
+        let fetches = self.run.operation.fetches();
+        self.watch.black_hole(&self.link.peer, self.run.size, fetches).map_or(Ok(()), Err)
     }
 
     /// Can the target be asked to compare slots meanwhile?

@@ -15,6 +15,7 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
 use crate::net::PERF;
+use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
 use crate::trace::Tracer;
@@ -264,6 +265,9 @@ impl<'a> Session<'a> {
             }
             Message::Finish(_, generations) => {
                 self.finish(&generations)?;
+                if let Some(text) = DeadPaths::of(&self.peer).text(&self.peer) {
+                    eprintln!("fairway perf: {text}");
+                }
                 Ok(true)
             }
             _ => Err(Failure::failed("the client sent what makes no sense now")),
