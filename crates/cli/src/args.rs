@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_softnic::Spec;
 
-use crate::net::{self, NetOptions};
+use crate::net::{self, ConnectOptions, NetOptions};
 use crate::nic::NicOptions;
 use crate::perf::{FlowOptions, Operation, OrderOptions};
 use crate::policy::PolicyOptions;
@@ -24,7 +24,7 @@ pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
     propagate_version = true,
     after_help = "Examples:\n  \
         fairway perf write                                   # both sides, on this machine\n  \
-        fairway serve --dir /srv/in &\n  \
+        fairway serve --dir in &                             # lets others copy files into `in`\n  \
         fairway copy big.img localhost/big.img               # verified end to end\n\n\
         Exit status: 0 fine, 1 failure (of a verification as well), 2 usage."
 )]
@@ -36,18 +36,17 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure bandwidth or latency of WRITE, READ, SEND, PUT, atomics, loads and stores
-    #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES)]
+    #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES,
+              override_usage = PERF_USAGE)]
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
-    #[command(after_help = "Example:\n  fairway serve --dir /srv/in --bind 0.0.0.0\n\n\
+    #[command(after_help = "Example:\n  fairway serve --dir in --bind 0.0.0.0\n\n\
             Whoever reaches the port may put files there: serve trusted networks only.")]
     Serve(ServeOptions),
     /// Copy a file to a server, and verify it
-    #[command(
-        after_help = "Example:\n  fairway copy --paths 16 big.img storage1/backups/big.img\n\n\
+    #[command(after_help = "Example:\n  fairway copy --paths 16 big.img HOST/backups/big.img\n\n\
             Both sides hash the file; it appears under its name only if the hashes agree.\n\
-            The file must not be shortened while it is being copied."
-    )]
+            The file must not be shortened while it is being copied.")]
     Copy(CopyOptions),
     /// Show the version, the datapaths found, the limits, and the size of all state
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
@@ -90,10 +89,10 @@ const EMULATE_EXAMPLES: &str = "Examples, in front of `fairway serve --dir in --
 A Fairway server tells its port numbers to its clients, so the relay listens on the same
 numbers, at another address.
 
-A network of its own, with lines in leaf-spine.txt as: topology leaf-spine / nodes 4 /
-hosts-per-leaf 2 / link 1G / latency 10us / ecn threshold:64K / fail 4-6@10s..20s
-  fairway emulate --topology leaf-spine.txt
-  fairway emulate --topology leaf-spine.txt --set routing=spray -- ip netns exec fw-0 ping 10.83.0.4
+A network of its own, from a file (two are in the folder examples/topologies of the source):
+  fairway emulate --topology examples/topologies/leaf-spine.txt
+  fairway emulate --topology examples/topologies/leaf-spine.txt --set routing=spray -- \
+    ip netns exec fw-0 ping -c 3 10.83.0.4
 
 Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
 fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
@@ -122,10 +121,13 @@ const NIC_EXAMPLES: &str = "Examples:
 The protocol is run by the engines that run live; the model only charges time for each step. All
 constants have a name, a source and an option: --constants shows them, --set changes them.";
 
+const PERF_USAGE: &str = "fairway perf [OPTIONS] <OPERATION>
+       fairway perf [OPTIONS] --server";
+
 const PERF_EXAMPLES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
   fairway perf --server                                # on one machine, and on the other:
-  fairway perf read --sizes 2..8M --connect host1
+  fairway perf read --sizes 2..8M --connect HOST
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
@@ -138,7 +140,7 @@ const PERF_EXAMPLES: &str = "Examples:
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
   fairway perf --server                                # on one machine, and on the other:
-  fairway perf read --sizes 2..8M --connect host1
+  fairway perf read --sizes 2..8M --connect HOST
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
   fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
@@ -173,8 +175,10 @@ What is verified, and when:
 
 Flows (--flows):
   Each has a Jetty of its own, all the same peer, and --depth messages in flight (4 by default). Memory is
-  compared byte for byte at the end. What the line carries is --line, or what a single flow of 1M
-  messages gets just before; static and water-filling are told, unless they have a line= of their own.
+  compared byte for byte at the end. What the line carries is --line, or the most that a
+  single flow of 1M messages gets in several short runs before and one after; static and
+  water-filling are told, unless they have a line= of their own, and measured again if it was too
+  little.
   \"jain\" is Jain's index of the rates, each divided by its flow's weight (weights of tenants are not
   considered); \"utilisation\" is the sum of the rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
   server of your own the same --policy.
@@ -192,13 +196,17 @@ pub(crate) struct PerfOptions {
     #[arg(required_unless_present = "server", value_name = "OPERATION")]
     pub(crate) operation: Option<Operation>,
 
-    /// Be the target: wait for clients and serve them, one after the other
-    #[arg(long, conflicts_with_all = ["connect", "operation"])]
+    /// Be the target: wait for clients and serve them, one after the other, whatever operation they
+    /// measure
+    #[arg(long, conflicts_with = "connect")]
     pub(crate) server: bool,
 
     /// Measure against the server there; without this and --server, both sides run here
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) connect: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) patience: ConnectOptions,
 
     /// Bytes per operation [default: 64K; latency, load, store and --order UNO: 64; atomics: 8]
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
@@ -275,11 +283,22 @@ pub(crate) struct ServeOptions {
     pub(crate) dir: PathBuf,
 
     /// A client that is silent for so long is dead, and its file is dropped
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "3s")]
+    #[arg(long, value_name = "TIME", value_parser = peer_dead, default_value = "3s")]
     pub(crate) peer_dead: Duration,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,
+}
+
+/// Shorter silences are ordinary: a process that is not scheduled for a moment is not dead.
+const PEER_DEAD_MIN: Duration = Duration::from_millis(100);
+
+fn peer_dead(text: &str) -> Result<Duration, String> {
+    let time = quantity::duration(text)?;
+    if time < PEER_DEAD_MIN {
+        return Err(format!("{text} is shorter than ordinary silences: use 100ms or more"));
+    }
+    Ok(time)
 }
 
 #[derive(Clone, Debug, Args)]
@@ -299,6 +318,9 @@ pub(crate) struct CopyOptions {
     /// Print the result as a JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) patience: ConnectOptions,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

@@ -14,6 +14,7 @@ mod client;
 mod incoming;
 mod message;
 mod server;
+mod stale;
 
 pub(crate) use client::copy;
 pub(crate) use server::serve;

@@ -104,5 +104,6 @@ fn general_text(value: &Value) -> String {
     for (name, value) in value["limits"].as_object().into_iter().flatten() {
         text += &format!("  {name:<20} {value:>8}\n");
     }
-    text
+    text + "\nThe Jetties of a context share its completions: each takes as many as it is deep.\n\
+         At the default depth of 1,024 there is room for 64 Jetties, at a depth of 64 for 1,024.\n"
 }

@@ -18,19 +18,22 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 mod args;
 mod codec;
 mod copy;
 mod emulate;
 mod failure;
+mod ignored;
 mod info;
 mod mailbox;
 mod net;
 mod nic;
+mod paths;
 mod perf;
 mod policy;
+mod printable;
 mod process;
 mod quantity;
 mod sim;
@@ -49,13 +52,29 @@ pub fn command() -> clap::Command {
 /// Runs the tool with this process's arguments. Exit status: 0 fine, 1 failure (of a verification
 /// as well), 2 usage.
 pub fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
+    match parse().and_then(|arguments| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("fairway: {failure}");
             ExitCode::from(failure.exit_status())
         }
     }
+}
+
+/// The command line. Ends the process for help, and where the parser's message is good enough.
+fn parse() -> Result<Arguments, Failure> {
+    let arguments: Vec<String> =
+        std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            return Err(
+                ignored::negative_number(&error, &arguments).unwrap_or_else(|| error.exit())
+            );
+        }
+    };
+    ignored::check(&matches)?;
+    Ok(Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
 }
 
 fn run(command: Command) -> Result<(), Failure> {

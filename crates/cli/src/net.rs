@@ -5,17 +5,22 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use fairway_softnic::{Builder, Context, HostPressure, Peer, Policies, Spec};
+use fairway_softnic::{Builder, Context, Error, HostPressure, Peer, Policies, Spec};
 
 use crate::failure::Failure;
+use crate::quantity;
 
-/// Where `fairway serve` is found if nobody says otherwise.
-pub(crate) const SERVE_PORT: u16 = 4800;
-/// Where `fairway perf --server` is.
-pub(crate) const PERF_PORT: u16 = 4820;
-/// How long to wait for a server's answer.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A server of ours: how it is started, and where it is found by default.
+pub(crate) struct Service {
+    pub(crate) command: &'static str,
+    /// The first of its ports.
+    pub(crate) port: u16,
+}
 
+pub(crate) const SERVE: Service = Service { command: "fairway serve", port: 4800 };
+pub(crate) const PERF: Service = Service { command: "fairway perf --server", port: 4820 };
+/// How many consecutive ports each has, by default.
+const SOCKETS: u16 = 4;
 /// What `--host-pressure` stands for.
 const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 
@@ -23,7 +28,8 @@ const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetOptions {
-    /// Local address, and maybe the first port [default: any]
+    /// Local address, and maybe the first port; [::] stands for all addresses of IPv6 and IPv4
+    /// [default: all]
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = listen)]
     pub(crate) bind: Option<Listen>,
 
@@ -80,6 +86,15 @@ pub(crate) struct NetOptions {
     pub(crate) prometheus: Option<SocketAddr>,
 }
 
+/// How a client waits for its server.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct ConnectOptions {
+    /// How long to wait for the server's answer to the connection request
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "5s")]
+    pub(crate) connect_timeout: Duration,
+}
+
 /// An address and, maybe, a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
@@ -107,19 +122,21 @@ pub(crate) enum Pins {
 impl NetOptions {
     /// A builder with these settings; servers pass their port, clients 0 and the server's address.
     pub(crate) fn builder(&self, port: u16, towards: Option<IpAddr>) -> Builder {
-        let anywhere = match towards {
-            Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        };
-        let listen = self.bind.unwrap_or(Listen { address: anywhere, port: None });
         let mut builder = Context::builder()
-            .bind(listen.address)
-            .port(listen.port.unwrap_or(port))
+            .port(self.bind.and_then(|listen| listen.port).unwrap_or(port))
             .sockets(self.sockets as usize)
             .engines(self.engines as usize)
             .paths(self.paths)
             .host_pressure(self.host_pressure)
             .stats(self.stats);
+        // A client's sockets are of its server's family, a server's of both.
+        let anywhere = towards.map(|server| match server {
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        });
+        if let Some(address) = self.bind.map(|listen| listen.address).or(anywhere) {
+            builder = builder.bind(address);
+        }
         if let Some(address) = self.prometheus {
             builder = builder.prometheus(address);
         }
@@ -140,31 +157,102 @@ impl NetOptions {
         self.policy.clone().unwrap_or_default().to_string()
     }
 
-    /// A client's context, and its connection to `host`.
-    pub(crate) fn connect(&self, host: &str, port: u16) -> Result<(Context, Peer), Failure> {
-        self.connect_with(host, port, |builder| builder)
+    /// Refuses what would have no effect.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let last = self.emulate.as_ref().and_then(Spec::last_path);
+        match last.filter(|last| *last >= self.paths as usize) {
+            None => Ok(()),
+            Some(last) => Err(Failure::usage(format!(
+                "--emulate names path {last}, and --paths {} has paths 0 to {}: raise --paths, or \
+                 name a path that there is",
+                self.paths,
+                self.paths - 1
+            ))),
+        }
     }
 
-    /// The same, with further settings.
+    /// Says on standard error what of the emulation has no effect because the server has fewer paths.
+    fn warn_of_paths(&self, peer: &Peer) {
+        let last = self.emulate.as_ref().and_then(Spec::last_path);
+        if let Some(last) = last.filter(|last| *last >= peer.paths() as usize) {
+            eprintln!(
+                "fairway: --emulate names path {last}, which does not exist: the server agreed to \
+                 {} paths",
+                peer.paths()
+            );
+        }
+    }
+
+    /// A client's context, and its connection to `host`.
+    pub(crate) fn connect(
+        &self,
+        host: &str,
+        to: &Service,
+        patience: &ConnectOptions,
+    ) -> Result<(Context, Peer), Failure> {
+        self.connect_with(host, to, patience, |builder| builder)
+    }
+
+    /// The same, with further settings. Where no program listens at an address of the host, its
+    /// next one is tried.
     pub(crate) fn connect_with(
         &self,
         host: &str,
-        port: u16,
-        with: impl FnOnce(Builder) -> Builder,
+        to: &Service,
+        patience: &ConnectOptions,
+        with: impl Fn(Builder) -> Builder,
     ) -> Result<(Context, Peer), Failure> {
-        let server = resolve(host, port, self.bind.map(|listen| listen.address))?;
-        let context = with(self.builder(0, Some(server.ip()))).build()?;
-        let peer = context.connect(server, CONNECT_TIMEOUT)?;
-        Ok((context, peer))
+        let servers = resolve(host, to.port, self.bind.map(|listen| listen.address))?;
+        let mut refused = None;
+        for server in servers {
+            let context = with(self.builder(0, Some(server.ip()))).build()?;
+            match context.connect(server, patience.connect_timeout) {
+                Ok(peer) => {
+                    self.warn_of_paths(&peer);
+                    return Ok((context, peer));
+                }
+                Err(error @ Error::NoListener { .. }) => refused = refused.or(Some(error)),
+                Err(error) => return Err(to.explain(error)),
+            }
+        }
+        Err(refused.map_or_else(|| Failure::failed("the host has no address"), |e| to.explain(e)))
     }
 }
 
-/// The first address of `HOST[:PORT]` of the family of `bind`, if that is given.
+impl Service {
+    /// Why there is no connection, and what to do about it.
+    fn explain(&self, error: Error) -> Failure {
+        let Service { command, port, .. } = self;
+        let last = port + SOCKETS - 1;
+        match error {
+            Error::NoListener { peer } => Failure::failed(format!(
+                "no program listens at UDP port {} of {} (its host, or a firewall, answers: port \
+                 unreachable): start `{command}` there first, or write its port, as HOST:{port}",
+                peer.port(),
+                peer.ip()
+            )),
+            Error::Unanswered { peer, waited, report } => {
+                let report = report.map_or_else(String::new, |report| format!(" ({report})"));
+                Failure::failed(format!(
+                    "no answer from {} at UDP port {} within {waited:?}{report}: check the address, \
+                     that `{command}` runs there, and that firewalls on both sides let its UDP ports \
+                     through ({port} to {last}, if it was started without --bind, --sockets and \
+                     --engines), or wait longer with --connect-timeout",
+                    peer.ip(),
+                    peer.port()
+                ))
+            }
+            other => other.into(),
+        }
+    }
+}
+
+/// The addresses of `HOST[:PORT]`, those of the family of `bind` if that is given. (`::` is of both.)
 pub(crate) fn resolve(
     text: &str,
     default_port: u16,
     bind: Option<IpAddr>,
-) -> Result<SocketAddr, Failure> {
+) -> Result<Vec<SocketAddr>, Failure> {
     let wrong = || {
         Failure::usage(format!(
             "'{text}' is no server: write HOST, HOST:PORT, or [IPV6]:PORT, as storage1:4800"
@@ -192,15 +280,18 @@ pub(crate) fn resolve(
     let found = (host.as_str(), port)
         .to_socket_addrs()
         .map_err(|error| Failure::io(format!("find the host '{host}'"), &error))?;
+    let bind = bind.filter(|bind| *bind != Ipv6Addr::UNSPECIFIED);
     let fits = |address: &SocketAddr| bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
-    // IPv4 first: a name such as localhost has both, and servers bind to IPv4 by default.
+    // IPv4 first: a name such as localhost has both, and a server may be bound to IPv4 alone.
     let mut found: Vec<SocketAddr> = found.filter(fits).collect();
     found.sort_by_key(SocketAddr::is_ipv6);
-    found.first().copied().ok_or_else(|| {
-        Failure::failed(format!(
+    found.dedup();
+    if found.is_empty() {
+        return Err(Failure::failed(format!(
             "'{host}' has no address of the family of --bind: leave --bind out"
-        ))
-    })
+        )));
+    }
+    Ok(found)
 }
 
 /// `ADDRESS` or `ADDRESS:PORT`.
@@ -292,7 +383,7 @@ mod tests {
 
     #[test]
     fn servers_are_resolved() {
-        let at = |text| resolve(text, 7, None).map(|address| address.to_string()).ok();
+        let at = |text| resolve(text, 7, None).map(|found| found[0].to_string()).ok();
         assert_eq!(at("127.0.0.1").as_deref(), Some("127.0.0.1:7"));
         assert_eq!(at("127.0.0.1:9").as_deref(), Some("127.0.0.1:9"));
         assert_eq!(at("[::1]:9").as_deref(), Some("[::1]:9"));

@@ -48,13 +48,14 @@ pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
     if let Some(parent) = options.parent {
         process::end_with_parent(parent)?;
     }
+    options.net.check()?;
     match (options.operation, &options.connect) {
-        (Some(operation), Some(server)) => {
+        (Some(operation), Some(server)) if !options.server => {
             pin(options)?;
             drive(options, operation, server, false)
         }
-        (Some(operation), None) => both_sides(options, operation),
-        (None, _) => {
+        (Some(operation), None) if !options.server => both_sides(options, operation),
+        _ => {
             pin(options)?;
             target::serve(options)
         }

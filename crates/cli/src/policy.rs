@@ -12,7 +12,7 @@ use crate::process;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   fairway policy check examples/policies/c/aimd.wasm
-  fairway policy check mine.wasm:gain=2:floor=64K --json
+  fairway policy check mine.wasm:ai=2:min=64K --json
   fairway policy put better.wasm running.wasm   # programs that run with it change over at once
 
 docs/policies.md says how such files are made; fairway perf, sim and run take them as

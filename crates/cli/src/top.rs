@@ -22,8 +22,8 @@ use table::View;
 pub(crate) const EXAMPLES: &str = "Examples:
   fairway perf write --flows 4K,64K,1M --sched drr --duration 1m --stats &
   fairway top                                          # keys: q ends, s sorts, t shows tenants
-  FAIRWAY_STATS=1 fairway run -- ib_write_bw -F host1  # any program of ours tells, if it is told to
-  fairway top --json --count 3 4711
+  FAIRWAY_STATS=1 fairway run -- ib_write_bw -F   # any program of ours can report
+  fairway top --json --count 3 PID
 
 Programs of the same user are found, in the same network namespace. docs/top.md has the fields.";
 
@@ -146,8 +146,12 @@ fn ask(process: &Process) -> Option<Sample> {
 }
 
 fn nobody(pid: Option<u32>) -> Failure {
-    let who = pid.map_or("no program".into(), |pid| format!("process {pid} does not exist, or"));
-    Failure::failed(format!(
-        "{who} tells nothing: start it with --stats, or with FAIRWAY_STATS=1 in its environment"
-    ))
+    let what = match pid {
+        None => "no program reports statistics: start one".into(),
+        Some(pid) => format!(
+            "process {pid} does not exist, or reports no statistics: give the number of another, or \
+             start it"
+        ),
+    };
+    Failure::failed(format!("{what} with --stats, or with FAIRWAY_STATS=1 in its environment"))
 }

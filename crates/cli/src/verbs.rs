@@ -18,9 +18,9 @@ use crate::{net, process, quantity};
 pub(crate) const RUN_EXAMPLES: &str = "Examples:
   fairway run ibv_devinfo
   fairway run -- ib_write_bw -F                        # on one machine, and on the other:
-  fairway run -- ib_write_bw -F host1
-  fairway run --carrier fairway --paths 16 -- ib_write_bw -F host1
-  fairway run --emulate loss=1%,delay=50us -- ibv_rc_pingpong -g 0 host1
+  fairway run -- ib_write_bw -F HOST
+  fairway run --carrier fairway --paths 16 -- ib_write_bw -F HOST
+  fairway run --emulate loss=1%,delay=50us -- ibv_rc_pingpong -g 0 HOST
   fairway run --device lo -- PROGRAM ARGUMENTS
 
 The exit status is the program's. Programs find the devices that `fairway devices` prints. Options

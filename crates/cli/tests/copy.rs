@@ -156,6 +156,88 @@ fn an_interrupted_client_and_an_ended_server_leave_nothing() {
 }
 
 #[test]
+fn a_new_server_removes_what_a_killed_one_has_left_and_nothing_else() {
+    let scratch = Scratch::new();
+    let (server, address) = serve(&scratch, &[]);
+    std::fs::create_dir(scratch.path("in/below")).expect("a directory");
+    scratch.file("source", 8_000_000);
+    let (source, target) = (scratch.text("source"), format!("{address}/below/name"));
+    let client = Running::start(&["copy", "--emulate", "rate=10M", &source, &target]);
+    server.line("receiving 'below/name'");
+    let parts = || std::fs::read_dir(scratch.path("in/below")).expect("a directory").count();
+    // Another server of the same directory leaves alone what this one holds: once it removes the
+    // file of a process that has gone, it has looked at the other one.
+    std::fs::write(scratch.path("in/below/.fairway-1-1.part"), "stale").expect("write");
+    let (other, _) = serve(&scratch, &[]);
+    other.line("removed");
+    assert_eq!(parts(), 1);
+    drop(other);
+    // Killed, not asked to end.
+    drop(server);
+    drop(client);
+    assert_eq!(parts(), 1);
+    let (server, _) = serve(&scratch, &[]);
+    server.line("removed");
+    assert_eq!(parts(), 0);
+}
+
+#[test]
+fn names_and_reasons_are_printed_without_control_characters() {
+    let scratch = Scratch::new();
+    let (server, address) = serve(&scratch, &[]);
+    scratch.file("source", 100);
+    let forged = "ok'\nfairway serve: 10.0.0.1:1: stored 'payroll.db\u{1b}[2J";
+    let target = format!("{address}/{forged}");
+    fairway(&["copy", &scratch.text("source"), &target]).ok();
+    let shown = "'ok\\'\\u{a}fairway serve: 10.0.0.1:1: stored \\'payroll.db\\u{1b}[2J'";
+    for line in [server.line("receiving"), server.line("stored")] {
+        assert!(line.starts_with("fairway serve: 127.0.0.1:") && line.contains(shown), "{line}");
+    }
+    let ended = fairway(&["copy", &scratch.text("source"), &target]).fails(1, &[shown, "exists"]);
+    assert!(!ended.err.contains('\u{1b}') && ended.err.lines().count() == 1, "{}", ended.err);
+}
+
+#[test]
+fn a_closed_port_and_a_silent_one_are_named_with_their_remedies() {
+    let scratch = Scratch::new();
+    scratch.file("source", 100);
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let number = silent.local_addr().expect("an address").port();
+    let target = format!("127.0.0.1:{number}/x");
+    let source = scratch.text("source");
+    let port = format!("port {number}");
+    let words = ["127.0.0.1", &port, "within 50ms", "firewalls", "4800 to 4803", "fairway serve"];
+    fairway(&["copy", "--connect-timeout", "50ms", &source, &target]).fails(1, &words);
+    drop(silent);
+    // An hour would be too long for this test.
+    let words = ["127.0.0.1", &port, "no program listens", "start `fairway serve`"];
+    fairway(&["copy", "--connect-timeout", "60m", &source, &target]).fails(1, &words);
+}
+
+#[test]
+fn servers_of_all_addresses_take_both_families() {
+    let scratch = Scratch::new();
+    let bytes = scratch.file("source", 300_000);
+    for (index, bind) in [&["--bind", "[::]:0"][..], &["--bind", "0.0.0.0:0"]].iter().enumerate() {
+        let mut arguments = vec!["serve", "--dir"];
+        let directory = scratch.text("in");
+        arguments.push(&directory);
+        arguments.extend(*bind);
+        let server = Running::start(&arguments);
+        let address = server.address();
+        let (_, number) = address.rsplit_once(':').expect("a port");
+        // IPv6 only where the server has it. `localhost` has both, and is found either way.
+        let hosts =
+            if index == 0 { &["localhost", "127.0.0.1", "[::1]"][..] } else { &["localhost"] };
+        for host in hosts {
+            let target = format!("{host}:{number}/name");
+            fairway(&["copy", "--overwrite", &scratch.text("source"), &target]).ok();
+            assert!(std::fs::read(scratch.path("in/name")).expect("it is there") == bytes);
+        }
+    }
+}
+
+#[test]
 fn a_copy_over_bad_paths_is_identical() {
     let scratch = Scratch::new();
     let (_server, address) = serve(&scratch, &["--emulate", "loss=1%"]);

@@ -222,3 +222,23 @@ fn flows_are_measured_with_a_scheduler_on_a_thread_of_its_own() {
         assert!(row["policy"].as_str().is_some_and(|text| text.contains("sched=drr")), "{row}");
     }
 }
+
+#[test]
+fn paths_over_blocked_ports_are_named_on_both_sides() {
+    let server = Running::start(&["perf", "--server", "--bind", "127.0.0.1:0"]);
+    let address = server.address();
+    let (_, number) = address.rsplit_once(':').expect("a port");
+    // A relay that lets the first of the server's four ports through, and no other.
+    let relay = Running::start(&["emulate", "--listen", "127.0.0.4", "--to", &address]);
+    let target = format!("127.0.0.4:{number}");
+    assert_eq!(relay.address(), target);
+    let connect = ["perf", "write", "--connect", &target, "--bind", "127.0.0.1", "--json"];
+    let ended = fairway(&connect).ok();
+    let row: Value = serde_json::from_str(&ended.out).expect("JSON");
+    let dead = &row["paths_dead"];
+    assert_eq!(dead["count"], 12, "{row}");
+    assert_eq!(dead["remote_ports"].as_array().map(Vec::len), Some(3), "{row}");
+    for words in ["12 of 16 paths", "do not work: UDP ports", "of 127.0.0.4", "firewalls"] {
+        assert!(ended.err.contains(words), "no '{words}' in: {}", ended.err);
+    }
+}

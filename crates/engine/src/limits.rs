@@ -20,7 +20,7 @@ pub struct Limits {
     pub segments: u32,
     /// Completion queues.
     pub completion_queues: u32,
-    /// Entries of all completion queues together.
+    /// Entries of all completion queues together. (Live, each Jetty has a queue of its depth.)
     pub completions: u32,
     /// Messages being sent (operations in flight, and responses to reads), all channels together.
     /// Operations leave `read_slots` per open channel, but at most half, to the responses.
@@ -90,7 +90,8 @@ impl Default for Limits {
             engines: 1,
             jetties: 1024,
             segments: 4096,
-            completion_queues: 256,
+            // One for each Jetty, and some.
+            completion_queues: 1088,
             completions: 65_536,
             messages: 16_384,
             receives: 65_536,

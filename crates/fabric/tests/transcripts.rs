@@ -2,8 +2,11 @@
 
 mod pair;
 
-use fairway_engine::wire::{Duration, Operation, Packet, Target};
-use fairway_engine::{CompletionKind, Event, Limits, Profile, Status, Transmit, Work};
+use fairway_engine::control::TraceEntry;
+use fairway_engine::wire::{Duration, Ecn, Operation, Packet, Target};
+use fairway_engine::{
+    CompletionKind, Event, Limits, Profile, Received, Status, Transmit, Verdict, Work,
+};
 use pair::{Fate, LATENCY, Pair, Settings, fine, lose_once};
 
 const LONG: Duration = Duration::from_secs(1);
@@ -43,6 +46,35 @@ fn a_lost_acknowledgement_costs_one_time_out_and_one_packet() {
     let timeout = Profile::default().timeout_initial;
     let took = pair.now.since(start);
     assert!(took >= timeout && took < timeout.saturating_add(LATENCY.times(4)), "{took:?}");
+}
+
+#[test]
+fn an_echo_kept_for_longer_than_its_round_trip_gives_no_sample() {
+    let mut pair = Pair::new(&Settings::default());
+    pair.nics[0].set_trace(pair.now, 64);
+    let remote = pair.remote(0, 0);
+    pair.post(0, 1, Work::Write { remote }, 64);
+    let mut caught = None;
+    pair.run(LATENCY.times(3), &mut |_, from, transmit| match transmit.packet {
+        Packet::Ack(mut ack) if from == 1 => {
+            ack.echo_delay = u16::MAX;
+            caught = Some((transmit.route, Packet::Ack(ack)));
+            Fate::Lose
+        }
+        _ => Fate::Deliver,
+    });
+    let (route, packet) = caught.expect("the WRITE was acknowledged");
+    let received = Received { route, packet, payload: 0, ecn: Ecn::Capable };
+    assert_eq!(pair.nics[0].handle_packet(pair.now, &received), Verdict::Done);
+    assert_eq!(pair.completions(0).len(), 1);
+    assert_eq!(pair.nics[0].round_trip(pair.channels[0]), Duration::ZERO, "no sample yet");
+    let mut trace = Vec::new();
+    pair.nics[0].take_trace(pair.now, &mut trace);
+    let acks = trace.iter().filter_map(|record| match record.entry {
+        TraceEntry::Ack { rtt, .. } => Some(rtt),
+        _ => None,
+    });
+    assert_eq!(acks.collect::<Vec<_>>(), [None]);
 }
 
 #[test]

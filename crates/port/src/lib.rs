@@ -36,7 +36,7 @@ pub use memory::{RawSlice, RawSliceMut};
 pub use statistics::{interfaces, statistics};
 pub use tun::Tun;
 pub use udp::{
-    Address, Arrival, DoesNotFit, Doorbell, Features, Granted, PacketTooLong, PortCounters,
+    Address, Arrival, DoesNotFit, Doorbell, Features, Granted, Knock, PacketTooLong, PortCounters,
     QueueUse, QueueWatch, ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
     mtu_towards,
 };

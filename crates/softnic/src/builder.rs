@@ -1,6 +1,7 @@
 //! How a context is made.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use fairway_engine::{Limits, Profile};
@@ -35,7 +36,8 @@ const NUMBERS_TRIED: usize = 16;
 /// Makes a [`Context`]. Every setting has a default.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    bind: IpAddr,
+    /// `None`: all addresses of both families.
+    bind: Option<IpAddr>,
     port: u16,
     sockets: usize,
     engines: usize,
@@ -64,7 +66,7 @@ type BadPolicy = (String, String);
 impl Default for Builder {
     fn default() -> Self {
         Builder {
-            bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            bind: None,
             port: 0,
             sockets: 4,
             engines: 1,
@@ -88,11 +90,12 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The local address to bind to (default: all of IPv4). Its family is the context's. On a host
-    /// with several addresses bind to one: answers from another than a peer asked are ignored.
+    /// The local address to bind to (default: all, of IPv6 and IPv4, or of IPv4 where there is no
+    /// IPv6). Its family is the context's, except that `::` stands for both. On a host with several
+    /// addresses bind to one: answers from another than a peer asked are ignored.
     #[must_use]
     pub fn bind(mut self, address: IpAddr) -> Self {
-        self.bind = address;
+        self.bind = Some(address);
         self
     }
 
@@ -335,17 +338,12 @@ impl Builder {
                 remedy: "use one that leaves numbers below 65536 for the sockets of all engines",
             })?,
         };
-        let config = UdpConfig {
-            bind: self.bind,
-            first_port,
-            sockets: if self.scattered { 1 } else { self.sockets },
-            buffer_bytes: self.buffer_bytes,
-        };
-        let mut opened = self.open_sockets(&config);
+        let sockets = if self.scattered { 1 } else { self.sockets };
+        let mut opened = self.open_sockets(first_port, sockets);
         for _ in 1..NUMBERS_TRIED {
             // A number that is free at one address may be taken at another.
             if !self.others.is_empty() && is_taken(&opened) {
-                opened = self.open_sockets(&config);
+                opened = self.open_sockets(first_port, sockets);
             }
         }
         let mut port = opened.map_err(|error| Error::io("open the sockets", error))?;
@@ -363,15 +361,41 @@ impl Builder {
         Ok((Io::new(engine as u32, wrap(port)), ports))
     }
 
-    /// The sockets of an engine: those of the first address, then those of each further one.
-    fn open_sockets(&self, config: &UdpConfig) -> std::io::Result<UdpPort> {
+    /// Opens the sockets of an engine, on consecutive ports or scattered ones. Where no address was
+    /// asked for they take both families, or only IPv4 where there is no IPv6.
+    fn open_sockets(&self, first_port: u16, sockets: usize) -> io::Result<UdpPort> {
+        match self.bind {
+            Some(bind) => self.open_sockets_at(bind, first_port, sockets),
+            None => {
+                let open = |bind: IpAddr| self.open_sockets_at(bind, first_port, sockets);
+                open(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.kind() {
+                    // Another program has the port, which IPv4 alone does not change.
+                    io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
+                    _ => open(Ipv4Addr::UNSPECIFIED.into()),
+                })
+            }
+        }
+    }
+
+    /// The sockets at one address, and after them those at each further one.
+    fn open_sockets_at(
+        &self,
+        bind: IpAddr,
+        first_port: u16,
+        sockets: usize,
+    ) -> io::Result<UdpPort> {
+        let buffer_bytes = self.buffer_bytes;
+        let is_open = bind == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         // The scope of a link-local address comes with it, as for the others.
-        let mut port = match with_scope(self.bind, config.first_port) {
-            first if self.scattered => UdpPort::bind_one(first, config.buffer_bytes)?,
-            _ => UdpPort::bind(config)?,
+        let mut port = match with_scope(bind, first_port) {
+            first if self.scattered && !is_open => UdpPort::bind_one(first, buffer_bytes)?,
+            _ => UdpPort::bind(&UdpConfig { bind, first_port, sockets, buffer_bytes })?,
         };
-        for _ in config.sockets..self.sockets {
-            port.add_socket(with_scope(self.bind, 0))?;
+        for _ in sockets..self.sockets {
+            match is_open {
+                true => port.add_open_socket(0)?,
+                false => port.add_socket(with_scope(bind, 0))?,
+            };
         }
         for other in self.others.iter().take(ADDRESSES_MAX - 1) {
             for index in 0..self.sockets {

@@ -1,6 +1,6 @@
 //! Connection set-up on real sockets and a real engine: the glue around [`crate::setup`].
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::error::{Error, Refusal};
 use crate::peer::PeerState;
 use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
+use crate::setup::listening::Listening;
 use crate::setup::server::{Listener, Opening, Reaction};
 use crate::verbs::source_towards;
 
@@ -35,6 +36,7 @@ struct Pending {
     attempt: Attempt,
     /// The first socket of the address that it speaks from.
     socket: usize,
+    listening: Listening,
     channel: ChannelId,
     timeout: Duration,
     /// The attempt for the first channel of the group, if this is for another.
@@ -116,6 +118,10 @@ impl Core {
         timeout: Duration,
     ) -> Result<usize, Error> {
         self.check_running()?;
+        let server = match server.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::from((ip, server.port())),
+            IpAddr::V6(_) => server,
+        };
         let (socket, server) = self.way_to(server).ok_or_else(|| Error::Parameter {
             name: "address",
             value: server.to_string(),
@@ -145,7 +151,11 @@ impl Core {
         {
             remote.set_scope_id(scope);
         }
-        let mut usable = all().filter(|(_, local)| local.is_ipv6() == remote.is_ipv6());
+        // A socket at `[::]` is one of both families.
+        let reaches = |local: &SocketAddr| {
+            local.is_ipv6() == remote.is_ipv6() || local.ip() == Ipv6Addr::UNSPECIFIED
+        };
+        let mut usable = all().filter(|(_, local)| reaches(local));
         let first = usable.next()?.0;
         let at = |ip| all().find(|(_, local)| local.ip() == ip).map(|(socket, _)| socket);
         if usable.next().is_none() {
@@ -179,15 +189,18 @@ impl Core {
         };
         let attempt = Attempt::new(now, &self.connecting.identity, &question);
         let leader = joins.map(|(leader, _)| leader);
+        let listening = Listening::new(now);
+        let (peer, missing, result) = (None, 0, None);
         let pending = Pending {
             attempt,
             socket,
+            listening,
             channel,
             timeout,
             leader,
-            peer: None,
-            missing: 0,
-            result: None,
+            peer,
+            missing,
+            result,
         };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
@@ -196,6 +209,19 @@ impl Core {
         });
         attempts[index] = Some(pending);
         Ok(index)
+    }
+
+    /// The UDP port of a socket of an engine.
+    pub(crate) fn own_port(&self, engine: u32, socket: usize) -> u16 {
+        let ports = self.connecting.identity.ports.get(engine as usize);
+        ports.and_then(|ports| ports.as_slice().get(socket)).copied().unwrap_or_default()
+    }
+
+    /// Has an attempt end at once when the network reports that no program listens at the address.
+    pub(crate) fn heed_refusals(&mut self, index: usize) {
+        if let Some(Some(pending)) = self.connecting.attempts.get_mut(index) {
+            pending.listening.heed();
+        }
     }
 
     /// The result of an attempt that has ended.
@@ -233,13 +259,21 @@ impl Core {
     /// Lets every attempt say what it has to say, and ends those that are over.
     pub(crate) fn speak(&mut self, now: Instant) {
         for index in 0..self.connecting.attempts.len() {
+            let Some(pending) = &self.connecting.attempts[index] else { continue };
+            let local = self.local_addrs()[pending.socket];
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
             if pending.result.is_some() {
                 continue;
             }
+            if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
+                pending.attempt.refuse();
+            }
             if let Some(setup) = pending.attempt.poll_transmit(now) {
-                let (socket, server) = (pending.socket, pending.attempt.server().into());
-                self.send_setup((SPEAKER, socket), &server, &setup);
+                let (socket, server) = (pending.socket, pending.attempt.server());
+                if pending.attempt.is_unanswered() {
+                    pending.listening.asks(local, server, &setup);
+                }
+                self.send_setup((SPEAKER, socket), &server.into(), &setup);
             }
             self.settle_attempt(now, index);
         }
@@ -362,8 +396,10 @@ impl Core {
             Outcome::Refused(reject) => {
                 Err(Error::Refused { peer: server, reason: refusal(&reject) })
             }
+            Outcome::NoListener => Err(Error::NoListener { peer: server }),
             Outcome::TimedOut => {
-                Err(Error::Timeout { awaited: "answer to the connection request", waited: timeout })
+                let report = pending.listening.report();
+                Err(Error::Unanswered { peer: server, waited: timeout, report })
             }
         };
         if result.is_err() {

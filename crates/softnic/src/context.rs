@@ -169,10 +169,36 @@ impl Context {
     /// Connects to the context that has a socket at `server`.
     ///
     /// # Errors
-    /// [`Error::Timeout`] if nobody answers, [`Error::Refused`] if the peer will not, or a limit.
+    /// [`Error::NoListener`], within a third of a second, if the network reports that no program
+    /// listens there; [`Error::Unanswered`] if nobody answers; [`Error::Refused`] if the peer will
+    /// not; or a limit.
     pub fn connect(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
+        self.connect_as(server, timeout, true)
+    }
+
+    /// As [`Context::connect`], for a peer whose program may start later: while no program listens
+    /// there it asks again, until the time is up.
+    ///
+    /// # Errors
+    /// As [`Context::connect`], without [`Error::NoListener`].
+    pub fn connect_when_up(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
+        self.connect_as(server, timeout, false)
+    }
+
+    fn connect_as(
+        &self,
+        server: SocketAddr,
+        timeout: Duration,
+        heeds_refusals: bool,
+    ) -> Result<Peer, Error> {
         let shared = &self.handle.shared;
-        let attempt = shared.with(|core| core.start_attempt(server, timeout))?;
+        let attempt = shared.with(|core| {
+            let attempt = core.start_attempt(server, timeout)?;
+            if heeds_refusals {
+                core.heed_refusals(attempt);
+            }
+            Ok::<_, Error>(attempt)
+        })?;
         // The attempt has the deadline; the wait only adds a margin for its last turn.
         let patience = timeout.saturating_add(Duration::from_secs(1));
         let ended =

@@ -132,6 +132,20 @@ pub enum Error {
         /// How long.
         waited: Duration,
     },
+    /// Nobody answered a connection request in time.
+    Unanswered {
+        /// The address that was asked.
+        peer: SocketAddr,
+        /// How long.
+        waited: Duration,
+        /// What the network reported about packets to there, if it did.
+        report: Option<String>,
+    },
+    /// The network reports that no program listens at the address (ICMP: port unreachable).
+    NoListener {
+        /// The address that was asked.
+        peer: SocketAddr,
+    },
     /// The peer answered that it will not.
     Refused {
         /// The peer.
@@ -240,6 +254,12 @@ impl fmt::Display for Error {
             Error::Parameter { name, value, remedy } => {
                 write!(f, "{name} can't be {value}: {remedy}")
             }
+            Error::Limit { name: "completions" } => write!(
+                f,
+                "no more completions: each Jetty takes its JettyOptions::depth of \
+                 Limits::completions; create Jetties with less depth, drop some, or raise \
+                 Limits::completions"
+            ),
             Error::Limit { name } => {
                 write!(f, "no more {name}: drop some, or raise Limits::{name}")
             }
@@ -328,6 +348,24 @@ impl fmt::Display for Error {
             Error::Timeout { awaited, waited } => {
                 write!(f, "no {awaited} within {waited:?}: wait longer, or check the peer")
             }
+            Error::Unanswered { peer, waited, report } => {
+                write!(f, "{peer} did not answer a connection request within {waited:?}")?;
+                if let Some(report) = report {
+                    write!(f, " (the network reports: {report})")?;
+                }
+                write!(
+                    f,
+                    ": check that a Fairway program listens there and that firewalls let UDP \
+                     through to all of its ports and back, or wait longer"
+                )
+            }
+            Error::NoListener { peer } => write!(
+                f,
+                "no program listens at UDP port {} of {}, the network reports: start the program \
+                 there first, check its port, or have the firewall let UDP through",
+                peer.port(),
+                peer.ip()
+            ),
             Error::Refused { peer, reason } => write!(f, "{peer} refused to connect: {reason}"),
         }
     }

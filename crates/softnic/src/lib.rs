@@ -10,7 +10,7 @@
 //! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), fairway_softnic::Error> {
-//! let context = Context::builder().port(4791).build()?;
+//! let context = Context::builder().port(4810).build()?;
 //! let memory = context.register(Memory::zeroed(1 << 20)?, Rights::READ_WRITE)?;
 //! println!("others reach it with the key {}", memory.key());
 //! let event = context.wait_event(Duration::from_secs(60))?;
@@ -135,3 +135,8 @@ pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.
 pub use {fairway_engine as engine, fairway_port as port};
+
+/// The Rust of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -57,6 +57,10 @@ pub struct PeerStats {
 /// How a path fares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathStats {
+    /// UDP port that it begins at, on this side; zero once the connection is gone.
+    pub own_port: u16,
+    /// UDP port that it leads to.
+    pub remote_port: u16,
     /// Smoothed round trip; zero before the first sample.
     pub rtt: Duration,
     /// Mean deviation of the round trip.
@@ -83,12 +87,17 @@ impl PeerStats {
         for channel in core.nic.members(state.channel) {
             stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
             stats.channels += 1;
-            for path in core.nic.paths(channel) {
+            let ends = core.channels.get(channel);
+            let engine = ends.map_or(0, |ends| ends.engine);
+            for (number, path) in core.nic.paths(channel).iter().enumerate() {
+                let ends = ends.and_then(|ends| ends.path(number as u8));
                 stats.sent += path.sent;
                 stats.lost += path.lost;
                 stats.marked += path.marked;
                 stats.in_flight += path.in_flight;
                 stats.paths.push(PathStats {
+                    own_port: ends.map_or(0, |ends| core.own_port(engine, ends.socket)),
+                    remote_port: ends.map_or(0, |ends| ends.remote.port()),
                     rtt: crate::clock::to_std(path.smoothed_rtt),
                     rtt_deviation: crate::clock::to_std(path.rtt_deviation),
                     sent: path.sent,

@@ -8,6 +8,7 @@
 
 pub(crate) mod client;
 mod cookie;
+pub(crate) mod listening;
 pub(crate) mod server;
 
 use fairway_engine::wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Versions};

@@ -312,7 +312,7 @@ impl Core {
         let mut now = clock::now();
         io.release_due(now);
         io.choose_sockets();
-        let received = self.receive(io, now, BUDGET, Eagerness::AnswerFirst);
+        let received = self.receive(io, BUDGET, Eagerness::AnswerFirst);
         if received > 0 {
             self.changes += 1;
             now = clock::now();
@@ -321,7 +321,7 @@ impl Core {
         }
         if is_due(self.nic.poll_timeout(), now) {
             // What has come in time must not count as late because this thread was.
-            self.catch_up(io, now);
+            now = self.catch_up(io, now);
         }
         self.fire_timers(now);
         io.patient = self.promptness.may_owe(now, received, io.owed_until);
@@ -428,13 +428,17 @@ impl Core {
         }
     }
 
-    /// Takes in all that has arrived, within reason.
-    fn catch_up(&mut self, io: &mut Io, now: Instant) {
+    /// Takes in all that has arrived, within reason; the time after that.
+    fn catch_up(&mut self, io: &mut Io, now: Instant) -> Instant {
         io.look_at_all();
-        if io.waiting != 0 {
-            self.receive(io, now, CATCH_UP_BUDGET, Eagerness::TakeAll);
-            self.handle_setups(io, now);
+        if io.waiting == 0 {
+            return now;
         }
+        self.receive(io, CATCH_UP_BUDGET, Eagerness::TakeAll);
+        // The engine's time never runs backwards.
+        let now = clock::now();
+        self.handle_setups(io, now);
+        now
     }
 
     pub(crate) fn handle_setups(&mut self, io: &mut Io, now: Instant) {

@@ -222,12 +222,91 @@ fn nobody_there_is_a_timeout() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let error = client.connect(address, Duration::from_millis(100)).unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+    for word in [address.to_string(), "100ms".into(), "firewalls".into()] {
+        assert!(error.to_string().contains(&word), "no '{word}' in: {error}");
+    }
     let v6: SocketAddr = "[::1]:9".parse().unwrap();
     let error = client.connect(v6, PATIENCE).unwrap_err();
     assert!(matches!(error, Error::Parameter { name: "address", .. }), "{error}");
     // Nothing was left behind.
     assert!(client.peers().is_empty());
+}
+
+#[test]
+fn a_port_without_a_program_is_an_error_at_once_and_a_late_program_is_found() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let client = builder().build().unwrap();
+    // It ends by the network's report: the time that it may take is never up.
+    let error = client.connect(address, Duration::from_secs(3600)).unwrap_err();
+    assert!(matches!(error, Error::NoListener { peer } if peer == address), "{error}");
+    for word in [address.port().to_string(), "127.0.0.1".into(), "start the program".into()] {
+        assert!(error.to_string().contains(&word), "no '{word}' in: {error}");
+    }
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| client.connect_when_up(address, PATIENCE));
+        // Only once the network has refused what was asked is there somebody to ask.
+        while client.counters().port.packets_sent < 4 {
+            std::thread::yield_now();
+        }
+        let server = builder().port(address.port()).sockets(1).build().unwrap();
+        let peer = late.join().unwrap().unwrap();
+        assert_eq!(peer.address(), server.local_addrs()[0]);
+    });
+}
+
+#[test]
+fn a_context_takes_peers_of_both_families() {
+    let server = Context::builder().build().unwrap();
+    let number = server.local_addrs()[0].port();
+    let segment = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
+    let mut tried = 0;
+    for ip in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        let ip: std::net::IpAddr = ip.parse().unwrap();
+        let own = Context::builder().bind(ip.to_canonical()).build();
+        let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
+        // A host without IPv6 has neither.
+        for client in own.into_iter().chain(both) {
+            let peer = client.connect((ip, number).into(), PATIENCE).unwrap();
+            assert_eq!(peer.address(), SocketAddr::new(ip.to_canonical(), number));
+            let memory = client.register(Memory::from_vec(vec![tried; 1 << 20]), Rights::NONE);
+            let jetty = client.create_jetty(Default::default()).unwrap();
+            jetty.write(&peer, &memory.unwrap(), segment.key(), 1).unwrap();
+            assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+            assert!(segment.compare(0, &vec![tried; 1 << 20]).unwrap());
+            tried += 1;
+        }
+    }
+    assert!(tried >= 2);
+}
+
+#[test]
+fn as_many_jetties_as_the_limits_say_can_be_made() {
+    let context = builder().build().unwrap();
+    let all = |depth: u32| {
+        let mut jetties = Vec::new();
+        let mut number = Some(0);
+        loop {
+            match context.create_jetty(JettyOptions { depth, number, ..JettyOptions::default() }) {
+                Ok(jetty) => jetties.push(jetty),
+                Err(error) if number.is_none() => return (jetties.len(), error.to_string()),
+                // The well-known numbers are only given to those who ask for them.
+                Err(_) => {}
+            }
+            number = number.map(|number| number + 1).filter(|number| *number < 32);
+        }
+    };
+    let limits = Limits::default();
+    let (count, error) = all(limits.completions / limits.jetties);
+    assert_eq!(count, limits.jetties as usize);
+    assert!(error.contains("Limits::"), "{error}");
+    let (count, error) = all(JettyOptions::default().depth);
+    assert_eq!(count, 64);
+    for word in ["JettyOptions::depth", "Limits::completions"] {
+        assert!(error.contains(word), "{error}");
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ typedef struct RVMA_Init_options {
     uint32_t struct_size;       /* sizeof(RVMA_Init_options) */
     uint16_t port;              /* of the first socket; the others follow (RVMA_PORT; any) */
     uint16_t sockets;           /* 1 to 16 (RVMA_SOCKETS; 4) */
-    const char *bind;           /* numeric IP address to bind to (RVMA_BIND; all of IPv4) */
+    const char *bind;           /* numeric IP address to bind to (RVMA_BIND; all) */
     const char *policy;         /* congestion control and so on (RVMA_POLICY; the library's) */
     uint32_t paths;             /* per peer, 1 to 256 (RVMA_PATHS; 16) */
     uint32_t connect_timeout_ms;/* for a first contact (RVMA_CONNECT_TIMEOUT_MS; 5000) */

@@ -1,6 +1,6 @@
 //! Addresses of processes, as text and as this process's own.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 use crate::status::{Failure, Result, Status};
 
@@ -12,8 +12,9 @@ pub(crate) fn resolve(text: &str, v6: Option<bool>) -> Result<SocketAddr> {
         }
         _ => Failure::new(Status::System, format!("could not look up {text}: {error}")),
     })?;
-    let mut fitting = found.filter(|address| v6.is_none_or(|v6| address.is_ipv6() == v6));
-    let address = fitting.next().ok_or_else(|| {
+    let fitting = found.filter(|address| v6.is_none_or(|v6| address.is_ipv6() == v6));
+    // IPv4 first: a name such as localhost has both, and a peer may have bound to IPv4 alone.
+    let address = fitting.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| {
         Failure::new(
             Status::System,
             format!("{text} has no address of the family that RVMA_Init bound to"),
@@ -30,10 +31,9 @@ pub(crate) fn reachable(local: SocketAddr) -> SocketAddr {
     if !local.ip().is_unspecified() {
         return local;
     }
-    let ip = outward(local.is_ipv6()).unwrap_or(match local {
-        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-    });
+    // A socket at `[::]` is one of both families.
+    let v6 = if local.is_ipv6() { outward(true) } else { None };
+    let ip = outward(false).or(v6).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     SocketAddr::new(ip, local.port())
 }
 

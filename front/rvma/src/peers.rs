@@ -34,23 +34,18 @@ impl Peers {
         let theirs = self.context.peers().into_iter().find(|peer| peer.address() == address);
         let peer = match theirs {
             Some(peer) => peer,
-            None => self
-                .context
-                .connect(address, self.timeout)
-                .map_err(|error| explain(error, address))?,
+            None => self.context.connect_when_up(address, self.timeout).map_err(explain)?,
         };
         *connection = Some(peer.clone());
         Ok(peer)
     }
 }
 
-fn explain(error: Error, address: SocketAddr) -> Failure {
+fn explain(error: Error) -> Failure {
     match error {
-        Error::Timeout { waited, .. } => Failure::new(
-            Status::Unreachable,
-            format!("{address} did not answer within {waited:?}: check the address"),
-        ),
-        Error::Io { .. } => Failure::new(Status::Unreachable, error.to_string()),
+        Error::Io { .. } | Error::Timeout { .. } => {
+            Failure::new(Status::Unreachable, error.to_string())
+        }
         other => other.into(),
     }
 }

@@ -126,7 +126,9 @@ impl From<softnic::Error> for Failure {
             Error::MailboxClosed => Status::Closed,
             Error::Timeout { .. } => Status::Timeout,
             Error::PeerGone { .. } => Status::Peer,
-            Error::Refused { .. } => Status::Unreachable,
+            Error::Refused { .. } | Error::Unanswered { .. } | Error::NoListener { .. } => {
+                Status::Unreachable
+            }
             Error::ShutDown => Status::Cancelled,
             Error::Parameter { .. } | Error::TooLong { .. } | Error::OutOfBounds { .. } => {
                 Status::Argument

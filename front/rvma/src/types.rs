@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_address_survives_the_trip_through_c() {
-        for text in ["127.0.0.1:4791", "[::1]:1", "[2001:db8::7]:65535"] {
+        for text in ["127.0.0.1:4810", "[::1]:1", "[2001:db8::7]:65535"] {
             let address: SocketAddr = text.parse().unwrap();
             assert_eq!(AddrIn::new(address).socket_addr().unwrap(), address);
         }

@@ -16,7 +16,9 @@ use super::message::{JETTY, MESSAGE_BYTES, Message};
 use crate::args::CopyOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
-use crate::net::SERVE_PORT;
+use crate::net::SERVE;
+use crate::paths::{DeadPaths, SUSPICIOUS, Watch};
+use crate::printable::printable_reason;
 use crate::process;
 
 /// Bytes of one WRITE …
@@ -32,10 +34,11 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Runs `fairway copy`.
 pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
+    options.net.check()?;
     let (server, name) = target(&options.target)?;
     let source = Source::open(&options.source)?;
     process::catch_signals();
-    let (context, peer) = options.net.connect(server, SERVE_PORT)?;
+    let (context, peer) = options.net.connect(server, &SERVE, &options.patience)?;
     let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
     let client = Client { context, peer, mailbox };
     let result = client.copy(&source, name, options);
@@ -57,6 +60,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
             "packets_resent": client.context.counters().engine.data_resent,
             "hash": times.hash,
             "verified": true,
+            "paths_dead": times.dead_paths.json(),
         });
         return process::print(&format!("{row}\n"));
     }
@@ -67,7 +71,11 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
         gbps(moved),
         client.peer.paths(),
         times.hash,
-    ))
+    ))?;
+    if let Some(text) = times.dead_paths.text(&client.peer) {
+        eprintln!("fairway copy: {text}");
+    }
+    Ok(())
 }
 
 /// The server, and the name there.
@@ -113,6 +121,7 @@ struct Times {
     moved: Duration,
     stored: Duration,
     hash: String,
+    dead_paths: DeadPaths,
 }
 
 struct Client {
@@ -150,7 +159,8 @@ impl Client {
         let reply = self.ask(&Message::Commit, "word that the file is stored")?;
         let Message::Stored = reply else { return Err(refused(reply)) };
         let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Times { moved, stored: start.elapsed(), hash })
+        let dead_paths = DeadPaths::of(&self.peer);
+        Ok(Times { moved, stored: start.elapsed(), hash, dead_paths })
     }
 
     /// Writes the whole file, several pieces at a time.
@@ -168,6 +178,7 @@ impl Client {
         let bar = progress(segment.len(), options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
         let (mut completions, mut last) = (Vec::new(), Instant::now());
+        let watch = Watch::new(&self.peer);
         while done < segment.len() {
             while in_flight < DEPTH && posted < segment.len() {
                 let end = (posted + WRITE_BYTES).min(segment.len());
@@ -190,6 +201,12 @@ impl Client {
             bar.set_position(done);
             if process::stopping() {
                 return Err(Failure::failed("interrupted: nothing is left on the server"));
+            }
+            if done == 0
+                && last.elapsed() > SUSPICIOUS
+                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), false)
+            {
+                return Err(failure);
             }
             if last.elapsed() > SILENCE {
                 return Err(self.lost(Status::PeerDead));
@@ -224,7 +241,10 @@ impl Client {
 
 fn refused(message: Message) -> Failure {
     match message {
-        Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
+        Message::Refusal(reason) => {
+            let reason = printable_reason(reason.as_ref());
+            Failure::failed(format!("the server refuses: {reason}"))
+        }
         _ => {
             Failure::failed("the server sent what makes no sense now: run the same release on both")
         }

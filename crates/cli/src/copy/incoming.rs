@@ -1,7 +1,7 @@
 //! Files that are arriving: names that stay within the directory served, and temporary files that
 //! never outlive a failure.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::message::NAME_BYTES;
+use super::stale;
+use crate::printable::printable;
 use crate::quantity::show_size;
 
 /// Tells the temporary files of this process apart.
@@ -24,7 +26,7 @@ pub(super) struct Incoming {
     parent: OwnedFd,
     temporary: CString,
     name: CString,
-    /// The name as the client wrote it.
+    /// The name that the client gave, fit to be printed.
     pub(super) shown: String,
     pub(super) file: File,
     pub(super) size: u64,
@@ -48,17 +50,13 @@ impl Directory {
         mode: u32,
         overwrite: bool,
     ) -> Result<Incoming, String> {
-        let shown = OsStr::from_bytes(name).to_string_lossy().into_owned();
+        let shown = printable(name);
         let parts = parts(name).map_err(|wrong| format!("the name '{shown}' {wrong}"))?;
         let (parent, name) = self.walk(parts, &shown)?;
         refuse_existing(&parent, &name, &shown, overwrite)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!(".fairway-{}-{number}.part", std::process::id());
-        let temporary = CString::new(temporary).map_err(|error| error.to_string())?;
-        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let file = open_at(parent.as_raw_fd(), &temporary, flags, 0o600)
+        let (temporary, file) = temporary(&parent)
             .map_err(|error| format!("could not create a file for '{shown}': {error}"))?;
-        let (file, kept) = (File::from(file), false);
+        let kept = false;
         let incoming =
             Incoming { parent, temporary, name, shown, file, size, mode, overwrite, kept };
         // From here on dropping it removes the file.
@@ -77,7 +75,7 @@ impl Directory {
                 format!(
                     "'{}' in the name '{shown}' is no directory on the server ({error}): make it \
                      first; links are not followed",
-                    part.to_string_lossy()
+                    printable(part.as_bytes())
                 )
             })?;
         }
@@ -154,6 +152,19 @@ impl Drop for Incoming {
         if !self.kept {
             // SAFETY: an open descriptor and a string that ends. What can't be removed is left.
             unsafe { libc::unlinkat(self.parent.as_raw_fd(), self.temporary.as_ptr(), 0) };
+        }
+    }
+}
+
+/// A new temporary file, and its name.
+fn temporary(parent: &OwnedFd) -> io::Result<(CString, File)> {
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = CString::new(stale::name(number))?;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let file = File::from(open_at(parent.as_raw_fd(), &name, flags, 0o600)?);
+        if stale::claim(&file)? {
+            return Ok((name, file));
         }
     }
 }

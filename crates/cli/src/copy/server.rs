@@ -11,10 +11,12 @@ use fairway_softnic::{ChannelId, Context, Memory, Peer, Profile, Rights, Segment
 use super::hash;
 use super::incoming::{Directory, Incoming};
 use super::message::{JETTY, MESSAGE_BYTES, Message};
+use super::stale;
 use crate::args::ServeOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
-use crate::net::SERVE_PORT;
+use crate::net::SERVE;
+use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
 
@@ -27,6 +29,7 @@ const KEEP_ALIVES: u32 = 6;
 
 /// Runs `fairway serve`.
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
+    options.net.check()?;
     let shown = options.dir.display();
     let directory = Directory::open(&options.dir)
         .map_err(|error| Failure::io(format!("open the directory '{shown}'"), &error))?;
@@ -39,7 +42,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         keep_alive: span(options.peer_dead / KEEP_ALIVES),
         ..Profile::default()
     };
-    let context = options.net.builder(SERVE_PORT, None).profile(profile).build()?;
+    let context = options.net.builder(SERVE.port, None).profile(profile).build()?;
     let mailbox = Arc::new(Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?);
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);
@@ -47,6 +50,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         "fairway serve: '{shown}', {} sockets, listening on {first}\n",
         addresses.len()
     ))?;
+    // A large tree takes its time, and nothing waits for the end of it.
+    let tree = options.dir.clone();
+    std::thread::spawn(move || stale::remove(&tree));
     let (sender, results) = channel();
     let mut server =
         Server { context, mailbox, directory, copies: HashMap::new(), sender, results };
@@ -201,6 +207,9 @@ impl Server {
             let answer = match incoming.keep() {
                 Ok(()) => {
                     eprintln!("fairway serve: {}: stored {what}, verified", peer.address());
+                    if let Some(text) = DeadPaths::of(&peer).text(&peer) {
+                        eprintln!("fairway serve: {text}");
+                    }
                     Message::Stored
                 }
                 Err(error) => Message::Refusal(error),

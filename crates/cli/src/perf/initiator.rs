@@ -14,7 +14,9 @@ use super::{bandwidth, latency, packets};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
-use crate::net::PERF_PORT;
+use crate::net::PERF;
+use crate::paths::{DeadPaths, Watch};
+use crate::printable::printable_reason;
 use crate::trace::Tracer;
 
 /// Operations in flight if nobody says otherwise …
@@ -51,6 +53,8 @@ pub(super) struct Session<'a> {
     pub(super) tally: Tally,
     /// Reads compared so far.
     reads: u64,
+    /// For when nothing completes.
+    watch: Watch,
 }
 
 /// What a session measured.
@@ -82,7 +86,7 @@ impl Link {
     pub(super) fn open(options: &PerfOptions, server: &str) -> Result<Link, Failure> {
         let own_thread = options.flows.control_thread;
         let with = |builder: Builder| builder.control_thread(own_thread);
-        let (context, peer) = options.net.connect_with(server, PERF_PORT, with)?;
+        let (context, peer) = options.net.connect_with(server, &PERF, &options.patience, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
         let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
         Ok(Link { context, peer, mailbox, tracer })
@@ -149,7 +153,11 @@ fn row(
         buffer_bytes: Slots::stride(size) * u64::from(run.slots),
         packets: own.with(theirs),
         verified: tally.verified,
+        dead_paths: DeadPaths::of(&link.peer),
     };
+    if let Some(text) = row.dead_paths.text(&link.peer) {
+        eprintln!("fairway perf: {text}");
+    }
     judge(&session, messages, lost).map(|()| row)
 }
 
@@ -284,6 +292,7 @@ impl<'a> Session<'a> {
             uses,
             tally: Tally::default(),
             reads: 0,
+            watch: Watch::new(&link.peer),
         })
     }
 
@@ -353,6 +362,12 @@ impl<'a> Session<'a> {
         )))
     }
 
+    /// Fails if nothing has completed because the network drops long packets.
+    pub(super) fn check_network(&self) -> Result<(), Failure> {
+        let fetches = self.run.operation.fetches();
+        self.watch.black_hole(&self.link.peer, self.run.size, fetches).map_or(Ok(()), Err)
+    }
+
     /// Can the target be asked to compare slots meanwhile?
     pub(super) fn has_checks(&self) -> bool {
         let Run { operation, verify, order, .. } = &self.run;
@@ -410,7 +425,10 @@ fn ask(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure
 
 fn unexpected(message: &Message) -> Failure {
     match message {
-        Message::Refusal(reason) => Failure::failed(format!("the server refuses: {reason}")),
+        Message::Refusal(reason) => {
+            let reason = printable_reason(reason.as_ref());
+            Failure::failed(format!("the server refuses: {reason}"))
+        }
         _ => {
             Failure::failed("the server sent what makes no sense now: run the same release on both")
         }

@@ -12,6 +12,7 @@ use super::report::Summary;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
+use crate::paths::SUSPICIOUS;
 
 /// Operations before measuring.
 const WARM_UP: u64 = 200;
@@ -102,8 +103,16 @@ impl<'s, 'a> Pinger<'s, 'a> {
                 }
                 return Ok(time);
             }
-            late(start)?;
+            self.late(start)?;
         }
+    }
+
+    /// Fails if an operation takes too long.
+    fn late(&self, start: Instant) -> Result<(), Failure> {
+        if self.number == 1 && start.elapsed() > SUSPICIOUS {
+            self.session.check_network()?;
+        }
+        late(start)
     }
 
     /// Waits for the peer's message, and for the completion of ours, in whatever order.
@@ -129,7 +138,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
                 self.accept(sent, place)?;
                 return Ok(time);
             }
-            late(start)?;
+            self.late(start)?;
         }
     }
 

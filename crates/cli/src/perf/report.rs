@@ -6,6 +6,7 @@ use super::initiator::Measured;
 use super::message::Packets;
 use super::operation::Operation;
 use super::order::Asked;
+use crate::paths::DeadPaths;
 use crate::quantity::show_size;
 
 /// One row of a measurement.
@@ -26,6 +27,8 @@ pub(super) struct Row {
     /// Of both sides together, with the few that the agreement on the row took.
     pub(super) packets: Packets,
     pub(super) verified: u64,
+    /// Paths of this side that are out of use at the end.
+    pub(super) dead_paths: DeadPaths,
 }
 
 /// Times, in nanoseconds.
@@ -100,6 +103,7 @@ impl Row {
             "gates_passed": self.packets.gates_passed,
             "held": self.packets.held,
             "sent_back": self.packets.sent_back,
+            "paths_dead": self.dead_paths.json(),
         });
         if let Some(summary) = self.measured.latency {
             let us = |ns: u32| f64::from(ns) / 1e3;

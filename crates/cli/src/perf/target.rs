@@ -14,7 +14,8 @@ use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
-use crate::net::PERF_PORT;
+use crate::net::PERF;
+use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
 use crate::trace::Tracer;
@@ -39,7 +40,7 @@ const ANSWER: u64 = 1 << 32;
 /// Serves clients, one session after the other, until the process is asked to end.
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
-    let builder = options.net.builder(PERF_PORT, None);
+    let builder = options.net.builder(PERF.port, None);
     let context = builder.control_thread(options.flows.control_thread).build()?;
     let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
@@ -264,6 +265,9 @@ impl<'a> Session<'a> {
             }
             Message::Finish(_, generations) => {
                 self.finish(&generations)?;
+                if let Some(text) = DeadPaths::of(&self.peer).text(&self.peer) {
+                    eprintln!("fairway perf: {text}");
+                }
                 Ok(true)
             }
             _ => Err(Failure::failed("the client sent what makes no sense now")),

@@ -185,7 +185,9 @@ impl Channel {
     /// The round trip of the echoed packet, if this is the first news of it and the echo tells which
     /// copy has arrived: the only one, or the only retransmission. Without samples of
     /// retransmissions, a channel that has many to send would decide by a round trip that was
-    /// measured before the loss, when queues were full.
+    /// measured before the loss, when queues were full. No packet goes and comes back in no time:
+    /// where the peer says that it kept the packet for as long as the round trip took, or longer,
+    /// there is no sample.
     fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
         let flags = ack.flags;
         if !flags.contains(AckFlags::ECHO) {
@@ -203,6 +205,9 @@ impl Channel {
         }
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
         let sample = now.since(sent.sent_at).saturating_sub(delay);
+        if sample == Duration::ZERO {
+            return None;
+        }
         self.note_round_trip(sent.path, sample);
         self.suspect(shared, sent.path, Some(sample));
         Some(sample)

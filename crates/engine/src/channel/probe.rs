@@ -219,6 +219,10 @@ impl Channel {
         }
         probe.asked = None;
         let round_trip = now.since(probe.asked_at).saturating_sub(turn);
+        if round_trip == Duration::ZERO {
+            // The peer says that it kept the probe for longer than the answer took to come.
+            return;
+        }
         probe.round_trip = Some(round_trip);
         probe.answered_at = now;
         shared.counters.round_trip_probes_answered += 1;

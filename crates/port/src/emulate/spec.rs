@@ -77,6 +77,11 @@ pub struct SpecError {
 }
 
 impl Spec {
+    /// The highest number of a path that it names, if it names any.
+    pub fn last_path(&self) -> Option<usize> {
+        self.clauses.iter().filter_map(|clause| clause.path).max()
+    }
+
     /// What `path` does to packets.
     pub fn for_path(&self, path: usize) -> Conditions {
         let mut all = Settings::default();

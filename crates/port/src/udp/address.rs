@@ -3,6 +3,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+/// How an IPv6 address begins that has an IPv4 address inside (RFC 4291, 2.5.5.2).
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
+
 /// An IPv4 or IPv6 address and port, encoded as the kernel wants it.
 ///
 /// Sending needs no conversion, and the source of an arrival compares with the address of a known
@@ -59,12 +62,32 @@ impl Address {
         self.len
     }
 
-    /// Takes over the length that the kernel reported, and drops what varies between packets.
+    /// Takes over the length that the kernel reported, and drops what varies between packets. An
+    /// IPv4 address inside an IPv6 one, as sockets of both families report it, becomes plain IPv4.
     pub(crate) fn filled(&mut self, len: libc::socklen_t) {
         self.len = len.min(Self::capacity());
-        if self.is_ipv6() {
-            self.bytes[4..8].fill(0);
+        if !self.is_ipv6() {
+            return;
         }
+        self.bytes[4..8].fill(0);
+        if self.bytes[8..20] == MAPPED {
+            let [a, b, c, d] = [self.bytes[20], self.bytes[21], self.bytes[22], self.bytes[23]];
+            *self = SocketAddr::from(([a, b, c, d], self.port())).into();
+        }
+    }
+
+    /// The address as a socket of both families takes it: IPv4 inside of IPv6.
+    pub(crate) fn for_both_families(&self) -> Address {
+        if self.is_ipv6() {
+            return *self;
+        }
+        let mut mapped = Address::UNSPECIFIED;
+        mapped.bytes[0..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        mapped.bytes[2..4].copy_from_slice(&self.bytes[2..4]);
+        mapped.bytes[8..20].copy_from_slice(&MAPPED);
+        mapped.bytes[20..24].copy_from_slice(&self.bytes[4..8]);
+        mapped.len = size_of::<libc::sockaddr_in6>() as u32;
+        mapped
     }
 }
 

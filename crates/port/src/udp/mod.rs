@@ -3,6 +3,7 @@
 mod address;
 mod control;
 mod counters;
+mod knock;
 mod port;
 mod queues;
 mod receive;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use address::Address;
 pub use counters::PortCounters;
+pub use knock::Knock;
 pub use port::{Features, Granted, UdpConfig, UdpPort, mtu_towards};
 pub use queues::{QueueUse, QueueWatch};
 pub use receive::{Arrival, ReceiveBuffer, Scatter};

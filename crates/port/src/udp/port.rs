@@ -1,7 +1,7 @@
 //! The port: a set of UDP sockets, and what they were granted.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fairway_wire::Ecn;
@@ -13,8 +13,8 @@ use crate::udp::control::{Control, ecn_bits};
 use crate::udp::counters::PortCounters;
 use crate::udp::send::SingleFile;
 use crate::udp::sys::{
-    bound_socket, common_socket, empty_message, get, local_address, route_mtu, send_message, set,
-    shared_socket,
+    bound_socket, common_socket, empty_message, get, local_address, open_socket, route_mtu,
+    send_message, set, shared_socket,
 };
 use crate::udp::train::Train;
 use crate::udp::waiter::Waiter;
@@ -22,7 +22,8 @@ use crate::udp::waiter::Waiter;
 /// What to open.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
-    /// The local address; its family is the port's family. May be unspecified (`0.0.0.0`, `::`).
+    /// The local address; its family is the port's family. May be unspecified: `0.0.0.0` for all
+    /// of IPv4, `::` for all of IPv6 and of IPv4.
     pub bind: IpAddr,
     /// Port number of the first socket; the others have the numbers after it. Zero: any numbers.
     pub first_port: u16,
@@ -61,6 +62,8 @@ pub struct Granted {
 pub struct UdpPort {
     pub(super) sockets: Vec<OwnedFd>,
     addresses: Vec<SocketAddr>,
+    /// Sockets of both families, a bit each by index.
+    both_families: u64,
     buffer_bytes: usize,
     granted: Granted,
     pub(super) features: Features,
@@ -96,7 +99,10 @@ impl UdpPort {
                 0 => 0,
                 first => first + index as u16,
             };
-            port.add_socket(SocketAddr::new(config.bind, number))?;
+            match config.bind {
+                IpAddr::V6(ip) if ip.is_unspecified() => port.add_open_socket(number)?,
+                ip => port.add_socket(SocketAddr::new(ip, number))?,
+            };
         }
         port.probe_segmentation();
         Ok(port)
@@ -118,6 +124,7 @@ impl UdpPort {
         UdpPort {
             sockets: Vec::new(),
             addresses: Vec::new(),
+            both_families: 0,
             buffer_bytes,
             granted: Granted { send_bytes: 0, receive_bytes: 0 },
             features: Features {
@@ -141,6 +148,24 @@ impl UdpPort {
         self.sockets.push(socket);
         self.addresses.push(bound);
         Ok(self.sockets.len() - 1)
+    }
+
+    /// Opens one more socket, on a port of all addresses of this host, IPv6 and IPv4; its index.
+    /// Its address reads `[::]`; packets over IPv4 go to, and come from, plain IPv4 addresses.
+    ///
+    /// # Errors
+    /// As [`UdpPort::bind`]; or this host has no IPv6 at all.
+    pub fn add_open_socket(&mut self, number: u16) -> io::Result<usize> {
+        let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, number));
+        let (socket, bound) = self.open_with(address, open_socket)?;
+        // IPv6's options are set already; packets over IPv4 obey IPv4's.
+        self.configure_family(&socket, false)?;
+        let index = self.sockets.len();
+        assert!(index < 64, "a port has at most 64 sockets of both families");
+        self.sockets.push(socket);
+        self.addresses.push(bound);
+        self.both_families |= 1 << index;
+        Ok(index)
     }
 
     /// Opens one more socket, that hears nobody but `remote` and sends to nobody else. Such sockets
@@ -179,6 +204,7 @@ impl UdpPort {
         let (socket, bound) = self.open(address)?;
         self.sockets[index] = socket;
         self.addresses[index] = bound;
+        self.both_families &= !(1_u64.checked_shl(index as u32).unwrap_or(0));
         Ok(())
     }
 
@@ -195,6 +221,7 @@ impl UdpPort {
         let (socket, bound) = self.open_with(address, |address| shared_socket(address, remote))?;
         self.sockets[index] = socket;
         self.addresses[index] = bound;
+        self.both_families &= !(1_u64.checked_shl(index as u32).unwrap_or(0));
         Ok(())
     }
 
@@ -206,6 +233,14 @@ impl UdpPort {
     /// Socket `index`, to be watched together with other descriptors.
     pub fn socket_fd(&self, index: usize) -> BorrowedFd<'_> {
         self.sockets[index].as_fd()
+    }
+
+    /// The address `to` in the form that socket `index` takes.
+    pub(super) fn for_socket(&self, index: usize, to: &Address) -> Address {
+        if index < 64 && self.both_families & 1 << index != 0 {
+            return to.for_both_families();
+        }
+        *to
     }
 
     /// Number of sockets.
@@ -304,6 +339,10 @@ impl UdpPort {
         if self.stamps {
             stamp(socket)?;
         }
+        self.configure_family(socket, ipv6)
+    }
+
+    fn configure_family(&mut self, socket: &OwnedFd, ipv6: bool) -> io::Result<()> {
         let ecn = ecn_bits(Ecn::Capable);
         if ipv6 {
             set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;

@@ -160,7 +160,8 @@ impl UdpPort {
     pub fn send_one(&self, socket: usize, to: &Address, packet: &[u8]) -> io::Result<()> {
         let piece =
             libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-        let message = message_to(to, std::slice::from_ref(&piece));
+        let to = self.for_socket(socket, to);
+        let message = message_to(&to, std::slice::from_ref(&piece));
         // SAFETY: address and piece outlive the call, and so do the bytes, which are only read.
         unsafe { send_message(self.sockets[socket].as_fd(), &message) }.map(|_| ())
     }
@@ -169,7 +170,8 @@ impl UdpPort {
     #[inline]
     fn send_once(&self, socket: usize, to: &Address, train: &Train) -> io::Result<usize> {
         let pieces = train.pieces();
-        let mut message = message_to(to, pieces);
+        let address = self.for_socket(socket, to);
+        let mut message = message_to(&address, pieces);
         let mut control = Control::new();
         if train.len() > 1 {
             // A train is at most 65,000 bytes long, so its segments fit 16 bits.
@@ -204,9 +206,10 @@ impl UdpPort {
         if train.ecn() != Ecn::Capable {
             control.push_ecn(to.is_ipv6(), train.ecn());
         }
+        let address = self.for_socket(socket, to);
         self.single_file.messages.clear();
         for index in 0..train.len() {
-            let mut message = message_to(to, train.pieces_of(index));
+            let mut message = message_to(&address, train.pieces_of(index));
             control.attach(&mut message);
             self.single_file.messages.push(libc::mmsghdr { msg_hdr: message, msg_len: 0 });
         }

@@ -1,7 +1,7 @@
 //! Thin, checked forms of the socket calls.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::udp::address::Address;
@@ -14,6 +14,14 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 /// A non-blocking UDP socket of the family of `address`, bound to it.
 pub(super) fn bound_socket(address: &Address) -> io::Result<OwnedFd> {
     let socket = free_socket(address)?;
+    bind(&socket, address)?;
+    Ok(socket)
+}
+
+/// A non-blocking UDP socket on a port of all addresses of this host, IPv6 and IPv4.
+pub(super) fn open_socket(address: &Address) -> io::Result<OwnedFd> {
+    let socket = free_socket(address)?;
+    set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
     bind(&socket, address)?;
     Ok(socket)
 }
@@ -71,18 +79,30 @@ pub(super) fn local_address(socket: &OwnedFd) -> io::Result<Address> {
 }
 
 /// The MTU, in bytes, of the route from `local` to `remote`.
-pub(super) fn route_mtu(mut local: SocketAddr, remote: &Address) -> io::Result<usize> {
-    // A link-local address keeps its link.
-    local.set_port(0);
-    let socket = bound_socket(&local.into())?;
-    // SAFETY: the address is valid for its length.
-    check(unsafe { libc::connect(socket.as_raw_fd(), remote.as_ptr(), remote.len()) })?;
+pub(super) fn route_mtu(local: SocketAddr, remote: &Address) -> io::Result<usize> {
+    let socket = connected_socket(local, remote)?;
     let mtu = if remote.is_ipv6() {
         get(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)?
     } else {
         get(&socket, libc::IPPROTO_IP, libc::IP_MTU)?
     };
     usize::try_from(mtu).map_err(|_| io::Error::other("the kernel reports a negative MTU"))
+}
+
+/// A non-blocking UDP socket at any port of `local`, connected to `remote`. A local address of the
+/// other family is that of a socket of both, and leaves open where packets to `remote` come from.
+pub(super) fn connected_socket(mut local: SocketAddr, remote: &Address) -> io::Result<OwnedFd> {
+    // A link-local address keeps its link.
+    local.set_port(0);
+    let local = match (local, remote.is_ipv6()) {
+        (SocketAddr::V6(_), false) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        (SocketAddr::V4(_), true) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        (local, _) => local,
+    };
+    let socket = bound_socket(&local.into())?;
+    // SAFETY: the address is valid for its length.
+    check(unsafe { libc::connect(socket.as_raw_fd(), remote.as_ptr(), remote.len()) })?;
+    Ok(socket)
 }
 
 /// Sets an integer socket option.

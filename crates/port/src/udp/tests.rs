@@ -374,6 +374,51 @@ fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
 }
 
 #[test]
+fn a_port_of_all_addresses_takes_and_sends_both_families() {
+    let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
+    let config = UdpConfig { bind: any, first_port: 0, sockets: 1, buffer_bytes: 1 << 20 };
+    for ip in [V4, V6] {
+        for segmentation in [true, false] {
+            let mut pair = Pair::new(ip);
+            let mut open = UdpPort::bind(&config).expect("bind");
+            if !segmentation {
+                open.disable_segmentation();
+            }
+            let number = open.local_addrs()[0].port();
+            let packets = Packets::new(&[64, 64, 64, 9]);
+            let mut train = open.new_train();
+            packets.load(&mut train);
+            train.set_ecn(Ecn::Congested);
+            assert_eq!(open.send(0, &pair.to, &train).expect("send"), Sent::All);
+            let mut got = 0;
+            while got < 4 {
+                let arrival = pair.receive(None);
+                assert_eq!(arrival.from(), &Address::from(SocketAddr::new(ip, number)));
+                assert_eq!(arrival.ecn(), Ecn::Congested);
+                for index in 0..arrival.segments() {
+                    assert_eq!(arrival.segment(index), packets.whole()[got + index]);
+                }
+                got += arrival.segments();
+            }
+            // And back, to the address that the packets came from.
+            let waiter = open.waiter().expect("waiter");
+            let mut back = pair.left.new_train();
+            packets.load(&mut back);
+            let to = SocketAddr::new(ip, number).into();
+            assert_eq!(pair.left.send(0, &to, &back).expect("send"), Sent::All);
+            waiter.wait(Some(Duration::from_secs(10)), &mut Vec::new()).expect("wait");
+            let mut buffer = ReceiveBuffer::new();
+            let arrival = open.receive(0, &mut buffer, None).expect("receive").expect("something");
+            assert_eq!(arrival.from(), &Address::from(pair.left.local_addrs()[0]));
+            assert_eq!(arrival.ecn(), Ecn::Capable);
+            assert_eq!(arrival.segment(0), packets.whole()[0]);
+            let remote = SocketAddr::from(*arrival.from());
+            assert!(open.mtu_towards(&remote).expect("a route") >= 1280);
+        }
+    }
+}
+
+#[test]
 fn peeking_leaves_the_packet_there() {
     let mut pair = Pair::new(V4);
     let packets = Packets::new(&[64]);

@@ -1,10 +1,10 @@
 //! The asking side.
 //!
-//! | state | WELCOME | ACCEPT | REJECT: stale cookie | other REJECT | time to ask again | too late |
-//! |---|---|---|---|---|---|---|
-//! | asking | confirming | — | — | refused | HELLO | timed out |
-//! | confirming | — | open | asking (a few times) | refused | CONFIRM | timed out |
-//! | done | — | — | — | — | — | — |
+//! | state | WELCOME | ACCEPT | REJECT: stale cookie | other REJECT | no listener | time to ask again | too late |
+//! |---|---|---|---|---|---|---|---|
+//! | asking | confirming | — | — | refused | no listener | HELLO | timed out |
+//! | confirming | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
+//! | done | — | — | — | — | — | — | — |
 
 use std::net::SocketAddr;
 
@@ -53,6 +53,8 @@ pub(crate) enum Outcome {
     },
     /// The server will not.
     Refused(Reject),
+    /// The network reports that no program listens there.
+    NoListener,
     /// No answer in time.
     TimedOut,
 }
@@ -183,6 +185,19 @@ impl Attempt {
                 }),
             }),
             State::Done(_) => None,
+        }
+    }
+
+    /// True while the server has not answered at all.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self.state, State::Asking)
+    }
+
+    /// The network reports that no program listens there. It does not count once the server has
+    /// answered: such a report is easily forged.
+    pub(crate) fn refuse(&mut self) {
+        if self.is_unanswered() {
+            self.state = State::Done(Outcome::NoListener);
         }
     }
 

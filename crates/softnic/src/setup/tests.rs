@@ -25,7 +25,7 @@ fn client_address() -> SocketAddr {
 }
 
 fn server_address() -> SocketAddr {
-    "192.0.2.2:4791".parse().unwrap()
+    "192.0.2.2:4810".parse().unwrap()
 }
 
 fn limits() -> Parameters {
@@ -42,7 +42,7 @@ fn limits() -> Parameters {
 }
 
 fn identity(cna: Cna, limits: Parameters) -> Identity {
-    Identity { cna, ports: vec![Ports::new(&[4791, 4792]).unwrap()], limits }
+    Identity { cna, ports: vec![Ports::new(&[4810, 4811]).unwrap()], limits }
 }
 
 fn listener() -> Listener {
@@ -188,7 +188,7 @@ fn forged_answers_are_ignored() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let hello = attempt.poll_transmit(T0).unwrap();
     let welcome = answer(hear(&mut listener, T0, &hello));
-    let elsewhere = "192.0.2.66:4791".parse().unwrap();
+    let elsewhere = "192.0.2.66:4810".parse().unwrap();
     assert!(!attempt.handle_message(T0, elsewhere, &welcome), "from somebody else");
     let for_another = Setup { destination: Cna::new(1), ..welcome };
     assert!(!attempt.handle_message(T0, server_address(), &for_another));

@@ -6,6 +6,7 @@ use fairway_port::{Address, Arrival};
 
 use super::Io;
 use super::plan::{self, Last, Looked, Method, Targets};
+use crate::clock;
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
 use crate::memory::SharedBytes;
@@ -73,18 +74,12 @@ pub(crate) struct Heard {
 impl Core {
     /// Takes in what has arrived at sockets that are marked, up to about `budget` packets; how many
     /// that were.
-    pub(super) fn receive(
-        &mut self,
-        io: &mut Io,
-        now: Instant,
-        budget: usize,
-        eagerness: Eagerness,
-    ) -> usize {
+    pub(super) fn receive(&mut self, io: &mut Io, budget: usize, eagerness: Eagerness) -> usize {
         let mut packets = 0;
         while packets < budget
             && let Some(socket) = io.next_socket()
         {
-            let took = self.receive_from(io, now, socket);
+            let took = self.receive_from(io, socket);
             packets += took.packets;
             io.took(socket, took.packets);
             let small = took.packets == 1 && took.bytes < SMALL;
@@ -96,8 +91,10 @@ impl Core {
         packets
     }
 
-    /// One receive call on `socket`.
-    fn receive_from(&mut self, io: &mut Io, now: Instant, socket: usize) -> Took {
+    /// One receive call on `socket`. The time of arrival is read after the call: a packet may come
+    /// in while the turn goes on, and a time from before it came would add to how long the peer is
+    /// told that its packet was kept, and take away from the round trip that is measured here.
+    fn receive_from(&mut self, io: &mut Io, socket: usize) -> Took {
         let mut targets = Targets::default();
         let prepared = self.prepare(io, socket, &mut targets);
         if prepared == Prepared::Nothing {
@@ -108,7 +105,7 @@ impl Core {
         let took = match arrival {
             None => Took::NOTHING,
             Some(mut arrival) => {
-                self.handle_arrival(io, now, socket, &mut arrival, &targets);
+                self.handle_arrival(io, clock::now(), socket, &mut arrival, &targets);
                 Took { packets: arrival.segments(), bytes: arrival.len() }
             }
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
 
-use crate::{Completion, Context, Event, Jetty, Memory, Peer, Post, Rights, Status};
+use crate::{Completion, Context, Event, Jetty, Memory, Peer, Post, Rights, Status, TraceEntry};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -78,6 +78,84 @@ impl Datapath for Stingy {
     fn next_release_ns(&self) -> Option<u64> {
         None
     }
+}
+
+/// A port whose packets come in while the call that receives them waits: each call begins long
+/// before what it returns.
+struct Slow(UdpPort);
+
+/// How long before, in nanoseconds.
+const SLOW_NS: u64 = 300_000;
+
+impl Datapath for Slow {
+    fn port(&self) -> &UdpPort {
+        &self.0
+    }
+
+    fn transmit(
+        &mut self,
+        _now_ns: u64,
+        _path: usize,
+        socket: usize,
+        to: &Address,
+        train: &Train,
+    ) -> io::Result<Sent> {
+        self.0.send(socket, to, train)
+    }
+
+    fn receive<'b>(
+        &mut self,
+        socket: usize,
+        buffer: &'b mut ReceiveBuffer,
+        plan: Option<&Scatter>,
+    ) -> io::Result<Option<Arrival<'b>>> {
+        let begun = crate::clock::now();
+        while crate::clock::now().since(begun).as_ns() < SLOW_NS {
+            std::hint::spin_loop();
+        }
+        self.0.receive(socket, buffer, plan)
+    }
+
+    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
+        self.0.peek(socket, bytes)
+    }
+
+    fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn next_release_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Round trips of one-packet WRITEs. When the time of arrival was that of the turn's begin, the
+/// server said that it had kept each packet for longer than the packet had been sent.
+#[test]
+fn a_round_trip_is_never_shorter_than_the_call_that_received_its_echo() {
+    let slow = |port| -> Box<dyn Datapath> { Box::new(Slow(port)) };
+    let builder = || Context::builder().bind([127, 0, 0, 1].into()).sockets(1).paths(1);
+    let (client, server) = (builder().build_on(slow).unwrap(), builder().build_on(slow).unwrap());
+    let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+    let local = client.register(Memory::zeroed(64).unwrap(), Rights::NONE).unwrap();
+    let remote = server.register(Memory::zeroed(64).unwrap(), Rights::WRITE).unwrap();
+    let jetty = client.create_jetty(Default::default()).unwrap();
+    client.set_trace(1 << 12);
+    for id in 0..20 {
+        jetty.write(&peer, &local, remote.key(), id).unwrap();
+        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+    }
+    let mut trace = Vec::new();
+    client.take_trace(&mut trace);
+    let samples: Vec<u64> = trace
+        .iter()
+        .filter_map(|record| match record.entry {
+            TraceEntry::Ack { rtt, .. } => rtt.map(|rtt| rtt.as_ns()),
+            _ => None,
+        })
+        .collect();
+    assert!(!samples.is_empty(), "no round trip was measured");
+    assert!(samples.iter().all(|&sample| sample >= SLOW_NS), "{samples:?}");
 }
 
 fn stingy(seed: u64, refused: &Arc<AtomicU64>) -> Context {

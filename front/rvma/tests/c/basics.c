@@ -47,10 +47,10 @@ static void addresses_are_text_and_back(void)
 {
     struct addr_in address;
     char text[64];
-    OK(RVMA_Resolve("127.0.0.1:4791", &address));
-    CHECK(address.version == 4 && address.port == 4791 && address.bytes[0] == 127);
+    OK(RVMA_Resolve("127.0.0.1:4810", &address));
+    CHECK(address.version == 4 && address.port == 4810 && address.bytes[0] == 127);
     OK(RVMA_Addr_string(&address, text, sizeof text));
-    CHECK(strcmp(text, "127.0.0.1:4791") == 0);
+    CHECK(strcmp(text, "127.0.0.1:4810") == 0);
     OK(RVMA_Resolve("[2001:db8::7]:1", &address));
     OK(RVMA_Addr_string(&address, text, sizeof text));
     CHECK(strcmp(text, "[2001:db8::7]:1") == 0);

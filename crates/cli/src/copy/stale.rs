@@ -1,0 +1,98 @@
+//! Temporary files that a killed server has left behind.
+//!
+//! A server holds a lock (`flock`) on each file that arrives, from before its first byte to its end.
+//! The kernel releases the lock when the process ends, however it ends. So a file with the name of
+//! a temporary one whose lock can be had belongs to nobody.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The name of a temporary file.
+pub(super) fn name(number: u64) -> String {
+    format!(".fairway-{}-{number}.part", std::process::id())
+}
+
+/// Takes the lock of a file that was just made. False if another server took the file for a stale
+/// one in the moment before, and has removed it.
+pub(super) fn claim(file: &File) -> io::Result<bool> {
+    // A file system without locks has no stale files removed either.
+    let _ = lock(file, libc::LOCK_EX);
+    Ok(file.metadata()?.nlink() > 0)
+}
+
+/// Removes the temporary files in `directory` and below that no server holds, and says so. What
+/// can't be read or removed is left alone. Links are not followed.
+pub(super) fn remove(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let path = entry.path();
+        if kind.is_dir() {
+            remove(&path);
+        } else if kind.is_file()
+            && is_temporary(&entry.file_name().to_string_lossy())
+            && is_free(&path)
+            && fs::remove_file(&path).is_ok()
+        {
+            eprintln!(
+                "fairway serve: removed '{}', which a server that was killed had left",
+                path.display()
+            );
+        }
+    }
+}
+
+fn is_temporary(name: &str) -> bool {
+    let numbers = name.strip_prefix(".fairway-").and_then(|rest| rest.strip_suffix(".part"));
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers
+        .and_then(|numbers| numbers.split_once('-'))
+        .is_some_and(|(process, file)| number(process) && number(file))
+}
+
+/// Has no process the file's lock?
+fn is_free(path: &Path) -> bool {
+    let mut options = File::options();
+    let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    opened.is_ok_and(|file| lock(&file, libc::LOCK_EX | libc::LOCK_NB).is_ok())
+}
+
+fn lock(file: &File, how: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    match unsafe { libc::flock(file.as_raw_fd(), how) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_temporary_files_are_temporary() {
+        assert!(is_temporary(&name(3)) && is_temporary(".fairway-6774-2.part"));
+        for other in ["x.part", ".fairway-1.part", ".fairway--1.part", ".fairway-a-1.part", ""] {
+            assert!(!is_temporary(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_removed_when_its_owner_has_gone_and_not_before() {
+        let folder = std::env::temp_dir().join(format!("fairway-stale-{}", std::process::id()));
+        let below = folder.join("a/b");
+        fs::create_dir_all(&below).expect("a folder");
+        let paths = [folder.join(name(1)), below.join(name(2)), below.join("mine.part")];
+        let files = paths.clone().map(|path| File::create(path).expect("a file"));
+        assert!(claim(&files[0]).expect("metadata") && claim(&files[1]).expect("metadata"));
+        remove(&folder);
+        assert!(paths.iter().all(|path| path.exists()), "their owner lives");
+        drop(files);
+        remove(&folder);
+        assert_eq!(paths.map(|path| path.exists()), [false, false, true]);
+        fs::remove_dir_all(&folder).expect("it is ours");
+    }
+}

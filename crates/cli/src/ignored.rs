@@ -1,0 +1,133 @@
+//! Options that would have no effect beside others: they are refused, and so are negative numbers.
+
+use clap::ArgMatches;
+use clap::error::{Error, ErrorKind};
+use clap::parser::ValueSource;
+
+use crate::failure::Failure;
+
+/// Options of a command that have no effect beside another one, or without it.
+struct Rule {
+    command: &'static str,
+    option: &'static str,
+    /// They have no effect if the option is given; or, if this is false, if it is not given.
+    with: bool,
+    without_effect: &'static [&'static str],
+    remedy: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        command: "perf",
+        option: "server",
+        with: true,
+        without_effect: &[
+            "size",
+            "sizes",
+            "duration",
+            "iters",
+            "depth",
+            "buffer",
+            "latency",
+            "ping_pong",
+            "no_verify",
+            "json",
+            "flows",
+            "weights",
+            "tenants",
+            "line",
+            "order",
+            "tag",
+            "fence",
+            "connect_timeout",
+        ],
+        remedy: "the side that measures, with --connect, takes it",
+    },
+    Rule {
+        command: "perf",
+        option: "latency",
+        with: true,
+        without_effect: &["depth"],
+        remedy: "latency is measured with one operation at a time",
+    },
+    Rule {
+        command: "perf",
+        option: "flows",
+        with: true,
+        without_effect: &["buffer"],
+        remedy: "each flow has as much memory as it has messages in flight (--depth)",
+    },
+    Rule {
+        command: "perf",
+        option: "connect",
+        with: false,
+        without_effect: &["connect_timeout"],
+        remedy: "it is for a server that was given by --connect",
+    },
+    Rule {
+        command: "info",
+        option: "state",
+        with: false,
+        without_effect: &["jetties", "hosts", "paths"],
+        remedy: "it is for --state",
+    },
+];
+
+/// Refuses options without effect.
+pub(crate) fn check(matches: &ArgMatches) -> Result<(), Failure> {
+    let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
+    for rule in RULES.iter().filter(|rule| rule.command == command) {
+        if given(matches, rule.option) != rule.with {
+            continue;
+        }
+        if let Some(id) = rule.without_effect.iter().find(|id| given(matches, id)) {
+            let beside = if rule.with { "with" } else { "without" };
+            return Err(Failure::usage(format!(
+                "{} has no effect {beside} --{}: leave it out; {}",
+                shown(matches, id),
+                dashed(rule.option),
+                rule.remedy
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn given(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// The option as it was written, with its value.
+fn shown(matches: &ArgMatches, id: &str) -> String {
+    let mut text = format!("--{}", dashed(id));
+    let is_flag = matches.try_get_one::<bool>(id).is_ok();
+    let values = matches.get_raw(id).into_iter().flatten();
+    let values: Vec<_> = values.map(|value| value.to_string_lossy().into_owned()).collect();
+    if !is_flag && !values.is_empty() {
+        text += &format!(" {}", values.join(","));
+    }
+    text
+}
+
+fn dashed(id: &str) -> String {
+    id.replace('_', "-")
+}
+
+/// A better message than the one of the parser, which takes a negative number for another option
+/// and proposes what does not work.
+pub(crate) fn negative_number(error: &Error, arguments: &[String]) -> Option<Failure> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let is_negative = |text: &str| {
+        let number = text.strip_prefix('-').unwrap_or_default();
+        number.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+    };
+    let found = arguments.windows(2).find(|pair| {
+        pair[0].starts_with("--") && !pair[0].contains('=') && is_negative(&pair[1])
+    })?;
+    Some(Failure::usage(format!(
+        "{} cannot be '{}': it takes no negative numbers",
+        found[0], found[1]
+    )))
+}

@@ -1,0 +1,67 @@
+//! Text that came from another machine, made fit for a terminal and a log.
+
+use std::fmt::Write;
+
+/// `bytes` as text on one line, without anything that a terminal or a reader of logs takes for more
+/// than text: control characters, marks that change the direction of writing, quotation marks,
+/// backslashes and what is no UTF-8 are written as escapes.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\'' | '\\' => text.extend(['\\', character]),
+                _ if is_hidden(character) => text.extend(character.escape_unicode()),
+                _ => text.push(character),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string does not fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// A reason that a server gives, of several words: as [`printable`], with its quotation marks.
+pub(crate) fn printable_reason(reason: &str) -> String {
+    reason
+        .chars()
+        .flat_map(|character| {
+            let hidden = is_hidden(character);
+            let escaped = hidden.then(|| character.escape_unicode()).into_iter().flatten();
+            escaped.chain((!hidden).then_some(character))
+        })
+        .collect()
+}
+
+/// Control characters, separators of lines, and marks without a width of their own.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_line_or_their_quotation_marks() {
+        for (raw, shown) in [
+            (&b"a b/c.img"[..], "a b/c.img"),
+            ("größe \u{1f600}".as_bytes(), "größe \u{1f600}"),
+            (b"ok'\nforged: 'x", "ok\\'\\u{a}forged: \\'x"),
+            (b"\x1b[2Jgone\x07\r", "\\u{1b}[2Jgone\\u{7}\\u{d}"),
+            (b"\xff\xfe\\n", "\\xff\\xfe\\\\n"),
+            ("gnp.\u{202e}exe\u{9b}1m".as_bytes(), "gnp.\\u{202e}exe\\u{9b}1m"),
+        ] {
+            assert_eq!(printable(raw), shown);
+        }
+        assert_eq!(printable_reason("'a' is\ta\x1b[1m dir"), "'a' is\\u{9}a\\u{1b}[1m dir");
+    }
+}

@@ -1,0 +1,565 @@
+//! Every command that the README, the documents and the tool's own help print, run as it is
+//! printed, in a folder with the files that it names.
+//!
+//! Capitals are placeholders: HOST is this machine, FILE, NAME and DIR are in that folder, PID is a
+//! program that reports statistics, and so on (`fill_in`). A measurement without a duration of its
+//! own is given a short one, because its two seconds a row would be minutes in all. Whatever else is
+//! not run as printed is in the table `EXCEPTIONS`, with the reason; an entry that no text needs
+//! any more fails the test, and so does a command that neither runs nor is in the table.
+//!
+//! Where the system allows it, all runs in a network namespace of its own, so that ports are free.
+
+mod common;
+
+use common::{Scratch, fairway};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// No command may take longer.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long a program may take to say that it listens.
+const STARTED: Duration = Duration::from_secs(30);
+
+/// What is done with a command instead of running it as it is printed.
+enum Instead {
+    /// Run this.
+    Run(&'static str),
+    /// Nothing.
+    Nothing,
+}
+
+/// Commands by their text, without comments, and why they are not run as printed.
+const EXCEPTIONS: &[(&str, Instead, &str)] = &[
+    (
+        "fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256",
+        Instead::Run(
+            "fairway sim permutation --nodes 1024 --link 400G --bytes 1M --mtu 4K --chunk 32K --paths 256",
+        ),
+        "64M for each of 1,024 hosts are most of a minute; 1M runs the same code",
+    ),
+    (
+        "fairway sim --topology dragonfly --dragonfly 8:4:33 --hosts-per-switch 4 --routing ugal --cores 2",
+        Instead::Run(
+            "fairway sim --topology dragonfly --dragonfly 8:4:33 --hosts-per-switch 4 --routing ugal --cores 2 --bytes 256K",
+        ),
+        "1,056 hosts with messages of the default length are ten seconds",
+    ),
+    (
+        "fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us",
+        Instead::Run(
+            "fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us --flows 500",
+        ),
+        "10,000 flows are 13 seconds",
+    ),
+    (
+        "fairway sim streams --stream '0-1 size=64K depth=4 count=8'",
+        Instead::Run("fairway sim streams --stream '0-1 size=64K depth=4 count=8' --end 1ms"),
+        "streams go on to the end of the run, which is far away by default: ten seconds",
+    ),
+    (
+        "make run",
+        Instead::Nothing,
+        "builds the tool; `xtask demo` is tested by being the demonstration",
+    ),
+    ("make test", Instead::Nothing, "this test is part of it"),
+    ("make verbs", Instead::Nothing, "builds a library, whose own tests (front/verbs) do the same"),
+    (
+        "make install-verbs PREFIX=/usr/local",
+        Instead::Nothing,
+        "writes to the system's directories",
+    ),
+    (
+        "python3 repro/openurma.py",
+        Instead::Nothing,
+        "takes minutes, and wants numpy and matplotlib (repro/requirements.txt)",
+    ),
+];
+
+/// Commands that begin with these need a program, or a library built beside the tool, that may not
+/// be there; the tests of front/verbs run such programs.
+const RDMA: &[&str] = &["fairway run "];
+
+/// One command, and where it is printed.
+struct Example {
+    text: String,
+    place: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Is this the beginning of a command, after settings of variables?
+fn is_command(line: &str) -> bool {
+    let word = line.split_whitespace().find(|word| !is_setting(word));
+    matches!(word, Some("fairway" | "make" | "python3" | "pip" | "cargo" | "curl" | "sudo" | "ip"))
+}
+
+fn is_setting(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    word.contains('=') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+/// A command without its comment, its spaces as one each.
+fn plain(line: &str) -> String {
+    let line = line.split(" #").next().unwrap_or_default();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The commands in `lines`; a line that ends with a backslash goes on.
+fn commands<'a>(lines: impl Iterator<Item = &'a str>, place: &str) -> Vec<Example> {
+    let mut examples = Vec::new();
+    let mut begun = String::new();
+    for line in lines {
+        let whole = format!("{begun} {}", line.trim());
+        begun.clear();
+        if !is_command(whole.trim()) {
+            continue;
+        }
+        match whole.strip_suffix('\\') {
+            Some(part) => part.trim().clone_into(&mut begun),
+            None => examples.push(Example { text: plain(&whole), place: place.to_owned() }),
+        }
+    }
+    examples
+}
+
+/// The commands of a document: the lines of its blocks, and the spans in its text that are more
+/// than the name of a command.
+fn of_document(path: &Path) -> Vec<Example> {
+    let text = std::fs::read_to_string(path).expect("a document");
+    let place = path.file_name().expect("a name").to_string_lossy().into_owned();
+    let (mut blocks, mut prose) = (Vec::new(), String::new());
+    let mut inside = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if inside {
+            blocks.push(line);
+        } else {
+            prose += line;
+            prose.push('\n');
+        }
+    }
+    assert!(!inside, "{place}: a block does not end");
+    let mut examples = commands(blocks.into_iter(), &place);
+    for span in prose.split('`').skip(1).step_by(2) {
+        let span = span.split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_example = span.starts_with("fairway ") && span.split(' ').nth(2).is_some();
+        if is_example && !span.contains(['…', '[']) && !span.contains("...") {
+            examples.push(Example { text: plain(&span), place: format!("{place}, in its text") });
+        }
+    }
+    examples
+}
+
+/// The commands in the help of a command and those below it. The manual pages have the same text.
+fn of_help(command: &clap::Command, path: &[&str]) -> Vec<Example> {
+    let arguments: Vec<&str> = path.iter().copied().chain(["--help"]).collect();
+    let help = fairway(&arguments).ok().out;
+    let place = format!("fairway {}", arguments.join(" "));
+    let examples = help.lines().skip_while(|line| !line.starts_with("Example"));
+    let usage = |line: &&str| !line.trim().starts_with("fairway") || line.starts_with("  ");
+    let mut found = commands(examples.filter(usage), &place);
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        let path: Vec<&str> = path.iter().copied().chain([below.get_name()]).collect();
+        found.extend(of_help(below, &path));
+    }
+    found
+}
+
+/// Every command, once, with all the places where it is printed.
+fn all_examples() -> BTreeMap<String, String> {
+    let mut documents = vec![root().join("README.md")];
+    for entry in std::fs::read_dir(root().join("docs")).expect("the documents") {
+        let path = entry.expect("an entry").path();
+        // What changed, and what is planned, is no instruction.
+        let is_plan = path.ends_with("roadmap.md");
+        if path.extension().is_some_and(|ending| ending == "md") && !is_plan {
+            documents.push(path);
+        }
+    }
+    let mut examples: Vec<Example> = documents.iter().flat_map(|path| of_document(path)).collect();
+    examples.extend(of_help(&fairway_cli::command(), &[]));
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for Example { text, place } in examples {
+        let places = all.entry(text).or_default();
+        if !places.is_empty() {
+            places.push_str(", ");
+        }
+        places.push_str(&place);
+    }
+    all
+}
+
+/// A folder with the files that the commands name, and the tool in PATH.
+struct Workshop {
+    scratch: Scratch,
+}
+
+impl Workshop {
+    fn new() -> Workshop {
+        let scratch = Scratch::new();
+        let write = |name: &str, text: &str| std::fs::write(scratch.path(name), text).expect(name);
+        for name in ["big.img", "FILE"] {
+            scratch.file(name, 300_000);
+        }
+        std::fs::create_dir_all(scratch.path("in/backups")).expect("a folder");
+        std::fs::create_dir(scratch.path("bin")).expect("a folder");
+        let tool = env!("CARGO_BIN_EXE_fairway");
+        std::os::unix::fs::symlink(tool, scratch.path("bin/fairway")).expect("a link");
+        std::os::unix::fs::symlink(root().join("examples"), scratch.path("examples"))
+            .expect("a link");
+        let policies = root().join("examples/policies/c");
+        for (name, from) in [
+            ("mine.wasm", "aimd.wasm"),
+            ("running.wasm", "aimd.wasm"),
+            ("better.wasm", "aimd.wasm"),
+            ("paths.wasm", "p2c.wasm"),
+        ] {
+            std::fs::copy(policies.join(from), scratch.path(name)).expect("an example of a policy");
+        }
+        write("my.scenario", "workload permutation\nnodes 16\nbytes 64K\nrouting adaptive\n");
+        write("payload.sweep", "stack=ub-urma,roce-dma payload=8,64\n");
+        write("perm1024.cm", &matrix(1024));
+        write("my-test.sh", "#!/bin/sh\nexec test -n \"$FAIRWAY_NAMESPACES\"\n");
+        let script = scratch.path("my-test.sh");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(script, mode).expect("a script of ours");
+        Workshop { scratch }
+    }
+
+    /// A shell that runs this here, in a group of processes of its own.
+    fn shell(&self, command: &str) -> Command {
+        let mut shell = Command::new("sh");
+        let path = std::env::var("PATH").unwrap_or_default();
+        shell.args(["-c", command]).current_dir(self.scratch.path(""));
+        shell.env("PATH", format!("{}:{path}", self.scratch.path("bin").display()));
+        shell.env("HOME", self.scratch.path("")).stdin(Stdio::null()).process_group(0);
+        shell
+    }
+
+    /// Runs a command to its end; what it printed if it failed.
+    fn run(&self, command: &str) -> Result<(), String> {
+        let log = self.scratch.path("output");
+        let open = || std::fs::File::create(&log).expect("a file of ours");
+        let out = open();
+        let error = out.try_clone().expect("a descriptor");
+        let mut child = self.shell(command).stdout(out).stderr(error).spawn().expect("sh");
+        let end = Instant::now() + LONGEST;
+        let status = loop {
+            match child.try_wait().expect("a child of ours") {
+                Some(status) => break status,
+                None if Instant::now() > end => {
+                    end_group(&mut child, libc::SIGKILL);
+                    return Err(format!("it was still running after {LONGEST:?}"));
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        if status.success() {
+            return Ok(());
+        }
+        let printed = std::fs::read_to_string(&log).unwrap_or_default();
+        let last: Vec<&str> = printed.lines().rev().take(8).collect();
+        Err(format!("{status}: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n    ")))
+    }
+
+    /// Starts a command that goes on by itself, and waits until it has printed `word`.
+    fn start(&self, command: &str, word: &str) -> Result<Running, String> {
+        let mut child = self
+            .shell(&format!("exec {command}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let (sender, lines) = channel();
+        let outputs: [Option<Box<dyn std::io::Read + Send>>; 2] = [
+            child.stdout.take().map(|output| Box::new(output) as _),
+            child.stderr.take().map(|output| Box::new(output) as _),
+        ];
+        for output in outputs.into_iter().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        drop(sender);
+        let running = Running(child);
+        let mut printed = String::new();
+        while let Ok(line) = lines.recv_timeout(STARTED) {
+            if line.contains(word) {
+                // The threads go on taking what it prints.
+                return Ok(running);
+            }
+            printed += &line;
+        }
+        Err(format!("it did not print '{word}': {printed}"))
+    }
+}
+
+/// A program that goes on by itself, with all that it has started. Ended when dropped.
+struct Running(Child);
+
+impl Running {
+    /// Asks it to end, as Ctrl-C does, and waits for that.
+    fn end(mut self) -> Result<(), String> {
+        // SAFETY: the group that was made for it, whose leader has not been waited for.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGINT) };
+        let end = Instant::now() + STARTED;
+        while Instant::now() < end {
+            if let Some(status) = self.0.try_wait().expect("a child of ours") {
+                let ended = status.success().then_some(());
+                return ended.ok_or_else(|| format!("after Ctrl-C it ended with {status}"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err("it did not end at Ctrl-C".into())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end_group(&mut self.0, libc::SIGKILL);
+    }
+}
+
+fn end_group(child: &mut Child, signal: libc::c_int) {
+    if child.try_wait().is_ok_and(|status| status.is_none()) {
+        // SAFETY: the group that was made for it, whose leader has not been waited for.
+        unsafe { libc::kill(-(child.id() as i32), signal) };
+        let _ = child.wait();
+    }
+}
+
+/// A connection matrix in which each node sends to the next.
+fn matrix(nodes: usize) -> String {
+    let mut text = format!("Nodes {nodes}\nConnections {nodes}\n");
+    for node in 0..nodes {
+        text += &format!("{node}->{} start 0 size 65536\n", (node + 1) % nodes);
+    }
+    text
+}
+
+/// With the placeholders filled in, and a duration for measurements that have none.
+fn fill_in(command: &str) -> String {
+    const TRACE: &str = "examples/traces/training-step.trace";
+    const TOPOLOGY: &str = "examples/topologies/leaf-spine.txt";
+    let begins = |words: &str| command.starts_with(words);
+    let mut words: Vec<String> = command
+        .split(' ')
+        .map(|word| match word {
+            "DIR" => "in".into(),
+            "SHELL" => "bash".into(),
+            "COMMAND" => "perf".into(),
+            "NAME" => "drr".into(),
+            "FILE[:PARAMETERS]" => "mine.wasm:ai=2:min=64K".into(),
+            "PROGRAM" => "true".into(),
+            "NEW" => "better.wasm".into(),
+            "RUNNING" => "running.wasm".into(),
+            "FILE" if begins("fairway sim trace") => TRACE.into(),
+            "FILE" if begins("fairway emulate") => TOPOLOGY.into(),
+            word => word.replace("HOST", "127.0.0.1"),
+        })
+        .collect();
+    let is_measurement = words.windows(2).any(|pair| pair[0] == "fairway" && pair[1] == "perf");
+    let timed = words.iter().any(|word| word == "--duration" || word == "--server");
+    if is_measurement && !timed && !words.contains(&"--help".into()) {
+        words.push("--duration".into());
+        words.push(if command.contains("--sizes") { "20ms" } else { "200ms" }.into());
+    }
+    words.join(" ")
+}
+
+/// A network of our own, if the system allows it; otherwise the ports have to be free.
+fn own_network() {
+    // SAFETY: it concerns this thread, and those and the processes that it starts from now on.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.is_ok_and(|status| status.success()), "the loopback interface comes up");
+    }
+}
+
+/// Can networks be emulated here?
+fn has_namespaces() -> bool {
+    let name = format!("fwdoc{}", std::process::id());
+    let ip = |arguments: &[&str]| {
+        let output = Command::new("ip").args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let possible = Path::new("/dev/net/tun").exists() && ip(&["netns", "add", &name]);
+    possible && ip(&["netns", "delete", &name])
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    found.is_ok_and(|found| found.status.success())
+}
+
+/// Runs one command as its kind wants it.
+fn check(workshop: &Workshop, command: &str) -> Result<(), String> {
+    let filled = fill_in(command);
+    let begins = |words: &str| filled.starts_with(words);
+    let has_words = |words: &str| filled.contains(words);
+    if let Some(server) = filled.strip_suffix(" &") {
+        // A command that is left running for the next ones.
+        let word = if server.contains("serve") { "listening" } else { "" };
+        return match word {
+            "" => beside_top(workshop, server),
+            word => workshop.start(server, word)?.end(),
+        };
+    }
+    if let Some((first, then)) = filled.split_once(" & ") {
+        // Until the second one, which asks the first, gets an answer.
+        let _first = workshop.shell(first).stdout(Stdio::null()).spawn().map(Running);
+        return workshop
+            .run(&format!("for try in $(seq 100); do {then} && exit 0; sleep 0.1; done; exit 1"));
+    }
+    if begins("fairway serve") || (begins("fairway perf") && has_words("--server")) {
+        return workshop.start(&filled, "listening")?.end();
+    }
+    if begins("fairway emulate --listen") {
+        return workshop.start(&filled, "listening")?.end();
+    }
+    if begins("fairway emulate --topology") && !has_words(" -- ") {
+        return workshop.start(&filled, "fw-0")?.end();
+    }
+    if begins("fairway copy") && has_words("127.0.0.2/") {
+        let _server = workshop.start("fairway serve --dir in --bind 127.0.0.1", "listening")?;
+        let relay = "fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803";
+        let _relay = workshop.start(relay, "4803")?;
+        return workshop.run(&filled);
+    }
+    if begins("fairway copy") {
+        let _server = workshop.start("fairway serve --dir in", "listening")?;
+        let name = filled.rsplit('/').next().unwrap_or_default();
+        let _ = std::fs::remove_file(workshop.scratch.path("in").join(name));
+        return workshop.run(&filled);
+    }
+    if begins("fairway perf") && has_words("--connect") {
+        let _server = workshop.start("fairway perf --server", "listening")?;
+        return workshop.run(&filled);
+    }
+    if begins("fairway top") {
+        // `exec`, so that the number of the shell becomes that of the program.
+        let watched = "exec fairway perf write --stats --duration 1m --size 64K";
+        let watched = workshop.shell(watched).stdout(Stdio::null()).spawn().map(Running);
+        let watched = watched.expect("sh");
+        let pid = watched.0.id().to_string();
+        let once = if has_words("--count") { "" } else { " --count 1" };
+        let top = format!("{}{once}", filled.replace("PID", &pid));
+        let quick = format!("{top} --interval 50ms");
+        return workshop
+            .run(&format!("for try in $(seq 100); do {quick} && exit 0; sleep 0.1; done; exit 1"));
+    }
+    if begins("fairway completions") {
+        std::fs::create_dir_all(workshop.scratch.path(".local/share/bash-completion/completions"))
+            .expect("a folder of ours");
+    }
+    workshop.run(&filled)
+}
+
+/// A program that reports statistics, which `top` finds.
+fn beside_top(workshop: &Workshop, command: &str) -> Result<(), String> {
+    let child = workshop.shell(command).stdout(Stdio::null()).spawn().expect("sh");
+    let _running = Running(child);
+    workshop.run(
+        "for try in $(seq 100); do fairway top --json --count 1 --interval 50ms && exit 0; \
+         sleep 0.1; done; exit 1",
+    )
+}
+
+/// Why a command can't be run on this machine, if it can't.
+fn missing(command: &str) -> Option<&'static str> {
+    if command.starts_with("fairway emulate --topology") && !has_namespaces() {
+        return Some("there are no namespaces, no `ip`, or no /dev/net/tun here");
+    }
+    if command.contains(" ping ") && !has("ping") {
+        return Some("there is no `ping` here");
+    }
+    if command.contains("curl ") && !has("curl") {
+        return Some("there is no `curl` here");
+    }
+    RDMA.iter().find(|start| command.contains(**start)).map(
+        |_| "runs RDMA programs with the library of front/verbs, whose tests run such programs",
+    )
+}
+
+fn is_simulated(command: &str) -> bool {
+    command.starts_with("fairway sim ") || command.starts_with("fairway nic ")
+}
+
+/// Runs those of all commands that `wanted` is true for.
+fn run_all(wanted: impl Fn(&str) -> bool) {
+    let workshop = Workshop::new();
+    let mut failures = Vec::new();
+    for (command, places) in all_examples().iter().filter(|(command, _)| wanted(command)) {
+        let exception = EXCEPTIONS.iter().find(|(text, ..)| text == command);
+        let start = Instant::now();
+        let result = match exception {
+            Some((_, Instead::Nothing, reason)) => {
+                println!("not run: {command}: {reason}");
+                Ok(())
+            }
+            Some((_, Instead::Run(other), _)) => check(&workshop, other),
+            None => match missing(command) {
+                Some(reason) => {
+                    println!("not run: {command}: {reason}");
+                    Ok(())
+                }
+                None => check(&workshop, command),
+            },
+        };
+        println!("{:6.2} s  {command}", start.elapsed().as_secs_f64());
+        if let Err(error) = result {
+            failures.push(format!("{command}\n  (in {places})\n  {error}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn documented_live_commands_work() {
+    own_network();
+    run_all(|command| !is_simulated(command));
+}
+
+#[test]
+fn documented_simulations_work() {
+    run_all(is_simulated);
+}
+
+#[test]
+fn exceptions_are_of_commands_that_are_printed() {
+    let all = all_examples();
+    for (command, _, reason) in EXCEPTIONS {
+        assert!(all.contains_key(*command), "no text prints '{command}' any more");
+        assert!(reason.len() > 10, "{command}: say why");
+    }
+    // The texts are read: a few that are known to be there.
+    for command in [
+        "fairway perf write --size 64K --duration 5s",
+        "fairway serve --dir DIR",
+        "fairway emulate --topology examples/topologies/leaf-spine.txt --set routing=spray -- ip \
+         netns exec fw-0 ping -c 3 10.83.0.4",
+        "fairway policy check mine.wasm:ai=2:min=64K --json",
+    ] {
+        assert!(all.contains_key(command), "'{command}' is not found: {:#?}", all.keys());
+    }
+    assert!(all.len() > 60, "only {} commands are found", all.len());
+}
+
+#[test]
+fn placeholders_are_filled_in() {
+    assert_eq!(plain("fairway top   # a comment"), "fairway top");
+    assert_eq!(fill_in("fairway copy FILE HOST/NAME"), "fairway copy FILE 127.0.0.1/NAME");
+    assert_eq!(fill_in("fairway perf read"), "fairway perf read --duration 200ms");
+    assert!(is_command("FAIRWAY_STATS=1 fairway run -- true") && !is_command("Fairway runs"));
+}

@@ -1,0 +1,104 @@
+//! What the network says about packets to one address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::udp::address::Address;
+use crate::udp::sys::{connected_socket, empty_message, receive_message, send_message, set};
+
+/// Most answers and reports taken in one call of [`Knock::report`].
+const REPORTS_MAX: usize = 16;
+
+/// A socket of its own, connected to one remote address, that learns what the network reports about
+/// packets to there: a port at which no program listens, a host that can't be reached.
+///
+/// Sockets that are not connected never learn that. The kernel hands a report only to the socket whose
+/// own port the reported packet came from. Everybody who can guess that port can forge a report,
+/// so it is a reason to give up an attempt that was never answered, and no reason to end anything
+/// that works.
+#[derive(Debug)]
+pub struct Knock {
+    socket: OwnedFd,
+}
+
+impl Knock {
+    /// Opens the socket, at any port of the address `local`.
+    ///
+    /// # Errors
+    /// The address is not ours, there is no route, or the kernel refuses.
+    pub fn new(local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
+        let socket = connected_socket(local, &Address::from(remote))?;
+        // Reports that a host can't be reached come, too, and not only those of ports.
+        let (level, option) = match remote {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+        };
+        set(&socket, level, option, 1)?;
+        Ok(Knock { socket })
+    }
+
+    /// Sends a packet. What goes wrong, [`Knock::report`] tells.
+    pub fn send(&self, packet: &[u8]) {
+        let mut piece =
+            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+        let mut message = empty_message();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        // SAFETY: the piece, and the bytes it names, outlive the call and are only read. A packet
+        // that does not leave is like one that is lost.
+        let _ = unsafe { send_message(self.socket.as_fd(), &message) };
+    }
+
+    /// The latest report since the last call, if there was one: an error of the kind
+    /// `ConnectionRefused` if no program listens at the remote port. Answers are dropped.
+    pub fn report(&self) -> Option<io::Error> {
+        let mut latest = None;
+        for _ in 0..REPORTS_MAX {
+            let mut message = empty_message();
+            // SAFETY: nothing is to be written but the flags in the message itself.
+            match unsafe { receive_message(self.socket.as_fd(), &mut message, 0) } {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => latest = Some(error),
+            }
+        }
+        latest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn report(knock: &Knock) -> io::ErrorKind {
+        let patience = Instant::now() + Duration::from_secs(10);
+        loop {
+            knock.send(b"?");
+            if let Some(error) = knock.report() {
+                return error.kind();
+            }
+            assert!(Instant::now() < patience, "no report came");
+        }
+    }
+
+    #[test]
+    fn a_port_without_a_program_is_reported_and_one_with_a_program_is_not() {
+        for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+            let ip = SocketAddr::new(ip, 0);
+            let program = UdpSocket::bind(ip).expect("a socket");
+            let at = program.local_addr().expect("an address");
+            let knock = Knock::new(ip, at).expect("a route");
+            knock.send(b"?");
+            let (length, from) = program.recv_from(&mut [0; 8]).expect("a packet");
+            assert_eq!(length, 1);
+            program.send_to(b"an answer", from).expect("it leaves");
+            assert!(knock.report().is_none(), "{ip}: an answer is no report");
+            drop(program);
+            assert_eq!(report(&knock), io::ErrorKind::ConnectionRefused, "{ip}");
+        }
+    }
+}
