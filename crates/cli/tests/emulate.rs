@@ -116,4 +116,7 @@ fn what_cannot_be_emulated_is_said() {
         refused("topology leaf-spine\nnodes 4\nhosts-per-leaf 2\noverflow trim\n").contains("trim")
     );
     assert!(refused("nodes lots\n").contains("line 1"));
+    let limits = refused("nodes 4\nlink 0.5M\n");
+    assert!(limits.contains("line 2: link cannot be '0.5M'"), "{limits}");
+    assert!(limits.contains("1M to 100T"), "{limits}");
 }

@@ -15,7 +15,7 @@ const US: u64 = 1_000_000;
 const PS_PER_BYTE: u64 = 20;
 
 fn tree(hosts: u32) -> Network {
-    Clos::three_tiers(hosts, 1).expect("a tree").build(400_000, US as u32)
+    Clos::three_tiers(hosts, 1).expect("a tree").build(400_000, US)
 }
 
 /// With every check on.
@@ -131,7 +131,7 @@ fn flows_that_share_a_link_share_its_rate() {
 
 #[test]
 fn an_incast_drains_at_the_rate_of_its_link() {
-    let leaf = Clos::two_tiers(16, Some(16), 1).expect("a leaf").build(400_000, US as u32);
+    let leaf = Clos::two_tiers(16, Some(16), 1).expect("a leaf").build(400_000, US);
     let mut incast = scenario(leaf, traffic::incast(16, 15, 64 * 1024, 1));
     incast.queue.bytes = 1 << 30;
     incast.queue.marking = Marking::Off;

@@ -9,11 +9,11 @@ use fairway_fabric::simulator::{
 const US: u64 = 1_000_000;
 
 fn tree(hosts: u32) -> Network {
-    Clos::three_tiers(hosts, 1).expect("a tree").build(400_000, US as u32)
+    Clos::three_tiers(hosts, 1).expect("a tree").build(400_000, US)
 }
 
 fn direct(hosts_per_switch: u32, wiring: Wiring) -> Network {
-    Direct { hosts_per_switch, wiring }.build(400_000, US as u32 / 2)
+    Direct { hosts_per_switch, wiring }.build(400_000, US / 2)
 }
 
 fn dragonfly() -> Network {
@@ -181,7 +181,7 @@ fn collectives_take_as_long_as_their_steps() {
         Collective::TreeAllReduce,
     ] {
         let flows = traffic::collective(kind, 8, 1 << 20);
-        let network = Clos::two_tiers(8, Some(8), 1).expect("a leaf").build(400_000, US as u32);
+        let network = Clos::two_tiers(8, Some(8), 1).expect("a leaf").build(400_000, US);
         let report = run(scenario(network, flows));
         if kind != Collective::TreeAllReduce {
             // Steps one after the other: two links, and 32 packets of 4,096 bytes each.

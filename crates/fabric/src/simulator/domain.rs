@@ -432,7 +432,7 @@ impl Domain {
         // A switch that cuts through has a packet as soon as it begins to come; a host, when it is
         // whole.
         let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
-        let at = if cuts { begins } else { here.busy_until } + u64::from(here.latency);
+        let at = if cuts { begins } else { here.busy_until } + here.latency_ps();
         let part = match self.plan.part[here.to as usize] {
             BETWEEN => self.plan.part[hot.destination as usize],
             part => part,

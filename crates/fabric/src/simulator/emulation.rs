@@ -62,7 +62,7 @@ impl Emulation {
         if scenario.queue.overflow == Overflow::Trim {
             return Err(String::from("overflow trim: hosts would not know a frame that was cut"));
         }
-        super::run::check_ports(&scenario.network)?;
+        super::run::check_network(&scenario.network)?;
         let scenario =
             Scenario { flows: Vec::new(), streams: Vec::new(), program: None, ..scenario };
         let hosts = scenario.network.hosts as usize;

@@ -1,10 +1,12 @@
 //! An output port and its link: two queues, strict priority, marking, dropping and trimming.
 
 use super::packets::{Hot, NONE};
-use crate::simulator::scenario::{Marking, Overflow, QueueSpec};
+use crate::simulator::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
-/// Picoseconds per byte are kept in units of 2^-16.
-const FRACTION: u32 = 16;
+/// Bits of a picosecond in the pace of a link of at least 123 Mb/s.
+const FRACTION: u8 = 16;
+/// Bits of a picosecond in the pace of a slower link. Down to 1 Mb/s such a pace fits.
+const FRACTION_SLOW: u8 = 8;
 
 /// A first-in-first-out queue through the packets themselves.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +58,10 @@ pub(crate) struct Port {
     /// The node at the other end, and which of its ports leads back.
     pub(crate) to: u32,
     pub(crate) entry: u16,
-    /// Picoseconds per byte, times 2^16.
+    /// Picoseconds per byte, in units of 2^-[`Port::fraction`].
     pace: u32,
-    /// Of the wire, in picoseconds.
-    pub(crate) latency: u32,
+    fraction: u8,
+    latency: Latency,
     /// Bytes and packets that were sent.
     pub(crate) bytes: u64,
     pub(crate) packets: u32,
@@ -97,27 +99,52 @@ pub(crate) struct PortTally {
     pub(crate) paused_since: u64,
 }
 
-/// The rate of a link as ports keep it: picoseconds per byte times 2^16, rounded to the nearest.
-pub(crate) fn pace_of(megabits: u64) -> u32 {
-    let numerator = 8_000_000u64 << FRACTION;
-    u32::try_from((numerator + megabits / 2) / megabits).expect("at least 123 Mb/s")
+/// The latency of a link in picoseconds, below 2^40 (1.1 s), in five bytes: a port with eight would
+/// not fit its cache line.
+#[derive(Clone, Copy, Debug)]
+struct Latency([u8; 5]);
+
+impl Latency {
+    fn new(ps: u64) -> Latency {
+        assert!(ps <= LATENCY_MAX_PS, "a link of {ps} ps");
+        let bytes = ps.to_le_bytes();
+        Latency([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]])
+    }
+
+    #[inline]
+    fn ps(self) -> u64 {
+        let [a, b, c, d, high] = self.0;
+        u64::from(u32::from_le_bytes([a, b, c, d])) | u64::from(high) << 32
+    }
+}
+
+/// The rate of a link as ports keep it: picoseconds per byte, rounded to the nearest, and how many
+/// bits of it are a fraction. The slowest link carries 1 Mb/s.
+pub(crate) fn pace_of(megabits: u64) -> (u32, u8) {
+    let pace = |fraction| ((8_000_000u64 << fraction) + megabits / 2) / megabits;
+    match u32::try_from(pace(FRACTION)) {
+        Ok(pace) => (pace, FRACTION),
+        Err(_) => (u32::try_from(pace(FRACTION_SLOW)).expect("at least 1 Mb/s"), FRACTION_SLOW),
+    }
 }
 
 /// How long `bytes` take at a pace, rounded up to picoseconds.
 #[inline]
-pub(crate) fn time_of(pace: u32, bytes: u32) -> u64 {
-    (u64::from(pace) * u64::from(bytes) + (1 << FRACTION) - 1) >> FRACTION
+pub(crate) fn time_of((pace, fraction): (u32, u8), bytes: u32) -> u64 {
+    (u64::from(pace) * u64::from(bytes) + (1 << fraction) - 1) >> fraction
 }
 
 impl Port {
-    pub(crate) fn new(to: u32, entry: u16, megabits: u64, latency: u32) -> Port {
+    pub(crate) fn new(to: u32, entry: u16, megabits: u64, latency_ps: u64) -> Port {
+        let (pace, fraction) = pace_of(megabits);
         Port {
             busy_until: 0,
             queues: [Queue::EMPTY; 2],
             to,
             entry,
-            pace: pace_of(megabits),
-            latency,
+            pace,
+            fraction,
+            latency: Latency::new(latency_ps),
             bytes: 0,
             packets: 0,
             down: false,
@@ -129,15 +156,26 @@ impl Port {
     /// How long `bytes` take to leave.
     #[inline]
     pub(crate) fn time(&self, bytes: u32) -> u64 {
-        time_of(self.pace, bytes)
+        time_of((self.pace, self.fraction), bytes)
     }
 
     /// From now on it sends so much slower or faster, or what it sends is lost.
     pub(crate) fn set_rate(&mut self, megabits: u64) {
         self.down = megabits == 0;
         if megabits > 0 {
-            self.pace = pace_of(megabits);
+            (self.pace, self.fraction) = pace_of(megabits);
         }
+    }
+
+    /// Picoseconds from the end of a packet at this end of the wire to its end at the other.
+    #[inline]
+    pub(crate) fn latency_ps(&self) -> u64 {
+        self.latency.ps()
+    }
+
+    /// From now on the wire takes so long.
+    pub(crate) fn set_latency(&mut self, ps: u64) {
+        self.latency = Latency::new(ps);
     }
 
     /// Keeps a data packet until the peer lets it go on.

@@ -10,10 +10,10 @@ use super::domain::{Domain, NEVER, Totals};
 use super::nic::HostNic;
 use super::plan::Plan;
 use super::report::Report;
-use super::scenario::{Scenario, Stack};
+use super::scenario::{LATENCY_MAX_PS, LINK_MEGABITS, Scenario, Stack};
 use super::setup::make_domains;
 use super::streams::{Sending, Verb};
-use super::topology::Network;
+use super::topology::{Link, Network};
 use super::workers::Workers;
 use fairway_engine::control::TraceRecord;
 use fairway_engine::policy::Share;
@@ -318,8 +318,18 @@ impl Simulation {
     }
 }
 
-/// Has every switch as many ports as an event can name?
-pub(super) fn check_ports(network: &Network) -> Result<(), String> {
+/// Can events name every port, and can ports be as slow and as far as their links are?
+pub(super) fn check_network(network: &Network) -> Result<(), String> {
+    let wrong = network
+        .links
+        .iter()
+        .find(|link| !LINK_MEGABITS.contains(&link.megabits) || link.latency_ps > LATENCY_MAX_PS);
+    if let Some(Link { from, to, megabits, latency_ps, .. }) = wrong {
+        return Err(format!(
+            "the link from {from} to {to} has {megabits} Mb/s and {latency_ps} ps: a link has 1 to \
+             100000000 Mb/s, and takes {LATENCY_MAX_PS} ps at most"
+        ));
+    }
     let most = super::calendar::PORTS;
     let ports = (0..network.nodes()).map(|node| network.ports_of(node).len()).max();
     let fits = ports.is_some_and(|ports| ports <= most);
@@ -328,7 +338,7 @@ pub(super) fn check_ports(network: &Network) -> Result<(), String> {
 
 fn check(scenario: &Scenario) -> Result<(), String> {
     let network = &scenario.network;
-    check_ports(network)?;
+    check_network(network)?;
     if scenario.flows.is_empty() && scenario.program.is_none() && scenario.streams.is_empty() {
         return Err(String::from("nothing is to be sent"));
     }

@@ -114,6 +114,11 @@ pub struct SharedBuffer {
     pub permille: u32,
 }
 
+/// Megabits per second that a link may have.
+pub const LINK_MEGABITS: std::ops::RangeInclusive<u64> = 1..=100_000_000;
+/// The longest that a link may take, in picoseconds: a second.
+pub const LATENCY_MAX_PS: u64 = 1_000_000_000_000;
+
 /// A link changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -133,7 +138,7 @@ pub struct Delay {
     /// Which, as in [`Change`].
     pub link: u32,
     /// Its latency in picoseconds: not less than it had at first.
-    pub latency_ps: u32,
+    pub latency_ps: u64,
 }
 
 /// What all switch ports are like.
@@ -277,7 +282,7 @@ impl Scenario {
         let link = &self.network.links[0];
         let hops = u64::from(self.network.diameter());
         let bytes = u64::from(self.mtu + 2 * self.frame_bytes + 100);
-        hops * (2 * u64::from(link.latency_ps) + bytes * 8_000_000 / link.megabits)
+        hops * (2 * link.latency_ps + bytes * 8_000_000 / link.megabits)
     }
 
     /// What a link carries in [`Self::base_rtt_ps`].

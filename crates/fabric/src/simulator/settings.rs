@@ -20,7 +20,7 @@ use links::LinkSettings;
 use names::{PLANES, TOPOLOGIES};
 use program::ProgramSettings;
 pub(super) use quantity::{bytes, span};
-use quantity::{chance, count, rate, time};
+use quantity::{chance, count, rate};
 use streams::StreamSettings;
 use values::{marking, one_of, three};
 
@@ -49,7 +49,7 @@ pub struct Settings {
     moe: traffic::Moe,
     links: LinkSettings,
     link_megabits: u64,
-    latency_ps: u32,
+    latency_ps: u64,
     bytes: u32,
     messages: u32,
     senders: Option<u32>,
@@ -229,10 +229,7 @@ impl Settings {
             "oversubscription" => set(&mut self.oversubscription, count(value, 1, 64)),
             "rails" => set(&mut self.rails, count(value, 1, 64)),
             "link" => set(&mut self.link_megabits, rate(value)),
-            "latency" => {
-                let fits = time(value).and_then(|ps| u32::try_from(ps).ok()).filter(|ps| *ps > 0);
-                set(&mut self.latency_ps, fits)
-            }
+            "latency" => set(&mut self.latency_ps, links::latency_of(value)),
             "bytes" => set(&mut self.bytes, bytes(value).filter(|bytes| *bytes > 0)),
             "messages" => set(&mut self.messages, count(value, 1, 1 << 16)),
             "senders" => set(&mut self.senders, count(value, 1, 1 << 18).map(Some)),

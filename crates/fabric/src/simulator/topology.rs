@@ -26,7 +26,7 @@ pub struct Link {
     /// In megabits per second.
     pub megabits: u64,
     /// Of the wire, in picoseconds.
-    pub latency_ps: u32,
+    pub latency_ps: u64,
 }
 
 /// Ports that lead to a place equally well, by their number among the node's own, from 0: a range,
@@ -106,7 +106,7 @@ pub struct Network {
 
 /// Links as they are laid, in the order of each node's ports.
 pub(crate) struct Builder {
-    ports: Vec<Vec<(u32, u64, u32)>>,
+    ports: Vec<Vec<(u32, u64, u64)>>,
 }
 
 impl Builder {
@@ -115,7 +115,7 @@ impl Builder {
     }
 
     /// The next port of `from` leads to `to`. The link back is laid separately.
-    pub(crate) fn link(&mut self, from: u32, to: u32, megabits: u64, latency_ps: u32) {
+    pub(crate) fn link(&mut self, from: u32, to: u32, megabits: u64, latency_ps: u64) {
         self.ports[from as usize].push((to, megabits, latency_ps));
     }
 
@@ -242,7 +242,7 @@ impl Network {
 
     /// The shortest latency of any link: what happens at one node cannot touch another one sooner.
     pub fn lookahead_ps(&self) -> u64 {
-        self.links.iter().map(|link| u64::from(link.latency_ps)).min().unwrap_or(1).max(1)
+        self.links.iter().map(|link| link.latency_ps).min().unwrap_or(1).max(1)
     }
 
     /// Is this a switch on the way from part to part, whose every port is of one of them? Then what

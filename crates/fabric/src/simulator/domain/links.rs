@@ -22,7 +22,7 @@ impl Domain {
         if let Some(change) = changes.get(index as usize) {
             self.ports[change.link as usize].set_rate(change.megabits);
         } else if let Some(delay) = delays.get(index as usize - changes.len()) {
-            self.ports[delay.link as usize].latency = delay.latency_ps;
+            self.ports[delay.link as usize].set_latency(delay.latency_ps);
         }
     }
 
@@ -30,7 +30,7 @@ impl Domain {
     pub(super) fn signal(&mut self, now: u64, link: u32, wait: bool) {
         let network = &self.plan.scenario.network;
         let reverse = network.links[link as usize].reverse;
-        let at = now + u64::from(self.ports[reverse as usize].latency);
+        let at = now + self.ports[reverse as usize].latency_ps();
         if self.plan.port_part[link as usize] == self.part {
             self.hear_signal(at, link, wait);
         } else {

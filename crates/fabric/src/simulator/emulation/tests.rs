@@ -117,3 +117,30 @@ fn what_hosts_would_not_know_is_refused() {
     let refused = Emulation::new(settings.build(1).unwrap()).err().unwrap();
     assert!(refused.contains("trim"), "{refused}");
 }
+
+/// A network as slow and as long as a telephone line: 9 KB at 1 Mb/s, over links of 250 ms.
+#[test]
+fn a_slow_and_long_network_takes_the_time_of_its_links() {
+    let mut network = network("link 1M\nlatency 0.25s\n");
+    network.send(0, &Frame { bytes: 9000, ..frame(0, 3, 7) }, b"hello".to_vec());
+    let due = 4 * (72_000 + 250_000) * US;
+    let mut came = Vec::new();
+    network.advance(due - US, |host, bytes, _| came.push((host, bytes)));
+    assert!(came.is_empty());
+    network.advance(due + 2 * US, |host, bytes, _| came.push((host, bytes)));
+    assert_eq!(came, [(3, b"hello".to_vec())]);
+}
+
+/// A link has its new rate from the first frame on if the change is at 0.
+#[test]
+fn a_rate_that_begins_at_once_holds_from_the_first_frame() {
+    let mut network = network("degrade 0-4@0us:100M\n");
+    network.send(0, &frame(0, 1, 7), b"hello".to_vec());
+    // 1,250 bytes take 100 us at 100 Mb/s and 10 us at 1 Gb/s, and each link takes 10 us more.
+    let due = (100 + 10 + 2 * 10) * US;
+    let mut came = 0;
+    network.advance(due - US, |_, _, _| came += 1);
+    assert_eq!(came, 0);
+    network.advance(due + 2 * US, |_, _, _| came += 1);
+    assert_eq!(came, 1);
+}

@@ -10,6 +10,20 @@ fn bytes_take_their_time_to_the_picosecond() {
 }
 
 #[test]
+fn a_slow_link_keeps_its_rate_and_a_long_one_its_latency() {
+    for (megabits, bytes, ps) in
+        [(123, 1, 65_041), (122, 1, 65_574), (50, 1500, 240_000_000), (1, 9000, 72_000_000_000)]
+    {
+        assert_eq!(time_of(pace_of(megabits), bytes), ps, "{bytes} at {megabits}");
+    }
+    let mut port = Port::new(0, 0, 1, LATENCY_MAX_PS);
+    assert_eq!((port.latency_ps(), port.time(1)), (LATENCY_MAX_PS, 8_000_000));
+    port.set_latency(5_000_000_001);
+    port.set_rate(400_000);
+    assert_eq!((port.latency_ps(), port.time(1)), (5_000_000_001, 20));
+}
+
+#[test]
 fn marks_follow_the_ramp() {
     let red = Marking::Random { low: 1000, high: 3000, permille: 1000 };
     let share = |length| (0..10_000u32).filter(|&n| is_marked(&red, length, n)).count();

@@ -1,7 +1,7 @@
 //! Settings of what happens to links: failures, other rates, longer ways.
 
 use super::quantity::{rate, time};
-use crate::simulator::scenario::{Change, Delay};
+use crate::simulator::scenario::{Change, Delay, LATENCY_MAX_PS};
 use crate::simulator::topology::{Link, Network};
 
 /// Which links, in both directions.
@@ -50,7 +50,7 @@ pub(super) struct LinkSettings {
     /// Which, when, and to which rate in megabits per second: `u64::MAX` is the link's own.
     changes: Vec<(Ends, u64, u64)>,
     /// Which, when, and to which latency in picoseconds.
-    delays: Vec<(Ends, u64, u32)>,
+    delays: Vec<(Ends, u64, u64)>,
 }
 
 impl LinkSettings {
@@ -120,8 +120,13 @@ fn degrade(text: &str) -> Option<(Ends, u64, u64)> {
 }
 
 /// `A-B@TIME:LATENCY`.
-fn delay(text: &str) -> Option<(Ends, u64, u32)> {
+fn delay(text: &str) -> Option<(Ends, u64, u64)> {
     let (ends, when) = text.split_once('@')?;
     let (at, latency) = when.split_once(':')?;
-    Some((Ends::parse(ends)?, time(at)?, u32::try_from(time(latency)?).ok()?))
+    Some((Ends::parse(ends)?, time(at)?, latency_of(latency)?))
+}
+
+/// Picoseconds that a link may take.
+pub(super) fn latency_of(text: &str) -> Option<u64> {
+    time(text).filter(|ps| (1..=LATENCY_MAX_PS).contains(ps))
 }

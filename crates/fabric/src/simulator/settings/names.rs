@@ -23,8 +23,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("hosts-per-leaf", "N", "of leaf-spine and rail"),
     ("oversubscription", "N", "ports of a leaf down for each one up"),
     ("rails", "N", "NICs of a server, of topology rail"),
-    ("link", "RATE", "rate of every link, as 400G"),
-    ("latency", "TIME", "latency of every link, as 1us"),
+    ("link", "RATE", "rate of every link, as 400G or 0.5G: whole megabits per second, 1M to 100T"),
+    ("latency", "TIME", "latency of every link, as 1us or 0.5ms: 1ps to 1s"),
     ("bytes", "SIZE", "of a message, as 64M"),
     ("messages", "N", "messages of each flow of incast-permutation"),
     ("senders", "N", "of incast and incast-permutation; receivers of outcast"),
@@ -69,10 +69,20 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "fail",
         "A-B@TIME[..TIME]",
-        "the links between two nodes, or of plane-0 or plane-1, are gone, until; may be repeated",
+        "the links between two nodes, or of plane-0 or plane-1, are gone from the first TIME until \
+         the second, as 4-6@0us..1ms or plane-1@20us; may be repeated",
     ),
-    ("degrade", "A-B@TIME:RATE", "such links get another rate; may be repeated"),
-    ("delay", "A-B@TIME:LATENCY", "such links take longer from then on; may be repeated"),
+    (
+        "degrade",
+        "A-B@TIME:RATE",
+        "from TIME on such links have another rate, as 4-6@0us:0.5G: whole megabits per second, 1M \
+         to 100T; may be repeated",
+    ),
+    (
+        "delay",
+        "A-B@TIME:LATENCY",
+        "from TIME on such links take longer, as 4-6@0us:10ms: at most 1s; may be repeated",
+    ),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its engine at once"),
     (
@@ -105,7 +115,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
          (address, WRITE) or rendezvous (copies, or match, READ, acknowledgement)",
     ),
     ("host-latency", "TIME", "from a rank to its NIC, and back"),
-    ("copy", "RATE", "at which a rank copies"),
+    ("copy", "RATE", "at which a rank copies, as 80G: whole megabits per second, 1M to 100T"),
     ("eager", "SIZE", "of messages that rendezvous copies, at most"),
     ("depth", "1|2", "messages to a neighbour under way before their sender waits"),
     ("buffers", "N", "of a mailbox, and receives for each neighbour"),

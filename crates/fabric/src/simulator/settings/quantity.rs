@@ -1,5 +1,7 @@
 //! Numbers as people write them.
 
+use crate::simulator::scenario::LINK_MEGABITS;
+
 /// Bytes, with `K`, `M` or `G` (powers of 1024).
 pub(in crate::simulator) fn bytes(text: &str) -> Option<u32> {
     let (digits, shift) = match text.strip_suffix(['K', 'k']) {
@@ -17,13 +19,27 @@ pub(super) fn count(text: &str, least: u32, most: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (least..=most).contains(number))
 }
 
-/// Megabits per second, from `400G`, `2T` or `100M` (powers of 1000), with `bps` or without.
+/// Whole megabits per second, from `400G`, `0.5G`, `2T` or `1M` (powers of 1000), with `bps` or
+/// without.
 pub(super) fn rate(text: &str) -> Option<u64> {
     let text = text.strip_suffix("bps").unwrap_or(text);
     let units = [('M', 1), ('G', 1000), ('T', 1_000_000)];
     let (unit, factor) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
-    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-    number.checked_mul(factor).filter(|megabits| (200..=100_000_000).contains(megabits))
+    let megabits = scaled(text.strip_suffix(unit)?, factor)?;
+    LINK_MEGABITS.contains(&megabits).then_some(megabits)
+}
+
+/// A decimal number times `factor`; `None` unless the product is a whole number.
+fn scaled(text: &str, factor: u64) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let all = whole.bytes().chain(part.bytes()).all(|digit| digit.is_ascii_digit());
+    if !all || whole.is_empty() || text.ends_with('.') || part.len() > 12 {
+        return None;
+    }
+    let number: u64 = format!("{whole}{part}").parse().ok()?;
+    let product = u128::from(number) * u128::from(factor);
+    let parts = 10u128.pow(part.len() as u32);
+    product.is_multiple_of(parts).then(|| u64::try_from(product / parts).ok()).flatten()
 }
 
 /// The longest time that a clock is told to add to what it shows, and the latest end of a run, in
@@ -35,19 +51,22 @@ pub(in crate::simulator) fn span(text: &str) -> Option<u64> {
     time(text).filter(|ps| *ps <= SPAN_MAX)
 }
 
-/// Picoseconds, from `1us`, `500ns`, `10ms`, `1s` or `250ps`.
+/// Picoseconds, from `1us`, `0.5ms`, `500ns`, `1s` or `250ps`; `0` needs no unit.
 pub(super) fn time(text: &str) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    if text == "0" {
+        return Some(0);
+    }
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (digits, unit) = text.split_at(split);
     let factor = match unit {
         "ps" => 1,
         "ns" => 1000,
-        "us" => 1_000_000,
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000_000,
         "ms" => 1_000_000_000,
         "s" => 1_000_000_000_000,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
+    scaled(digits, factor)
 }
 
 /// A chance, as `0.0001` or `0.01%`, times 2^32: at most a half.

@@ -73,6 +73,41 @@ fn chances_are_read_as_people_write_them() {
     }
 }
 
+#[test]
+fn slow_links_and_long_ones_are_read_and_limits_are_named() {
+    let mut settings = Settings::default();
+    let text = "topology leaf-spine\nnodes 4\nhosts-per-leaf 2\nlink 0.5G\nlatency 5ms\n\
+                degrade 4-6@0us:1M\ndegrade 4-7@0:2.5Gbps\ndelay 4-6@0us:40.5ms\n\
+                fail 4-7@0\u{b5}s..0.25s\n";
+    settings.read(text).expect("a good file");
+    let scenario = settings.build(1).expect("a scenario");
+    let link = scenario.network.links[0];
+    assert_eq!((link.megabits, link.latency_ps), (500, 5_000_000_000));
+    let changes = scenario.changes.iter().map(|change| (change.at_ps, change.megabits));
+    let changes: Vec<_> = changes.collect();
+    let quarter = 250_000_000_000;
+    assert_eq!(
+        changes,
+        [(0, 1), (0, 1), (0, 2500), (0, 2500), (0, 0), (0, 0), (quarter, 500), (quarter, 500)]
+    );
+    assert_eq!(scenario.delays[0].latency_ps, 40_500_000_000);
+    for (text, limit) in [
+        ("link 0.5M", "1M to 100T"),
+        ("link 1.0005G", "whole megabits"),
+        ("link 101T", "1M to 100T"),
+        ("link .5G", "as 400G or 0.5G"),
+        ("link 5.G", "as 400G or 0.5G"),
+        ("latency 1.1s", "1ps to 1s"),
+        ("latency 0", "1ps to 1s"),
+        ("latency 0.5ps", "1ps to 1s"),
+        ("degrade 4-6@0us:0M", "1M to 100T"),
+        ("delay 4-6@0us:2s", "at most 1s"),
+    ] {
+        let error = Settings::default().read(text).expect_err(text);
+        assert!(error.contains(limit), "{error}");
+    }
+}
+
 /// The names that are documented are those that are understood.
 #[test]
 fn every_setting_is_known() {

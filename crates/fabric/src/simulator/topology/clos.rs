@@ -172,7 +172,7 @@ impl Clos {
     }
 
     /// Lays the links.
-    pub fn build(self, megabits: u64, latency_ps: u32) -> Network {
+    pub fn build(self, megabits: u64, latency_ps: u64) -> Network {
         let mut builder = Builder::new(self.hosts() + self.switches());
         self.lay(0, &mut |from, to| builder.link(from, to, megabits, latency_ps));
         builder.finish(self.hosts(), Shape::Clos(self))

@@ -144,7 +144,7 @@ impl Direct {
     ///
     /// # Panics
     /// If the global links of a dragonfly do not divide among the groups.
-    pub fn build(self, megabits: u64, latency_ps: u32) -> Network {
+    pub fn build(self, megabits: u64, latency_ps: u64) -> Network {
         let hosts = self.hosts();
         let mut builder = Builder::new(hosts + self.switches());
         let mut link = |from, to| builder.link(from, to, megabits, latency_ps);

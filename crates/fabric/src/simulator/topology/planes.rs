@@ -28,7 +28,7 @@ impl Planes {
     }
 
     /// Lays the links. Every wire of a host has the full rate.
-    pub fn build(self, megabits: u64, latency_ps: u32) -> Network {
+    pub fn build(self, megabits: u64, latency_ps: u64) -> Network {
         let (hosts, switches) = (self.plane.hosts(), self.plane.switches());
         let mut builder = Builder::new(hosts + self.count * switches);
         for plane in 0..self.count {
