@@ -321,7 +321,10 @@ impl CongestionControl for Cubic {
     fn on_loss(&mut self, sample: &LossSample) {
         let crowded = self.is_crowded(sample.smoothed_rtt);
         if self.losses.counts_if(sample, self.loss_horizon(), crowded) {
-            self.before_loss = Some(self.state);
+            // Time-outs in a row, of a host that was asleep, are taken back as one.
+            let climbing = self.state.window_bytes < self.state.threshold_bytes;
+            let first = self.before_loss.filter(|_| sample.by_timeout && climbing);
+            self.before_loss = Some(first.unwrap_or(self.state));
             let kept = if self.losses.is_exceeded() { 0 } else { self.carried_permille() };
             self.fall(kept.clamp(BETA_PERMILLE, 1000), sample.by_timeout);
             // What it has reacted to is no reason to react again.

@@ -179,6 +179,16 @@ fn a_fall_for_what_was_reordering_is_taken_back_once() {
     assert!(cubic.window_bytes() < 71_000);
 }
 
+#[test]
+fn time_outs_in_a_row_that_were_none_are_taken_back_as_one() {
+    let mut cubic = cubic(100_000);
+    cubic.on_loss(&loss(0, true));
+    cubic.on_loss(&loss(100, true));
+    assert_eq!(cubic.window_bytes(), 2000);
+    cubic.on_spurious(at_ms(200), 1);
+    assert_eq!(cubic.window_bytes(), 100_000);
+}
+
 /// 100 ms without a queue, and 20 MB/s.
 fn measured(cubic: &mut Cubic) {
     for step in 0..=20 {
