@@ -3,7 +3,8 @@
 //! **Control law**, in bytes, with `mss` one packet and `t` the time since growth began:
 //!
 //! ```text
-//! congestion:   w_max = w (or w · (1 + β) / 2, if w < w_max);  w ·= β
+//! congestion:   w_max = w (or w · (1 + β) / 2, if w < w_max);  w = max(β · w, min(w, b))
+//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated
 //! K           = ∛((w_max − w) / (C · mss))
 //! W_cubic(t)  = C · mss · (t − K)³ + w_max
 //! w_est      += α · mss · acked / w        α = 3 (1 − β) / (1 + β), and 1 beyond the old window
@@ -12,31 +13,52 @@
 //! ```
 //!
 //! Below the threshold (slow start) `w += acked`. A congestion mark is congestion like a loss.
-//! A time-out starts again from the smallest window, with the threshold at `β · w`.
+//! A time-out starts again from the smallest window, with the threshold where the window would
+//! have fallen to. Below 500 MB/s what is sent is paced at `1.25 · w / rtt`, in slow start at twice
+//! `w / rtt`.
 //!
 //! **Source:** RFC 9438, §4, with C = 0.4 packets/s³ and β = 0.7; the first window is that of
 //! RFC 6928, ten packets. UCCL runs CUBIC on its RDMA testbed (paper §6.1).
 //!
 //! **Where this differs:**
 //! * The window has a cap: a path without loss or marks would let it grow for ever.
-//! * While the window is not what holds the sender back, neither it nor `t` grows (§5.8).
-//! * Loss counts beyond a share that can be set; by default every loss does, as in the RFC.
+//! * While less than half of the window is used, neither it nor `t` grows (§5.8, RFC 7661).
+//! * A loss is congestion if round trips show a queue, of an eighth of the round trip or more;
+//!   without one it is a bad link, as long as no more than a share (3 % by default) is lost. With
+//!   `loss=0` every loss counts and leaves β, as in the RFC.
+//! * The window does not fall below what the path carries without a queue (`b`), as in TCP
+//!   Westwood (Mascolo et al., MOBICOM 2001): with a queue of a quarter of the bandwidth-delay
+//!   product, β would leave the link idle. With a queue of 0.43 of it or more, `b` is below `β · w`
+//!   and changes nothing, so beside other flows it is the RFC's CUBIC.
+//! * What is sent again is in the window.
 //! * A receiver that asks its peers to slow down counts as a mark.
 
 use fairway_wire::{Duration, Instant};
 
-use crate::chunk::chunk_bytes;
+use crate::base_round_trip::BaseRoundTrip;
+use crate::chunk::{burst_bytes, chunk_bytes};
+use crate::delivery_rate::DeliveryRate;
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
-/// β, in tenths.
-const BETA_TENTHS: u64 = 7;
+/// β, in thousandths.
+const BETA_PERMILLE: u64 = 700;
 /// C, in tenths of packets per second cubed.
 const C_TENTHS: u128 = 4;
 /// Picoseconds cubed would not fit: microseconds are the unit of time, a second cubed this many.
 const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 /// α = 3 (1 − β) / (1 + β) = 9 / 17.
 const ALPHA: (u64, u64) = (9, 17);
+/// A queue that is longer than this part of the round trip is congestion, in thousandths.
+const CROWDED_PERMILLE: u64 = 125;
+/// A window is spread over its round trip, this much faster (as Linux does): in slow start, and
+/// later.
+const PACE_START_PERCENT: u64 = 200;
+const PACE_PERCENT: u64 = 125;
+/// A faster sender is not paced: what it lets go at once is no more than 100 us of its rate.
+const PACED_BELOW: u64 = 500_000_000;
+/// The share of losses is taken over at least so many bytes.
+const LOSS_HORIZON_BYTES: u64 = 2 * 1024 * 1024;
 /// The longest time from the plateau, 10,000 s: its cube is far beyond every window.
 const FAR_US: u64 = 10_000_000_000;
 
@@ -49,7 +71,8 @@ pub struct CubicParameters {
     pub max_bytes: u64,
     /// The first window; zero for ten packets.
     pub initial_bytes: u64,
-    /// Share of the bytes sent, in thousandths, that may be lost without a reaction.
+    /// Share of the bytes sent, in thousandths, that may be lost without a reaction while round
+    /// trips show no queue.
     pub tolerated_loss_permille: u64,
 }
 
@@ -64,7 +87,7 @@ impl Default for CubicParameters {
             min_bytes: 0,
             max_bytes: 8 * 1024 * 1024,
             initial_bytes: 0,
-            tolerated_loss_permille: 0,
+            tolerated_loss_permille: 30,
         }
     }
 }
@@ -105,6 +128,11 @@ pub struct Cubic {
     last_mark: Option<Instant>,
     last_ack: Option<Instant>,
     losses: LossReaction,
+    base: BaseRoundTrip,
+    delivery: DeliveryRate,
+    smoothed_rtt: Duration,
+    /// The round trip that was measured last.
+    last_rtt: Duration,
 }
 
 impl Cubic {
@@ -136,21 +164,25 @@ impl Cubic {
             growth: 0,
             last_mark: None,
             last_ack: None,
-            losses: LossReaction::new(parameters.tolerated_loss_permille, initial_bytes),
+            losses: LossReaction::new(parameters.tolerated_loss_permille, LOSS_HORIZON_BYTES),
+            base: BaseRoundTrip::default(),
+            delivery: DeliveryRate::default(),
+            smoothed_rtt: Duration::ZERO,
+            last_rtt: Duration::ZERO,
         }
     }
 
-    /// Congestion struck: the window falls to β of itself, or to the least.
-    fn fall(&mut self, to_least: bool) {
+    /// Congestion struck: the window falls to `kept_permille` of itself, or to the least.
+    fn fall(&mut self, kept_permille: u64, to_least: bool) {
         let window = self.state.window_bytes;
         let least = self.parameters.min_bytes;
         // Fast convergence (§4.7): a flow that lost ground leaves room for others.
         let plateau = if window < self.state.plateau_bytes {
-            window * (10 + BETA_TENTHS) / 20
+            window * (1000 + BETA_PERMILLE) / 2000
         } else {
             window
         };
-        let threshold_bytes = (window * BETA_TENTHS / 10).max(least);
+        let threshold_bytes = (window * kept_permille / 1000).max(least);
         self.state = State {
             window_bytes: if to_least { least } else { threshold_bytes },
             // After a time-out, the next epoch has its plateau where slow start ends (§4.8).
@@ -216,6 +248,29 @@ impl Cubic {
         self.epoch = Some(epoch);
     }
 
+    /// Is there a queue, as far as round trips tell?
+    fn is_crowded(&self, smoothed_rtt: Duration) -> bool {
+        let empty = self.base.permille_of(smoothed_rtt.max(self.last_rtt));
+        empty.is_some_and(|empty| empty < 1000 - CROWDED_PERMILLE)
+    }
+
+    /// The part of the window that the path holds without a queue, in thousandths.
+    fn carried_permille(&self) -> u64 {
+        let carried = self.delivery.rate().saturating_mul(self.base.get().as_us()) / 1_000_000;
+        carried.saturating_mul(1000) / self.state.window_bytes.max(1)
+    }
+
+    fn loss_horizon(&self) -> u64 {
+        self.state.window_bytes.max(LOSS_HORIZON_BYTES)
+    }
+
+    /// Did the window hold the sender back, or is at least half of it in use (RFC 7661, §4.3)? A
+    /// paced sender seldom meets its window.
+    fn is_used(&self, sample: &AckSample) -> bool {
+        let used = sample.bytes_in_flight + u64::from(sample.acked_bytes);
+        sample.window_limited || 2 * used >= self.state.window_bytes
+    }
+
     /// Marks are congestion, once per round trip.
     fn is_marked(&mut self, sample: &AckSample) -> bool {
         let round_trip = sample.smoothed_rtt.max(Duration::from_ps(1));
@@ -239,13 +294,19 @@ impl CongestionControl for Cubic {
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
-        self.losses.acked(sample.acked_bytes, self.state.window_bytes);
+        self.losses.acked(sample.acked_bytes, self.loss_horizon());
+        self.smoothed_rtt = sample.smoothed_rtt;
+        self.delivery.add(sample.now, sample.acked_bytes, sample.smoothed_rtt);
+        if let Some(rtt) = sample.rtt {
+            self.base.add(sample.now, rtt);
+            self.last_rtt = rtt;
+        }
         let idle = self.last_ack.map_or(Duration::ZERO, |last| sample.now.since(last));
         self.last_ack = Some(sample.now);
         if self.is_marked(sample) {
             self.before_loss = None;
-            self.fall(false);
-        } else if !sample.window_limited {
+            self.fall(BETA_PERMILLE, false);
+        } else if !self.is_used(sample) {
             if let Some(epoch) = &mut self.epoch {
                 epoch.began = epoch.began + idle;
             }
@@ -258,9 +319,16 @@ impl CongestionControl for Cubic {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        if self.losses.counts(sample, self.state.window_bytes) {
-            self.before_loss = Some(self.state);
-            self.fall(sample.by_timeout);
+        let crowded = self.is_crowded(sample.smoothed_rtt);
+        if self.losses.counts_if(sample, self.loss_horizon(), crowded) {
+            // Time-outs in a row, of a host that was asleep, are taken back as one.
+            let climbing = self.state.window_bytes < self.state.threshold_bytes;
+            let first = self.before_loss.filter(|_| sample.by_timeout && climbing);
+            self.before_loss = Some(first.unwrap_or(self.state));
+            let kept = if self.losses.is_exceeded() { 0 } else { self.carried_permille() };
+            self.fall(kept.clamp(BETA_PERMILLE, 1000), sample.by_timeout);
+            // What it has reacted to is no reason to react again.
+            self.losses.forgive();
         }
     }
 
@@ -272,6 +340,24 @@ impl CongestionControl for Cubic {
             self.epoch = None;
             self.losses.forgive();
         }
+    }
+
+    fn pacing_bytes_per_second(&self) -> Option<u64> {
+        let state = &self.state;
+        let slow_start = state.window_bytes < state.threshold_bytes;
+        let percent = if slow_start { PACE_START_PERCENT } else { PACE_PERCENT };
+        let per_round = state.window_bytes.saturating_mul(percent) / 100;
+        let rate = per_round.saturating_mul(1_000_000_000) / self.smoothed_rtt.as_ns().max(1);
+        (self.smoothed_rtt > Duration::ZERO && rate < PACED_BELOW).then_some(rate.max(1))
+    }
+
+    fn pacing_burst_bytes(&self) -> u32 {
+        self.pacing_bytes_per_second().map_or(0, burst_bytes)
+    }
+
+    /// What is sent again is in the window like everything else (RFC 6675, §5).
+    fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
+        false
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {

@@ -20,6 +20,7 @@ extern crate alloc;
 extern crate std;
 
 mod backpressure;
+mod base_round_trip;
 mod caqm;
 mod chunk;
 pub mod compact;
@@ -27,6 +28,7 @@ mod credit;
 mod cubic;
 mod dcqcn;
 mod dcqcn_rate;
+mod delivery_rate;
 mod fixed_window;
 mod losses;
 mod multipath_window;

@@ -62,14 +62,29 @@ impl LossReaction {
 
     /// Does this loss call for a reaction? If so, the next can only a round trip later.
     pub(crate) fn counts(&mut self, sample: &LossSample, window_bytes: u64) -> bool {
+        self.counts_if(sample, window_bytes, false)
+    }
+
+    /// As [`Self::counts`]; with `congested`, the loss counts whatever share was lost.
+    pub(crate) fn counts_if(
+        &mut self,
+        sample: &LossSample,
+        window_bytes: u64,
+        congested: bool,
+    ) -> bool {
         self.share.remember(0, sample.lost_bytes, window_bytes);
         let apart = |last| sample.now.since(last) >= sample.smoothed_rtt;
-        let counts = sample.by_timeout || self.share.exceeds(self.tolerated_permille);
+        let counts = sample.by_timeout || congested || self.is_exceeded();
         if counts && self.last.is_none_or(apart) {
             self.last = Some(sample.now);
             return true;
         }
         false
+    }
+
+    /// More was lost lately than is tolerated.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.share.exceeds(self.tolerated_permille)
     }
 
     pub(crate) fn forgive(&mut self) {

@@ -18,6 +18,8 @@ struct Gain {
     packets: u32,
     /// Paths on which something was acknowledged, a bit each.
     paths: [u64; 4],
+    /// Packets that were called lost, and had not been sent again.
+    revoked: u32,
 }
 
 impl Channel {
@@ -109,16 +111,10 @@ impl Channel {
         ack
     }
 
-    /// Reports what has arrived beyond the gap: by turns from the gap on, and the newest packets.
+    /// Reports what has arrived beyond the gap.
     fn add_map(&mut self, shared: &Shared, ack: &mut Ack) {
         let end = self.tp.receive.end();
-        let mut base = ack.cumulative.next();
-        if end.distance_from(base) > SACK_BITS as i32 {
-            self.owed.report_newest = !self.owed.report_newest;
-            if self.owed.report_newest {
-                base = end.minus(SACK_BITS);
-            }
-        }
+        let base = self.map_base(ack.cumulative.next(), end);
         let mut bitmap = self.tp.receive.map(base, &shared.bitmap_blocks);
         // What is being put in place is neither there nor missing: gaps are known only before it.
         let mut highest = end.minus(1);
@@ -138,6 +134,29 @@ impl Channel {
             ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
         }
         ack.sack = Sack { base, highest, bitmap };
+    }
+
+    /// Where the next map begins, if the first gap is at `gap`: there, or, by turns, where it shows
+    /// the newest packets, or the next stretch between those two. Without the last, the sender
+    /// would learn of what was lost twice only when all before it has been repaired.
+    fn map_base(&mut self, gap: Psn, end: Psn) -> Psn {
+        let span = end.distance_from(gap);
+        let width = SACK_BITS as i32;
+        if span <= width {
+            return gap;
+        }
+        self.owed.map_turn = (self.owed.map_turn + 1) % 4;
+        match self.owed.map_turn {
+            1 | 3 => end.minus(SACK_BITS),
+            2 if span > 2 * width => {
+                let next = self.owed.map_next;
+                let inside = (width..span - width).contains(&next.distance_from(gap));
+                let base = if inside { next } else { gap.plus(SACK_BITS) };
+                self.owed.map_next = base.plus(SACK_BITS);
+                base
+            }
+            _ => gap,
+        }
     }
 
     /// Takes in an acknowledgement.
@@ -271,6 +290,7 @@ impl Channel {
             self.lost.unlink(&mut links, psn.value());
             self.lost_bytes -= u64::from(sent.bytes);
             shared.counters.lost_revoked += 1;
+            gain.revoked += 1;
         } else {
             self.paths[number].flying.unlink(&mut links, psn.value());
             self.views[number].in_flight -= 1;
@@ -293,6 +313,7 @@ impl Channel {
     fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant) {
         let path = &mut self.paths[usize::from(sent.path)];
         path.timeouts = 0;
+        path.heard_at = now;
         let psn_late = self.highest_acknowledged.distance_from(psn).max(0) as u32;
         if psn_late == 0 {
             self.highest_acknowledged = psn;
@@ -360,6 +381,10 @@ impl Channel {
             self.tail_was_hasty();
             self.policy.congestion.on_spurious(now, u32::from(duplicates));
             self.trace(shared, now, || TraceEntry::Spurious { packets: u32::from(duplicates) });
+        }
+        if gain.revoked > 0 {
+            // Called lost, and here before it was sent again: undone as RFC 4015 has it.
+            self.policy.congestion.on_spurious(now, gain.revoked);
         }
         if gain.packets == 0 && rtt.is_none() && !(1..128).contains(&marked) {
             return;

@@ -32,6 +32,7 @@ impl Channel {
                 }
             }
         }
+        self.detect_in_map(shared, now, ack);
     }
 
     fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) {
@@ -41,38 +42,97 @@ impl Channel {
             if head == NONE {
                 break;
             }
-            let psn = Psn::new(head);
-            let sent = *self.send.record(psn, &mut shared.send_blocks);
-            let overtaken =
-                self.paths[usize::from(path)].acknowledged.wrapping_sub(sent.path_sequence) as i32;
-            // A copy that was resent is judged by what left after it: the report may be older.
-            let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
-            let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
-            let passed = overtaken > 0 || across;
-            if !passed || !self.is_reported_missing(psn, &ack.sack) {
+            let lost = self.try_lose(shared, now, ack, Psn::new(head));
+            if lost == 0 {
                 break;
             }
-            let psn_distance = ack.sack.highest.distance_from(psn).max(0) as u32;
-            let evidence = Evidence {
-                path_distance: overtaken.max(0) as u32,
-                psn_distance,
-                beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
-                    && psn_distance > shared.profile.reorder_tolerance,
-                age: now.since(sent.sent_at),
-                overtaken_by: self
-                    .newest_acknowledged
-                    .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),
-                smoothed_rtt: self.views[usize::from(path)].smoothed_rtt,
-            };
-            if !self.policy.loss.is_lost(&evidence) {
-                break;
-            }
-            lost_bytes += u32::from(sent.bytes);
-            self.declare_lost(shared, psn, &sent);
+            lost_bytes += lost;
         }
         if lost_bytes > 0 {
+            lost_bytes += self.expire_silent_path(shared, now, path);
             self.tell_loss(shared, now, (lost_bytes, path), false);
         }
+    }
+
+    /// Asks the detector about every packet that the map says is missing. Of a large window a map
+    /// shows a small part: if the oldest packet of a path is outside, those behind it would wait
+    /// until it has been repaired.
+    fn detect_in_map(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) {
+        for (word, &bits) in ack.sack.bitmap.iter().enumerate() {
+            let mut holes = !bits;
+            while holes != 0 {
+                let psn = ack.sack.base.plus(word as u32 * 32 + holes.trailing_zeros());
+                holes &= holes - 1;
+                if !psn.is_before(ack.sack.highest) || psn.distance_from(self.tp.next) >= 0 {
+                    return;
+                }
+                if psn.is_before(self.tp.oldest) {
+                    continue;
+                }
+                let sent = *self.send.record(psn, &mut shared.send_blocks);
+                if sent.is(LOST | ACKNOWLEDGED) {
+                    continue;
+                }
+                let mut lost_bytes = self.try_lose(shared, now, ack, psn);
+                if lost_bytes > 0 {
+                    lost_bytes += self.expire_silent_path(shared, now, sent.path);
+                    self.tell_loss(shared, now, (lost_bytes, sent.path), false);
+                }
+            }
+        }
+    }
+
+    /// Asks the detector about a packet in flight; gives its bytes if it was declared lost.
+    fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> u32 {
+        let sent = *self.send.record(psn, &mut shared.send_blocks);
+        let path = usize::from(sent.path);
+        let overtaken = self.paths[path].acknowledged.wrapping_sub(sent.path_sequence) as i32;
+        // A copy that was resent is judged by what left after it: the report may be older.
+        let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
+        let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
+        let passed = overtaken > 0 || across;
+        if !passed || !self.is_reported_missing(psn, &ack.sack) {
+            return 0;
+        }
+        let psn_distance = ack.sack.highest.distance_from(psn).max(0) as u32;
+        let evidence = Evidence {
+            path_distance: overtaken.max(0) as u32,
+            psn_distance,
+            beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
+                && psn_distance > shared.profile.reorder_tolerance,
+            age: now.since(sent.sent_at),
+            overtaken_by: self
+                .newest_acknowledged
+                .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),
+            smoothed_rtt: self.views[path].smoothed_rtt,
+        };
+        if !self.policy.loss.is_lost(&evidence) {
+            return 0;
+        }
+        self.declare_lost(shared, psn, &sent);
+        u32::from(sent.bytes)
+    }
+
+    /// A path has lost something. If nothing on it was acknowledged for a round trip, that counts
+    /// like a time-out; gives the bytes that were in flight on a path that it takes out of use.
+    fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
+        let patience = self.round_trip.smoothed.times(2);
+        let state = &mut self.paths[usize::from(path)];
+        if now.since(state.heard_at) < patience {
+            return 0;
+        }
+        state.heard_at = now;
+        if !self.path_timed_out(shared, path, now) {
+            return 0;
+        }
+        let mut bytes = 0;
+        while self.paths[usize::from(path)].flying.head != NONE {
+            let psn = Psn::new(self.paths[usize::from(path)].flying.head);
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
+            bytes += u32::from(sent.bytes);
+            self.declare_lost(shared, psn, &sent);
+        }
+        bytes
     }
 
     fn is_reported_missing(&self, psn: Psn, sack: &Sack) -> bool {
@@ -127,11 +187,14 @@ impl Channel {
         let timeout = self.timeout(shared);
         let mut next: Option<Instant> = None;
         let mut fired = false;
+        // While packets of the last moments are acknowledged, what is overdue is a loss like others,
+        // and not the silence after which a sender has to begin again.
+        let silent = self.newest_acknowledged.is_none_or(|newest| now.since(newest) >= timeout);
         for path in 0..self.paths.len() as u32 {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
             if lost > 0 {
-                self.tell_loss(shared, now, (lost, path as u8), true);
+                self.tell_loss(shared, now, (lost, path as u8), silent);
             }
             let head = self.paths[path as usize].flying.head;
             if head != NONE {
@@ -165,6 +228,9 @@ impl Channel {
     /// Declares lost what is overdue on one path; gives the bytes.
     fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
         let timeout = self.timeout(shared);
+        // Where the window counts what is sent again, all that is overdue leaves it, or nothing
+        // could be; what is acknowledged before its turn is not sent again.
+        let bounded = !self.policy.congestion.permit_retransmit(now, 0);
         let mut bytes = 0;
         let mut down = false;
         loop {
@@ -180,7 +246,7 @@ impl Channel {
             let passed = self
                 .newest_acknowledged
                 .is_some_and(|newest| (sent.sent_at + self.round_trip.smoothed).is_before(newest));
-            if bytes > 0 && !passed && !down {
+            if bytes > 0 && !passed && !down && !bounded {
                 return bytes;
             }
             if bytes == 0 {

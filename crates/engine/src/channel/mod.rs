@@ -115,8 +115,10 @@ pub(crate) struct Owed {
     pub(crate) duplicates: u8,
     /// The newest message whose start is known.
     pub(crate) learned: Option<Msn>,
-    /// The next selective acknowledgement reports the newest packets and not the oldest gap.
-    pub(crate) report_newest: bool,
+    /// Which part of a large window the last selective acknowledgement has shown.
+    pub(crate) map_turn: u8,
+    /// Where the next map of the middle of the window begins.
+    pub(crate) map_next: Psn,
     pub(crate) naks: u32,
     /// Answer a close.
     pub(crate) close: bool,

@@ -19,6 +19,8 @@ pub(crate) struct Path {
     pub(crate) acknowledged: u32,
     /// Time-outs since something on it was acknowledged.
     pub(crate) timeouts: u32,
+    /// When something on it was acknowledged, or that did not happen for too long.
+    pub(crate) heard_at: Instant,
     /// A probe has been asked for.
     pub(crate) probe_due: bool,
     /// A probe is out and its answer has not come.
@@ -34,6 +36,7 @@ impl Path {
             sequence: 0,
             acknowledged: 0,
             timeouts: 0,
+            heard_at: now,
             probe_due: false,
             probed: false,
             suspect_since: now,
@@ -96,9 +99,16 @@ impl Channel {
         let base = if self.round_trip.smoothed == Duration::ZERO {
             profile.timeout_initial
         } else {
-            self.round_trip.smoothed.saturating_add(self.round_trip.deviation.times(4))
+            // A queue may double the round trip within one. What later packets prove lost is found
+            // within three; the shortest time-out leaves room for that on short ways, on long ones
+            // this does (RFC 6298 waits for a second).
+            let smoothed = self.round_trip.smoothed;
+            let long = smoothed.times(2) > profile.timeout_min;
+            let patience = smoothed.times(if long { 4 } else { 2 });
+            patience.saturating_add(self.round_trip.deviation.times(4))
         };
-        base.max(profile.timeout_min).times(1 << self.backoff.min(16)).min(profile.timeout_max)
+        let base = base.max(profile.timeout_min);
+        base.times(1 << self.backoff.min(16)).min(profile.timeout_max.max(base))
     }
 
     /// A packet on `path` timed out; takes the path out of use, and has it probed, if that keeps

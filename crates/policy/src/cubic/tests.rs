@@ -5,7 +5,18 @@ const MTU: u32 = 1000;
 
 fn cubic(initial_bytes: u64) -> Cubic {
     let max_bytes = 1 << 30;
-    let parameters = CubicParameters { initial_bytes, max_bytes, ..CubicParameters::default() };
+    let parameters = CubicParameters {
+        initial_bytes,
+        max_bytes,
+        tolerated_loss_permille: 0,
+        ..CubicParameters::default()
+    };
+    Cubic::new(parameters, MTU)
+}
+
+/// One that tolerates losses while round trips show no queue.
+fn tolerant(initial_bytes: u64) -> Cubic {
+    let parameters = CubicParameters { initial_bytes, ..CubicParameters::default() };
     Cubic::new(parameters, MTU)
 }
 
@@ -48,8 +59,10 @@ fn it_starts_with_ten_packets_and_doubles_per_window() {
     assert_eq!(cubic.window_bytes(), 10_000);
     cubic.on_ack(&ack(0, 10_000));
     assert_eq!(cubic.window_bytes(), 20_000);
+    cubic.on_ack(&AckSample { window_limited: false, ..ack(1, 9999) });
+    assert_eq!(cubic.window_bytes(), 20_000, "less than half of it is in use");
     cubic.on_ack(&AckSample { window_limited: false, ..ack(1, 10_000) });
-    assert_eq!(cubic.window_bytes(), 20_000, "not what held the sender back");
+    assert_eq!(cubic.window_bytes(), 30_000, "half of it is in use");
 }
 
 #[test]
@@ -167,19 +180,64 @@ fn a_fall_for_what_was_reordering_is_taken_back_once() {
 }
 
 #[test]
-fn a_tolerated_share_of_loss_does_nothing() {
-    let parameters = CubicParameters {
-        tolerated_loss_permille: 30,
-        initial_bytes: 100_000,
-        ..CubicParameters::default()
-    };
-    let mut cubic = Cubic::new(parameters, MTU);
-    for ms in [0, 200, 400] {
-        cubic.on_loss(&loss(ms, false));
+fn time_outs_in_a_row_that_were_none_are_taken_back_as_one() {
+    let mut cubic = cubic(100_000);
+    cubic.on_loss(&loss(0, true));
+    cubic.on_loss(&loss(100, true));
+    assert_eq!(cubic.window_bytes(), 2000);
+    cubic.on_spurious(at_ms(200), 1);
+    assert_eq!(cubic.window_bytes(), 100_000);
+}
+
+/// 100 ms without a queue, and 20 MB/s.
+fn measured(cubic: &mut Cubic) {
+    for step in 0..=20 {
+        let rtt = Some(Duration::from_ms(100));
+        let sample = AckSample { rtt, window_limited: false, ..ack(step * 10, 200_000) };
+        cubic.on_ack(&sample);
     }
-    assert_eq!(cubic.window_bytes(), 100_000, "3000 of 103,000");
-    cubic.on_loss(&loss(600, false));
-    assert_eq!(cubic.window_bytes(), 70_000, "4000 of 104,000");
+}
+
+#[test]
+fn losses_without_a_queue_are_tolerated_up_to_a_share() {
+    let mut cubic = tolerant(8_000_000);
+    measured(&mut cubic);
+    let lost = |ms, lost_bytes| LossSample { lost_bytes, ..loss(ms, false) };
+    cubic.on_loss(&lost(300, 100_000));
+    assert_eq!(cubic.window_bytes(), 8_000_000, "0.1 of at least 6.2 MB");
+    cubic.on_loss(&lost(500, 200_000));
+    assert_eq!(cubic.window_bytes(), 5_600_000);
+    cubic.on_loss(&lost(700, 10_000));
+    assert_eq!(cubic.window_bytes(), 5_600_000, "what it has reacted to counts once");
+}
+
+#[test]
+fn a_loss_with_a_queue_leaves_what_the_path_holds_without() {
+    for (rtt_ms, window, left) in [(110, 2_200_000, 2_200_000), (125, 2_500_000, 2_000_000)] {
+        let mut cubic = tolerant(window);
+        measured(&mut cubic);
+        let smoothed_rtt = Duration::from_ms(rtt_ms);
+        cubic.on_loss(&LossSample { smoothed_rtt, ..loss(300, false) });
+        assert!(cubic.window_bytes().abs_diff(left) <= left / 20, "{}", cubic.window_bytes());
+    }
+    let mut cubic = tolerant(5_000_000);
+    measured(&mut cubic);
+    let smoothed_rtt = Duration::from_ms(250);
+    cubic.on_loss(&LossSample { smoothed_rtt, ..loss(300, false) });
+    assert_eq!(cubic.window_bytes(), 3_500_000, "never less than seven tenths");
+}
+
+#[test]
+fn a_slow_sender_is_paced_over_its_round_trip_and_a_fast_one_is_not() {
+    let mut cubic = tolerant(1_000_000);
+    assert_eq!(cubic.pacing_bytes_per_second(), None, "no round trip is known");
+    cubic.on_ack(&AckSample { window_limited: false, ..ack(0, 0) });
+    assert_eq!(cubic.pacing_bytes_per_second(), Some(20_000_000), "twice, in slow start");
+    cubic.on_loss(&LossSample { lost_bytes: 1_000_000, ..loss(0, false) });
+    assert_eq!(cubic.pacing_bytes_per_second(), Some(8_750_000), "1.25 x 700,000 in 100 ms");
+    let near = AckSample { smoothed_rtt: Duration::from_us(100), ..ack(1, 0) };
+    cubic.on_ack(&near);
+    assert_eq!(cubic.pacing_bytes_per_second(), None);
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! The rate at which data is acknowledged, taken round trip by round trip.
+
+use fairway_wire::{Duration, Instant};
+
+/// What a path delivers, by what was acknowledged in each of the last two round trips.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DeliveryRate {
+    /// When the present round trip began; `None` before the first acknowledgement.
+    began: Option<Instant>,
+    bytes: u64,
+    last: u64,
+    before: u64,
+}
+
+impl DeliveryRate {
+    /// `bytes` more were acknowledged, while a round trip takes `round_trip`.
+    pub(crate) fn add(&mut self, now: Instant, bytes: u32, round_trip: Duration) {
+        let Some(began) = self.began else {
+            self.began = Some(now);
+            return;
+        };
+        self.bytes += u64::from(bytes);
+        let elapsed = now.since(began);
+        if elapsed > Duration::ZERO && elapsed >= round_trip {
+            self.before = self.last;
+            self.last = self.bytes.saturating_mul(1_000_000_000) / elapsed.as_ns().max(1);
+            (self.began, self.bytes) = (Some(now), 0);
+        }
+    }
+
+    /// The higher rate of the last two round trips, in bytes per second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.last.max(self.before)
+    }
+}
+
+#[cfg(test)]
+mod tests;
