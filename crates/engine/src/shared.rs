@@ -271,9 +271,11 @@ impl Shared {
 
     /// An operation of ours is done, or never will be. It is reported, now or in its turn.
     pub(crate) fn complete_message(&mut self, index: u32, status: Status) {
-        self.initiator.done(&mut self.messages, index);
         let message = &mut self.messages[index];
         message.bars = status != Status::Success && message.order.tag == Tag::Mo;
+        if !message.bars {
+            self.initiator.done(&mut self.messages, index);
+        }
         let message = &self.messages[index];
         self.channels.take(message.channel, message.local.length);
         if message.order.complete_in_order
@@ -306,9 +308,14 @@ impl Shared {
         }
     }
 
-    /// The target knows of a failed operation in memory order that it need not wait for it.
+    /// The target knows of a failed operation in memory order that it need not wait for it: what was
+    /// posted after it goes on, and is reported.
     pub(crate) fn lift_bar(&mut self, index: u32) {
-        if core::mem::take(&mut self.messages[index].bars) && self.messages[index].reported {
+        if !core::mem::take(&mut self.messages[index].bars) {
+            return;
+        }
+        self.initiator.done(&mut self.messages, index);
+        if self.messages[index].reported {
             let jetty = self.messages[index].jetty.value() as usize;
             let mut incomplete = self.initiator.incomplete[jetty];
             incomplete.unlink(&mut Incomplete(&mut self.messages), index);
