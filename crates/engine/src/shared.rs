@@ -273,8 +273,9 @@ impl Shared {
     pub(crate) fn complete_message(&mut self, index: u32, status: Status) {
         let message = &mut self.messages[index];
         message.bars = status != Status::Success && message.order.tag == Tag::Mo;
-        if !message.bars {
-            self.initiator.done(&mut self.messages, index);
+        match message.bars {
+            true => self.initiator.failed(&mut self.messages, index),
+            false => self.initiator.done(&mut self.messages, index),
         }
         let message = &self.messages[index];
         self.channels.take(message.channel, message.local.length);

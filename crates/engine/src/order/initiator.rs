@@ -319,6 +319,19 @@ impl Initiator {
         false
     }
 
+    /// An operation has failed, but what follows it still waits for it: its place in the share goes
+    /// to another one.
+    pub(crate) fn failed(&mut self, messages: &mut Pool<Message>, index: u32) {
+        let record = self.record[messages[index].jetty.value() as usize];
+        if record == NONE {
+            return;
+        }
+        self.records[record].leave_share(messages, index);
+        while let Some(next) = self.records[record].pass_share_on(messages) {
+            self.open_if_free(messages, next);
+        }
+    }
+
     /// An operation has been carried out, or never will be: those that wait for that may go on.
     pub(crate) fn done(&mut self, messages: &mut Pool<Message>, index: u32) {
         let message = &messages[index];
