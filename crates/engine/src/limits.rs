@@ -158,7 +158,8 @@ impl Default for Profile {
     fn default() -> Self {
         Profile {
             timeout_min: Duration::from_ms(4),
-            timeout_max: Duration::from_ms(200),
+            // Above the round trip over 40 ms with a queue of four times that.
+            timeout_max: Duration::from_ms(500),
             timeout_initial: Duration::from_ms(20),
             acknowledge_delay: Duration::from_us(100),
             acknowledge_every: 64,

@@ -108,7 +108,7 @@ impl Channel {
             patience.saturating_add(self.round_trip.deviation.times(4))
         };
         let base = base.max(profile.timeout_min);
-        base.times(1 << self.backoff.min(16)).min(profile.timeout_max.max(base))
+        base.times(1 << self.backoff.min(16)).min(profile.timeout_max)
     }
 
     /// A packet on `path` timed out; takes the path out of use, and has it probed, if that keeps
