@@ -7,6 +7,9 @@ use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
 use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 
+/// Most paths that a channel can have.
+const PATHS_MAX: usize = 256;
+
 impl Channel {
     /// Asks the detector about the oldest packets of each path on which news came, or of all.
     ///
@@ -18,6 +21,7 @@ impl Channel {
         ack: &Ack,
         touched: [u64; 4],
     ) {
+        let mut lost = [0; PATHS_MAX];
         let across = self.policy.loss.looks_across_paths();
         let asked = if across { self.flying_paths } else { touched };
         for (word, bits) in asked.into_iter().enumerate() {
@@ -28,14 +32,28 @@ impl Channel {
                 if self.paths[usize::from(path)].flying.head == NONE {
                     self.flying_paths[word] &= !(1 << (path % 64));
                 } else {
-                    self.detect_on_path(shared, now, ack, path);
+                    lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
                 }
             }
         }
-        self.detect_in_map(shared, now, ack);
+        self.detect_in_map(shared, now, ack, &mut lost);
+        // A law hears of a path's losses once, however they were found.
+        for path in 0..self.paths.len() {
+            if lost[path] > 0 {
+                let bytes = lost[path] + self.expire_silent_path(shared, now, path as u8);
+                self.tell_loss(shared, now, (bytes, path as u8), false);
+            }
+        }
     }
 
-    fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) {
+    /// Asks the detector about the oldest packets of a path; gives the bytes that were lost.
+    fn detect_on_path(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        path: u8,
+    ) -> u32 {
         let mut lost_bytes = 0;
         loop {
             let head = self.paths[usize::from(path)].flying.head;
@@ -48,16 +66,20 @@ impl Channel {
             }
             lost_bytes += lost;
         }
-        if lost_bytes > 0 {
-            lost_bytes += self.expire_silent_path(shared, now, path);
-            self.tell_loss(shared, now, (lost_bytes, path), false);
-        }
+        lost_bytes
     }
 
     /// Asks the detector about every packet that the map says is missing. Of a large window a map
     /// shows a small part: if the oldest packet of a path is outside, those behind it would wait
     /// until it has been repaired.
-    fn detect_in_map(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) {
+    /// Adds what was lost on each path to `lost`, in bytes.
+    fn detect_in_map(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        lost: &mut [u32; PATHS_MAX],
+    ) {
         for (word, &bits) in ack.sack.bitmap.iter().enumerate() {
             let mut holes = !bits;
             while holes != 0 {
@@ -73,11 +95,7 @@ impl Channel {
                 if sent.is(LOST | ACKNOWLEDGED) {
                     continue;
                 }
-                let mut lost_bytes = self.try_lose(shared, now, ack, psn);
-                if lost_bytes > 0 {
-                    lost_bytes += self.expire_silent_path(shared, now, sent.path);
-                    self.tell_loss(shared, now, (lost_bytes, sent.path), false);
-                }
+                lost[usize::from(sent.path)] += self.try_lose(shared, now, ack, psn);
             }
         }
     }
