@@ -15,8 +15,8 @@
 //! sets receives aside for one peer Jetty at a time, and for a peer Jetty does one; whoever comes
 //! early besides is asked to come again when it no longer is.
 
-use crate::canary::Canary;
 use crate::arrival::Arrival;
+use crate::canary::Canary;
 use crate::jetty::Receive;
 use crate::order::Standing;
 use crate::pool::{NONE, Pool};

@@ -384,8 +384,8 @@ impl Model {
                 // One that is received in order may have to wait there for earlier ones.
                 let at_once = !operation.order.receive_in_order;
                 // What was set aside when its memory was deregistered had arrived, and is dropped.
-                let dropped = operation.order.tag == Tag::Mo
-                    && world.memory.pieces[remote.0].deregistered;
+                let dropped =
+                    operation.order.tag == Tag::Mo && world.memory.pieces[remote.0].deregistered;
                 if operation.kind == Kind::WriteImmediate
                     && !(operation.noticed || dropped)
                     && at_once

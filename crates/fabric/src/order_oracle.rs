@@ -110,9 +110,7 @@ impl Model {
         }
         let late: Vec<usize> = self
             .earlier(id)
-            .filter(|(_, other)| {
-                other.order.tag != Tag::No && !other.has_taken_effect()
-            })
+            .filter(|(_, other)| other.order.tag != Tag::No && !other.has_taken_effect())
             .map(|(other, _)| other)
             .collect();
         for other in late {

@@ -191,17 +191,8 @@ impl Core {
         let leader = joins.map(|(leader, _)| leader);
         let listening = Listening::new(now);
         let (peer, missing, result) = (None, 0, None);
-        let pending = Pending {
-            attempt,
-            socket,
-            listening,
-            channel,
-            timeout,
-            leader,
-            peer,
-            missing,
-            result,
-        };
+        let pending =
+            Pending { attempt, socket, listening, channel, timeout, leader, peer, missing, result };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
             attempts.push(None);

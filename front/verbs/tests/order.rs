@@ -42,7 +42,6 @@ fn roce_takes_relaxed_ordering() {
 }
 
 #[test]
-#[ignore = "the fairway provider does not order memory yet"]
 fn fairway_keeps_the_order_of_posting() {
     keeps_order("fairway", &[], &["-n", "100"]);
     keeps_order("fairway", &[("FAIRWAY_EMULATE", "loss=1%")], &["-n", "30"]);

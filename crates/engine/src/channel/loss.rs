@@ -47,13 +47,7 @@ impl Channel {
     }
 
     /// Asks the detector about the oldest packets of a path; gives the bytes that were lost.
-    fn detect_on_path(
-        &mut self,
-        shared: &mut Shared,
-        now: Instant,
-        ack: &Ack,
-        path: u8,
-    ) -> u32 {
+    fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
         let mut lost_bytes = 0;
         loop {
             let head = self.paths[usize::from(path)].flying.head;

@@ -7,9 +7,7 @@ use crate::message::{Message, MessageKind, Outcome, packets_of};
 use crate::order::is_numbered;
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{
-    Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag,
-};
+use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag};
 
 /// Does a transaction that is no question get an answer of its own (TAACK)?
 pub(crate) fn wants_done(order: &Order) -> bool {

@@ -13,6 +13,7 @@ use fairway_wire::{Duration, Ecn, Psn, ServiceMode, Target};
 mod channel_groups;
 mod laws;
 mod mail;
+mod memory_order;
 mod pacing;
 mod probing;
 mod tracing;

@@ -1,0 +1,128 @@
+//! Memory order (tag MO) between two NICs: what is placed when, whatever order packets arrive in.
+
+use super::*;
+use crate::api::{Execution, PlacementKind};
+use fairway_wire::{Operation, Tag};
+
+fn in_memory(mode: ServiceMode) -> OrderRequest {
+    OrderRequest { mode, tag: Tag::Mo, complete_in_order: true, ..OrderRequest::default() }
+}
+
+const WRITES: ServiceMode = ServiceMode::Rol;
+const ANSWERS: ServiceMode = ServiceMode::Rot;
+
+/// What node 1 did to memory with a packet: where in which segment.
+type Step = (PlacementKind, u64, u32);
+
+impl Pair {
+    fn write_in_memory_order(&mut self, id: u64, offset: u64, length: u32) {
+        let mut remote = self.remote();
+        remote.address += offset;
+        self.post_in_order(id, Work::Write { remote }, length, in_memory(WRITES));
+    }
+
+    /// Hands a packet of node 0 to node 1, and gives what is done to memory then.
+    fn take(&mut self, transmit: &Transmit) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let now = self.now;
+        let nic = &mut self.nics[1];
+        let received = Received {
+            route: transmit.route,
+            packet: transmit.packet,
+            payload: transmit.gather.length,
+            ecn: Ecn::Capable,
+        };
+        if let Verdict::Place(placement) = nic.handle_packet(now, &received) {
+            let target = placement.target;
+            steps.push((placement.token.kind, target.offset, target.length));
+            nic.handle_placed(now, placement.token, 0);
+        }
+        while let Some(Execution::Copy { to, token, .. }) = nic.poll_execution() {
+            steps.push((token.kind, to.offset, to.length));
+            nic.handle_placed(now, token, 0);
+        }
+        steps
+    }
+}
+
+#[test]
+fn write_that_arrives_before_an_earlier_one_is_set_aside_until_its_turn() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    pair.write_in_memory_order(0, 0, 64);
+    pair.write_in_memory_order(1, 64, 8);
+    let packets = pair.outgoing();
+    assert_eq!(packets.len(), 2, "nothing waits at the initiator");
+    let early = pair.take(&packets[1]);
+    assert_eq!(early.len(), 1);
+    assert_eq!(early[0].0, PlacementKind::Stash);
+    let both = pair.take(&packets[0]);
+    assert_eq!(both, [(PlacementKind::Arrival, 0, 64), (PlacementKind::Deferred, 64, 8)]);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [0, 1]);
+}
+
+#[test]
+fn last_packet_of_a_message_is_placed_last() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    pair.write_in_memory_order(0, 0, 2 * MTU + 10);
+    let packets = pair.outgoing();
+    assert_eq!(packets.len(), 3);
+    assert_eq!(pair.take(&packets[2])[0].0, PlacementKind::Stash);
+    assert_eq!(pair.take(&packets[0]), [(PlacementKind::Arrival, 0, MTU)]);
+    let (middle, last) = (u64::from(MTU), 2 * u64::from(MTU));
+    let end = pair.take(&packets[1]);
+    assert_eq!(end, [(PlacementKind::Arrival, middle, MTU), (PlacementKind::Deferred, last, 10)]);
+}
+
+#[test]
+fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let remote = pair.remote();
+    pair.post_in_order(0, Work::Read { remote }, 100, in_memory(ANSWERS));
+    pair.write_in_memory_order(1, 50, 10);
+    pair.write_in_memory_order(2, 500, 10);
+    let packets = pair.outgoing();
+    assert!(pair.take(&packets[0]).is_empty());
+    assert_eq!(pair.take(&packets[1])[0].0, PlacementKind::Stash, "it overlaps");
+    assert_eq!(pair.take(&packets[2])[0].0, PlacementKind::Stash, "it follows one that waits");
+    let mut lost = false;
+    pair.settle(|_, transmit| {
+        let answer = matches!(&transmit.packet, Packet::Data(data)
+            if data.operation == Operation::ReadResponse);
+        let lose = answer && !lost;
+        lost |= answer;
+        lose
+    });
+    assert_eq!(pair.ids(0), [0, 1, 2]);
+}
+
+#[test]
+fn without_a_stash_what_comes_early_is_sent_back_and_comes_again() {
+    let mut pair = Pair::new(0, 1);
+    for id in 0..3 {
+        pair.write_in_memory_order(id, 64 * id, 2000);
+    }
+    // The newest packet arrives, and all others are lost.
+    let packets = pair.outgoing();
+    assert!(pair.take(&packets[packets.len() - 1]).is_empty());
+    assert_eq!(pair.nics[1].counters().sent_back, 1);
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [0, 1, 2]);
+}
+
+#[test]
+fn memory_order_does_not_mix_with_other_orders_on_one_jetty() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    pair.write_in_memory_order(0, 0, 8);
+    let remote = pair.remote();
+    let (channel, local) =
+        (pair.channels[0], LocalRange { segment: pair.segments[0], offset: 0, length: 8 });
+    let order = OrderRequest { tag: Tag::So, ..OrderRequest::default() };
+    let work = Work::Write { remote };
+    let request = WorkRequest { id: 1, channel, work, local, signaled: true, order };
+    let jetty = pair.jetties[0];
+    assert_eq!(pair.nics[0].post(pair.now, jetty, &request), Err(PostError::MemoryOrder));
+    let order = in_memory(ANSWERS);
+    let request = WorkRequest { order, ..request };
+    assert_eq!(pair.nics[0].post(pair.now, jetty, &request), Err(PostError::MemoryOrder));
+}
