@@ -19,7 +19,9 @@ impl Channel {
     /// Closes from this side: what is pending is flushed.
     pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
         self.state = ChannelState::Closing;
-        if self.owed.due || self.owed.unacknowledged > 0 {
+        // What an acknowledgement lets the peer report has to be in place.
+        let owes = self.owed.due || self.owed.unacknowledged > 0;
+        if owes && !self.is_draining(shared) {
             let path = self.owed.path;
             self.last_word = Some(Box::new((self.take_ack(shared, now, false), path)));
         }
