@@ -361,7 +361,12 @@ impl Model {
         if !operation.allowed.has(Status::Success) {
             return Err(format!("success of what had to fail: {operation:?}"));
         }
-        self.check_not_overtaken(id)?;
+        // What was set aside when its memory was deregistered had arrived, and is dropped.
+        let dropped = operation.order.tag == Tag::Mo
+            && operation.remote.is_some_and(|(key, _)| world.memory.pieces[key].deregistered);
+        if !dropped {
+            self.check_not_overtaken(id)?;
+        }
         let length = operation.length as usize;
         if operation.is_unreliable() {
             if let Some((key, at)) = operation.remote {
@@ -383,9 +388,6 @@ impl Model {
                 world.memory.expect_copy(operation.local, remote, length);
                 // One that is received in order may have to wait there for earlier ones.
                 let at_once = !operation.order.receive_in_order;
-                // What was set aside when its memory was deregistered had arrived, and is dropped.
-                let dropped =
-                    operation.order.tag == Tag::Mo && world.memory.pieces[remote.0].deregistered;
                 if operation.kind == Kind::WriteImmediate
                     && !(operation.noticed || dropped)
                     && at_once

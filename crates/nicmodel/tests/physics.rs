@@ -89,7 +89,11 @@ fn nothing_is_lost_or_doubled() {
     for (stack, verb) in WORK {
         for (jetties, concurrency) in [(1, 16), (16, 512)] {
             let report = measure(&Config { jetties, concurrency, ..config(stack, verb) });
-            assert_eq!(report.counted.resent, 0, "{stack:?} {verb:?}: nothing overtakes");
+            // Loads and stores are repeated when later ones were answered, until the NIC has learned
+            // how far answers overtake one another here.
+            let learning = if stack == Stack::UbLdst { report.ops / 50 } else { 0 };
+            let resent = report.counted.resent;
+            assert!(resent <= learning, "{stack:?} {verb:?}: {resent} sent again for nothing");
         }
         let report = measure(&Config { concurrency: 16, ..config(stack, verb) });
         assert_eq!(report.lost, 0);

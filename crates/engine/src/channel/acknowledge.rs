@@ -219,7 +219,7 @@ impl Channel {
         }
         let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
         let is_clear = sent.is(RESENT) == flags.contains(AckFlags::ECHO_RETRY);
-        if sent.is(ACKNOWLEDGED | LOST | RESENT_AGAIN) || !is_clear {
+        if sent.is(ACKNOWLEDGED | RESENT_AGAIN) || !is_clear {
             return None;
         }
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
