@@ -38,9 +38,9 @@ impl Channel {
         }
         self.detect_in_map(shared, now, ack, &mut lost);
         // A law hears of a path's losses once, however they were found.
-        for path in 0..self.paths.len() {
-            if lost[path] > 0 {
-                let bytes = lost[path] + self.expire_silent_path(shared, now, path as u8);
+        for (path, &bytes) in lost.iter().enumerate().take(self.paths.len()) {
+            if bytes > 0 {
+                let bytes = bytes + self.expire_silent_path(shared, now, path as u8);
                 self.tell_loss(shared, now, (bytes, path as u8), false);
             }
         }

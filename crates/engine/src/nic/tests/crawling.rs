@@ -118,7 +118,7 @@ fn took(kind: Kind, way: Way) -> u64 {
     assert_eq!(far.naks_sent, 0, "{kind:?} {way:?}: nothing is refused");
     // What is lost costs a packet, and what is only late hardly ever one.
     let again = own.bypass_repeated;
-    let allowed = if way.loses_one_in > 0 { 4 * COUNT / way.loses_one_in } else { COUNT / 100 };
+    let allowed = (4 * COUNT).checked_div(way.loses_one_in).unwrap_or(COUNT / 100);
     assert!(again <= allowed, "{kind:?} {way:?}: {again} repeats, and not {allowed}");
     took
 }

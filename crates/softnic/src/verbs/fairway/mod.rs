@@ -14,20 +14,19 @@
 //! | promise | kept by |
 //! |---|---|
 //! | completions of sends in posting order, the unsignaled silent, what follows an error flushed | [`send`]: the engine ends operations in any order, and only the oldest is ever reported |
-//! | a SEND goes into the receive whose turn it is; what was posted before is in place when that completes | all are *relaxed*, in mode ROL; the target's Jetty is *in sequence*: it gives the k-th message the k-th receive however early it comes, and reports it when everything before has been executed |
-//! | a READ or atomic sees what was written before, and atomics follow one another | they are *strict* in mode ROT: the target holds them until their turn |
+//! | a SEND goes into the receive whose turn it is; what was posted before is in place when that completes | the target's Jetty is *in sequence*: it gives the k-th message the k-th receive however early it comes, and reports it when everything before has been executed |
+//! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets payload that comes early aside, holds READs and atomics until their turn, and lets what overlaps a READ's answer wait until that has arrived |
 //! | the fence | the engine's |
 //!
-//! Relaxed operations are numbered, and neither wait nor cost a packet more; the target keeps track
+//! Operations are numbered, and none waits at the initiator for another one; the target keeps track
 //! of 128 beyond the first that is missing, so no more than 96 of a queue pair are under way.
 //!
 //! **What differs** from RoCE, and can be seen:
 //!
-//! * WRITEs are placed in any order among themselves, and one may be in place before a SEND posted
-//!   earlier is. (As with the adaptive routing of RDMA NICs: memory is to be looked at when a
-//!   completion says so, not when its last byte changes.)
-//! * READs of more than 8 KiB that nothing but such READs is before are not ordered among
-//!   themselves: strict ones would be answered one at a time.
+//! * WRITEs into regions, or by way of queue pairs, with relaxed ordering are placed in any order
+//!   among themselves, and one may be in place before a SEND posted earlier is.
+//! * A message that was set aside when its region was deregistered is dropped, although its sender
+//!   was told that it arrived.
 //! * Operations posted behind one that fails may have been executed; they complete as flushed.
 //! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
 //!   with a length error: only the requester hears of it.
