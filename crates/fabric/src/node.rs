@@ -107,6 +107,8 @@ pub(crate) struct Node {
     /// Counters of earlier incarnations.
     pub(crate) drops: [u64; DropReason::COUNT],
     pub(crate) paused: bool,
+    /// When it went on after its last pause.
+    pub(crate) resumed: Instant,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) late: Vec<Late>,
     pub(crate) turn_at: Option<Instant>,
@@ -125,6 +127,7 @@ impl Node {
             outputs: VecDeque::new(),
             drops: [0; DropReason::COUNT],
             paused: false,
+            resumed: Instant::ZERO,
             inbox: VecDeque::new(),
             late: Vec::new(),
             turn_at: None,

@@ -331,8 +331,10 @@ impl Storm {
 
     fn check_silence(&self, node: usize) -> Result<(), String> {
         let life = (node, self.world.nodes[node].incarnation);
-        let since =
-            self.workload.applications[node].awake_since + self.plan.tick.max(TICK_HEALED).times(2);
+        // A pause may lie between two turns of the application.
+        let awake_since = self.workload.applications[node].awake_since;
+        let since = awake_since.max(self.world.nodes[node].resumed);
+        let since = since + self.plan.tick.max(TICK_HEALED).times(2);
         for (connection, link) in self.workload.connections.iter().zip(&self.plan.links) {
             let Some(side) = link.nodes.iter().position(|&end| end == node) else { continue };
             if let Some(channel) = connection.ends[side] {

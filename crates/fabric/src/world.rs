@@ -424,6 +424,7 @@ impl World {
         if !std::mem::take(&mut self.nodes[node].paused) {
             return Ok(());
         }
+        self.nodes[node].resumed = self.now;
         self.trace.line(self.now, node, || String::from("resumes"));
         while let Some(delivery) = self.nodes[node].inbox.pop_front() {
             self.take_in(node, delivery)?;
