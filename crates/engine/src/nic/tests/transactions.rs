@@ -415,7 +415,7 @@ fn a_hostile_order_breaks_nothing() {
         let mut data = honest;
         data.psn = honest.psn.plus(psn);
         data.jetty = JettyId::new(random.next() as u32 % 5);
-        data.order.tag = [Tag::No, Tag::Ro, Tag::So][random.next() as usize % 3];
+        data.order.tag = [Tag::No, Tag::Ro, Tag::So, Tag::Mo][random.next() as usize % 4];
         data.order.mode = MODES[random.next() as usize % 3];
         data.order.in_order = random.next().is_multiple_of(2);
         data.order.sequence = random.next() as u16 % 40;
