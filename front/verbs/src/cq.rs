@@ -19,7 +19,7 @@ use libc::{c_int, c_uint, c_void};
 use crate::abi::*;
 use crate::completion::{self, BATCH, PacketKind};
 use crate::device::Context;
-use crate::events::{EventQueue, sleep_on};
+use crate::events::EventQueue;
 use crate::guard::{EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status};
 use crate::hub::{Hub, QueueEvents, Subject};
 use crate::qp::QueuePair;
@@ -60,14 +60,11 @@ unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) ->
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ibv_get_cq_event(
+unsafe extern "C" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    if !sleep_on(unsafe { (*channel).fd }) {
-        return -1;
-    }
     number(|| {
         let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
         let event = queue.next(|event| event.owed.deliver())?;
@@ -331,13 +328,10 @@ pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
 
 /// Waits for the next asynchronous event.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ibv_get_async_event(
+unsafe extern "C" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    if !sleep_on(unsafe { (*context).async_fd }) {
-        return -1;
-    }
     number(|| {
         let events = Arc::clone(&unsafe { Context::of(context) }.events);
         let next = events.next(|event| event.owed.deliver())?;

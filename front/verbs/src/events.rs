@@ -19,24 +19,6 @@ fn last_error() -> Errno {
     Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-unsafe extern "C-unwind" {
-    /// As in `libc`, but a thread that is cancelled unwinds out of it.
-    fn poll(entries: *mut libc::pollfd, count: libc::nfds_t, timeout: libc::c_int) -> libc::c_int;
-}
-
-/// Sleeps until the descriptor of an event queue is readable, unless it is non-blocking. False, with
-/// errno, if a signal has ended the sleep.
-///
-/// Programs cancel threads that sleep here (`pthread_cancel`). The thread then unwinds, so callers
-/// have nothing to drop, and catch no panic around this.
-pub(crate) fn sleep_on(descriptor: RawFd) -> bool {
-    // SAFETY: no pointers.
-    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
-    let mut waiting = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd of ours.
-    flags & libc::O_NONBLOCK != 0 || unsafe { poll(&raw mut waiting, 1, -1) } >= 0
-}
-
 impl<T> EventQueue<T> {
     pub(crate) fn new() -> Result<EventQueue<T>> {
         // SAFETY: no pointers.

@@ -213,18 +213,6 @@ fn calls_right_and_wrong() {
     }
 }
 
-/// A sleeping thread is cancelled, as rping's is, and a child that uses no verbs exits.
-#[test]
-fn a_thread_that_sleeps_for_events_can_be_cancelled() {
-    let Some(program) = compile("cancelled") else { return };
-    let _alone = alone();
-    for carrier in CARRIERS {
-        let mut program = command(&program);
-        program.env("FAIRWAY_CARRIER", carrier);
-        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
-    }
-}
-
 /// What a shared receive queue takes and reports, over both carriers.
 #[test]
 fn a_receive_without_memory_is_reported_when_it_is_used() {

@@ -15,7 +15,7 @@ use super::abi::*;
 use super::connect;
 use super::id::{self, Core, Id};
 use crate::abi::{ibv_ah_attr, zeroed};
-use crate::events::{EventQueue, sleep_on};
+use crate::events::EventQueue;
 use crate::guard::{EINVAL, Errno, Result, lock, number, object};
 
 /// The longest private data of any message.
@@ -132,13 +132,10 @@ pub(super) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_ev
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C-unwind" fn rdma_get_cm_event(
+pub(super) unsafe extern "C" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    if !channel.is_null() && !sleep_on(unsafe { (*channel).fd }) {
-        return -1;
-    }
     number(|| {
         if channel.is_null() || event.is_null() {
             return Err(EINVAL);
