@@ -15,6 +15,7 @@ pub(crate) struct Errno(pub(crate) c_int);
 
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
+pub(crate) const EBADF: Errno = Errno(libc::EBADF);
 pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
 pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
 pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);

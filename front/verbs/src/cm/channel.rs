@@ -5,9 +5,10 @@
 // their last use.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use libc::{c_int, c_void};
 
@@ -16,7 +17,7 @@ use super::connect;
 use super::id::{self, Core, Id};
 use crate::abi::{ibv_ah_attr, zeroed};
 use crate::events::EventQueue;
-use crate::guard::{EINVAL, Errno, Result, lock, number, object};
+use crate::guard::{EBADF, EINVAL, Errno, Result, lock, number, object};
 
 /// The longest private data of any message.
 pub(super) const PRIVATE_MAX: usize = 224;
@@ -106,10 +107,22 @@ struct Event {
     private: [u8; PRIVATE_MAX],
 }
 
+/// The channels that have not been destroyed, by their addresses. A program may ask for the next
+/// event of a channel that another of its threads has destroyed: `rping` does while it ends.
+static LIVE: RwLock<BTreeMap<usize, Queue>> = RwLock::new(BTreeMap::new());
+
 pub(super) fn make() -> Result<*mut rdma_event_channel> {
     let queue = Queue(Arc::new(EventQueue::new()?));
     let base = rdma_event_channel { fd: queue.0.descriptor() };
-    Ok(Box::into_raw(Box::new(Channel { base, queue })).cast())
+    let channel = Box::into_raw(Box::new(Channel { base, queue: queue.clone() }));
+    LIVE.write().unwrap_or_else(PoisonError::into_inner).insert(channel as usize, queue);
+    Ok(channel.cast())
+}
+
+/// The queue of a channel, if it has not been destroyed.
+fn live_queue(channel: *mut rdma_event_channel) -> Result<Queue> {
+    let live = LIVE.read().unwrap_or_else(PoisonError::into_inner);
+    live.get(&(channel as usize)).cloned().ok_or(EBADF)
 }
 
 /// # Safety
@@ -127,6 +140,7 @@ unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     if !channel.is_null() {
+        LIVE.write().unwrap_or_else(PoisonError::into_inner).remove(&(channel as usize));
         drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
     }
 }
@@ -140,7 +154,8 @@ pub(super) unsafe extern "C" fn rdma_get_cm_event(
         if channel.is_null() || event.is_null() {
             return Err(EINVAL);
         }
-        unsafe { event.write(next(&queue(channel))?) };
+        let queue = live_queue(channel)?;
+        unsafe { event.write(next(&queue)?) };
         Ok(0)
     })
 }
