@@ -6,8 +6,9 @@ use common::{alone, command, compile, run};
 
 /// Runs every test of the program over a carrier, with these variables besides.
 fn keeps_order(carrier: &str, variables: &[(&str, &str)], arguments: &[&str]) {
-    let Some(program) = compile("order") else { return };
+    // One at a time: a program that is being linked cannot be run.
     let _alone = alone();
+    let Some(program) = compile("order") else { return };
     let mut order = command(program);
     order.env("FAIRWAY_CARRIER", carrier).envs(variables.iter().copied()).args(arguments);
     let text = run(order).succeeded();
