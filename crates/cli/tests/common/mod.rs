@@ -1,6 +1,8 @@
 //! Runs the real program.
 #![allow(dead_code)] // Every test program uses a part of it.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,6 +54,9 @@ pub fn fairway(arguments: &[&str]) -> Ended {
 pub struct Running {
     pub child: Child,
     lines: Receiver<String>,
+    /// Lines that came before the address was printed. Each output has a thread that reads it, so
+    /// a later line of one may come before an earlier line of the other.
+    early: RefCell<VecDeque<String>>,
 }
 
 impl Running {
@@ -78,25 +83,34 @@ impl Running {
                 }
             });
         }
-        Running { child, lines }
+        Running { child, lines, early: RefCell::default() }
     }
 
     /// The next line with this word in it, whichever output it comes on.
     pub fn line(&self, word: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(DEADLINE);
-            let line = line.unwrap_or_else(|_| panic!("no line with '{word}' came"));
+            let early = self.early.borrow_mut().pop_front();
+            let line = early.unwrap_or_else(|| self.next_line(word));
             if line.contains(word) {
                 return line;
             }
         }
     }
 
+    fn next_line(&self, word: &str) -> String {
+        let line = self.lines.recv_timeout(DEADLINE);
+        line.unwrap_or_else(|_| panic!("no line with '{word}' came"))
+    }
+
     /// The address after "listening on".
     pub fn address(&self) -> String {
-        let line = self.line("listening on ");
-        let (_, rest) = line.split_once("listening on ").expect("it is in the line");
-        rest.split([',', ' ']).next().expect("a word").to_owned()
+        loop {
+            let line = self.next_line("listening on ");
+            if let Some((_, rest)) = line.split_once("listening on ") {
+                return rest.split([',', ' ']).next().expect("a word").to_owned();
+            }
+            self.early.borrow_mut().push_back(line);
+        }
     }
 
     /// Asks it to end; how it ended.
