@@ -89,8 +89,8 @@ pub trait CongestionControl: Send {
     }
     /// May a lost packet of `bytes` be retransmitted now, although the window is full? By default
     /// not: a retransmission needs room in the window as new data does (RFC 6675 §5, step C). The
-    /// engine asks about neither the oldest packet that is missing nor a probe: both may always
-    /// leave, so a channel whose window has shrunk below what is in flight still recovers.
+    /// engine does not ask about a probe, which may always leave. A channel whose window has shrunk
+    /// below what is in flight recovers because what is overdue no longer counts as in flight.
     fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
         false
     }

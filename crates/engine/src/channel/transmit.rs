@@ -350,9 +350,8 @@ impl Channel {
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
-    /// one that has waited longest if it fits. If not, a probe, and the oldest packet that has not
-    /// been acknowledged, may leave all the same: a window that has shrunk below what is in flight
-    /// may open only when those arrive.
+    /// one that has waited longest if it fits. If not, a probe may leave all the same; otherwise a
+    /// window that has shrunk below what is in flight opens when that is acknowledged or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
         let first = Psn::new(self.lost.head);
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
@@ -363,10 +362,6 @@ impl Channel {
         }
         if self.tail.take_probe() {
             return Some((first, true));
-        }
-        let oldest = self.tp.oldest;
-        if self.send.record(oldest, &mut shared.send_blocks).is(LOST) {
-            return Some((oldest, true));
         }
         self.window_limited = true;
         None
