@@ -122,7 +122,8 @@ pub struct Profile {
     pub timeout_min: Duration,
     /// Nor longer, however often it was doubled.
     pub timeout_max: Duration,
-    /// The time-out before the first round trip was measured.
+    /// The time-out before the first round trip was measured. A path with a longer round trip has
+    /// its first packets retransmitted for nothing.
     pub timeout_initial: Duration,
     /// An acknowledgement that nobody asked for waits at most this long.
     pub acknowledge_delay: Duration,
@@ -160,7 +161,7 @@ impl Default for Profile {
             timeout_min: Duration::from_ms(4),
             // Above the round trip over 40 ms with a queue of four times that.
             timeout_max: Duration::from_ms(500),
-            timeout_initial: Duration::from_ms(20),
+            timeout_initial: Duration::from_ms(100),
             acknowledge_delay: Duration::from_us(100),
             acknowledge_every: 64,
             reorder_tolerance: 64,

@@ -83,8 +83,8 @@ pub(crate) struct Message {
     pub(crate) reported: bool,
     /// The transport needs it no more.
     pub(crate) released: bool,
-    /// It failed, in memory order: what was posted after it is not reported before the target knows
-    /// that it need not wait for it.
+    /// It failed, in memory order. Later operations are not reported before the target has
+    /// acknowledged that it does not wait for this one.
     pub(crate) bars: bool,
     /// In an answer: `sequence` is to be marked as executed when the answer has arrived.
     pub(crate) marks: bool,

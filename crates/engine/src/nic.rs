@@ -550,28 +550,6 @@ impl Nic {
         }
     }
 
-    /// Operations whose gate has opened get in line at their channels.
-    fn let_opened_in(&mut self) {
-        while let Some(index) = self.shared.initiator.promoted.pop() {
-            let shared = &mut self.shared;
-            let channel = shared.messages[index].channel;
-            if channel != NONE
-                && let Some(channel) = channel_at(&mut self.entries, channel)
-            {
-                channel.promote(shared, index);
-            }
-        }
-        loop {
-            let shared = &mut self.shared;
-            let Some(index) = shared.initiator.opened.pop_front(&mut shared.messages) else {
-                return;
-            };
-            if let Some(channel) = channel_at(&mut self.entries, shared.messages[index].channel) {
-                channel.let_in(shared, Some(index));
-            }
-        }
-    }
-
     /// Records that our own operations leave free, so that the reads of every peer can be
     /// answered: two NICs full of reads would wait for each other for ever.
     fn kept_for_answers(&self) -> u32 {
@@ -595,6 +573,7 @@ mod guard;
 mod jetties;
 mod laws;
 mod mailboxes;
+mod opened;
 mod queues;
 mod request;
 #[cfg(test)]

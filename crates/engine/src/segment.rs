@@ -210,7 +210,7 @@ impl Segments {
         first < second + u128::from(other.length) && second < first + u128::from(one.length)
     }
 
-    /// Says where a segment lies in its owner's memory.
+    /// Sets where a segment lies in its owner's memory.
     pub(crate) fn set_place(&mut self, index: u32, place: u64) {
         if let Some(known) = self.places.get_mut(index as usize) {
             *known = place;

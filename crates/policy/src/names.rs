@@ -97,7 +97,7 @@ pub enum CongestionSpec {
 
 impl Default for CongestionSpec {
     fn default() -> Self {
-        CongestionSpec::Swift(SwiftParameters::default())
+        CongestionSpec::Cubic(CubicParameters::default())
     }
 }
 

@@ -37,7 +37,7 @@ impl Channel {
             }
         }
         self.detect_in_map(shared, now, ack, &mut lost);
-        // A law hears of a path's losses once, however they were found.
+        // One call reports all losses of a path, however they were found.
         for (path, &bytes) in lost.iter().enumerate().take(self.paths.len()) {
             if bytes > 0 {
                 let bytes = bytes + self.expire_silent_path(shared, now, path as u8);

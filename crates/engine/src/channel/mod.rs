@@ -5,6 +5,7 @@
 //! missing at the end, `settle` ends messages, `timers` and `paths` are what their names say.
 
 mod acknowledge;
+mod arrivals;
 mod audit;
 mod bypass;
 mod close;

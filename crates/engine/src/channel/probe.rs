@@ -220,7 +220,7 @@ impl Channel {
         probe.asked = None;
         let round_trip = now.since(probe.asked_at).saturating_sub(turn);
         if round_trip == Duration::ZERO {
-            // The peer says that it kept the probe for longer than the answer took to come.
+            // By the peer's clock it kept the probe for longer than the answer took to arrive.
             return;
         }
         probe.round_trip = Some(round_trip);

@@ -4,15 +4,15 @@ use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use super::{Channel, Why, Withheld};
 use crate::api::{
-    Completion, DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights,
-    SegmentId, Status, Verdict,
+    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
+    Verdict,
 };
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
 use crate::message::{MessageKind, Outcome};
-use crate::order::{Key, Standing, is_numbered};
+use crate::order::{Key, Standing};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
@@ -530,85 +530,5 @@ impl Channel {
             }
         }
         self.note_received(shared, now, token.psn, token.ack_request, token.retry);
-    }
-
-    /// All of a message is in place.
-    pub(crate) fn finish_arrival(&mut self, shared: &mut Shared, index: u32) {
-        let arrival = shared.arrivals[index];
-        if arrival.kind == ArrivalKind::Put {
-            shared.mailboxes.finish(arrival.ticket);
-            shared.counters.puts_received += 1;
-        }
-        if arrival.response != NONE {
-            shared.arrivals[index].response = NONE;
-            self.answer_done(shared, arrival.response);
-        }
-        if arrival.receive != NONE {
-            self.complete_in_turn(shared, &arrival);
-        } else if arrival.order.in_order {
-            // It consumed no receive, and nobody need wait for it.
-            let key = Key::of(self.group(), arrival.remote_jetty);
-            if let Some(tracker) = shared.trackers.find(&key) {
-                self.skip_receive(shared, tracker, arrival.order.receive_sequence);
-            }
-        }
-        if is_numbered(arrival.order.mode, arrival.order.tag) {
-            self.mark_executed(shared, arrival.remote_jetty, arrival.order.sequence);
-        }
-        self.drop_parts(shared, index);
-        if shared.is_planted(Canary::LeakSlot) {
-            return;
-        }
-        self.forget_slot(&arrival, index);
-        shared.free_arrival(index);
-    }
-
-    /// Drops what is known of a message; a receive it took goes back to its Jetty.
-    pub(crate) fn forget_arrival(&mut self, shared: &mut Shared, index: u32) {
-        self.abandon_arrival(shared, index);
-        let arrival = shared.arrivals[index];
-        self.forget_slot(&arrival, index);
-        shared.free_arrival(index);
-    }
-
-    /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
-    /// and the rest of the message goes nowhere.
-    pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: u32) {
-        let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
-        let receive = core::mem::replace(&mut shared.arrivals[index].receive, NONE);
-        let arrival = shared.arrivals[index];
-        let completion = self.receive_completion(&arrival);
-        let flushed = Completion { status: Status::Flushed, bytes: 0, ..completion };
-        shared.complete_receive(receive, flushed);
-        if response != NONE {
-            shared.messages[response].refusal = Some(Refusal::NoJetty);
-            self.answer_done(shared, response);
-        }
-        self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
-        self.abandon_arrival(shared, index);
-        shared.arrivals[index].untold = response == NONE;
-        if !arrival.has_slot {
-            shared.free_arrival(index);
-        }
-    }
-
-    pub(crate) fn forget_slot(&mut self, arrival: &Arrival, index: u32) {
-        if arrival.has_slot && self.arrivals[usize::from(arrival.slot)] == index {
-            self.arrivals[usize::from(arrival.slot)] = NONE;
-        }
-    }
-
-    /// From now on the message's packets count as arrived and go nowhere.
-    pub(crate) fn abandon_arrival(&mut self, shared: &mut Shared, index: u32) {
-        let arrival = &mut shared.arrivals[index];
-        arrival.refused = true;
-        shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));
-        let response = core::mem::replace(&mut arrival.response, NONE);
-        let (jetty, receive) = (arrival.jetty, core::mem::replace(&mut arrival.receive, NONE));
-        self.unreserve_answer(shared, response);
-        if receive != NONE {
-            shared.return_receive(jetty, receive);
-        }
-        self.drop_parts(shared, index);
     }
 }

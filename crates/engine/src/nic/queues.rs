@@ -38,8 +38,9 @@ impl Nic {
         Ok(())
     }
 
-    /// Says where a segment lies in the memory of its owner, so that a READ and a later WRITE by way
-    /// of two segments are known to touch the same bytes. Without it, its address for peers counts.
+    /// Sets where a segment lies in the memory of its owner. By it the engine finds that a READ and a
+    /// later WRITE touch the same bytes through two segments. By default it is the address that
+    /// peers use.
     pub fn set_segment_place(&mut self, segment: SegmentId, place: u64) {
         self.shared.segments.set_place(segment.0, place);
     }

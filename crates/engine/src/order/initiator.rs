@@ -266,7 +266,8 @@ impl Initiator {
         }
         message.waits_for_reads = order.fence && !record.reads.is_empty() && !lax;
         if order.tag == Tag::Mo && !record.reads.is_empty() {
-            // It may have to wait for a READ's answer, and then an acknowledgement says nothing.
+            // The operation may have to wait for a READ's answer. An acknowledgement only says that it
+            // has arrived, so its answer (mode ROT) has to report its end.
             message.order.mode = ServiceMode::Rot;
         }
         if order.tag != Tag::No {

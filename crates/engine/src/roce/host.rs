@@ -280,10 +280,10 @@ impl Host {
         }
     }
 
-    /// The next packet of the answers to READs that have to be made before a packet that has arrived
-    /// is handed in: it would change what they read. To be asked until it says `None` before
-    /// [`Self::handle_packet`]; where there is no room to send it is not asked, and the packet is
-    /// dropped, and comes again.
+    /// The next packet of the answers to READs that have to be sent before `received` is handed in,
+    /// because `received` would change what they read. Call it until it returns `None`, then call
+    /// [`Self::handle_packet`]. A caller that has no room to send drops `received` instead; the peer
+    /// retransmits it.
     pub fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
         let (shared, pair) = self.pair(received.packet.bth.destination)?;
         let answer = pair.answer_before(shared, received)?;

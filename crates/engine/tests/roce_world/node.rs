@@ -71,7 +71,7 @@ impl Node {
             ..Profile::default()
         };
         let mut host = Host::new(&limits, &profile, index as u64);
-        let relaxed = traffic.relaxed == Relaxed::Everybody;
+        let relaxed = traffic.relaxed == Relaxed::Both;
         let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
         let regions = [0, 1, 2].map(|_| {
             host.register(&MemoryRequest {

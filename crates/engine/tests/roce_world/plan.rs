@@ -47,11 +47,11 @@ pub struct Traffic {
     pub relaxed: Relaxed,
 }
 
-/// Who allows any order.
+/// Which side allows any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relaxed {
-    Nobody,
-    Everybody,
+    Neither,
+    Both,
     /// The queue pair of node 0, and only that node posts: it sends whatever overlaps, as requesters
     /// of others do.
     Sender,
@@ -59,7 +59,7 @@ pub enum Relaxed {
 
 impl Relaxed {
     pub fn includes(self, node: usize) -> bool {
-        self == Relaxed::Everybody || self == Relaxed::Sender && node == 0
+        self == Relaxed::Both || self == Relaxed::Sender && node == 0
     }
 }
 
@@ -73,7 +73,7 @@ impl Traffic {
         bulk: None,
         patient: false,
         overlapping: false,
-        relaxed: Relaxed::Nobody,
+        relaxed: Relaxed::Neither,
     };
     /// Operations that meet in memory.
     pub const OVERLAPPING: Traffic = Traffic { overlapping: true, ..Traffic::RELIABLE };

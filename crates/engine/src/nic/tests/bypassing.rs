@@ -7,7 +7,9 @@ use fairway_wire::{BypassOperation, Packet};
 /// initiator say that it repeats nothing so old, and until then a late copy could still be done.
 #[test]
 fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
-    let profile = Profile { bypass_retries: 0, ..Profile::default() };
+    // Well below the keep-alive interval, so that the channel is not probed in between.
+    let timeout_initial = Duration::from_ms(20);
+    let profile = Profile { bypass_retries: 0, timeout_initial, ..Profile::default() };
     let mut pair = Pair::with_profile(0, 1, profile);
     let remote = pair.remote();
     pair.post(1, Work::Load { remote }, 8);
@@ -27,7 +29,7 @@ fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
         panic!("an answer to be placed");
     };
     for _ in 0..5 {
-        pair.now = pair.now + Profile::default().timeout_initial;
+        pair.now = pair.now + timeout_initial;
         pair.nics[0].handle_timeout(pair.now);
         assert!(pair.nics[0].poll_transmit(pair.now).is_none(), "nothing is repeated");
         assert_eq!(pair.completions(0), [], "the store is not over before the load");

@@ -31,9 +31,9 @@ impl Host {
         Ok(MemoryRegion { segment, r_key: segment.0 << KEY_TAG_BITS | tag })
     }
 
-    /// Says where the bytes of a region begin, by whatever the caller counts the bytes of all its
-    /// regions: so it is known which regions share bytes. Otherwise the addresses that peers use
-    /// count.
+    /// Sets where the bytes of a region begin: its address in the owner's memory, or any other
+    /// number of which equal ones mean the same byte in all regions. Regions that share bytes are
+    /// found by it. By default it is the address that peers use.
     pub fn set_place(&mut self, segment: SegmentId, place: u64) {
         if let Some(known) = self.shared.places.get_mut(segment.index()) {
             *known = place;

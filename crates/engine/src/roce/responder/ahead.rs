@@ -1,8 +1,9 @@
-//! Packets that come too early, as an option ([`OutOfOrder`](crate::roce::OutOfOrder)). Those of a
-//! WRITE whose first packet has told where it goes are put there at once, as ORNIC does, if that cannot
-//! be told from the outside, or the memory may change in any order; they only wait for their turn to
-//! count. Of others it is not known where they belong, or they would be seen too early: the caller
-//! keeps them, and hands them in again when their turn comes.
+//! Packets that arrive before their turn, as an option ([`OutOfOrder`](crate::roce::OutOfOrder)).
+//! Those of a WRITE whose first packet has arrived have a known address. They are placed there at
+//! once, as ORNIC does, if no program can observe that they were early, or if the memory may change
+//! in any order; they count as received when their turn comes. Other packets have no known address,
+//! or their early effect could be observed: the caller keeps them, and hands them in again when
+//! their turn comes.
 
 use super::messages::{Message, Messages, Overlap};
 use super::{Incoming, target};

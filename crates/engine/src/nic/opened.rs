@@ -1,0 +1,28 @@
+//! Operations that waited for others and may now be sent.
+
+use super::{Nic, channel_at};
+use crate::pool::NONE;
+
+impl Nic {
+    /// Operations whose gate has opened get in line at their channels.
+    pub(super) fn let_opened_in(&mut self) {
+        while let Some(index) = self.shared.initiator.promoted.pop() {
+            let shared = &mut self.shared;
+            let channel = shared.messages[index].channel;
+            if channel != NONE
+                && let Some(channel) = channel_at(&mut self.entries, channel)
+            {
+                channel.promote(shared, index);
+            }
+        }
+        loop {
+            let shared = &mut self.shared;
+            let Some(index) = shared.initiator.opened.pop_front(&mut shared.messages) else {
+                return;
+            };
+            if let Some(channel) = channel_at(&mut self.entries, shared.messages[index].channel) {
+                channel.let_in(shared, Some(index));
+            }
+        }
+    }
+}
