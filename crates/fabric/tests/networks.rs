@@ -4,7 +4,7 @@
 //! `cargo test --release -p fairway-fabric --test networks -- --ignored --nocapture` prints the
 //! whole matrix.
 
-use fairway_engine::policy::{PolicySpec, Share};
+use fairway_engine::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
 use fairway_engine::{Limits, Profile};
 use fairway_fabric::simulator::{
     Clos, Marking, QueueSpec, Report, Scenario, Simulation, Stream, Verb,
@@ -77,6 +77,10 @@ impl Cell {
         scenario
     }
 
+    fn rate(self) -> String {
+        format!("{}Mbps", self.megabits)
+    }
+
     fn run(self, policy: &str) -> Got {
         let mut simulation = Simulation::new(self.scenario(policy), 1).expect("a run");
         let report = simulation.run(u32::MAX, |_| ());
@@ -101,9 +105,10 @@ fn cells() -> impl Iterator<Item = Cell> {
     })
 }
 
-/// At least nine tenths of the line, and fewer than one packet in a thousand for nothing.
+/// At least nine tenths of the line, and fewer than one packet in a thousand for nothing. In a
+/// policy, `RATE` stands for the link's.
 fn check(policy: &str, cell: Cell) {
-    let Got { permille, report } = cell.run(policy);
+    let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()));
     assert!(permille >= 900, "{policy}, {cell:?}: {permille} of 1000");
     let (sent, spurious) = (report.data_sent + report.resent, report.spurious);
     assert!(spurious * 1000 <= sent, "{policy}, {cell:?}: {spurious} of {sent} for nothing");
@@ -113,6 +118,20 @@ fn check(policy: &str, cell: Cell) {
 fn cubic_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
     for cell in cells().filter(|cell| cell.megabits == 200) {
         check("cc=cubic", cell);
+    }
+}
+
+/// The default law, as a specification without one has it.
+#[test]
+fn default_is_cubic() {
+    let default: PolicySpec = "path=spray".parse().expect("a policy");
+    assert_eq!(default.congestion, CongestionSpec::Cubic(CubicParameters::default()));
+}
+
+#[test]
+fn eqds_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
+    for cell in cells().filter(|cell| cell.megabits == 200) {
+        check("cc=eqds:line=RATE", cell);
     }
 }
 
@@ -135,8 +154,7 @@ fn matrix() {
         );
         for cell in cells() {
             let Cell { megabits, round_trip_us, loss, queue_percent } = cell;
-            let policy = policy.replace("RATE", &format!("{megabits}Mbps"));
-            let Got { permille, report } = cell.run(&policy);
+            let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()));
             println!(
                 "{megabits:5} {round_trip_us:6} {loss:4} {queue_percent:4}: {permille:4}; \
                  {} {} {} {}",
