@@ -6,7 +6,7 @@ use crate::mailbox::Ticket;
 use crate::message::Progress;
 use crate::pool::NONE;
 use crate::segment::Admission;
-use fairway_wire::{Data, JettyId, Msn, Order};
+use fairway_wire::{Data, JettyId, Msn, Order, Refusal};
 
 /// One message on its way in.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Arrival {
     pub(crate) has_slot: bool,
     /// It was refused: its packets count as arrived and go nowhere.
     pub(crate) refused: bool,
-    /// Its sender has not been told so yet: its next packet is refused.
-    pub(crate) untold: bool,
+    /// Why its next packet is refused, because no refusal has been sent yet.
+    pub(crate) untold: Option<Refusal>,
     /// It came in an unreliable packet.
     pub(crate) is_datagram: bool,
     /// The index of its channel; `NONE` once the record is free.
@@ -96,7 +96,7 @@ impl Arrival {
             slot: data.slot,
             has_slot: false,
             refused: true,
-            untold: false,
+            untold: None,
             is_datagram: false,
             channel,
             order: data.order,

@@ -51,6 +51,8 @@ pub enum Canary {
     ForgetSpent,
     /// Forget a packet that was to go again as a probe.
     ForgetProbed,
+    /// Count a probe that was acknowledged before it left as a loss that was none.
+    RevokeProbe,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
     /// Give an early message the last receive, although the message that is next has lost its own.
@@ -69,7 +71,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 31] = [
+    pub const ALL: [Canary; 32] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -94,6 +96,7 @@ impl Canary {
         Canary::ReceiveBeforeExecuted,
         Canary::ForgetSpent,
         Canary::ForgetProbed,
+        Canary::RevokeProbe,
         Canary::AskOnce,
         Canary::TakeLast,
         Canary::CountOvertaking,

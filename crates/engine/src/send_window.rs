@@ -40,6 +40,8 @@ pub(crate) const RESENT: u8 = 4;
 pub(crate) const RESENT_AGAIN: u8 = 16;
 /// Its message was given up: only its sequence number has to arrive.
 pub(crate) const VOID: u8 = 8;
+/// It waits to leave as a probe, and was not declared lost.
+pub(crate) const PROBE: u8 = 32;
 
 impl Sent {
     pub(crate) const UNUSED: Sent = Sent {

@@ -368,7 +368,10 @@ impl Shared {
     }
 
     pub(crate) fn free_arrival(&mut self, index: u32) {
-        self.arrivals_waiting -= u32::from(self.arrivals[index].has_waited);
+        if self.arrivals[index].has_waited {
+            self.arrivals_waiting -= 1;
+            self.given_up.retain(|at| *at != index);
+        }
         self.arrivals[index].channel = NONE;
         self.arrivals.give_back(index);
     }

@@ -30,7 +30,6 @@
 //!   Westwood (Mascolo et al., MOBICOM 2001): with a queue of a quarter of the bandwidth-delay
 //!   product, β would leave the link idle. With a queue of 0.43 of it or more, `b` is below `β · w`
 //!   and changes nothing, so beside other flows it is the RFC's CUBIC.
-//! * What is sent again is in the window.
 //! * A receiver that asks its peers to slow down counts as a mark.
 
 use fairway_wire::{Duration, Instant};
@@ -353,11 +352,6 @@ impl CongestionControl for Cubic {
 
     fn pacing_burst_bytes(&self) -> u32 {
         self.pacing_bytes_per_second().map_or(0, burst_bytes)
-    }
-
-    /// What is sent again is in the window like everything else (RFC 6675, §5).
-    fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
-        false
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {

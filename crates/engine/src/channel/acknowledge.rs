@@ -5,7 +5,7 @@ use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, PROBE, RESENT, RESENT_AGAIN, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, SACK_BITS, Sack};
@@ -289,8 +289,10 @@ impl Channel {
         if sent.is(LOST) {
             self.lost.unlink(&mut links, psn.value());
             self.lost_bytes -= u64::from(sent.bytes);
-            shared.counters.lost_revoked += 1;
-            gain.revoked += 1;
+            if !sent.is(PROBE) || shared.is_planted(Canary::RevokeProbe) {
+                shared.counters.lost_revoked += 1;
+                gain.revoked += 1;
+            }
         } else {
             self.paths[number].flying.unlink(&mut links, psn.value());
             self.views[number].in_flight -= 1;
@@ -333,8 +335,9 @@ impl Channel {
         }
         let path_late = ahead.min(0).unsigned_abs();
         let across = psn_late > 0 && !sent.is(RESENT) && self.policy.loss.looks_across_paths();
-        if path_late > 0 || across || sent.is(LOST) {
-            self.policy.loss.on_reordering(path_late, psn_late, sent.is(LOST));
+        let was_lost = sent.is(LOST) && !sent.is(PROBE);
+        if path_late > 0 || across || was_lost {
+            self.policy.loss.on_reordering(path_late, psn_late, was_lost);
         }
         let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
         self.newest_acknowledged = Some(newest.max(sent.sent_at));

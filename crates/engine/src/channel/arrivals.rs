@@ -65,7 +65,7 @@ impl Channel {
         }
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         self.abandon_arrival(shared, index);
-        shared.arrivals[index].untold = response == NONE;
+        shared.arrivals[index].untold = (response == NONE).then_some(Refusal::NoJetty);
         if !arrival.has_slot {
             shared.free_arrival(index);
         }

@@ -144,7 +144,7 @@ impl Channel {
             let index = held.arrival;
             let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
             self.abandon_arrival(shared, index);
-            shared.arrivals[index].untold = response == NONE;
+            shared.arrivals[index].untold = (response == NONE).then_some(Refusal::Access);
             if response != NONE {
                 shared.messages[response].refusal = Some(Refusal::Access);
                 self.answer_done(shared, response);
@@ -189,10 +189,12 @@ impl Channel {
         }
     }
 
-    /// All of a message has arrived, some of it in the stash: its sender may use its slot again.
+    /// All of a message that had to wait has arrived, some of it in the stash: its sender may use its
+    /// slot again.
     fn let_slot_go(&mut self, shared: &mut Shared, index: u32) {
         let arrival = shared.arrivals[index];
-        if arrival.has_slot && arrival.placed + arrival.aside == arrival.length {
+        let is_whole = arrival.placed + arrival.aside == arrival.length;
+        if arrival.has_slot && arrival.has_waited && is_whole {
             self.forget_slot(&arrival, index);
             shared.arrivals[index].has_slot = false;
         }
@@ -203,7 +205,11 @@ impl Channel {
         let arrival = shared.arrivals[held.arrival];
         let same = arrival.channel == self.index()
             && arrival.message == held.data.message
-            && !arrival.refused;
+            && !arrival.refused
+            // The peer chooses message numbers, so another message may have the record by now.
+            && arrival.turn == Turn::Come
+            && arrival.aside >= held.payload
+            && self.fits(arrival.length, &held.data, held.payload);
         same.then_some(arrival)
     }
 

@@ -395,8 +395,8 @@ impl Channel {
         let arrival = &mut shared.arrivals[index];
         if arrival.refused {
             return match core::mem::take(&mut arrival.untold) {
-                true => Judgement::Refuse(Refusal::NoJetty),
-                false => Judgement::Accept { kind: PlacementKind::Plain, subject: NONE },
+                Some(refusal) => Judgement::Refuse(refusal),
+                None => Judgement::Accept { kind: PlacementKind::Plain, subject: NONE },
             };
         }
         let arrival = &shared.arrivals[index];

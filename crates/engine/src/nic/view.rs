@@ -91,7 +91,7 @@ impl Nic {
     }
 
     /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in
-    /// flight, on its path and in total.
+    /// flight, on its path and in total; and no more losses are revoked than were declared.
     ///
     /// # Panics
     /// If it does not hold.
@@ -101,6 +101,8 @@ impl Nic {
                 channel.audit(&mut self.shared);
             }
         }
+        let counters = &self.shared.counters;
+        assert!(counters.lost_revoked <= counters.lost, "only what was declared lost is revoked");
     }
 
     pub(crate) fn channels_in_use(&self) -> u32 {

@@ -161,3 +161,31 @@ fn puts_at_the_edge_of_an_epoch_of_bytes_are_sent_back_without_losing_the_window
         assert!(took <= COUNT * round_trip / 4, "{way:?}: {} ns each", took / COUNT);
     }
 }
+
+#[test]
+fn a_probe_that_need_not_leave_is_no_spurious_loss() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 8);
+    pair.settle(|_, _| false);
+    pair.post(2, Work::Write { remote }, 8);
+    let write = pair.nics[0].poll_transmit(pair.now).unwrap();
+    // The answer takes so long that the packet is to leave once more, as a probe.
+    for _ in 0..10 {
+        if pair.nics[0].counters().tail_probes > 0 {
+            break;
+        }
+        pair.now = pair.nics[0].poll_timeout().unwrap();
+        pair.nics[0].handle_timeout(pair.now);
+    }
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.tail_probes, counters.timeouts), (1, 0), "a probe is due");
+    pair.deliver(1, &write);
+    pair.nics[1].handle_timeout(pair.now);
+    let answer = pair.nics[1].poll_transmit(pair.now).unwrap();
+    pair.deliver(0, &answer);
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.lost, counters.lost_revoked), (0, 0));
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0).len(), 2);
+}
