@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    Cna, Endpoint, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup, Tpn,
+    Cna, Endpoint, Hello, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup,
+    SetupMessage, Tpn,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -29,6 +30,8 @@ const SPEAKER: u32 = 0;
 pub(crate) struct Connecting {
     identity: Identity,
     listener: Listener,
+    /// Questions that are repeated may go from sockets opened for that alone.
+    detours: bool,
     attempts: Vec<Option<Pending>>,
 }
 
@@ -36,6 +39,8 @@ struct Pending {
     attempt: Attempt,
     /// The first socket of the address that it speaks from.
     socket: usize,
+    /// The way that has answered, by which all that follows goes.
+    way: Way,
     listening: Listening,
     channel: ChannelId,
     timeout: Duration,
@@ -46,6 +51,15 @@ struct Pending {
     missing: u16,
     /// Filled once it has ended.
     result: Option<Result<Arc<PeerState>, Error>>,
+}
+
+/// Where an attempt's messages leave.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// A socket of [`SPEAKER`].
+    Socket(usize),
+    /// A socket that was opened for the attempt, by number.
+    Detour(u32),
 }
 
 /// Which channel of a group is to be opened here.
@@ -68,14 +82,19 @@ struct Remote<'a> {
 }
 
 impl Connecting {
-    pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
+    pub(crate) fn new(identity: Identity, detours: bool) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
-        Ok(Connecting { identity, listener, attempts: Vec::new() })
+        Ok(Connecting { identity, listener, detours, attempts: Vec::new() })
     }
 
     /// When some attempt has something to say or do.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.pending().filter_map(|pending| pending.attempt.poll_timeout()).reduce(Instant::min)
+        let times = |pending: &Pending| {
+            let asks_at = pending.attempt.poll_timeout()?;
+            let looks_at = pending.listening.poll_timeout();
+            Some(looks_at.map_or(asks_at, |at| at.min(asks_at)))
+        };
+        self.pending().filter_map(times).reduce(Instant::min)
     }
 
     /// Forgets all attempts.
@@ -107,6 +126,28 @@ impl Connecting {
 
     fn pending(&self) -> impl Iterator<Item = &Pending> {
         self.attempts.iter().flatten().filter(|pending| pending.result.is_none())
+    }
+}
+
+impl Pending {
+    /// A message came by a way. False if it is none of this attempt's.
+    fn take_in(&mut self, now: Instant, from: SocketAddr, way: Way, setup: &Setup) -> bool {
+        let was_unanswered = self.attempt.is_unanswered();
+        let ours = self.attempt.handle_message(now, from, setup);
+        if was_unanswered && !self.attempt.is_unanswered() {
+            self.way = way;
+        }
+        ours
+    }
+
+    /// Takes what came to the sockets that were opened for it.
+    fn look(&mut self, now: Instant) {
+        let mut answers = Vec::new();
+        self.listening.look(now, |number, setup| answers.push((number, *setup)));
+        let server = self.attempt.server();
+        for (number, setup) in answers {
+            self.take_in(now, server, Way::Detour(number), &setup);
+        }
     }
 }
 
@@ -189,10 +230,18 @@ impl Core {
         };
         let attempt = Attempt::new(now, &self.connecting.identity, &question);
         let leader = joins.map(|(leader, _)| leader);
-        let listening = Listening::new(now);
-        let (peer, missing, result) = (None, 0, None);
-        let pending =
-            Pending { attempt, socket, listening, channel, timeout, leader, peer, missing, result };
+        let pending = Pending {
+            attempt,
+            socket,
+            way: Way::Socket(socket),
+            listening: Listening::new(now, self.connecting.detours),
+            channel,
+            timeout,
+            leader,
+            peer: None,
+            missing: 0,
+            result: None,
+        };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
             attempts.push(None);
@@ -250,23 +299,38 @@ impl Core {
     /// Lets every attempt say what it has to say, and ends those that are over.
     pub(crate) fn speak(&mut self, now: Instant) {
         for index in 0..self.connecting.attempts.len() {
-            let Some(pending) = &self.connecting.attempts[index] else { continue };
-            let local = self.local_addrs()[pending.socket];
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
             if pending.result.is_some() {
                 continue;
             }
+            pending.look(now);
             if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
                 pending.attempt.refuse();
             }
             if let Some(setup) = pending.attempt.poll_transmit(now) {
-                let (socket, server) = (pending.socket, pending.attempt.server());
-                if pending.attempt.is_unanswered() {
-                    pending.listening.asks(local, server, &setup);
-                }
-                self.send_setup((SPEAKER, socket), &server.into(), &setup);
+                self.send_of_attempt(now, index, &setup);
             }
             self.settle_attempt(now, index);
+        }
+    }
+
+    /// Sends a message of an attempt: by the way that has answered, or by the next one.
+    fn send_of_attempt(&mut self, now: Instant, index: usize, setup: &Setup) {
+        let sockets = self.connecting.sockets(SPEAKER);
+        let Some(pending) = &self.connecting.attempts[index] else { return };
+        let local = self.local_addrs()[pending.socket];
+        let Some(pending) = &mut self.connecting.attempts[index] else { return };
+        let server = pending.attempt.server();
+        if pending.attempt.is_unanswered() {
+            pending.way = Way::Socket(pending.socket + pending.listening.asked() % sockets);
+            pending.listening.asks(now, local, server, setup);
+        }
+        match pending.way {
+            Way::Detour(number) => pending.listening.confirms(now, number, setup),
+            Way::Socket(socket) => {
+                let path = socket - pending.socket;
+                self.send_setup((SPEAKER, socket), path, &server.into(), setup);
+            }
         }
     }
 
@@ -282,7 +346,7 @@ impl Core {
         let sender = SocketAddr::from(*from);
         for index in 0..self.connecting.attempts.len() {
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
-            if pending.result.is_none() && pending.attempt.handle_message(now, sender, setup) {
+            if pending.result.is_none() && pending.take_in(now, sender, Way::Socket(at.1), setup) {
                 self.speak(now);
                 return;
             }
@@ -291,10 +355,12 @@ impl Core {
             return;
         }
         let local = self.local_addrs()[at.1];
-        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(local.ip(), sender)) {
+        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(local.ip(), asker(sender, setup)))
+        {
             return;
         }
         // Where no route is found the answer won't get anyway.
+        let path = self.path_of(at, sender, setup);
         let link = fairway_port::mtu_towards(local, &sender);
         let mtu = link.map_or(u16::MAX, payload_mtu);
         let listener = &mut self.connecting.listener;
@@ -306,7 +372,19 @@ impl Core {
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
-        self.send_setup(at, from, &answer);
+        self.send_setup(at, path, from, &answer);
+    }
+
+    /// The number of the path between the socket that a client asked and the one it asked from.
+    fn path_of(&self, at: (u32, usize), from: SocketAddr, setup: &Setup) -> usize {
+        let ports = match &setup.message {
+            SetupMessage::Hello(hello) => hello.client.ports,
+            SetupMessage::Confirm(confirm) => confirm.hello.client.ports,
+            _ => return 0,
+        };
+        let ports = ports.as_slice();
+        let theirs = ports.iter().position(|port| *port == from.port()).unwrap_or(0);
+        theirs + at.1 % self.connecting.sockets(at.0) * ports.len()
     }
 
     fn open_as_server(
@@ -327,7 +405,7 @@ impl Core {
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
             socket: at.1 / sockets * sockets,
-            address: opening.from,
+            address: first_port(opening.from, hello),
             cna: opening.client,
             endpoint: &hello.client,
             role: Role::Server,
@@ -347,12 +425,12 @@ impl Core {
         }
     }
 
-    /// The first channel of the group that a client wants to join: its own, from where it opened it,
-    /// with the same parameters, and each number once.
+    /// The first channel of the group that a client wants to join: its own, of the same address, with
+    /// the same parameters, and each number once.
     fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
         let agreed = &opening.confirm.agreed;
         let first = self.channels.leading(opening.client, joins.leader)?;
-        let fits = first.peer.address == opening.from
+        let fits = first.peer.address.ip() == opening.from.ip()
             && first.peer.paths == u32::from(agreed.paths)
             && u16::from(joins.number) < first.members
             && first.joined & 1 << joins.number == 0;
@@ -425,7 +503,7 @@ impl Core {
             if let Some(pending) = &mut self.connecting.attempts[joining]
                 && let Some(setup) = pending.attempt.poll_transmit(now)
             {
-                self.send_setup((SPEAKER, socket), &server.into(), &setup);
+                self.send_of_attempt(now, joining, &setup);
             }
         }
         Ok(())
@@ -505,6 +583,22 @@ impl Core {
         self.counters.connections += u64::from(!joins);
         Ok(peer)
     }
+}
+
+/// The address of the node that asks, with the first of its ports: the question may have come from
+/// any of them, or from one of a socket that it opened for that alone.
+fn asker(from: SocketAddr, setup: &Setup) -> SocketAddr {
+    match &setup.message {
+        SetupMessage::Hello(hello) => first_port(from, hello),
+        SetupMessage::Confirm(confirm) => first_port(from, &confirm.hello),
+        _ => from,
+    }
+}
+
+fn first_port(from: SocketAddr, hello: &Hello) -> SocketAddr {
+    let first = hello.client.ports.as_slice().first();
+    let port = first.filter(|_| hello.joins.is_none()).copied().unwrap_or(from.port());
+    SocketAddr::new(from.ip(), port)
 }
 
 fn is_link_local(ip: IpAddr) -> bool {
