@@ -6,8 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    Cna, Endpoint, Hello, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup,
-    SetupMessage, Tpn,
+    Cna, Endpoint, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup, Tpn,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -21,7 +20,12 @@ use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::listening::Listening;
 use crate::setup::server::{Listener, Opening, Reaction};
+use crate::turn::Bound;
 use crate::verbs::source_towards;
+
+mod ways;
+
+use ways::{Way, asker, first_port};
 
 /// The engine that attempts speak from, by the first socket of one of its addresses.
 const SPEAKER: u32 = 0;
@@ -51,15 +55,6 @@ struct Pending {
     missing: u16,
     /// Filled once it has ended.
     result: Option<Result<Arc<PeerState>, Error>>,
-}
-
-/// Where an attempt's messages leave.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    /// A socket of [`SPEAKER`].
-    Socket(usize),
-    /// A socket that was opened for the attempt, by number.
-    Detour(u32),
 }
 
 /// Which channel of a group is to be opened here.
@@ -126,28 +121,6 @@ impl Connecting {
 
     fn pending(&self) -> impl Iterator<Item = &Pending> {
         self.attempts.iter().flatten().filter(|pending| pending.result.is_none())
-    }
-}
-
-impl Pending {
-    /// A message came by a way. False if it is none of this attempt's.
-    fn take_in(&mut self, now: Instant, from: SocketAddr, way: Way, setup: &Setup) -> bool {
-        let was_unanswered = self.attempt.is_unanswered();
-        let ours = self.attempt.handle_message(now, from, setup);
-        if was_unanswered && !self.attempt.is_unanswered() {
-            self.way = way;
-        }
-        ours
-    }
-
-    /// Takes what came to the sockets that were opened for it.
-    fn look(&mut self, now: Instant) {
-        let mut answers = Vec::new();
-        self.listening.look(now, |number, setup| answers.push((number, *setup)));
-        let server = self.attempt.server();
-        for (number, setup) in answers {
-            self.take_in(now, server, Way::Detour(number), &setup);
-        }
     }
 }
 
@@ -233,8 +206,9 @@ impl Core {
         let pending = Pending {
             attempt,
             socket,
-            way: Way::Socket(socket),
-            listening: Listening::new(now, self.connecting.detours),
+            way: Way::Path(Bound { path: 0, socket, to: server.into() }),
+            // What joins a group is asked for from ports that the server knows.
+            listening: Listening::new(now, self.connecting.detours && joins.is_none()),
             channel,
             timeout,
             leader,
@@ -314,26 +288,6 @@ impl Core {
         }
     }
 
-    /// Sends a message of an attempt: by the way that has answered, or by the next one.
-    fn send_of_attempt(&mut self, now: Instant, index: usize, setup: &Setup) {
-        let sockets = self.connecting.sockets(SPEAKER);
-        let Some(pending) = &self.connecting.attempts[index] else { return };
-        let local = self.local_addrs()[pending.socket];
-        let Some(pending) = &mut self.connecting.attempts[index] else { return };
-        let server = pending.attempt.server();
-        if pending.attempt.is_unanswered() {
-            pending.way = Way::Socket(pending.socket + pending.listening.asked() % sockets);
-            pending.listening.asks(now, local, server, setup);
-        }
-        match pending.way {
-            Way::Detour(number) => pending.listening.confirms(now, number, setup),
-            Way::Socket(socket) => {
-                let path = socket - pending.socket;
-                self.send_setup((SPEAKER, socket), path, &server.into(), setup);
-            }
-        }
-    }
-
     /// A set-up message came to a socket of an engine.
     pub(crate) fn handle_setup(
         &mut self,
@@ -346,7 +300,9 @@ impl Core {
         let sender = SocketAddr::from(*from);
         for index in 0..self.connecting.attempts.len() {
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
-            if pending.result.is_none() && pending.take_in(now, sender, Way::Socket(at.1), setup) {
+            let path = at.1.saturating_sub(pending.socket);
+            let way = Way::Path(Bound { path, socket: at.1, to: *from });
+            if pending.result.is_none() && pending.take_in(now, sender, way, setup) {
                 self.speak(now);
                 return;
             }
@@ -372,19 +328,7 @@ impl Core {
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
-        self.send_setup(at, path, from, &answer);
-    }
-
-    /// The number of the path between the socket that a client asked and the one it asked from.
-    fn path_of(&self, at: (u32, usize), from: SocketAddr, setup: &Setup) -> usize {
-        let ports = match &setup.message {
-            SetupMessage::Hello(hello) => hello.client.ports,
-            SetupMessage::Confirm(confirm) => confirm.hello.client.ports,
-            _ => return 0,
-        };
-        let ports = ports.as_slice();
-        let theirs = ports.iter().position(|port| *port == from.port()).unwrap_or(0);
-        theirs + at.1 % self.connecting.sockets(at.0) * ports.len()
+        self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
     }
 
     fn open_as_server(
@@ -425,12 +369,12 @@ impl Core {
         }
     }
 
-    /// The first channel of the group that a client wants to join: its own, of the same address, with
-    /// the same parameters, and each number once.
+    /// The first channel of the group that a client wants to join: its own, from a port of it, with the
+    /// same parameters, and each number once.
     fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
         let agreed = &opening.confirm.agreed;
         let first = self.channels.leading(opening.client, joins.leader)?;
-        let fits = first.peer.address.ip() == opening.from.ip()
+        let fits = first.leads_to(opening.from)
             && first.peer.paths == u32::from(agreed.paths)
             && u16::from(joins.number) < first.members
             && first.joined & 1 << joins.number == 0;
@@ -583,22 +527,6 @@ impl Core {
         self.counters.connections += u64::from(!joins);
         Ok(peer)
     }
-}
-
-/// The address of the node that asks, with the first of its ports: the question may have come from
-/// any of them, or from one of a socket that it opened for that alone.
-fn asker(from: SocketAddr, setup: &Setup) -> SocketAddr {
-    match &setup.message {
-        SetupMessage::Hello(hello) => first_port(from, hello),
-        SetupMessage::Confirm(confirm) => first_port(from, &confirm.hello),
-        _ => from,
-    }
-}
-
-fn first_port(from: SocketAddr, hello: &Hello) -> SocketAddr {
-    let first = hello.client.ports.as_slice().first();
-    let port = first.filter(|_| hello.joins.is_none()).copied().unwrap_or(from.port());
-    SocketAddr::new(from.ip(), port)
 }
 
 fn is_link_local(ip: IpAddr) -> bool {

@@ -18,7 +18,7 @@ use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
 };
-use fairway_port::{Address, PortCounters};
+use fairway_port::PortCounters;
 use fairway_sandbox::Policies;
 
 use crate::clock;
@@ -342,16 +342,10 @@ impl Core {
     }
 
     /// Leaves a set-up message to an engine.
-    pub(crate) fn send_setup(
-        &mut self,
-        (engine, socket): (u32, usize),
-        path: usize,
-        to: &Address,
-        setup: &Setup,
-    ) {
+    pub(crate) fn send_setup(&mut self, engine: u32, bound: Bound, setup: &Setup) {
         let outbox = &mut self.engines[engine as usize].outbox;
         if outbox.len() < OUTBOX_MAX {
-            outbox.push((Bound { path, socket, to: *to }, *setup));
+            outbox.push((bound, *setup));
         }
         self.wants_send = true;
     }

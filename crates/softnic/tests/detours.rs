@@ -8,28 +8,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{PATIENCE, Pair, builder, content, engines, side};
+use common::{PATIENCE, Pair, builder, content, side};
 use fairway_softnic::port::{Doorbell, Relay, RelayConfig};
 use fairway_softnic::{Builder, Event, Post};
 
-fn worse(spec: &str) -> Builder {
-    builder().emulate(spec.parse().unwrap(), 1)
+/// A side whose paths of these numbers lose everything.
+fn dead(paths: &[u32], engines: usize) -> Builder {
+    let part = |path: &u32| format!("{path}:blackhole@0s..1000s");
+    let spec = paths.iter().map(part).collect::<Vec<_>>().join(";");
+    builder().engines(engines).emulate(spec.parse().unwrap(), 1)
 }
 
 /// Path numbers are those of pairs of ports: path 0 is the first question's, and paths 1 to 3 go
 /// from the other ports of the client to the same port of the server.
 #[test]
 fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
-    if engines() > 1 {
-        return;
-    }
-    let dead = |paths: &[u32]| {
-        let part = |path: &u32| format!("{path}:blackhole@0s..1000s");
-        worse(&paths.iter().map(part).collect::<Vec<_>>().join(";"))
-    };
-    for (forward, backward) in [(&[0][..], &[][..]), (&[], &[0]), (&[0, 2], &[1]), (&[0], &[1, 2])]
+    let cases: [(&[u32], &[u32]); 4] = [(&[0], &[]), (&[], &[0]), (&[0, 2], &[1]), (&[0], &[1, 2])];
+    // With two engines a second channel joins the first.
+    for (engines, (forward, backward)) in
+        [1, 2].into_iter().flat_map(|n| cases.map(|case| (n, case)))
     {
-        let pair = Pair::of(dead(forward), dead(backward));
+        let pair = Pair::of(dead(forward, engines), dead(backward, engines));
         let local = pair.client.filled(1 << 20, 1);
         let remote = pair.server.open_segment(1 << 20);
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
@@ -37,6 +36,7 @@ fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
         assert_eq!(content(&remote), content(&local), "{forward:?} {backward:?}");
         let first = pair.client.context.local_addrs()[0];
         assert_eq!(pair.server.peer.address(), first, "the peer is known by its first port");
+        assert_eq!(pair.client.peer.stats().channels, engines);
     }
 }
 
@@ -77,9 +77,6 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
 /// them: more than the client has, so that only a port that was opened for the question is left.
 #[test]
 fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead() {
-    if engines() > 1 {
-        return;
-    }
     let server = builder().build().unwrap();
     let ports = server.local_addrs().to_vec();
     // The relay numbers a packet's path by route and by client, in order of appearance.

@@ -63,8 +63,7 @@ impl Listening {
         self.heeds = true;
     }
 
-    /// How many questions the attempt has sent: this many modulo the sockets of its address is the
-    /// one that sends the next.
+    /// How many times the attempt has asked.
     pub(crate) fn asked(&self) -> usize {
         self.asked as usize
     }
@@ -139,8 +138,9 @@ impl Listening {
     pub(crate) fn is_refused(&mut self, now: Instant) -> bool {
         if !self.detours {
             // With answers that no program takes.
-            let reports = self.knocks.iter().filter_map(|(_, knock)| knock.report());
-            self.report = reports.last().or(self.report.take());
+            for report in self.knocks.iter().filter_map(|(_, knock)| knock.report()) {
+                self.report = Some(report);
+            }
         }
         let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         self.heeds
