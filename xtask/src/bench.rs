@@ -14,6 +14,7 @@ use crate::programs::{catch_signals, check_signals};
 mod engine;
 mod machine;
 mod measure;
+mod networks;
 mod nic;
 mod place;
 mod sim;
@@ -22,6 +23,7 @@ mod transactions;
 mod verbs;
 
 use measure::Measurement;
+pub use networks::TCP_LAWS;
 use place::Place;
 use table::{Budget, Line};
 
@@ -72,7 +74,9 @@ const LINES: &[Line] = &[
 ];
 
 /// Parts beside those of the transaction layer.
-const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic"];
+const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic", NETWORKS];
+/// The part that runs only when it is asked for by name: it takes minutes, and root.
+const NETWORKS: &str = "networks";
 
 /// What the user may choose.
 struct Options {
@@ -85,6 +89,10 @@ struct Options {
     htsim: Option<std::path::PathBuf>,
     /// What of the verbs.
     verbs: verbs::Choice,
+    /// What of the emulated networks.
+    networks: networks::Choice,
+    /// JSON goes to the standard output, and no table.
+    json: bool,
 }
 
 /// Measures, and prints the table.
@@ -92,7 +100,12 @@ pub fn run(args: &[String]) -> io::Result<()> {
     let options = Options::parse(args)?;
     catch_signals();
     let machine = machine::describe();
-    println!("{}", machine::markdown(&machine));
+    let print = |text: &str| {
+        if !options.json {
+            println!("{text}");
+        }
+    };
+    print(&machine::markdown(&machine));
     let (places, engine) = match options.wants("transport") {
         true => transport(&options)?,
         false => (Value::Null, Value::Null),
@@ -100,24 +113,29 @@ pub fn run(args: &[String]) -> io::Result<()> {
     let mut parts = Vec::new();
     for part in transactions::PARTS.iter().filter(|part| options.wants(part)) {
         let section = transactions::run(part, options.repeats, options.duration)?;
-        println!("\n{}", section.markdown);
+        print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
     if options.wants("verbs") {
         // What is measured is what the sources say now.
         crate::verbs::run()?;
         let section = verbs::run(options.repeats, options.duration, &options.verbs)?;
-        println!("\n{}", section.markdown);
+        print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
     if options.wants("sim") {
         let section = sim::run(options.repeats, options.htsim.as_deref())?;
-        println!("\n{}", section.markdown);
+        print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
     if options.wants("nic") {
         let section = nic::run(options.repeats)?;
-        println!("\n{}", section.markdown);
+        print(&format!("\n{}", section.markdown));
+        parts.push(json!({ "part": section.name, "rows": section.json }));
+    }
+    if options.part.as_deref() == Some(NETWORKS) {
+        let section = networks::run(&options.networks)?;
+        print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
     let value = json!({
@@ -134,6 +152,9 @@ pub fn run(args: &[String]) -> io::Result<()> {
         .map(|target| target.join("bench.json"))
         .ok_or_else(|| io::Error::other("this program is not in a target directory"))?;
     std::fs::write(&file, serde_json::to_vec_pretty(&value)?)?;
+    if options.json {
+        println!("{value}");
+    }
     eprintln!("wrote {}", file.display());
     Ok(())
 }
@@ -185,27 +206,40 @@ impl Options {
     }
 
     fn parse(args: &[String]) -> io::Result<Self> {
-        let duration = Duration::from_secs(1);
         let mut options = Options {
             repeats: 5,
-            duration,
+            duration: Duration::from_secs(1),
             place: None,
             part: None,
             htsim: None,
             verbs: verbs::Choice::default(),
+            networks: networks::Choice::default(),
+            json: false,
         };
+        let (mut repeats, mut duration) = (None, None);
         let mut args = args.iter();
         while let Some(name) = args.next() {
+            match name.as_str() {
+                "--full" => {
+                    options.networks.cells.full = true;
+                    continue;
+                }
+                "--json" => {
+                    options.json = true;
+                    continue;
+                }
+                _ => {}
+            }
             let value = args.next().ok_or_else(|| wrong(name, "give it a value"))?;
             let number = || value.parse::<u64>().ok().filter(|number| *number > 0);
             match name.as_str() {
                 "--repeats" => {
-                    let repeats = number().ok_or_else(|| wrong(value, "give a number"))?;
-                    options.repeats = repeats as usize;
+                    let number = number().ok_or_else(|| wrong(value, "give a number"))?;
+                    repeats = Some(number as usize);
                 }
                 "--duration" => {
                     let millis = number().ok_or_else(|| wrong(value, "give milliseconds"))?;
-                    options.duration = Duration::from_millis(millis);
+                    duration = Some(Duration::from_millis(millis));
                 }
                 "--htsim" => options.htsim = Some(value.into()),
                 "--place" if matches!(value.as_str(), "loopback" | "veth") => {
@@ -225,12 +259,17 @@ impl Options {
                 "--row" => options.verbs.row = Some(value.clone()),
                 "--column" => options.verbs.column = Some(value.clone()),
                 "--peer" => options.verbs.peer = Some(value.into()),
+                _ if options.networks.set(name, value)? => {}
                 _ => {
-                    let known = "--repeats, --duration, --place, --part, --htsim, --row, --column or --peer";
-                    return Err(wrong(name, &format!("use {known}")));
+                    let known = "--repeats, --duration, --place, --part, --htsim, --row, --column, \
+                                 --peer, --json, --full";
+                    return Err(wrong(name, &format!("use {known}, {}", networks::OPTIONS)));
                 }
             }
         }
+        options.networks.take(repeats, duration);
+        options.repeats = repeats.unwrap_or(options.repeats);
+        options.duration = duration.unwrap_or(options.duration);
         Ok(options)
     }
 }

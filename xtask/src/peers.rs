@@ -13,6 +13,7 @@ use std::time::Duration;
 
 mod roles;
 pub(crate) mod sockets;
+mod tcp;
 #[cfg(test)]
 mod tests;
 
@@ -203,7 +204,8 @@ impl Drop for Peer {
     }
 }
 
-fn numbers<const N: usize>(line: &str) -> io::Result<[f64; N]> {
+/// The numbers of a line, of which there have to be so many.
+pub fn numbers<const N: usize>(line: &str) -> io::Result<[f64; N]> {
     let parsed: Result<Vec<f64>, io::Error> = line.split_whitespace().map(parse).collect();
     parsed?.try_into().map_err(|_| io::Error::other(format!("not {N} numbers: '{line}'")))
 }

@@ -313,6 +313,7 @@ impl Builder {
             control_thread: self.control_thread,
             probe,
             identity,
+            detours: self.emulate.is_none(),
             ios: &ios,
         })?;
         let context = Context::start(core, ios, self.progress_thread)?;

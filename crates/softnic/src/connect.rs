@@ -20,7 +20,12 @@ use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::listening::Listening;
 use crate::setup::server::{Listener, Opening, Reaction};
+use crate::turn::Bound;
 use crate::verbs::source_towards;
+
+mod ways;
+
+use ways::{Way, asker, first_port};
 
 /// The engine that attempts speak from, by the first socket of one of its addresses.
 const SPEAKER: u32 = 0;
@@ -29,6 +34,8 @@ const SPEAKER: u32 = 0;
 pub(crate) struct Connecting {
     identity: Identity,
     listener: Listener,
+    /// Questions that are repeated may go from sockets opened for that alone.
+    detours: bool,
     attempts: Vec<Option<Pending>>,
 }
 
@@ -36,6 +43,8 @@ struct Pending {
     attempt: Attempt,
     /// The first socket of the address that it speaks from.
     socket: usize,
+    /// The way that has answered, by which all that follows goes.
+    way: Way,
     listening: Listening,
     channel: ChannelId,
     timeout: Duration,
@@ -68,14 +77,19 @@ struct Remote<'a> {
 }
 
 impl Connecting {
-    pub(crate) fn new(identity: Identity) -> Result<Self, Error> {
+    pub(crate) fn new(identity: Identity, detours: bool) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
-        Ok(Connecting { identity, listener, attempts: Vec::new() })
+        Ok(Connecting { identity, listener, detours, attempts: Vec::new() })
     }
 
     /// When some attempt has something to say or do.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.pending().filter_map(|pending| pending.attempt.poll_timeout()).reduce(Instant::min)
+        let times = |pending: &Pending| {
+            let asks_at = pending.attempt.poll_timeout()?;
+            let looks_at = pending.listening.poll_timeout();
+            Some(looks_at.map_or(asks_at, |at| at.min(asks_at)))
+        };
+        self.pending().filter_map(times).reduce(Instant::min)
     }
 
     /// Forgets all attempts.
@@ -189,10 +203,19 @@ impl Core {
         };
         let attempt = Attempt::new(now, &self.connecting.identity, &question);
         let leader = joins.map(|(leader, _)| leader);
-        let listening = Listening::new(now);
-        let (peer, missing, result) = (None, 0, None);
-        let pending =
-            Pending { attempt, socket, listening, channel, timeout, leader, peer, missing, result };
+        let pending = Pending {
+            attempt,
+            socket,
+            way: Way::Path(Bound { path: 0, socket, to: server.into() }),
+            // What joins a group is asked for from ports that the server knows.
+            listening: Listening::new(now, self.connecting.detours && joins.is_none()),
+            channel,
+            timeout,
+            leader,
+            peer: None,
+            missing: 0,
+            result: None,
+        };
         let attempts = &mut self.connecting.attempts;
         let index = attempts.iter().position(Option::is_none).unwrap_or_else(|| {
             attempts.push(None);
@@ -250,21 +273,16 @@ impl Core {
     /// Lets every attempt say what it has to say, and ends those that are over.
     pub(crate) fn speak(&mut self, now: Instant) {
         for index in 0..self.connecting.attempts.len() {
-            let Some(pending) = &self.connecting.attempts[index] else { continue };
-            let local = self.local_addrs()[pending.socket];
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
             if pending.result.is_some() {
                 continue;
             }
+            pending.look(now);
             if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
                 pending.attempt.refuse();
             }
             if let Some(setup) = pending.attempt.poll_transmit(now) {
-                let (socket, server) = (pending.socket, pending.attempt.server());
-                if pending.attempt.is_unanswered() {
-                    pending.listening.asks(local, server, &setup);
-                }
-                self.send_setup((SPEAKER, socket), &server.into(), &setup);
+                self.send_of_attempt(now, index, &setup);
             }
             self.settle_attempt(now, index);
         }
@@ -282,7 +300,9 @@ impl Core {
         let sender = SocketAddr::from(*from);
         for index in 0..self.connecting.attempts.len() {
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
-            if pending.result.is_none() && pending.attempt.handle_message(now, sender, setup) {
+            let path = at.1.saturating_sub(pending.socket);
+            let way = Way::Path(Bound { path, socket: at.1, to: *from });
+            if pending.result.is_none() && pending.take_in(now, sender, way, setup) {
                 self.speak(now);
                 return;
             }
@@ -291,10 +311,12 @@ impl Core {
             return;
         }
         let local = self.local_addrs()[at.1];
-        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(local.ip(), sender)) {
+        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(local.ip(), asker(sender, setup)))
+        {
             return;
         }
         // Where no route is found the answer won't get anyway.
+        let path = self.path_of(at, sender, setup);
         let link = fairway_port::mtu_towards(local, &sender);
         let mtu = link.map_or(u16::MAX, payload_mtu);
         let listener = &mut self.connecting.listener;
@@ -306,7 +328,7 @@ impl Core {
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
-        self.send_setup(at, from, &answer);
+        self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
     }
 
     fn open_as_server(
@@ -327,7 +349,7 @@ impl Core {
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
             socket: at.1 / sockets * sockets,
-            address: opening.from,
+            address: first_port(opening.from, hello),
             cna: opening.client,
             endpoint: &hello.client,
             role: Role::Server,
@@ -347,12 +369,12 @@ impl Core {
         }
     }
 
-    /// The first channel of the group that a client wants to join: its own, from where it opened it,
-    /// with the same parameters, and each number once.
+    /// The first channel of the group that a client wants to join: its own, from a port of it, with the
+    /// same parameters, and each number once.
     fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
         let agreed = &opening.confirm.agreed;
         let first = self.channels.leading(opening.client, joins.leader)?;
-        let fits = first.peer.address == opening.from
+        let fits = first.leads_to(opening.from)
             && first.peer.paths == u32::from(agreed.paths)
             && u16::from(joins.number) < first.members
             && first.joined & 1 << joins.number == 0;
@@ -425,7 +447,7 @@ impl Core {
             if let Some(pending) = &mut self.connecting.attempts[joining]
                 && let Some(setup) = pending.attempt.poll_transmit(now)
             {
-                self.send_setup((SPEAKER, socket), &server.into(), &setup);
+                self.send_of_attempt(now, joining, &setup);
             }
         }
         Ok(())

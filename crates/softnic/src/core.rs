@@ -18,7 +18,7 @@ use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
 };
-use fairway_port::{Address, PortCounters};
+use fairway_port::PortCounters;
 use fairway_sandbox::Policies;
 
 use crate::clock;
@@ -33,7 +33,7 @@ use crate::peer::PeerState;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
 use crate::setup::Identity;
-use crate::turn::Io;
+use crate::turn::{Bound, Io};
 use crate::verbs::fairway::Verbs;
 
 pub(crate) use channels::{Channel, Channels};
@@ -110,8 +110,8 @@ const CLOSE_REPEATED_WITHIN: wire::Duration = wire::Duration::from_ms(200);
 /// What others know of an engine, whose sockets are its own.
 #[derive(Debug, Default)]
 pub(crate) struct EngineNote {
-    /// Set-up messages that it is to send: from which socket, to whom.
-    pub(crate) outbox: Vec<(usize, Address, Setup)>,
+    /// Set-up messages that it is to send, and where.
+    pub(crate) outbox: Vec<(Bound, Setup)>,
     /// Packets that it was given name memory, and have not been sent.
     unsent: bool,
     /// What its sockets have counted, as of its last turn.
@@ -133,6 +133,8 @@ pub(crate) struct CoreConfig<'a> {
     /// Measures how late this side acts.
     pub(crate) probe: Option<Arc<Probe>>,
     pub(crate) identity: Identity,
+    /// Set-up may open sockets beside those below.
+    pub(crate) detours: bool,
     /// What will carry its packets, by engine.
     pub(crate) ios: &'a [Io],
 }
@@ -150,7 +152,8 @@ pub(crate) enum Notice {
 
 impl Core {
     pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
-        let CoreConfig { limits, profile, policy, control_thread, probe, identity, ios } = config;
+        let CoreConfig { limits, profile, policy, control_thread, probe, identity, detours, ios } =
+            config;
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
@@ -168,7 +171,7 @@ impl Core {
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels),
             memories: Memories::default(),
-            connecting: Connecting::new(identity)?,
+            connecting: Connecting::new(identity, detours)?,
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),
             changes: 0,
@@ -339,15 +342,10 @@ impl Core {
     }
 
     /// Leaves a set-up message to an engine.
-    pub(crate) fn send_setup(
-        &mut self,
-        (engine, socket): (u32, usize),
-        to: &Address,
-        setup: &Setup,
-    ) {
+    pub(crate) fn send_setup(&mut self, engine: u32, bound: Bound, setup: &Setup) {
         let outbox = &mut self.engines[engine as usize].outbox;
         if outbox.len() < OUTBOX_MAX {
-            outbox.push((socket, *to, *setup));
+            outbox.push((bound, *setup));
         }
         self.wants_send = true;
     }

@@ -95,11 +95,11 @@ pub(crate) struct Io {
 }
 
 /// Where a run of packets goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Bound {
-    path: usize,
-    socket: usize,
-    to: Address,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) path: usize,
+    pub(crate) socket: usize,
+    pub(crate) to: Address,
 }
 
 /// What a turn did.

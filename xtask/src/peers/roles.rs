@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::sockets::{buffers, coalesce, pin, segment};
-use super::{parse, say};
+use super::{parse, say, tcp};
 
 /// Memory that transfers run through on each side: more than any cache.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -24,11 +24,11 @@ const WARM_UP_PART: u32 = 10;
 const STOP: u8 = 0xff;
 
 /// Core, own address, the other's address, settings, in this order.
-struct Arguments {
+pub(super) struct Arguments {
     /// Unpinned if `None`, written `any`.
     core: Option<usize>,
-    bind: SocketAddr,
-    to: SocketAddr,
+    pub(super) bind: SocketAddr,
+    pub(super) to: SocketAddr,
     settings: Vec<u64>,
 }
 
@@ -47,13 +47,13 @@ impl Arguments {
         })
     }
 
-    fn setting(&self, index: usize) -> io::Result<usize> {
+    pub(super) fn setting(&self, index: usize) -> io::Result<usize> {
         let value = self.settings.get(index).copied();
         let value = value.and_then(|value| usize::try_from(value).ok());
         value.ok_or_else(|| io::Error::other(format!("setting {index} is missing")))
     }
 
-    fn duration(&self, index: usize) -> io::Result<Duration> {
+    pub(super) fn duration(&self, index: usize) -> io::Result<Duration> {
         Ok(Duration::from_millis(self.setting(index)? as u64))
     }
 
@@ -78,6 +78,8 @@ pub(super) fn run(args: &[String], out: &mut dyn Write) -> io::Result<()> {
         "udp-ping" => udp_ping(arguments, out),
         "tcp-sink" => tcp_sink(arguments, out),
         "tcp-stream" => tcp_stream(arguments, out),
+        "tcp-flow" => tcp::flow(arguments, out),
+        "tcp-meter" => tcp::meter(arguments, out),
         _ => Err(io::Error::other("no such role")),
     }
 }

@@ -1,7 +1,7 @@
 //! The few socket options and calls that the standard library lacks.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Pins this thread to `core`.
@@ -55,4 +55,51 @@ fn set(
         libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Congestion controls of TCP by number; number 0 leaves the system's.
+const TCP_LAWS: [&str; 4] = crate::bench::TCP_LAWS;
+
+/// Has a TCP socket use a congestion control.
+pub(super) fn choose_tcp_law(stream: &TcpStream, number: usize) -> io::Result<()> {
+    let name = *TCP_LAWS.get(number).ok_or_else(|| io::Error::other("no such law"))?;
+    if number == 0 {
+        return Ok(());
+    }
+    // SAFETY: as many bytes of the name are read as it has.
+    let result = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Of a TCP socket: packets with data, packets sent again, and packets that the receiver reports as
+/// duplicates (DSACK).
+pub(super) fn tcp_counts(stream: &TcpStream) -> io::Result<[u32; 3]> {
+    // Places of 32-bit words in `struct tcp_info` of linux/tcp.h, which only ever grows at its end.
+    const DATA_SEGS_OUT: usize = 39;
+    const TOTAL_RETRANS: usize = 25;
+    const DSACK_DUPS: usize = 54;
+    let mut words = [0u32; 64];
+    let mut len = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: at most `len` bytes are written, which the array has.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            words.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok([DATA_SEGS_OUT, TOTAL_RETRANS, DSACK_DUPS].map(|word| words[word]))
 }

@@ -24,6 +24,10 @@ const BURST: usize = 32;
 const BACKLOG_BYTES: u32 = 64 << 10;
 /// A signal, or the end of the command, is noticed after so long at the latest.
 const LOOK: Duration = Duration::from_millis(50);
+/// Packets arrive later than they should by at most this part of the shortest link's latency, and by
+/// at most this time: to sleep until each moment at which something happens would take a core.
+const LATE_PART: u32 = 2;
+const LATE_MAX: Duration = Duration::from_micros(50);
 /// Of the hosts' interfaces: a packet of Fairway with 8 KiB of payload fits.
 const MTU: &str = "9000";
 
@@ -186,6 +190,7 @@ impl Relay<'_> {
             fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let start = Instant::now();
         let mut looked = start;
+        let late = (network.shortest_latency() / LATE_PART).min(LATE_MAX);
         let mut buffer = vec![0; 1 << 16];
         loop {
             let took = self.take_in(network, &start, &mut buffer)?;
@@ -207,7 +212,7 @@ impl Relay<'_> {
             if !took {
                 let wait = network.next_ps().map_or(LOOK, |at| {
                     let now = picoseconds(start.elapsed());
-                    Duration::from_nanos(at.saturating_sub(now) / 1000).min(LOOK)
+                    Duration::from_nanos(at.saturating_sub(now) / 1000).clamp(late, LOOK)
                 });
                 for (host, (poll, tun)) in polls.iter_mut().zip(self.tuns).enumerate() {
                     let full = network.backlog_bytes(host as u32) > BACKLOG_BYTES;

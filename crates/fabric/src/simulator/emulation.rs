@@ -11,6 +11,7 @@ use super::scenario::{Overflow, Scenario};
 use fairway_engine::Received;
 use fairway_engine::wire::{Close, Cna, Ecn, Packet, Route, Tpn};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a switch wants to know of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,13 @@ impl Emulation {
     /// How many hosts there are.
     pub fn hosts(&self) -> u32 {
         self.domain.plan.scenario.network.hosts
+    }
+
+    /// The latency of the shortest link.
+    pub fn shortest_latency(&self) -> Duration {
+        let links = &self.domain.plan.scenario.network.links;
+        let shortest_ps = links.iter().map(|link| link.latency_ps).min().unwrap_or(0);
+        Duration::from_nanos(shortest_ps / 1000)
     }
 
     /// A host sends a frame at `now_ps`, which must not be before what [`Self::advance`] was told

@@ -50,6 +50,23 @@ impl Knock {
         let _ = unsafe { send_message(self.socket.as_fd(), &message) };
     }
 
+    /// The next answer from the remote address: its length, of which at most as much as `bytes` has
+    /// room for was kept. `None` if nothing is there.
+    ///
+    /// # Errors
+    /// A report, as [`Knock::report`] gives it.
+    pub fn receive(&self, bytes: &mut [u8]) -> Option<io::Result<usize>> {
+        let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let mut message = empty_message();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        // SAFETY: the piece, and the bytes it names, outlive the call, and nobody else writes them.
+        match unsafe { receive_message(self.socket.as_fd(), &mut message, 0) } {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            outcome => Some(outcome),
+        }
+    }
+
     /// The latest report since the last call, if there was one: an error of the kind
     /// `ConnectionRefused` if no program listens at the remote port. Answers are dropped.
     pub fn report(&self) -> Option<io::Error> {
@@ -97,6 +114,11 @@ mod tests {
             assert_eq!(length, 1);
             program.send_to(b"an answer", from).expect("it leaves");
             assert!(knock.report().is_none(), "{ip}: an answer is no report");
+            program.send_to(b"another", from).expect("it leaves");
+            let mut answer = [0; 8];
+            assert_eq!(knock.receive(&mut answer).expect("it is there").expect("no report"), 7);
+            assert_eq!(&answer, b"another\0");
+            assert!(knock.receive(&mut answer).is_none());
             drop(program);
             assert_eq!(report(&knock), io::ErrorKind::ConnectionRefused, "{ip}");
         }

@@ -1,5 +1,6 @@
 //! Connections by channel: where their packets go, and where they may come from.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,6 +68,12 @@ impl Channel {
     /// Is it the first of its group?
     pub(crate) fn leads(&self) -> bool {
         self.peer.channel == self.id
+    }
+
+    /// Does one of its paths lead to this address and port?
+    pub(crate) fn leads_to(&self, address: SocketAddr) -> bool {
+        let address = Address::from(address);
+        self.paths.iter().any(|ends| ends.remote == address)
     }
 
     pub(crate) fn path(&self, path: u8) -> Option<&PathEnds> {

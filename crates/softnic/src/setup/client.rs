@@ -130,7 +130,8 @@ impl Attempt {
 
     /// A set-up message came. False if it is none of this attempt's.
     pub(crate) fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
-        if from != self.server || setup.destination != self.source {
+        // The server answers from the port that was asked, which need not be the one that was named.
+        if from.ip() != self.server.ip() || setup.destination != self.source {
             return false;
         }
         match (&self.state, &setup.message) {

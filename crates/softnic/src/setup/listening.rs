@@ -1,31 +1,61 @@
-//! Does any program listen where an attempt asks? The network may say that none does.
+//! By which ways does an attempt ask, and does any program listen where it asks?
+//!
+//! Networks choose a packet's way by its addresses and ports, so that one dead switch among several
+//! takes all packets of some pairs of ports. An attempt that gets no answer therefore asks from
+//! other ports of its own: from all sockets of its address in turn, and from sockets that are opened
+//! for this alone, whose ports no two attempts share. The answer comes back to the port that asked,
+//! from the port that was asked, so both directions change with the port.
 
 use std::io;
 use std::net::SocketAddr;
 
-use fairway_engine::wire::{Duration, Instant, MAX_HEADER, Setup, encode_setup};
+use fairway_engine::wire::{Decoded, Duration, Instant, MAX_HEADER, Setup, decode, encode_setup};
 use fairway_port::Knock;
 
 /// A refusal counts once an attempt has gone on for so long. Until then the peer's program may be
 /// starting, and a single forged or late report does no harm.
 const CREDIBLE_AFTER: Duration = Duration::from_ms(250);
+/// Sockets that each repeated question opens.
+const DETOURS: usize = 4;
+/// Sockets of an attempt that are kept at most, for answers that take their time.
+const DETOURS_MAX: usize = 16;
+/// Answers to them are looked for so often.
+const LOOK_EVERY: Duration = Duration::from_ms(2);
+/// Answers and reports of a socket that are taken at once, at most.
+const ANSWERS_MAX: usize = 4;
 
-/// What an attempt to connect learns from the network about its peer's port.
+/// What an attempt to connect learns from the network about its peer's port, and by which ways.
 #[derive(Debug)]
 pub(crate) struct Listening {
     begun: Instant,
     /// An attempt ends when the port is reported to be closed. Otherwise it asks on until its time
     /// is up.
     heeds: bool,
+    /// Answers to the sockets below are taken. Not so where an emulation decides what becomes of
+    /// packets: it does not know of these sockets.
+    detours: bool,
     asked: u32,
-    knock: Option<Knock>,
+    /// Sockets that reports come to, the newest last, by number.
+    knocks: Vec<(u32, Knock)>,
+    opened: u32,
+    look_at: Instant,
     /// The latest report.
     report: Option<io::Error>,
 }
 
 impl Listening {
-    pub(crate) fn new(now: Instant) -> Self {
-        Listening { begun: now, heeds: false, asked: 0, knock: None, report: None }
+    pub(crate) fn new(now: Instant, detours: bool) -> Self {
+        let (knocks, report) = (Vec::new(), None);
+        Listening {
+            begun: now,
+            heeds: false,
+            detours,
+            asked: 0,
+            knocks,
+            opened: 0,
+            look_at: now,
+            report,
+        }
     }
 
     /// Has the attempt end when the port is reported to be closed.
@@ -33,30 +63,84 @@ impl Listening {
         self.heeds = true;
     }
 
-    /// The attempt asks `server`. What it asks for the second time, and later, goes from a socket
-    /// that reports come to, too; the first question mostly has its answer before that.
-    pub(crate) fn asks(&mut self, local: SocketAddr, server: SocketAddr, setup: &Setup) {
+    /// How many times the attempt has asked.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked as usize
+    }
+
+    /// The attempt asks `server`. What it asks for the second time, and later, goes from other
+    /// sockets, too; the first question mostly has its answer before that.
+    pub(crate) fn asks(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        server: SocketAddr,
+        setup: &Setup,
+    ) {
         self.asked += 1;
         if self.asked < 2 {
             return;
         }
-        if self.knock.is_none() {
+        self.look_at = now + LOOK_EVERY;
+        if self.detours {
+            let spare = (self.knocks.len() + DETOURS).saturating_sub(DETOURS_MAX);
+            self.knocks.drain(..spare);
+        }
+        let fresh = if self.detours { DETOURS } else { usize::from(self.knocks.is_empty()) };
+        let first = self.knocks.len();
+        for _ in 0..fresh {
             match Knock::new(local, server) {
-                Ok(knock) => self.knock = Some(knock),
+                Ok(knock) => self.knocks.push((self.opened, knock)),
                 Err(error) => self.report = Some(error),
             }
+            self.opened += 1;
         }
-        if let Some(knock) = &self.knock {
-            let mut message = [0; MAX_HEADER];
-            let length = encode_setup(setup, &mut message);
-            knock.send(&message[..length]);
+        let first = if self.detours { first } else { 0 };
+        self.knocks[first..].iter().for_each(|(_, knock)| say(knock, setup));
+    }
+
+    /// Sends a message by a socket of number `detour`. What is lost is repeated.
+    pub(crate) fn confirms(&mut self, now: Instant, detour: u32, setup: &Setup) {
+        self.look_at = now + LOOK_EVERY;
+        let knock = self.knocks.iter().find(|(number, _)| *number == detour);
+        knock.into_iter().for_each(|(_, knock)| say(knock, setup));
+    }
+
+    /// When [`Listening::look`] is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        (self.detours && !self.knocks.is_empty()).then_some(self.look_at)
+    }
+
+    /// Takes answers and reports; `take` gets each answer, and the number of its socket.
+    pub(crate) fn look(&mut self, now: Instant, mut take: impl FnMut(u32, &Setup)) {
+        if !self.detours || now.is_before(self.look_at) {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        let mut bytes = [0; MAX_HEADER];
+        for (number, knock) in &self.knocks {
+            for _ in 0..ANSWERS_MAX {
+                match knock.receive(&mut bytes) {
+                    None => break,
+                    Some(Err(error)) => self.report = Some(error),
+                    Some(Ok(length)) => {
+                        let answer = &bytes[..length.min(MAX_HEADER)];
+                        if let Ok(Decoded::Setup(setup)) = decode(answer, length) {
+                            take(*number, &setup);
+                        }
+                    }
+                }
+            }
         }
     }
 
     /// Takes reports. True if no program listens there and the attempt is to end for that.
     pub(crate) fn is_refused(&mut self, now: Instant) -> bool {
-        if let Some(report) = self.knock.as_ref().and_then(Knock::report) {
-            self.report = Some(report);
+        if !self.detours {
+            // With answers that no program takes.
+            for report in self.knocks.iter().filter_map(|(_, knock)| knock.report()) {
+                self.report = Some(report);
+            }
         }
         let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         self.heeds
@@ -68,4 +152,10 @@ impl Listening {
     pub(crate) fn report(&self) -> Option<String> {
         self.report.as_ref().map(ToString::to_string)
     }
+}
+
+fn say(knock: &Knock, setup: &Setup) {
+    let mut message = [0; MAX_HEADER];
+    let length = encode_setup(setup, &mut message);
+    knock.send(&message[..length]);
 }

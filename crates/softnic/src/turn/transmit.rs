@@ -97,10 +97,9 @@ impl Core {
             self.append(io, first.bound, &first.header[..first.length], first.payload);
             io.measure(Meter::began_run);
         }
-        while let Some((socket, to, setup)) = self.engines[io.engine as usize].outbox.pop() {
+        while let Some((bound, setup)) = self.engines[io.engine as usize].outbox.pop() {
             let mut message = [0; MAX_HEADER];
             let length = encode_setup(&setup, &mut message);
-            let bound = Bound { path: 0, socket, to };
             if !self.append(io, bound, &message[..length], RawSlice::EMPTY) {
                 return true;
             }

@@ -1,0 +1,226 @@
+//! A flow of a cell: TCP or Fairway, alone or beside a TCP flow from another host.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::cells::Cell;
+use super::emulator::Emulator;
+use super::running::Running;
+use crate::peers;
+use crate::programs::{command, fairway};
+
+/// What both programs write at once.
+const WRITE_BYTES: u64 = 32 << 10;
+/// A measurement may take so much longer than planned.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the TCP flow of a pair runs before it is measured, and after: Fairway begins within the
+/// first of them, and ends within the second.
+const BEFORE: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_secs(2);
+/// Fairway begins to measure so much sooner at most, so the TCP flow beside it ends sooner.
+const SOONER: Duration = Duration::from_millis(500);
+/// The part of a measurement's duration that is spent before, and the most: as `fairway perf` does.
+const WARM_UP_PART: u32 = 10;
+const WARM_UP_MAX: Duration = Duration::from_millis(300);
+/// Hosts: who sends, who sends beside, and who receives. Cores: of senders, of receivers.
+const SENDER: usize = 0;
+const NEIGHBOUR: usize = 1;
+const RECEIVER: usize = 3;
+const CORES: [usize; 2] = [0, 1];
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Fairway's control law; TCP without.
+    pub law: Option<String>,
+    /// A TCP flow of another host shares the receiver's link.
+    pub beside_tcp: bool,
+}
+
+/// What a flow has reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    pub mbps: f64,
+    /// What the TCP flow beside it has reached.
+    pub beside_mbps: Option<f64>,
+    /// Packets with data.
+    pub packets: u64,
+    /// Packets that were sent again.
+    pub again: u64,
+    /// Of those, the packets that the receiver already had.
+    pub for_nothing: u64,
+    /// CPU time of both sides; not known if there are two flows.
+    pub cpu_seconds: Option<f64>,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beside = if self.beside_tcp { " beside TCP" } else { "" };
+        write!(f, "{}{beside}", self.law.as_deref().unwrap_or("TCP"))
+    }
+}
+
+impl Flow {
+    /// Runs it once for `duration`.
+    ///
+    /// # Errors
+    /// A program failed, or took far too long.
+    pub fn run(
+        &self,
+        emulator: &Emulator,
+        cell: Cell,
+        tcp_law: usize,
+        duration: Duration,
+    ) -> io::Result<Sample> {
+        let before = cpu_seconds()?;
+        let beside = self.beside_tcp.then(|| {
+            let measured = duration.saturating_sub(SOONER).max(SOONER);
+            let times = TcpTimes { warm_up: BEFORE, measured, after: AFTER };
+            Tcp::start(emulator, NEIGHBOUR, tcp_law, &times)
+        });
+        let beside = beside.transpose()?;
+        let mut sample = match &self.law {
+            None => {
+                let warm_up = (duration / WARM_UP_PART).min(WARM_UP_MAX);
+                let warm_up = if self.beside_tcp { BEFORE } else { warm_up };
+                let times = TcpTimes { warm_up, measured: duration, after: Duration::ZERO };
+                Tcp::start(emulator, SENDER, tcp_law, &times)?.finish()?
+            }
+            Some(law) => fairway_flow(emulator, cell, law, duration)?,
+        };
+        match beside {
+            Some(tcp) => {
+                sample.beside_mbps = Some(tcp.finish()?.mbps);
+                sample.cpu_seconds = None;
+            }
+            None => sample.cpu_seconds = Some(cpu_seconds()? - before),
+        }
+        Ok(sample)
+    }
+}
+
+/// The policy's text; `None` is the built-in default.
+fn policy(law: &str, cell: Cell) -> Option<String> {
+    let rate = format!("{}Mbps", cell.megabits);
+    match law {
+        "default" => None,
+        "eqds" => Some(format!("cc=eqds:line={rate}")),
+        text if text.contains('=') => Some(text.replace("RATE", &rate)),
+        name => Some(format!("cc={name}")),
+    }
+}
+
+fn fairway_flow(
+    emulator: &Emulator,
+    cell: Cell,
+    law: &str,
+    duration: Duration,
+) -> io::Result<Sample> {
+    let program = fairway()?;
+    let policy = policy(law, cell);
+    let start = |host: usize, core: usize| {
+        let mut command = command(&program, Some(&emulator.namespace(host)));
+        command.args(["perf", "--pin", &core.to_string()]);
+        command.args(policy.iter().flat_map(|policy| ["--policy", policy]));
+        command.arg("--bind").arg(Emulator::address(host).to_string());
+        command
+    };
+    let mut server = start(RECEIVER, CORES[1]);
+    server.args(["--server", "--parent", &std::process::id().to_string()]);
+    let server = Running::start(&mut server, "fairway perf --server")?;
+    let line = server.line(PATIENCE)?.unwrap_or_default();
+    let address = line.trim().rsplit(' ').next().unwrap_or_default();
+    let mut client = start(SENDER, CORES[0]);
+    let millis = format!("{}ms", duration.as_millis());
+    // Twice what link and queue hold, so that the window of the control law decides.
+    let held = cell.product_bytes() * (100 + u64::from(cell.queue_percent)) / 100;
+    let depth = (2 * held / WRITE_BYTES).clamp(32, 1024).to_string();
+    client.args(["write", "--json", "--connect", address, "--duration", &millis]);
+    client.args(["--size", &WRITE_BYTES.to_string(), "--depth", &depth]);
+    let client = Running::start(&mut client, "fairway perf write")?;
+    let row: Value = serde_json::from_str(&client.last_line(duration + PATIENCE)?)?;
+    if row["verified"].as_u64().unwrap_or_default() == 0 {
+        return Err(io::Error::other("fairway perf compared nothing"));
+    }
+    let count = |name: &str| {
+        let missing = || io::Error::other(format!("fairway perf: no {name} in {row}"));
+        row[name].as_u64().ok_or_else(missing)
+    };
+    let gbps = row["gbps"].as_f64().ok_or_else(|| io::Error::other(format!("no rate in {row}")))?;
+    Ok(Sample {
+        mbps: gbps * 1000.0,
+        packets: count("packets_sent")?,
+        again: count("packets_resent")?,
+        for_nothing: count("packets_duplicate")?,
+        ..Sample::default()
+    })
+}
+
+/// When a TCP flow is measured.
+struct TcpTimes {
+    warm_up: Duration,
+    measured: Duration,
+    after: Duration,
+}
+
+/// A TCP flow that runs.
+struct Tcp {
+    meter: Running,
+    flow: Running,
+    limit: Duration,
+    measured: Duration,
+}
+
+impl Tcp {
+    fn start(emulator: &Emulator, from: usize, law: usize, times: &TcpTimes) -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let peer = |host: usize, core: usize, role: &str, to: &str| {
+            let mut command = command(&program, Some(&emulator.namespace(host)));
+            command.args([peers::SUBCOMMAND, role, &core.to_string()]);
+            command.arg(Emulator::address(host).to_string()).arg(to);
+            let spans = [times.warm_up, times.measured, times.after];
+            command.arg(WRITE_BYTES.to_string());
+            command.args(spans.map(|span| span.as_millis().to_string())).arg(law.to_string());
+            command
+        };
+        let nowhere = format!("{}:0", Emulator::address(from));
+        let mut meter = peer(RECEIVER, CORES[1], "tcp-meter", &nowhere);
+        let meter = Running::start(&mut meter, "the TCP receiver")?;
+        let address = meter.line(PATIENCE)?.unwrap_or_default();
+        let mut flow = peer(from, CORES[0], "tcp-flow", &address);
+        let flow = Running::start(&mut flow, "the TCP sender")?;
+        let limit = times.warm_up + times.measured + times.after + PATIENCE;
+        Ok(Tcp { meter, flow, limit, measured: times.measured })
+    }
+
+    fn finish(self) -> io::Result<Sample> {
+        let sent = self.flow.last_line(self.limit)?;
+        let received = self.meter.last_line(PATIENCE)?;
+        let [packets, again, for_nothing] = peers::numbers(&sent)?;
+        let [bytes] = peers::numbers(&received)?;
+        Ok(Sample {
+            mbps: bytes * 8.0 / 1e6 / self.measured.as_secs_f64(),
+            packets: packets as u64,
+            again: again as u64,
+            for_nothing: for_nothing as u64,
+            ..Sample::default()
+        })
+    }
+}
+
+/// CPU time of all programs that were started here and have ended.
+fn cpu_seconds() -> io::Result<f64> {
+    // SAFETY: zero is a value of every field, and the call fills in the structure that is passed.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        if libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))
+}

@@ -1,0 +1,213 @@
+//! One flow over emulated networks that have a rate, a distance, losses and a queue: TCP and
+//! Fairway's control laws take turns, alone and beside a TCP flow.
+//!
+//! Each cell of the matrix has a network of its own (`fairway emulate --topology`, so it needs root):
+//! a leaf-spine of four hosts, of which host 3 receives over the slowest link. All bytes that Fairway
+//! moves are compared.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::transactions::Section;
+use crate::programs::check_signals;
+
+mod cells;
+mod emulator;
+mod flows;
+mod running;
+mod table;
+
+pub use cells::Cell;
+use emulator::Emulator;
+use flows::{Flow, Sample};
+
+/// Laws that are measured unless the user names others: their names in the table.
+const LAWS: [&str; 3] = ["default", "cubic", "eqds"];
+/// Congestion controls that TCP can be given, by the number that the raw peer takes.
+pub const TCP_LAWS: [&str; 4] = ["system", "reno", "cubic", "bbr"];
+
+/// What of the matrix is measured, and how.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub cells: cells::Selection,
+    laws: Vec<String>,
+    /// By number in [`TCP_LAWS`].
+    tcp_law: usize,
+    /// Of the hosts' interfaces.
+    mtu: u32,
+    /// The rate of all links but the slowest, as a multiple of its rate.
+    speedup: u32,
+    alone: bool,
+    beside: bool,
+    repeats: usize,
+    /// Of a measurement; by default as long as the round trip demands.
+    duration: Option<Duration>,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice {
+            cells: cells::Selection::default(),
+            laws: LAWS.map(String::from).to_vec(),
+            tcp_law: 0,
+            mtu: 4300,
+            speedup: 4,
+            alone: true,
+            beside: true,
+            repeats: 1,
+            duration: None,
+        }
+    }
+}
+
+/// The options of this part, for error messages.
+pub const OPTIONS: &str =
+    "--rate, --rtt, --loss, --queue, --law, --mode, --tcp, --mtu or --speedup";
+
+impl Choice {
+    /// Takes an option of this part. `Ok(false)` if it is none of them.
+    ///
+    /// # Errors
+    /// The value is not understood.
+    pub fn set(&mut self, name: &str, value: &str) -> io::Result<bool> {
+        let wrong = |remedy: &str| super::wrong(value, remedy);
+        match name {
+            "--rate" | "--rtt" | "--loss" | "--queue" => {
+                self.cells.set(name, value).map_err(|remedy| wrong(&remedy))?;
+            }
+            "--law" => self.laws = value.split(',').map(String::from).collect(),
+            "--mode" => {
+                (self.alone, self.beside) = match value {
+                    "alone" => (true, false),
+                    "beside" => (false, true),
+                    "both" => (true, true),
+                    _ => return Err(wrong("choose alone, beside or both")),
+                };
+            }
+            "--tcp" => {
+                let number = TCP_LAWS.iter().position(|law| *law == value);
+                self.tcp_law = number.ok_or_else(|| wrong("choose system, reno, cubic or bbr"))?;
+            }
+            "--mtu" => {
+                let mtu = value.parse().ok().filter(|mtu| (1280..=9000).contains(mtu));
+                self.mtu = mtu.ok_or_else(|| wrong("give 1280 to 9000 bytes"))?;
+            }
+            "--speedup" => {
+                let speedup = value.parse().ok().filter(|speedup| (1..=100).contains(speedup));
+                self.speedup = speedup.ok_or_else(|| wrong("give 1 to 100"))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How often each flow is measured, and for how long, if the user has said so.
+    pub fn take(&mut self, repeats: Option<usize>, duration: Option<Duration>) {
+        self.repeats = repeats.unwrap_or(self.repeats);
+        self.duration = duration;
+    }
+
+    /// The flows of a cell, in the order in which they take turns.
+    fn flows(&self, cell: Cell) -> Vec<Flow> {
+        let laws = || self.laws.iter().cloned();
+        let mut flows = Vec::new();
+        if self.alone {
+            flows.push(Flow { law: None, beside_tcp: false });
+            flows.extend(laws().map(|law| Flow { law: Some(law), beside_tcp: false }));
+        }
+        if self.beside && (!self.alone || self.cells.is_shared(cell)) {
+            flows.push(Flow { law: None, beside_tcp: true });
+            flows.extend(laws().map(|law| Flow { law: Some(law), beside_tcp: true }));
+        }
+        flows
+    }
+
+    fn duration_for(&self, cell: Cell) -> Duration {
+        self.duration.unwrap_or_else(|| (cell.round_trip() * 100).max(Duration::from_secs(2)))
+    }
+
+    /// In a sentence, what the rows have in common.
+    fn describe(&self) -> String {
+        let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+        let law = match TCP_LAWS[self.tcp_law] {
+            "system" => system.unwrap_or_default().trim().to_owned(),
+            name => name.to_owned(),
+        };
+        format!(
+            "TCP is the kernel's with {law}. Interfaces take {} bytes. Links but the receiver's are {} \
+             times as fast. A queue has room for at least {} packets.",
+            self.mtu,
+            self.speedup,
+            cells::QUEUE_PACKETS_MIN
+        )
+    }
+}
+
+/// What one flow of a cell has reached.
+struct Row {
+    cell: Cell,
+    flow: Flow,
+    samples: Vec<Sample>,
+    /// Why repetitions are missing.
+    errors: Vec<String>,
+}
+
+/// Measures all cells; a cell that fails has its errors in the table.
+pub fn run(choice: &Choice) -> io::Result<Section> {
+    let cells = choice.cells.cells();
+    let mut rows = Vec::new();
+    let mut networks: Vec<Value> = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
+        let place = format!("cell {} of {}, {cell}", number + 1, cells.len());
+        let mut own: Vec<Row> =
+            choice.flows(*cell).into_iter().map(|flow| Row::of(*cell, flow)).collect();
+        match Emulator::start(*cell, choice.mtu, choice.speedup) {
+            Ok(mut emulator) => {
+                measure(choice, &emulator, &mut own, &place)?;
+                let counters = emulator.stop().unwrap_or_else(|error| json!(error.to_string()));
+                networks.push(json!({ "cell": cell.json(), "emulator": counters }));
+            }
+            Err(error) => {
+                check_signals()?;
+                eprintln!("{place}: {error}");
+                own.iter_mut().for_each(|row| row.errors.push(error.to_string()));
+            }
+        }
+        rows.extend(own);
+    }
+    let markdown = format!("{}\n\n{}", choice.describe(), table::markdown(&rows));
+    let rows = table::json(&rows);
+    let json = json!({ "setting": choice.describe(), "rows": rows, "networks": networks });
+    Ok(Section { name: "networks", markdown, json })
+}
+
+/// Measures the flows of a cell by turns.
+fn measure(choice: &Choice, emulator: &Emulator, rows: &mut [Row], place: &str) -> io::Result<()> {
+    for _ in 0..choice.repeats {
+        for row in rows.iter_mut() {
+            check_signals()?;
+            let duration = choice.duration_for(row.cell);
+            let outcome = row.flow.run(emulator, row.cell, choice.tcp_law, duration);
+            check_signals()?;
+            match outcome {
+                Ok(sample) => {
+                    eprintln!("{place}: {}: {:.1} Mb/s", row.flow, sample.mbps);
+                    row.samples.push(sample);
+                }
+                Err(error) => {
+                    eprintln!("{place}: {}: {error}", row.flow);
+                    row.errors.push(error.to_string());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Row {
+    fn of(cell: Cell, flow: Flow) -> Self {
+        Row { cell, flow, samples: Vec::new(), errors: Vec::new() }
+    }
+}
