@@ -53,6 +53,9 @@ pub enum Canary {
     ForgetProbed,
     /// Count a probe that was acknowledged before it left as a loss that was none.
     RevokeProbe,
+    /// Acknowledge by one channel of a group that is being closed although payload whose turn had
+    /// come was dropped with another.
+    CloseApart,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
     /// Give an early message the last receive, although the message that is next has lost its own.
@@ -71,7 +74,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 32] = [
+    pub const ALL: [Canary; 33] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -97,6 +100,7 @@ impl Canary {
         Canary::ForgetSpent,
         Canary::ForgetProbed,
         Canary::RevokeProbe,
+        Canary::CloseApart,
         Canary::AskOnce,
         Canary::TakeLast,
         Canary::CountOvertaking,

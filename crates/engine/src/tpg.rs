@@ -30,6 +30,9 @@ pub(crate) struct ChannelGroup {
     pub(crate) draining: u32,
     /// A channel of the group waits for those before it sends.
     pub(crate) waits_for_drain: bool,
+    /// The group is being closed, and payload whose turn had come is dropped: no acknowledgement
+    /// may leave any more, by any of its channels.
+    pub(crate) is_cut_off: bool,
 }
 
 /// All groups, and what each channel has to do.
@@ -56,6 +59,7 @@ impl ChannelGroup {
         orders_denied: false,
         draining: 0,
         waits_for_drain: false,
+        is_cut_off: false,
     };
 
     /// The indices of its channels, the leader first.

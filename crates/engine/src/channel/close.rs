@@ -2,6 +2,7 @@
 
 use super::{Channel, ChannelState, Timer};
 use crate::api::{Event, Status, Verdict};
+use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::shared::Shared;
@@ -19,9 +20,14 @@ impl Channel {
     /// Closes from this side: what is pending is flushed.
     pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
         self.state = ChannelState::Closing;
-        // What an acknowledgement lets the peer report has to be in place.
+        // What an acknowledgement lets the peer report has to be in place, whichever channel of the
+        // group brought it.
+        let draining = self.is_draining(shared);
+        if draining && !shared.is_planted(Canary::CloseApart) {
+            shared.channels.get_mut(self.group()).is_cut_off = true;
+        }
         let owes = self.owed.due || self.owed.unacknowledged > 0;
-        if owes && !self.is_draining(shared) {
+        if owes && !draining {
             let path = self.owed.path;
             self.last_word = Some(Box::new((self.take_ack(shared, now, false), path)));
         }

@@ -269,7 +269,7 @@ impl Channel {
         let group = shared.channels.get_mut(self.group());
         let draining = group.draining > 0;
         group.waits_for_drain |= draining;
-        draining && !shared.is_planted(Canary::AcknowledgeAside)
+        (draining || group.is_cut_off) && !shared.is_planted(Canary::AcknowledgeAside)
     }
 }
 

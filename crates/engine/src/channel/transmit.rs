@@ -326,7 +326,8 @@ impl Channel {
             || message.local.length <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if self.chunk.left == 0 || self.chunk.small != small || stale {
-            let remaining = message.remaining(self.mtu) + u64::from(HEADER_BYTES);
+            let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
+            let remaining = message.remaining(self.mtu) + headers;
             let size = if small {
                 SMALL_CHUNK_BYTES
             } else {

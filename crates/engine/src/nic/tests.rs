@@ -399,6 +399,25 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
     }
 }
 
+#[test]
+fn a_message_that_fits_a_chunk_leaves_before_the_next_one() {
+    let mut pair = Pair::new(0, 4);
+    let remote = pair.remote();
+    for id in 0..2 {
+        pair.post(id, Work::Write { remote }, 16 * MTU);
+    }
+    let numbers: Vec<_> = core::iter::from_fn(|| pair.nics[0].poll_transmit(pair.now))
+        .map(|transmit| match transmit.packet {
+            Packet::Data(data) => (data.message, data.last),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(numbers.len(), 32);
+    let first = numbers[0].0;
+    assert!(numbers[..16].iter().all(|(message, _)| *message == first), "{numbers:?}");
+    assert!(numbers[15].1 && numbers[31].1);
+}
+
 mod aborting;
 mod bypassing;
 mod crawling;

@@ -12,8 +12,9 @@
 //! idle     it wants nothing: up to `ahead` bytes, for its next message
 //! ```
 //!
-//! A sender that has two windows of credit that it has not used is left out until data comes: its
-//! own line is busy, and the others can use the time. What arrives without credit (from other
+//! A sender that has not used credit of two windows, or of two round trips of the line if that is
+//! more, is left out until data comes: its own line is busy, and the others can use the time. The
+//! round trip is measured from the first credit of a flow to the data that it calls for. What arrives without credit (from other
 //! senders' speculative windows, or from those that need none) takes time of the line, too, so the
 //! pacer waits that long; but for the first window after an idle time, while which the first
 //! credit and the data it calls for are on their way.
@@ -45,7 +46,7 @@ const IDLE: usize = 2;
 const CATCH_UP: Duration = Duration::from_us(100);
 /// One part in so many of the line is not granted, so that queues drain.
 const DRAIN_PART: u64 = 64;
-/// Credit that a sender may have without using it, in windows.
+/// Credit that a sender may have without using it, in windows or round trips of the line.
 const UNUSED_WINDOWS: u64 = 2;
 
 /// What can be set about EQDS, at both ends.
@@ -90,11 +91,41 @@ impl EqdsParameters {
     }
 }
 
+/// The round trip from credit to the data that it calls for, measured once per flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct CreditLoop {
+    /// The flow has had no credit yet.
+    is_new: bool,
+    /// When the first whole quantum was granted, and how much of it has not been used.
+    pending: Option<(Instant, u64)>,
+    round_trip: Duration,
+}
+
+impl CreditLoop {
+    fn granted(&mut self, now: Instant, bytes: u64, quantum_bytes: u64) {
+        if bytes == quantum_bytes && core::mem::take(&mut self.is_new) {
+            self.pending = Some((now, bytes));
+        }
+    }
+
+    fn used(&mut self, now: Instant, bytes: u64) {
+        if let Some((granted_at, left)) = &mut self.pending {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
+                self.round_trip = now.since(*granted_at);
+                self.pending = None;
+            }
+        }
+    }
+}
+
 /// The pacer at the receiver.
 #[derive(Debug)]
 pub struct Eqds {
     parameters: EqdsParameters,
     accounts: Box<[Account]>,
+    /// By sender, as `accounts`.
+    loops: Box<[CreditLoop]>,
     lists: Lists<3>,
     /// When the line has time for the next quantum; `None` before the first.
     next_at: Option<Instant>,
@@ -115,6 +146,7 @@ impl Eqds {
                 ..parameters
             },
             accounts: vec![Account::default(); sources as usize].into_boxed_slice(),
+            loops: vec![CreditLoop::default(); sources as usize].into_boxed_slice(),
             lists: Lists::new(sources),
             next_at: None,
             overlap: parameters.window_bytes,
@@ -131,7 +163,9 @@ impl Eqds {
     fn sort(&mut self, source: SourceId, resend: bool) {
         let account = &self.accounts[source.index()];
         let quantum = account.owed().min(self.parameters.quantum_bytes);
-        let most = (UNUSED_WINDOWS * self.parameters.window_bytes).max(quantum);
+        let product = self.product_bytes(self.loops[source.index()].round_trip);
+        let window = self.parameters.window_bytes.max(product.min(self.parameters.max_bytes));
+        let most = (UNUSED_WINDOWS * window).max(quantum);
         let list = if account.has_missed() {
             Some(RESEND)
         } else if account.owed() > 0 && account.outstanding() + quantum > most {
@@ -143,6 +177,12 @@ impl Eqds {
             (account.ahead() < self.parameters.ahead_bytes).then_some(IDLE)
         };
         self.lists.place(source, list);
+    }
+
+    /// What the line carries in `time`.
+    fn product_bytes(&self, time: Duration) -> u64 {
+        let bits = u128::from(time.as_ps()) * u128::from(self.parameters.line_bits);
+        u64::try_from(bits / 8 / 1_000_000_000_000).unwrap_or(u64::MAX)
     }
 
     /// When the line is free, if time is made up for since `earliest`.
@@ -165,7 +205,9 @@ impl CreditPolicy for Eqds {
     fn announced(&mut self, now: Instant, source: SourceId, demand: &Demand) {
         let was_empty = self.is_empty();
         let Some(account) = self.accounts.get_mut(source.index()) else { return };
+        let had_none = account.remaining() == 0;
         account.announced(demand, self.parameters.window_bytes);
+        self.loops[source.index()].is_new |= had_none && account.remaining() > 0;
         self.sort(source, demand.resend);
         if was_empty {
             // No time is made up for that nobody wanted.
@@ -175,7 +217,12 @@ impl CreditPolicy for Eqds {
 
     fn on_data(&mut self, now: Instant, source: SourceId, bytes: u32) {
         let uncalled = match self.accounts.get_mut(source.index()) {
-            Some(account) => account.arrived(bytes),
+            Some(account) => {
+                let before = account.outstanding();
+                let uncalled = account.arrived(bytes);
+                self.loops[source.index()].used(now, before - account.outstanding());
+                uncalled
+            }
             None => u64::from(bytes),
         };
         let overlap = uncalled.min(self.overlap);
@@ -192,6 +239,7 @@ impl CreditPolicy for Eqds {
     fn source_gone(&mut self, _now: Instant, source: SourceId) {
         if let Some(account) = self.accounts.get_mut(source.index()) {
             *account = Account::default();
+            self.loops[source.index()] = CreditLoop::default();
             self.lists.place(source, None);
         }
     }
@@ -212,6 +260,8 @@ impl CreditPolicy for Eqds {
         };
         let bytes = most.min(self.parameters.quantum_bytes) as u32;
         account.grant(bytes);
+        let quantum_bytes = self.parameters.quantum_bytes;
+        self.loops[source.index()].granted(now, u64::from(bytes), quantum_bytes);
         self.occupy(self.free_at(now - CATCH_UP), u64::from(bytes));
         // To the end of its list, or of another: from the first one to the second at least.
         self.lists.place(source, (list != RESEND).then_some(list));

@@ -213,7 +213,7 @@ impl CongestionControl for CreditSender {
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {
-        chunk_bytes(self.allowance_bytes().min(self.parameters.max_bytes), remaining)
+        chunk_bytes(self.parameters.max_bytes, remaining)
     }
 }
 

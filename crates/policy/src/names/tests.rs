@@ -25,7 +25,7 @@ fn nothing_is_the_default() {
     assert_eq!(spec(""), PolicySpec::default());
     assert_eq!(
         PolicySpec::default().to_string(),
-        "cc=swift,path=spray,loss=path-order,sched=greedy"
+        "cc=cubic,path=spray,loss=path-order,sched=greedy"
     );
 }
 
@@ -34,7 +34,7 @@ fn kinds_may_be_left_out() {
     let given = spec("p2c");
     assert_eq!(given, PolicySpec { path: PathSpec::PowerOfTwo, ..PolicySpec::default() });
     assert_eq!(spec("fixed,receiver"), spec("loss=receiver,cc=fixed"));
-    assert_eq!(spec(" cc=swift , path=p2c "), given);
+    assert_eq!(spec(" cc=cubic , path=p2c "), given);
 }
 
 #[test]

@@ -93,11 +93,13 @@ fn a_total_that_got_lost_is_repeated() {
 fn who_does_not_use_its_credit_gets_no_more() {
     let mut eqds = Eqds::new(parameters(), 2);
     eqds.announced(at_us(0), SourceId(0), &demand(10_000));
-    let credits: Vec<(u32, u32)> = (0..50).flat_map(|us| granted(&mut eqds, 27 * us)).collect();
+    assert_eq!(granted(&mut eqds, 0), [(0, 32)]);
+    // What it sends at first has not been granted; it uses credit after that, a short round trip
+    // later.
+    eqds.on_data(at_us(10), SourceId(0), 128 * 1024);
+    eqds.on_data(at_us(10), SourceId(0), 32 * 1024);
+    let credits: Vec<(u32, u32)> = (1..50).flat_map(|us| granted(&mut eqds, 27 * us)).collect();
     assert_eq!(credits, [(0, 32); 8], "two windows");
-    // What it sends at first has not been granted; it uses credit after that.
-    eqds.on_data(at_us(2000), SourceId(0), 128 * 1024);
-    assert_eq!(granted(&mut eqds, 2000), []);
     eqds.on_data(at_us(2000), SourceId(0), 32 * 1024);
     assert_eq!(granted(&mut eqds, 2000), [(0, 32)]);
     eqds.announced(at_us(3000), SourceId(0), &Demand { blocked: true, ..demand(10_000) });
@@ -208,4 +210,19 @@ fn a_flow_with_credit_takes_what_other_traffic_leaves() {
         // The others' packets come all at once.
         assert!(model.queue_most <= 32, "{others}: {}", model.queue_most);
     }
+}
+
+#[test]
+fn unused_credit_of_a_distant_sender_covers_two_round_trips() {
+    let mut eqds = Eqds::new(parameters(), 1);
+    eqds.announced(at_us(0), SourceId(0), &demand(100_000));
+    let line_kib = |us: u64| LINE / 8 * us / 1_000_000 / 1024;
+    let before: Vec<_> = (0..150).flat_map(|step| granted(&mut eqds, 27 * step)).collect();
+    assert_eq!(before, [(0, 32); 8], "two windows, as long as the round trip is not known");
+    eqds.on_data(at_us(4000), SourceId(0), 128 * 1024);
+    eqds.on_data(at_us(4000), SourceId(0), 32 * 1024);
+    let after: Vec<_> = (150..2000).flat_map(|step| granted(&mut eqds, 27 * step)).collect();
+    let granted_kib = 32 * after.len() as u64 + 7 * 32;
+    let wanted = 2 * line_kib(4000);
+    assert!((wanted - 32..=wanted).contains(&granted_kib), "{granted_kib} of {wanted} KiB");
 }
