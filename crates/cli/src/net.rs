@@ -183,6 +183,17 @@ impl NetOptions {
         }
     }
 
+    /// Says on standard error how what this program reports can be seen.
+    fn say_where_to_look(&self) {
+        if self.stats {
+            let process = std::process::id();
+            eprintln!("fairway: statistics are reported: `fairway top {process}` shows them");
+        }
+        if let Some(address) = self.prometheus {
+            eprintln!("fairway: metrics are served at http://{address}/metrics");
+        }
+    }
+
     /// A client's context, and its connection to `host`.
     pub(crate) fn connect(
         &self,
@@ -209,6 +220,7 @@ impl NetOptions {
             match context.connect(server, patience.connect_timeout) {
                 Ok(peer) => {
                     self.warn_of_paths(&peer);
+                    self.say_where_to_look();
                     return Ok((context, peer));
                 }
                 Err(error @ Error::NoListener { .. }) => refused = refused.or(Some(error)),
