@@ -84,7 +84,7 @@ static void open_pair(void)
         .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
         .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
     CHECK((qp = ibv_create_qp(pd, &init)));
-    join(context, qp, qp);
+    join_pairs(context, qp, qp);
 }
 
 int main(void)

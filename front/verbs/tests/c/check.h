@@ -45,7 +45,7 @@ static inline struct ibv_context *open_first(void)
 }
 
 /* Connects one reliable queue pair to another one of this process. */
-static inline void join(struct ibv_context *context, struct ibv_qp *from, struct ibv_qp *to)
+static inline void join_pairs(struct ibv_context *context, struct ibv_qp *from, struct ibv_qp *to)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1,
                                 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};

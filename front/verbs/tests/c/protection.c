@@ -60,8 +60,8 @@ int main(void)
     struct ibv_srq *srq = ibv_create_srq(pd, &init);
     CHECK(srq);
     struct ibv_qp *sender = make(NULL), *taker = make(srq);
-    join(context, sender, taker);
-    join(context, taker, sender);
+    join_pairs(context, sender, taker);
+    join_pairs(context, taker, sender);
 
     /* No memory, and the key of none; then one that is right. */
     receive(srq, 1, memory + 128, mr->lkey);
@@ -81,8 +81,8 @@ int main(void)
 
     /* Another queue pair takes the one behind it. */
     struct ibv_qp *second = make(NULL), *heir = make(srq);
-    join(context, second, heir);
-    join(context, heir, second);
+    join_pairs(context, second, heir);
+    join_pairs(context, heir, second);
     memset(memory + 128, 0, 128);
     send(second, 102);
     wc = next_receive();
