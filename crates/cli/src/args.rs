@@ -176,9 +176,9 @@ What is verified, and when:
 Flows (--flows):
   Each has a Jetty of its own, all the same peer, and --depth messages in flight (4 by default). Memory is
   compared byte for byte at the end. What the line carries is --line, or the most that a
-  single flow of 1M messages gets in several short runs before and one after; static and
-  water-filling are told, unless they have a line= of their own, and measured again if it was too
-  little.
+  single flow of 1M messages gets in several short runs before and one after. The schedulers static
+  and water-filling are given that rate, unless they have a line= of their own; if it turns out too
+  low, the flows are measured again with the higher one.
   \"jain\" is Jain's index of the rates, each divided by its flow's weight (weights of tenants are not
   considered); \"utilisation\" is the sum of the rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
   server of your own the same --policy.

@@ -191,7 +191,7 @@ fn programs_end_while_they_set_up() {
 
 /// Over the Fairway carrier the farewell needs no lock that a polling program may hold.
 #[test]
-fn peers_are_told_of_an_exit_in_a_handler_over_the_fairway_carrier() {
+fn peers_receive_a_farewell_if_a_handler_exits_over_the_fairway_carrier() {
     let Some(program) = program() else { return };
     let _alone = alone();
     let (mut chance, port) = (Chance(23), free_port().to_string());
