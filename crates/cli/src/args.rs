@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use fairway_fabric::simulator::WORKLOADS;
 use fairway_softnic::Spec;
 
 use crate::net::{self, ConnectOptions, NetOptions};
@@ -55,7 +56,7 @@ pub(crate) enum Command {
     #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateOptions),
     /// Simulate networks of thousands of NICs, each running the real engine
-    #[command(after_help = SIM_EXAMPLES)]
+    #[command(after_help = sim_help())]
     Sim(Box<SimOptions>),
     /// Run the NIC model: what state, order, placement and attachment cost, step by step
     #[command(after_help = NIC_EXAMPLES)]
@@ -96,6 +97,13 @@ A network of its own, from a file (two are in the folder examples/topologies of 
 
 Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
 fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
+
+/// The workloads, and examples.
+fn sim_help() -> String {
+    let line = |(name, meaning): &(&str, &str)| format!("  {name:<18}  {meaning}\n");
+    let workloads: String = WORKLOADS.iter().map(line).collect();
+    format!("Workloads:\n{workloads}\n{SIM_EXAMPLES}")
+}
 
 const SIM_EXAMPLES: &str = "Examples:
   fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256
