@@ -127,7 +127,8 @@ fn what_went_on_is_written_to_files() {
     let lines = std::fs::read_to_string(&series).expect("a series");
     assert!(lines.starts_with("seed,now_us,") && lines.lines().count() > 5, "{lines}");
     let wrong = format!("0-1:{capture}");
-    fairway(&["sim", "--nodes", "16", "--pcap", &wrong]).fails(2, &["0-1", "switch of host 0 is 16"]);
+    fairway(&["sim", "--nodes", "16", "--pcap", &wrong])
+        .fails(2, &["0-1", "switch of host 0 is 16"]);
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
