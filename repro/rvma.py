@@ -33,50 +33,50 @@ NETWORKS = {
         "fat tree, adaptive": ("fat-tree", {"nodes": 64, "routing": "adaptive"}, False),
         "HyperX, dimension order": ("hyperx", {"sizes": "4x4", "hosts-per-switch": 4,
                                                "routing": "dimension"}, True),
-        "HyperX, adaptive (UGAL)": ("hyperx", {"sizes": "4x4", "hosts-per-switch": 4,
-                                               "routing": "ugal"}, False),
+        "HyperX, UGAL (SST: DOAL)": ("hyperx", {"sizes": "4x4", "hosts-per-switch": 4,
+                                                "routing": "ugal"}, False),
         "dragonfly, minimal": ("dragonfly", {"dragonfly": "4:3:4", "hosts-per-switch": 4,
                                              "routing": "dimension"}, True),
         "dragonfly, Valiant": ("dragonfly", {"dragonfly": "4:3:4", "hosts-per-switch": 4,
                                              "routing": "valiant"}, False),
-        "dragonfly, adaptive (UGAL)": ("dragonfly", {"dragonfly": "4:3:4", "hosts-per-switch": 4,
-                                                     "routing": "ugal"}, False),
+        "dragonfly, UGAL (SST: adaptive-local)": (
+            "dragonfly", {"dragonfly": "4:3:4", "hosts-per-switch": 4, "routing": "ugal"}, False),
     },
     512: {
         "torus, dimension order": ("torus", {"sizes": "8x8x8", "routing": "dimension"}, True),
-        "HyperX, adaptive (UGAL)": ("hyperx", {"sizes": "8x8", "hosts-per-switch": 8,
-                                               "routing": "ugal"}, False),
-        "dragonfly, adaptive (UGAL)": ("dragonfly", {"dragonfly": "8:7:8", "hosts-per-switch": 8,
-                                                     "routing": "ugal"}, False),
+        "HyperX, UGAL (SST: DOAL)": ("hyperx", {"sizes": "8x8", "hosts-per-switch": 8,
+                                                "routing": "ugal"}, False),
+        "dragonfly, UGAL (SST: adaptive-local)": (
+            "dragonfly", {"dragonfly": "8:7:8", "hosts-per-switch": 8, "routing": "ugal"}, False),
     },
     8192: {
-        "dragonfly, adaptive (UGAL)": ("dragonfly", {"dragonfly": "32:15:16",
-                                                     "hosts-per-switch": 16,
-                                                     "routing": "ugal"}, False),
+        "dragonfly, UGAL (SST: adaptive-local)": (
+            "dragonfly", {"dragonfly": "32:15:16", "hosts-per-switch": 16, "routing": "ugal"}, False),
     },
 }
 LINKS = ["100G", "400G", "2T"]
-# SST's model, RDMA and RVMA in microseconds at 100G, 400G and 2T, 64 ranks.
+# SST's model, RDMA and RVMA in microseconds at 100G, 400G and 2T, 64 ranks. Its adaptive routing is of
+# another algorithm than ours on HyperX and dragonfly, which the rows name.
 SST = {
     "sweep3d": {
         "torus, dimension order": [(873, 340), (575, 125), (546, 102)],
         "fat tree, ECMP": [(851, 336), (585, 123), (554, 102)],
         "fat tree, adaptive": [(851, 334), (585, 123), (553, 102)],
         "HyperX, dimension order": [(767, 374), (485, 124), (455, 106)],
-        "HyperX, adaptive (UGAL)": [(755, 342), (486, 120), (460, 93)],
+        "HyperX, UGAL (SST: DOAL)": [(755, 342), (486, 120), (460, 93)],
         "dragonfly, minimal": [(799, 377), (508, 125), (477, 101)],
         "dragonfly, Valiant": [(871, 356), (570, 124), (529, 87)],
-        "dragonfly, adaptive (UGAL)": [(767, 348), (492, 120), (462, 85)],
+        "dragonfly, UGAL (SST: adaptive-local)": [(767, 348), (492, 120), (462, 85)],
     },
     "halo3d": {
         "torus, dimension order": [(972, 498), (433, 127), (414, 106)],
         "fat tree, ECMP": [(1043, 562), (460, 151), (435, 130)],
         "fat tree, adaptive": [(1043, 558), (460, 164), (426, 127)],
         "HyperX, dimension order": [(1390, 686), (496, 188), (431, 206)],
-        "HyperX, adaptive (UGAL)": [(1020, 615), (416, 162), (351, 127)],
+        "HyperX, UGAL (SST: DOAL)": [(1020, 615), (416, 162), (351, 127)],
         "dragonfly, minimal": [(1588, 911), (546, 254), (471, 224)],
         "dragonfly, Valiant": [(1502, 849), (503, 210), (421, 144)],
-        "dragonfly, adaptive (UGAL)": [(1243, 699), (462, 193), (399, 115)],
+        "dragonfly, UGAL (SST: adaptive-local)": [(1243, 699), (462, 193), (399, 115)],
     },
 }
 # What was published of all networks and rates (8,192 nodes of 32 ranks).

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use fairway_fabric::simulator::WORKLOADS;
 use fairway_softnic::Spec;
 
 use crate::net::{self, ConnectOptions, NetOptions};
@@ -55,7 +56,7 @@ pub(crate) enum Command {
     #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateOptions),
     /// Simulate networks of thousands of NICs, each running the real engine
-    #[command(after_help = SIM_EXAMPLES)]
+    #[command(after_help = sim_help())]
     Sim(Box<SimOptions>),
     /// Run the NIC model: what state, order, placement and attachment cost, step by step
     #[command(after_help = NIC_EXAMPLES)]
@@ -96,6 +97,13 @@ A network of its own, from a file (two are in the folder examples/topologies of 
 
 Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
 fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
+
+/// The workloads, and examples.
+fn sim_help() -> String {
+    let line = |(name, meaning): &(&str, &str)| format!("  {name:<18}  {meaning}\n");
+    let workloads: String = WORKLOADS.iter().map(line).collect();
+    format!("Workloads:\n{workloads}\n{SIM_EXAMPLES}")
+}
 
 const SIM_EXAMPLES: &str = "Examples:
   fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256
@@ -176,9 +184,9 @@ What is verified, and when:
 Flows (--flows):
   Each has a Jetty of its own, all the same peer, and --depth messages in flight (4 by default). Memory is
   compared byte for byte at the end. What the line carries is --line, or the most that a
-  single flow of 1M messages gets in several short runs before and one after; static and
-  water-filling are told, unless they have a line= of their own, and measured again if it was too
-  little.
+  single flow of 1M messages gets in several short runs before and one after. The schedulers static
+  and water-filling are given that rate, unless they have a line= of their own; if it turns out too
+  low, the flows are measured again with the higher one.
   \"jain\" is Jain's index of the rates, each divided by its flow's weight (weights of tenants are not
   considered); \"utilisation\" is the sum of the rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
   server of your own the same --policy.

@@ -171,8 +171,19 @@ impl NetOptions {
         }
     }
 
-    /// Says on standard error what of the emulation has no effect because the server has fewer paths.
+    /// Says on standard error what of the paths has no effect: an emulation of paths that the server
+    /// has not, and paths with the same pair of ports as others.
     fn warn_of_paths(&self, peer: &Peer) {
+        let pairs = self.sockets * self.sockets;
+        if peer.paths() > pairs {
+            eprintln!(
+                "fairway: {} paths have {pairs} pairs of UDP ports if the server has as many sockets \
+                 (--sockets {}), so some take the same way through the network: raise --sockets on \
+                 both sides, or use at most {pairs} --paths",
+                peer.paths(),
+                self.sockets
+            );
+        }
         let last = self.emulate.as_ref().and_then(Spec::last_path);
         if let Some(last) = last.filter(|last| *last >= peer.paths() as usize) {
             eprintln!(
@@ -180,6 +191,17 @@ impl NetOptions {
                  {} paths",
                 peer.paths()
             );
+        }
+    }
+
+    /// Says on standard error how what this program reports can be seen.
+    fn say_where_to_look(&self) {
+        if self.stats {
+            let process = std::process::id();
+            eprintln!("fairway: statistics are reported: `fairway top {process}` shows them");
+        }
+        if let Some(address) = self.prometheus {
+            eprintln!("fairway: metrics are served at http://{address}/metrics");
         }
     }
 
@@ -209,6 +231,7 @@ impl NetOptions {
             match context.connect(server, patience.connect_timeout) {
                 Ok(peer) => {
                     self.warn_of_paths(&peer);
+                    self.say_where_to_look();
                     return Ok((context, peer));
                 }
                 Err(error @ Error::NoListener { .. }) => refused = refused.or(Some(error)),

@@ -8,7 +8,9 @@ pub(crate) use options::NicOptions;
 
 use crate::failure::Failure;
 use crate::process;
-use fairway_nicmodel::{Config, Report, constants, run as run_model, state};
+use fairway_nicmodel::{
+    Config, Report, Stack, Verb, WorkloadKind, constants, run as run_model, state,
+};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -25,6 +27,17 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
     }
     let config = options.model.config().map_err(Failure::usage)?;
     config.check().map_err(Failure::usage)?;
+    let by_queue = !config.oracle && matches!(config.verb, Verb::Read | Verb::Write);
+    if config.stack == Stack::UbLdst && by_queue && config.workload == WorkloadKind::Bulk {
+        let (verb, other) = match config.verb {
+            Verb::Read => ("read", "load"),
+            _ => ("write", "store"),
+        };
+        eprintln!(
+            "fairway: on ub-ldst a {verb} goes through the queues, as on ub-urma: --verb {other} is \
+             the instruction"
+        );
+    }
     let report = run_model(&config).map_err(Failure::failed)?;
     let text = match (options.json, options.explain) {
         (true, _) => format!("{}\n", value(&config, &report)),

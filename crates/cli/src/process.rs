@@ -2,12 +2,16 @@
 
 use std::io::{self, Write};
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 
 /// Set by SIGINT and SIGTERM once [`catch_signals`] was called.
 static STOP: AtomicBool = AtomicBool::new(false);
+
+/// A descriptor that is readable from then on; -1 as long as there is none.
+static STOPPED: AtomicI32 = AtomicI32::new(-1);
 
 /// Lets SIGINT and SIGTERM ask for an end instead of ending the process. A second one ends it.
 pub(crate) fn catch_signals() {
@@ -16,11 +20,32 @@ pub(crate) fn catch_signals() {
             // SAFETY: async-signal-safe, and never returns.
             unsafe { libc::_exit(128 + signal) };
         }
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: async-signal-safe; 8 bytes of ours. Without a descriptor it fails, which is fine.
+        unsafe { libc::write(STOPPED.load(Ordering::Acquire), one.as_ptr().cast(), one.len()) };
     }
+    // SAFETY: numbers only.
+    STOPPED.store(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }, Ordering::Release);
     let handler = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only touches an atomic, and calls what a handler may call.
+        // SAFETY: the handler only touches atomics, and calls what a handler may call.
         unsafe { libc::signal(signal, handler) };
+    }
+}
+
+/// Sleeps for `span`, or until the process is asked to end; true in that case.
+pub(crate) fn stopped_within(span: Duration) -> bool {
+    let since = Instant::now();
+    let descriptor = STOPPED.load(Ordering::Acquire);
+    let mut stopped = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+    loop {
+        let left = span.saturating_sub(since.elapsed());
+        if stopping() || left.is_zero() {
+            return stopping();
+        }
+        let ms = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+        // SAFETY: one entry, which outlives the call; a negative descriptor is passed over.
+        unsafe { libc::poll(&raw mut stopped, 1, ms) };
     }
 }
 
@@ -120,5 +145,38 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
             Err(Failure::io("print the result", &error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
+    /// In a process of its own, because the flag is the process's.
+    #[test]
+    fn a_signal_ends_a_sleep() {
+        let (mut ready, tells) = io::pipe().expect("a pipe");
+        // SAFETY: the child calls only what may be called in a signal's handler, too.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            // SAFETY: likewise. The alarm ends the child if the signal does not.
+            unsafe {
+                libc::alarm(60);
+                catch_signals();
+                libc::write(tells.as_raw_fd(), [1_u8].as_ptr().cast(), 1);
+                libc::_exit(i32::from(!stopped_within(Duration::from_secs(3600))));
+            }
+        }
+        ready.read_exact(&mut [0]).expect("the child asks for signals");
+        let mut status = 0;
+        // SAFETY: a child that has not been waited for; room for its status.
+        unsafe {
+            assert_eq!(libc::kill(child, libc::SIGTERM), 0);
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        }
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
     }
 }

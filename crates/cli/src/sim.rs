@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::process;
 use crate::trace::{TraceFile, TraceOptions};
 
+mod configuration;
 mod operations;
 mod streams;
 
@@ -155,15 +156,18 @@ impl FromArgMatches for SettingFlags {
 struct Outcome {
     report: Report,
     wall: Duration,
-    /// Lines of the time series.
-    series: String,
-    stream_series: String,
+    /// Lines of the time series, and of that of the streams.
+    series: (String, String),
     /// The rate of a host's link.
     line_megabits: u64,
     /// What became of policies that are modules.
     policies: Vec<PolicyReport>,
     /// What was not delivered; empty if everything was.
     shortfall: String,
+    /// What was run, as settings.
+    configuration: Vec<(&'static str, String)>,
+    /// Ranks of a program; 0 without one.
+    ranks: u32,
 }
 
 /// Runs the command.
@@ -202,7 +206,7 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
 
 fn settings(options: &SimOptions) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
-    if WORKLOADS.contains(&options.scenario.as_str()) {
+    if WORKLOADS.iter().any(|(name, _)| *name == options.scenario) {
         settings.set("workload", &options.scenario).map_err(Failure::usage)?;
     } else {
         let text = read(Path::new(&options.scenario))?;
@@ -232,7 +236,7 @@ fn settings(options: &SimOptions) -> Result<Settings, Failure> {
 
 fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
-        let known = WORKLOADS.join(", ");
+        let known = WORKLOADS.map(|(name, _)| name).join(", ");
         let path = path.display();
         Failure::usage(format!("{path} cannot be read: {error}. Workloads are {known}"))
     })
@@ -249,6 +253,8 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
             "--trace is of Fairway's control laws: leave it out, or --stack",
         ));
     }
+    let configuration = settings.configuration(&scenario);
+    let ranks = scenario.program.as_ref().map_or(0, |program| program.motif.ranks());
     let mut simulation = Simulation::new(scenario, options.cores).map_err(Failure::usage)?;
     let policy = simulation.scenario().policy.clone().unwrap_or_default().to_string();
     let mut trace = options.trace.create(&policy)?;
@@ -283,6 +289,14 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     if let Some(tap) = &options.pcap {
         let doing = || format!("write {}", tap.file.display());
         let file = pcap(simulation.captured());
+        if simulation.captured().next().is_none() {
+            let (from, to) = (tap.from, tap.to);
+            eprintln!(
+                "fairway: no packet went from node {from} to node {to}, so {} has none: choose \
+                 neighbours that talk, or another workload or seed",
+                tap.file.display()
+            );
+        }
         std::fs::write(&tap.file, file).map_err(|error| Failure::io(doing(), &error))?;
     }
     let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
@@ -291,7 +305,8 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     let network = &simulation.scenario().network;
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
     let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
-    Ok(Outcome { report, wall, series, stream_series, line_megabits, policies, shortfall })
+    let series = (series, stream_series);
+    Ok(Outcome { report, wall, series, line_megabits, policies, shortfall, configuration, ranks })
 }
 
 /// The port of a link between neighbours.
@@ -302,7 +317,8 @@ fn port(scenario: &Scenario, tap: &Tap) -> Result<u32, Failure> {
         let (from, to, hosts) = (tap.from, tap.to, scenario.network.hosts);
         let first = scenario.network.links[0].to;
         Failure::usage(format!(
-            "--pcap {from}-{to}: no link leads there; hosts are 0 to {}, and 0's switch is {first}",
+            "--pcap {from}-{to}: no link leads there; hosts are 0 to {}, switches follow tier by \
+             tier, and the switch of host 0 is {first}",
             hosts - 1
         ))
     })
@@ -394,14 +410,17 @@ impl Printer {
         if !report.is_complete() && self.incomplete.is_none() {
             self.incomplete = Some((report.seed, report.failed, outcome.shortfall.clone()));
         }
+        if self.completions.is_empty() && !self.json {
+            process::print(&configuration::text(&outcome.configuration))?;
+        }
         self.completions.push(report.completion_ps());
         let value = value(outcome);
         process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
         for policy in outcome.policies.iter().filter(|_| !self.json) {
             process::print(&format!("  {policy}\n"))?;
         }
-        self.series.write(&outcome.series)?;
-        self.stream_series.write(&outcome.stream_series)?;
+        self.series.write(&outcome.series.0)?;
+        self.stream_series.write(&outcome.series.1)?;
         let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
         for (index, flow) in report.flows.iter().enumerate() {
             if self.csv.0.is_none() {
@@ -485,6 +504,8 @@ fn value(outcome: &Outcome) -> Value {
         })
     };
     let mut value = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "configuration": configuration::value(&outcome.configuration),
         "seed": report.seed,
         "flows": flows.count(),
         "flows_completed": complete,
@@ -525,6 +546,9 @@ fn value(outcome: &Outcome) -> Value {
     if !report.streams.is_empty() {
         value["streams"] = streams::value(report, outcome.line_megabits);
     }
+    if outcome.ranks > 0 {
+        value["ranks"] = json!(outcome.ranks);
+    }
     if !report.operations.is_empty() {
         value["operations"] = operations::value(report);
     }
@@ -536,20 +560,29 @@ fn text(value: &Value) -> String {
         return streams::text(value, streams);
     }
     let fct = &value["fct_us"];
+    let outcome = match value.get("ranks") {
+        Some(ranks) => format!(
+            "seed {}: {ranks} ranks sent {} messages in {} us",
+            value["seed"], value["messages"], value["completion_us"]
+        ),
+        None => format!(
+            "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
+             flow completion, us: {} median, {} p99, {} p999, {} most",
+            value["seed"],
+            value["flows_completed"],
+            value["flows"],
+            value["completion_us"],
+            value["goodput_gbps"],
+            fct["p50"],
+            fct["p99"],
+            fct["p999"],
+            fct["max"],
+        ),
+    };
     format!(
-        "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
-         flow completion, us: {} median, {} p99, {} p999, {} most\n  \
+        "{outcome}\n  \
          {} drops, {} trims, {} marks, {} pauses, {} resent ({} for nothing), {} time-outs\n  \
          {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n{}",
-        value["seed"],
-        value["flows_completed"],
-        value["flows"],
-        value["completion_us"],
-        value["goodput_gbps"],
-        fct["p50"],
-        fct["p99"],
-        fct["p999"],
-        fct["max"],
         value["drops"],
         value["trims"],
         value["ecn_marks"],

@@ -68,7 +68,9 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     while left != Some(0) && !process::stopping() {
         let now = match &screen {
             None => {
-                std::thread::sleep(interval);
+                if process::stopped_within(interval) {
+                    return Ok(());
+                }
                 sample(options.pid)?
             }
             Some(screen) => {

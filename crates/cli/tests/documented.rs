@@ -11,19 +11,21 @@
 
 mod common;
 
-use common::{Scratch, fairway};
+use common::{Scratch, ended_within, fairway, spawn};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// No command may take longer.
 const LONGEST: Duration = Duration::from_secs(60);
 /// How long a program may take to say that it listens.
 const STARTED: Duration = Duration::from_secs(30);
+
+/// What a measurement prints once it reports statistics, and once it serves metrics.
+const REPORTED: &str = "statistics are reported";
+const SERVED: &str = "metrics are served";
 
 /// What is done with a command instead of running it as it is printed.
 enum Instead {
@@ -76,7 +78,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     (
         "python3 repro/openurma.py",
         Instead::Nothing,
-        "takes minutes, and wants numpy and matplotlib (repro/requirements.txt)",
+        "takes minutes, and needs numpy and matplotlib (repro/requirements.txt)",
     ),
 ];
 
@@ -251,16 +253,9 @@ impl Workshop {
         let out = open();
         let error = out.try_clone().expect("a descriptor");
         let mut child = self.shell(command).stdout(out).stderr(error).spawn().expect("sh");
-        let end = Instant::now() + LONGEST;
-        let status = loop {
-            match child.try_wait().expect("a child of ours") {
-                Some(status) => break status,
-                None if Instant::now() > end => {
-                    end_group(&mut child, libc::SIGKILL);
-                    return Err(format!("it was still running after {LONGEST:?}"));
-                }
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
+        let Some(status) = ended_within(&mut child, LONGEST) else {
+            end_group(&mut child, libc::SIGKILL);
+            return Err(format!("it was still running after {LONGEST:?}"));
         };
         if status.success() {
             return Ok(());
@@ -272,31 +267,11 @@ impl Workshop {
 
     /// Starts a command that goes on by itself, and waits until it has printed `word`.
     fn start(&self, command: &str, word: &str) -> Result<Running, String> {
-        let mut child = self
-            .shell(&format!("exec {command}"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("sh");
-        let (sender, lines) = channel();
-        let outputs: [Option<Box<dyn std::io::Read + Send>>; 2] = [
-            child.stdout.take().map(|output| Box::new(output) as _),
-            child.stderr.take().map(|output| Box::new(output) as _),
-        ];
-        for output in outputs.into_iter().flatten() {
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    let _ = sender.send(line);
-                }
-            });
-        }
-        drop(sender);
+        let (child, lines) = spawn(&mut self.shell(&format!("exec {command}")));
         let running = Running(child);
         let mut printed = String::new();
         while let Ok(line) = lines.recv_timeout(STARTED) {
             if line.contains(word) {
-                // The threads go on taking what it prints.
                 return Ok(running);
             }
             printed += &line;
@@ -313,13 +288,9 @@ impl Running {
     fn end(mut self) -> Result<(), String> {
         // SAFETY: the group that was made for it, whose leader has not been waited for.
         unsafe { libc::kill(-(self.0.id() as i32), libc::SIGINT) };
-        let end = Instant::now() + STARTED;
-        while Instant::now() < end {
-            if let Some(status) = self.0.try_wait().expect("a child of ours") {
-                let ended = status.success().then_some(());
-                return ended.ok_or_else(|| format!("after Ctrl-C it ended with {status}"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        if let Some(status) = ended_within(&mut self.0, STARTED) {
+            let ended = status.success().then_some(());
+            return ended.ok_or_else(|| format!("after Ctrl-C it ended with {status}"));
         }
         Err("it did not end at Ctrl-C".into())
     }
@@ -403,24 +374,24 @@ fn has(program: &str) -> bool {
     found.is_ok_and(|found| found.status.success())
 }
 
-/// Runs one command as its kind wants it.
+/// Runs one command, with the programs that its kind needs beside it.
 fn check(workshop: &Workshop, command: &str) -> Result<(), String> {
     let filled = fill_in(command);
     let begins = |words: &str| filled.starts_with(words);
     let has_words = |words: &str| filled.contains(words);
     if let Some(server) = filled.strip_suffix(" &") {
         // A command that is left running for the next ones.
-        let word = if server.contains("serve") { "listening" } else { "" };
-        return match word {
-            "" => beside_top(workshop, server),
-            word => workshop.start(server, word)?.end(),
+        return match server.contains("serve") {
+            true => workshop.start(server, "listening")?.end(),
+            false => {
+                let _running = workshop.start(server, REPORTED)?;
+                workshop.run("fairway top --json --count 1 --interval 50ms")
+            }
         };
     }
     if let Some((first, then)) = filled.split_once(" & ") {
-        // Until the second one, which asks the first, gets an answer.
-        let _first = workshop.shell(first).stdout(Stdio::null()).spawn().map(Running);
-        return workshop
-            .run(&format!("for try in $(seq 100); do {then} && exit 0; sleep 0.1; done; exit 1"));
+        let _first = workshop.start(first, SERVED)?;
+        return workshop.run(then);
     }
     if begins("fairway serve") || (begins("fairway perf") && has_words("--server")) {
         return workshop.start(&filled, "listening")?.end();
@@ -448,32 +419,18 @@ fn check(workshop: &Workshop, command: &str) -> Result<(), String> {
         return workshop.run(&filled);
     }
     if begins("fairway top") {
-        // `exec`, so that the number of the shell becomes that of the program.
-        let watched = "exec fairway perf write --stats --duration 1m --size 64K";
-        let watched = workshop.shell(watched).stdout(Stdio::null()).spawn().map(Running);
-        let watched = watched.expect("sh");
+        let watched = "fairway perf write --stats --duration 1m --size 64K";
+        let watched = workshop.start(watched, REPORTED)?;
         let pid = watched.0.id().to_string();
         let once = if has_words("--count") { "" } else { " --count 1" };
         let top = format!("{}{once}", filled.replace("PID", &pid));
-        let quick = format!("{top} --interval 50ms");
-        return workshop
-            .run(&format!("for try in $(seq 100); do {quick} && exit 0; sleep 0.1; done; exit 1"));
+        return workshop.run(&format!("{top} --interval 50ms"));
     }
     if begins("fairway completions") {
         std::fs::create_dir_all(workshop.scratch.path(".local/share/bash-completion/completions"))
             .expect("a folder of ours");
     }
     workshop.run(&filled)
-}
-
-/// A program that reports statistics, which `top` finds.
-fn beside_top(workshop: &Workshop, command: &str) -> Result<(), String> {
-    let child = workshop.shell(command).stdout(Stdio::null()).spawn().expect("sh");
-    let _running = Running(child);
-    workshop.run(
-        "for try in $(seq 100); do fairway top --json --count 1 --interval 50ms && exit 0; \
-         sleep 0.1; done; exit 1",
-    )
 }
 
 /// Why a command can't be run on this machine, if it can't.

@@ -104,3 +104,11 @@ fn what_cannot_be_is_said() {
         assert!(error.contains(word), "{error}");
     }
 }
+
+#[test]
+fn a_read_of_the_stack_with_instructions_is_said_to_go_through_queues() {
+    let (status, _, error) = nic(&["--stack", "ub-ldst", "--verb", "read", "--ops", "10"]);
+    assert!(status == Some(0) && error.contains("as on ub-urma: --verb load"), "{error}");
+    let (status, _, error) = nic(&["--stack", "ub-ldst", "--verb", "load", "--ops", "10"]);
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+}

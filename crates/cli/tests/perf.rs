@@ -224,6 +224,19 @@ fn flows_are_measured_with_a_scheduler_on_a_thread_of_its_own() {
 }
 
 #[test]
+fn paths_that_share_their_ports_are_reported() {
+    let run = |paths: &str, sockets: &str| {
+        let sizes = ["perf", "write", "--size=4K", "--iters=20", "--paths", paths];
+        fairway(&[&sizes[..], &["--sockets", sockets]].concat()).ok().err
+    };
+    let warned = run("17", "4");
+    for words in ["17 paths", "16 pairs of UDP ports", "raise --sockets"] {
+        assert!(warned.contains(words), "{warned}");
+    }
+    assert_eq!(run("16", "4"), "");
+}
+
+#[test]
 fn paths_over_blocked_ports_are_named_on_both_sides() {
     let server = Running::start(&["perf", "--server", "--bind", "127.0.0.1:0"]);
     let address = server.address();

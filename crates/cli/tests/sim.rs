@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::fairway;
+use common::{Scratch, fairway};
 use serde_json::Value;
 
 #[test]
@@ -127,6 +127,85 @@ fn what_went_on_is_written_to_files() {
     let lines = std::fs::read_to_string(&series).expect("a series");
     assert!(lines.starts_with("seed,now_us,") && lines.lines().count() > 5, "{lines}");
     let wrong = format!("0-1:{capture}");
-    fairway(&["sim", "--nodes", "16", "--pcap", &wrong]).fails(2, &["0-1", "switch is 16"]);
+    fairway(&["sim", "--nodes", "16", "--pcap", &wrong])
+        .fails(2, &["0-1", "switch of host 0 is 16"]);
     std::fs::remove_dir_all(&directory).expect("removed");
+}
+
+/// The configuration that a run prints is a scenario file that makes the same run.
+#[test]
+fn a_run_prints_settings_that_repeat_it() {
+    let scratch = Scratch::new();
+    let file = scratch.text("again.scenario");
+    let run = |arguments: &[&str]| -> Value {
+        let json = fairway(&[&["sim"], arguments, &["--json", "--seed=3"]].concat()).ok().out;
+        serde_json::from_str(&json).expect("an object")
+    };
+    for arguments in [
+        &["permutation", "--nodes=8", "--bytes=64K"][..],
+        &["incast", "--nodes=16", "--stack=roce", "--pfc=100K:80K", "--bytes=64K"],
+        &["permutation", "--topology=torus", "--sizes=3x3", "--bytes=64K", "--path=p2c"],
+        &[
+            "incast",
+            "--nodes=16",
+            "--bytes=64K",
+            "--chunk=policy",
+            "--degrade=0-16@1us:100G",
+            "--degrade=1-16@1us:100G",
+        ],
+        &["halo3d", "--nodes=27", "--link=100G", "--latency=500ns"],
+    ] {
+        let first = run(arguments);
+        let mut text = String::new();
+        for (name, value) in first["configuration"].as_object().expect("settings") {
+            let each = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
+            for value in each {
+                text += &format!("{name} {}\n", value.as_str().expect("text"));
+            }
+        }
+        std::fs::write(&file, &text).expect("a file of ours");
+        let again = run(&[&file]);
+        assert_eq!(first["digest"], again["digest"], "{arguments:?}: {text}");
+        assert_eq!(first["configuration"], again["configuration"], "{arguments:?}");
+    }
+    let text = fairway(&["sim", "incast", "--nodes=8", "--bytes=4K", "--seeds=2"]).ok().out;
+    assert!(text.starts_with("incast, topology fat-tree, nodes 8, link 400G, "), "{text}");
+    assert_eq!(text.matches("incast, ").count(), 1, "once for all seeds: {text}");
+}
+
+#[test]
+fn workloads_are_listed_and_those_with_heavy_defaults_end() {
+    let help = fairway(&["sim", "--help"]).ok().out;
+    for (name, meaning) in fairway_fabric::simulator::WORKLOADS {
+        assert!(help.contains(&format!("  {name} ")) && help.contains(meaning), "{name}: {help}");
+    }
+    let json = fairway(&["sim", "moe", "--json"]).ok().out;
+    let value: Value = serde_json::from_str(&json).expect("an object");
+    assert_eq!(value["flows"], value["flows_completed"], "{json}");
+    assert_eq!(value["configuration"]["nodes"], "64");
+}
+
+#[test]
+fn programs_of_ranks_are_summed_up_by_their_messages() {
+    for (name, ranks) in [("sweep3d", 16), ("halo3d", 27)] {
+        let nodes = ranks.to_string();
+        let text = fairway(&["sim", name, "--nodes", &nodes]).ok().out;
+        let sent = format!("seed 1: {ranks} ranks sent ");
+        assert!(text.contains(&sent) && !text.contains("flows"), "{text}");
+    }
+}
+
+#[test]
+fn a_capture_without_packets_is_reported() {
+    let scratch = Scratch::new();
+    let run = |link: &str| {
+        let tap = format!("--pcap={link}:{}", scratch.text("out.pcap"));
+        fairway(&["sim", "incast", "--nodes=8", "--senders=1", "--bytes=4K", &tap])
+    };
+    // Host 0 acknowledges. Of the others only one, which the seed draws, sends.
+    assert!(!run("0-8").ok().err.contains("no packet"));
+    let silent = ["6-11", "7-11"].map(|link| run(link).ok().err);
+    assert!(silent.iter().any(|text| text.contains("no packet went from node")), "{silent:?}");
+    let missing = run("7-8");
+    missing.fails(2, &["7-8", "0 to 7", "host 0 is 8"]);
 }

@@ -19,7 +19,7 @@ struct Content {
     /// Where the range starts on the board.
     start: usize,
     bytes: Vec<u8>,
-    /// An operation has failed, so nobody knows any more.
+    /// An operation has failed, so the content can't be predicted any more.
     is_unknown: bool,
 }
 
@@ -88,7 +88,8 @@ impl Model {
             Some(_) if status != Status::Success => {
                 world.memory.unsettle(operation.local.0, operation.local.1, length);
             }
-            // Of an unsignaled READ nobody asks before all is over: its memory may be freed.
+            // The world may free the memory of an unsignaled READ before this check, which comes
+            // at the end of the run.
             Some(_) if is_unknown || world.memory.pieces[operation.local.0].released => {
                 world.memory.accept(operation.local.0, operation.local.1, length);
             }
@@ -120,7 +121,7 @@ impl Model {
         }
     }
 
-    /// A node has crashed: nobody knows what the ranges of its Jetties hold.
+    /// A node has crashed: what the ranges of its Jetties hold can't be predicted any more.
     pub(crate) fn crash_on_boards(&mut self, world: &mut World, id: usize) {
         let operation = self.operations[id];
         let Some((range, (key, _))) = self.board_of(world, &operation) else { return };

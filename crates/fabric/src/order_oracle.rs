@@ -187,8 +187,8 @@ impl Operation {
             return true;
         }
         match self.kind {
-            // It has had its turn when its answer begins, which nobody sees; what it returns is
-            // compared where memory is shared.
+            // It has had its turn when its answer begins, which the initiator can't see. The board
+            // oracle compares what it returns.
             Kind::Read if self.order.tag == Tag::Mo => true,
             Kind::Write | Kind::WriteImmediate | Kind::Read | Kind::Load | Kind::Store => {
                 self.affected >= self.length

@@ -170,8 +170,8 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::NoListener`], within a third of a second, if the network reports that no program
-    /// listens there; [`Error::Unanswered`] if nobody answers; [`Error::Refused`] if the peer will
-    /// not; or a limit.
+    /// listens there; [`Error::Unanswered`] if no answer arrives within `timeout`;
+    /// [`Error::Refused`] if the peer refuses the connection; or a limit.
     pub fn connect(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
         self.connect_as(server, timeout, true)
     }

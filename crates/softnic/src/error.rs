@@ -129,14 +129,14 @@ pub enum Error {
     Timeout {
         /// What was waited for.
         awaited: &'static str,
-        /// How long.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// Nobody answered a connection request in time.
+    /// No answer to a connection request arrived in time.
     Unanswered {
         /// The address that was asked.
         peer: SocketAddr,
-        /// How long.
+        /// How long the caller waited.
         waited: Duration,
         /// What the network reported about packets to there, if it did.
         report: Option<String>,

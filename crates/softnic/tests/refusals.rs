@@ -247,7 +247,7 @@ fn a_port_without_a_program_is_an_error_at_once_and_a_late_program_is_found() {
     }
     std::thread::scope(|scope| {
         let late = scope.spawn(|| client.connect_when_up(address, PATIENCE));
-        // Only once the network has refused what was asked is there somebody to ask.
+        // The server starts only when the network has refused requests.
         while client.counters().port.packets_sent < 4 {
             std::thread::yield_now();
         }
@@ -292,7 +292,7 @@ fn as_many_jetties_as_the_limits_say_can_be_made() {
             match context.create_jetty(JettyOptions { depth, number, ..JettyOptions::default() }) {
                 Ok(jetty) => jetties.push(jetty),
                 Err(error) if number.is_none() => return (jetties.len(), error.to_string()),
-                // The well-known numbers are only given to those who ask for them.
+                // A well-known number is given only to a caller that names it.
                 Err(_) => {}
             }
             number = number.map(|number| number + 1).filter(|number| *number < 32);

@@ -19,8 +19,10 @@ use libc::{c_int, c_uint, c_void};
 use crate::abi::*;
 use crate::completion::{self, BATCH, PacketKind};
 use crate::device::Context;
-use crate::events::EventQueue;
-use crate::guard::{EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status};
+use crate::events::{AsyncEvent, EventQueue, NOT_YET, take_or_sleep};
+use crate::guard::{
+    EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status, uncancelled,
+};
 use crate::hub::{Hub, QueueEvents, Subject};
 use crate::qp::QueuePair;
 use crate::query::COMPLETIONS_MAX;
@@ -60,21 +62,24 @@ unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) ->
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_cq_event(
+unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    number(|| {
-        let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
-        let event = queue.next(|event| event.owed.deliver())?;
+    let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
+    let take = |queue: &EventQueue<Arc<QueueEvents>>| {
+        let Some(event) = queue.next(|event| event.owed.deliver()) else {
+            return Ok(NOT_YET);
+        };
         let found = event.subject.object as *mut ibv_cq;
         unsafe {
             *cq = found;
             *cq_context = (*found).cq_context;
         }
         Ok(0)
-    })
+    };
+    take_or_sleep(queue, |queue| number(|| take(queue)))
 }
 
 #[unsafe(no_mangle)]
@@ -262,7 +267,8 @@ pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv
         queue.reading.with(|reading| {
             while done < room {
                 let part = (room - done).min(BATCH);
-                let found = queue.carrier.poll(queue.id, &mut reading.fetched[..part]);
+                let fetched = &mut reading.fetched[..part];
+                let found = uncancelled(|| queue.carrier.poll(queue.id, fetched));
                 for completion in &reading.fetched[..found] {
                     let wc = completion::to_c(completion, |received| queue.datagram(received));
                     out.add(done).write(wc);
@@ -275,7 +281,7 @@ pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv
         });
     }
     if done < room {
-        crate::cm::polled();
+        uncancelled(crate::cm::polled);
     }
     done as c_int
 }
@@ -328,16 +334,19 @@ pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
 
 /// Waits for the next asynchronous event.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_async_event(
+unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    number(|| {
-        let events = Arc::clone(&unsafe { Context::of(context) }.events);
-        let next = events.next(|event| event.owed.deliver())?;
+    let queue = Arc::clone(&unsafe { Context::of(context) }.events);
+    let take = |queue: &EventQueue<AsyncEvent>| {
+        let Some(next) = queue.next(|event| event.owed.deliver()) else {
+            return Ok(NOT_YET);
+        };
         unsafe { event.write(next.to_c()) };
         Ok(0)
-    })
+    };
+    take_or_sleep(queue, |queue| number(|| take(queue)))
 }
 
 /// The import of domains and regions from other processes is not offered.

@@ -9,6 +9,7 @@ use libc::{c_int, c_uint};
 use crate::abi::*;
 use crate::completion;
 use crate::cq::{self, CompletionQueue, Reading};
+use crate::guard::uncancelled;
 
 /// The queue with its functions.
 pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
@@ -50,8 +51,9 @@ unsafe fn reading<'a>(cq: *mut ibv_cq_ex) -> &'a Reading {
 unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
     let queue = unsafe { queue(cq) };
     let reading = unsafe { queue.reading.held() };
-    if queue.carrier.poll(queue.id, &mut reading.fetched[..1]) == 0 {
-        crate::cm::polled();
+    let fetched = &mut reading.fetched[..1];
+    if uncancelled(|| queue.carrier.poll(queue.id, fetched)) == 0 {
+        uncancelled(crate::cm::polled);
         return libc::ENOENT;
     }
     reading.current = completion::to_c(&reading.fetched[0], |received| queue.datagram(received));

@@ -2,11 +2,14 @@
 //! there is one.
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
+use libc::c_int;
+
 use crate::abi::{ibv_async_event, ibv_event_element};
-use crate::guard::{Errno, Owed, Result, lock};
+use crate::guard::{Errno, Owed, Result, lock, set_errno};
 
 /// Events, and a descriptor that counts them.
 pub(crate) struct EventQueue<T> {
@@ -17,6 +20,56 @@ pub(crate) struct EventQueue<T> {
 
 fn last_error() -> Errno {
     Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+unsafe extern "C-unwind" {
+    /// As in the crate `libc`, but declared so that a thread that is cancelled in it may unwind.
+    fn poll(entries: *mut libc::pollfd, count: libc::nfds_t, timeout: libc::c_int) -> libc::c_int;
+}
+
+/// What a body of [`take_or_sleep`] returns if there is no event yet.
+pub(crate) const NOT_YET: c_int = 1;
+
+/// Runs `take` until it returns something else than [`NOT_YET`], and sleeps in between until the
+/// queue has an event. -1 with errno if the sleep fails. A queue whose channel is destroyed meanwhile
+/// stays, and gets no more events, so the call sleeps on: programs destroy channels on which threads
+/// of theirs sleep, as the last thing before they end (`rping`).
+///
+/// Programs cancel threads that sleep here (`pthread_cancel`), and the stack is unwound. So callers
+/// hold nothing that has to be dropped and catch no panic around this call, and here the queue is
+/// leaked in that case.
+pub(crate) fn take_or_sleep<T>(
+    queue: Arc<EventQueue<T>>,
+    take: impl Fn(&EventQueue<T>) -> c_int,
+) -> c_int {
+    let queue = ManuallyDrop::new(queue);
+    let result = loop {
+        let taken = take(&queue);
+        if taken != NOT_YET {
+            break taken;
+        }
+        if let Err(error) = sleep_on(queue.descriptor()) {
+            set_errno(error);
+            break -1;
+        }
+    };
+    drop(ManuallyDrop::into_inner(queue));
+    result
+}
+
+/// Sleeps until a descriptor is readable. `EAGAIN` if the program made it non-blocking, `EINTR` if a
+/// signal ends the sleep.
+pub(crate) fn sleep_on(descriptor: RawFd) -> Result<()> {
+    // SAFETY: no pointers.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
+        return Err(Errno(libc::EAGAIN));
+    }
+    let mut waiting = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd of ours.
+    match unsafe { poll(&raw mut waiting, 1, -1) } {
+        0.. => Ok(()),
+        _ => Err(last_error()),
+    }
 }
 
 impl<T> EventQueue<T> {
@@ -50,32 +103,16 @@ impl<T> EventQueue<T> {
         unsafe { libc::read(self.descriptor(), token.as_mut_ptr().cast(), 8) };
     }
 
-    /// The next event. Sleeps for it, unless the program made the descriptor non-blocking.
-    pub(crate) fn next(&self, taken: impl FnOnce(&T)) -> Result<T> {
-        loop {
-            {
-                let mut events = lock(&self.events);
-                if let Some(event) = events.pop_front() {
-                    self.take_token();
-                    taken(&event);
-                    return Ok(event);
-                }
-            }
-            // SAFETY: no pointers.
-            let flags = unsafe { libc::fcntl(self.descriptor(), libc::F_GETFL) };
-            if flags & libc::O_NONBLOCK != 0 {
-                return Err(Errno(libc::EAGAIN));
-            }
-            let mut waiting =
-                libc::pollfd { fd: self.descriptor(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one pollfd of ours.
-            if unsafe { libc::poll(&mut waiting, 1, -1) } < 0 {
-                return Err(last_error());
-            }
-        }
+    /// Takes the next event, if there is one, after `taken` has seen it.
+    pub(crate) fn next(&self, taken: impl FnOnce(&T)) -> Option<T> {
+        let mut events = lock(&self.events);
+        let event = events.pop_front()?;
+        self.take_token();
+        taken(&event);
+        Some(event)
     }
 
-    /// Drops the events that nobody will ask for any more.
+    /// Drops the events that no call will return any more.
     pub(crate) fn forget(&self, gone: impl Fn(&T) -> bool) {
         let mut events = lock(&self.events);
         let before = events.len();
@@ -117,23 +154,30 @@ mod tests {
         let queue = EventQueue::new().expect("a descriptor");
         assert!(!readable(&queue));
         (1..=4).for_each(|event| queue.push(event));
-        assert_eq!(queue.next(|_| ()), Ok(1));
+        assert_eq!(queue.next(|_| ()), Some(1));
         queue.forget(|event| event % 2 == 0);
-        assert_eq!(queue.next(|_| ()), Ok(3));
+        assert_eq!(queue.next(|_| ()), Some(3));
         assert!(!readable(&queue));
-        // SAFETY: no pointers.
-        unsafe { libc::fcntl(queue.descriptor(), libc::F_SETFL, libc::O_NONBLOCK) };
-        assert_eq!(queue.next(|_| ()), Err(Errno(libc::EAGAIN)));
+        assert_eq!(queue.next(|_| ()), None);
     }
 
     #[test]
-    fn who_sleeps_is_woken() {
+    fn a_call_without_an_event_fails_if_its_descriptor_is_non_blocking() {
+        let queue = Arc::new(EventQueue::<u32>::new().expect("a descriptor"));
+        // SAFETY: no pointers.
+        unsafe { libc::fcntl(queue.descriptor(), libc::F_SETFL, libc::O_NONBLOCK) };
+        assert_eq!(take_or_sleep(queue, |_| NOT_YET), -1);
+        assert_eq!(last_error(), Errno(libc::EAGAIN));
+    }
+
+    #[test]
+    fn a_sleeping_thread_is_woken_by_an_event() {
         let queue = Arc::new(EventQueue::new().expect("a descriptor"));
         let sleeper = std::thread::spawn({
             let queue = Arc::clone(&queue);
-            move || queue.next(|_| ())
+            move || take_or_sleep(queue, |queue| queue.next(|_| ()).unwrap_or(NOT_YET))
         });
         queue.push(7);
-        assert_eq!(sleeper.join().expect("it ends"), Ok(7));
+        assert_eq!(sleeper.join().expect("it ends"), 7);
     }
 }

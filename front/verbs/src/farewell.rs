@@ -49,7 +49,7 @@ pub(crate) fn at_exit(farewell: fn()) {
     }
     STAGE.store(IDLE, Ordering::Release);
     let thread = std::thread::Builder::new().name("fairway-leave".to_owned());
-    // Without a thread peers are not told.
+    // Without a thread there is no farewell.
     if without_signals(|| thread.spawn(move || run(farewell))).is_ok() {
         OWNER.store(process(), Ordering::Release);
         // SAFETY: a function without arguments that does not unwind; children inherit it.

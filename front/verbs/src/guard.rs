@@ -56,10 +56,31 @@ pub(crate) fn set_errno(error: Errno) {
     unsafe { *libc::__errno_location() = error.0 }
 }
 
+unsafe extern "C" {
+    /// From `<pthread.h>`; the crate `libc` lacks it.
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs a part of a call in which the thread is not cancelled. glibc cancels a thread
+/// (`pthread_cancel`) within its next system call by unwinding the stack, and Rust aborts the process
+/// if that meets a function which has not allowed it. The cancellation takes place at the next point
+/// where it is possible: where the library sleeps for events, or in the program.
+pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
+    /// Its value in `<pthread.h>` of glibc and musl.
+    const PTHREAD_CANCEL_DISABLE: c_int = 1;
+    let (mut before, mut disabled) = (0, 0);
+    // SAFETY: room for one number each. The state is this thread's, and is set back below.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+    let result = body();
+    // SAFETY: likewise.
+    unsafe { pthread_setcancelstate(before, &raw mut disabled) };
+    result
+}
+
 /// The body of a call; a panic is an input/output error.
 fn run<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     // What a panic left half done is behind locks whose poison `lock` overlooks.
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno(libc::EIO)))
+    uncancelled(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or(Err(Errno(libc::EIO)))
 }
 
 /// The body of a call that returns zero or an error number (and sets errno, too).

@@ -16,7 +16,7 @@ use libc::{c_int, c_uint};
 
 use crate::abi::*;
 use crate::ah::AddressHandle;
-use crate::guard::{EINVAL, ENOMEM, EOPNOTSUPP, Errno, Result, set_errno};
+use crate::guard::{EINVAL, ENOMEM, EOPNOTSUPP, Errno, Result, set_errno, uncancelled};
 use crate::hub::Hub;
 use crate::inline::InlineRing;
 use crate::keys::LastKey;
@@ -92,7 +92,7 @@ impl Receives {
                     Err(error) => refused = Some(error),
                 }
             }
-            let (taken, error) = hand_over(&self.batch);
+            let (taken, error) = uncancelled(|| hand_over(&self.batch));
             let error = if taken < self.batch.len() {
                 Some(error.map_or(ENOMEM, Errno::from))
             } else {
@@ -175,7 +175,7 @@ impl Sends {
 
     /// Hands the batch to the carrier. How many were taken, and why not the next.
     pub(crate) fn hand_over(&mut self, qp: &QueuePair) -> (usize, Option<Errno>) {
-        let (taken, error) = qp.carrier.post_send(qp.number, &self.batch);
+        let (taken, error) = uncancelled(|| qp.carrier.post_send(qp.number, &self.batch));
         if let Some(ring) = &mut self.inline {
             ring.taken(taken);
         }

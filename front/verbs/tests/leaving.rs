@@ -3,13 +3,13 @@
 
 mod common;
 
-use common::{alone, command, compile, free_port};
+use common::{alone, command, compile, ended_within, free_port};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A process that is alive so long after its signal will never end. Says nothing about speed.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -32,11 +32,6 @@ impl Chance {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % limit
-    }
-
-    /// Lets a random time pass, so that the signal meets the program anywhere.
-    fn pass(&mut self, longest_us: u64) {
-        std::thread::sleep(Duration::from_micros(self.below(longest_us)));
     }
 }
 
@@ -80,6 +75,15 @@ impl Poller {
         text
     }
 
+    /// Watches it for a random time, in which it has to run on, so that a signal meets it anywhere.
+    fn runs_on(&mut self, chance: &mut Chance, longest_us: u64) {
+        let span = Duration::from_micros(chance.below(longest_us));
+        if let Some(status) = ended_within(&mut self.child, span) {
+            let complaint = self.complaint();
+            panic!("{} ended before its signal: {status}: {complaint}", self.what);
+        }
+    }
+
     fn signal(&self, signal: i32) {
         // SAFETY: no pointers; the process is a child that has not been waited for.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
@@ -87,17 +91,10 @@ impl Poller {
 
     /// Waits for the end, which has to come.
     fn end(mut self) -> ExitStatus {
-        let since = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child of ours") {
-                return status;
-            }
-            if since.elapsed() > DEADLINE {
-                let state = threads(self.child.id());
-                panic!("{} never ends:\n{state}", self.what);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        ended_within(&mut self.child, DEADLINE).unwrap_or_else(|| {
+            let state = threads(self.child.id());
+            panic!("{} never ends:\n{state}", self.what)
+        })
     }
 
     fn ends_as(self, asked: bool) {
@@ -145,35 +142,31 @@ fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
             vec![server, start(&["client", port, last])]
         }
     };
-    all.last_mut().expect("there is one").is_ready();
-    chance.pass(2000);
-    for poller in &all {
+    let last = all.last_mut().expect("there is one");
+    last.is_ready();
+    last.runs_on(chance, 2000);
+    all[0].signal(libc::SIGTERM);
+    for poller in &mut all[1..] {
+        poller.runs_on(chance, 300);
         poller.signal(libc::SIGTERM);
-        chance.pass(300);
     }
     all.into_iter().for_each(|poller| poller.ends_as(by_handler));
 }
 
-fn rounds(count: u64, seed: u64) {
-    let Some(program) = program() else { return };
-    let _alone = alone();
-    eprintln!("seed {seed}");
-    let (mut chance, port) = (Chance(seed), free_port().to_string());
-    for number in 0..count {
-        round(&program, number, &mut chance, &port);
-    }
-}
+/// How many rounds there are, unless the environment variable `LEAVING_ROUNDS` has a number: 1000 are
+/// two minutes.
+const ROUNDS: u64 = 60;
 
 #[test]
 fn polling_programs_end_wherever_a_signal_meets_them() {
-    rounds(60, 20);
-}
-
-/// About two minutes: `cargo test --release -p fairway-verbs --test leaving -- --ignored thousand`.
-#[test]
-#[ignore = "takes two minutes"]
-fn a_thousand_polling_programs_end_wherever_a_signal_meets_them() {
-    rounds(1000, 21);
+    let Some(program) = program() else { return };
+    let _alone = alone();
+    let wanted = std::env::var("LEAVING_ROUNDS");
+    let count = wanted.map_or(ROUNDS, |text| text.parse().expect("LEAVING_ROUNDS is a number"));
+    let (mut chance, port) = (Chance(20), free_port().to_string());
+    for number in 0..count {
+        round(&program, number, &mut chance, &port);
+    }
 }
 
 /// Programs that are still opening their device, or connecting, end as well.
@@ -184,8 +177,8 @@ fn programs_end_while_they_set_up() {
     let (mut chance, port) = (Chance(22), free_port().to_string());
     for number in 0..40 {
         let carrier = ["roce", "fairway"][number % 2];
-        let poller = Poller::start(&program, carrier, &["both", &port, "exit"]);
-        chance.pass(40_000);
+        let mut poller = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        poller.runs_on(&mut chance, 40_000);
         poller.signal(libc::SIGTERM);
         let what = poller.what.clone();
         let status = poller.end();
@@ -198,7 +191,7 @@ fn programs_end_while_they_set_up() {
 
 /// Over the Fairway carrier the farewell needs no lock that a polling program may hold.
 #[test]
-fn peers_are_told_of_an_exit_in_a_handler_over_the_fairway_carrier() {
+fn peers_receive_a_farewell_if_a_handler_exits_over_the_fairway_carrier() {
     let Some(program) = program() else { return };
     let _alone = alone();
     let (mut chance, port) = (Chance(23), free_port().to_string());
@@ -207,7 +200,7 @@ fn peers_are_told_of_an_exit_in_a_handler_over_the_fairway_carrier() {
     for _ in 0..12 {
         let mut client = Poller::start(&program, "fairway", &["client", &port, "exit"]);
         client.is_ready();
-        chance.pass(2000);
+        client.runs_on(&mut chance, 2000);
         client.signal(libc::SIGTERM);
         client.ends_as(true);
         server.says("gone\n");
@@ -226,7 +219,7 @@ fn the_port_of_a_killed_process_is_free_at_once() {
         let carrier = ["roce", "fairway"][number % 2];
         let mut holder = Poller::start(&program, carrier, &["both", &port, "exit"]);
         holder.is_ready();
-        // While it lives nobody else can listen there.
+        // While it lives no other process can listen there.
         let second = Poller::start(&program, carrier, &["server", &port, "exit"]);
         assert_eq!(second.end().code(), Some(1), "two processes listen at a port");
         holder.signal(libc::SIGKILL);

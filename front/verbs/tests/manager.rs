@@ -7,51 +7,29 @@ use common::{Running, alone, command, free_port, has, run};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// Services of connections, and of datagrams (Annex A11 of the InfiniBand specification).
-const CONNECTIONS: &str = "106";
-const DATAGRAMS: &str = "111";
-
-/// Far longer than any program takes to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until somebody listens: a service's name is claimed by a socket that the system shows.
-fn listens(space: &str, port: u16) {
-    let name = format!("@fairway-verbs-service-{space}{port:04x}");
-    let since = Instant::now();
-    let claimed = || {
-        let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-        table.lines().any(|line| line.ends_with(&name))
-    };
-    while !claimed() && since.elapsed() < PATIENCE {
-        // The kernel tells nobody of new names: looking again is all there is.
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// Runs a server, then a client. Both have to succeed; what the client printed.
-fn talk(space: &str, server: &[&str], client: &[&str]) -> String {
-    talk_over("roce", space, server, client)
+fn talk(server: &[&str], client: &[&str]) -> String {
+    talk_over("roce", server, client)
 }
 
 /// The same over a carrier.
-fn talk_over(carrier: &str, space: &str, server: &[&str], client: &[&str]) -> String {
+fn talk_over(carrier: &str, server: &[&str], client: &[&str]) -> String {
     let port = free_port();
     let number = ["-p", &port.to_string()];
     let (server, client) = ([server, &number].concat(), [client, &number].concat());
-    talk_at(carrier, space, port, &server, &client)
+    talk_as(carrier, &server, &client)
 }
 
-/// The same at a port that the programs know.
-fn talk_at(carrier: &str, space: &str, port: u16, server: &[&str], client: &[&str]) -> String {
+/// The same at the port that the programs name, or know.
+fn talk_as(carrier: &str, server: &[&str], client: &[&str]) -> String {
     let half = |arguments: &[&str]| {
         let mut half = command(arguments[0]);
         half.args(&arguments[1..]).env("FAIRWAY_CARRIER", carrier);
         half
     };
-    let waiting = Running::start(half(server));
-    listens(space, port);
+    let waiting = Running::server(half(server));
+    waiting.listens("rdma");
     let said = run(half(client));
     waiting.outcome().succeeded();
     said.succeeded()
@@ -67,7 +45,7 @@ fn rping_compares_what_it_reads_and_writes() {
         for address in ["127.0.0.1", "::1"] {
             let server = ["rping", "-s", "-a", address, "-C", "10", "-V"];
             let client = ["rping", "-c", "-a", address, "-C", "10", "-V", "-v"];
-            let text = talk_over(carrier, CONNECTIONS, &server, &client);
+            let text = talk_over(carrier, &server, &client);
             let pings = text.matches("ping data: rdma-ping-").count();
             assert_eq!(pings, 10, "{carrier} {address}: {text}");
         }
@@ -82,7 +60,7 @@ fn who_listens_at_no_address_listens_at_all() {
     let _alone = alone();
     for (any, address) in [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("::", "127.0.0.1")] {
         let server = ["rping", "-s", "-a", any, "-C", "2"];
-        talk(CONNECTIONS, &server, &["rping", "-c", "-a", address, "-C", "2"]);
+        talk(&server, &["rping", "-c", "-a", address, "-C", "2"]);
     }
 }
 
@@ -109,7 +87,7 @@ fn ucmatose_with_many_connections() {
         let common = ["-c", count, "-C", "5", "-S", "1000"];
         let server = [&["ucmatose"], &common[..]].concat();
         let client = [&["ucmatose", "-s", "127.0.0.1"], &common[..]].concat();
-        let text = talk(CONNECTIONS, &server, &client);
+        let text = talk(&server, &client);
         assert!(text.contains("return status 0"), "{text}");
     }
 }
@@ -123,7 +101,7 @@ fn udaddy_finds_queue_pairs_for_datagrams() {
     let server = ["udaddy", "-c", "3", "-C", "5"];
     let client = ["udaddy", "-s", "127.0.0.1", "-c", "3", "-C", "5"];
     // Its option -p is no port.
-    let text = talk_at("roce", DATAGRAMS, 7174, &server, &client);
+    let text = talk_as("roce", &server, &client);
     assert!(text.contains("return status 0"), "{text}");
 }
 
@@ -132,7 +110,7 @@ fn calls_that_wait() {
     let _alone = alone();
     for (server, client) in [("rdma_server", "rdma_client"), ("rdma_xserver", "rdma_xclient")] {
         if has(server) && has(client) {
-            talk(CONNECTIONS, &[server], &[client, "-s", "127.0.0.1"]);
+            talk(&[server], &[client, "-s", "127.0.0.1"]);
         }
     }
 }
@@ -148,7 +126,7 @@ fn perftest_by_way_of_the_manager() {
         }
         let common = [&[program, "-R", "-F", "-n", "100", "-s", "1024"], service].concat();
         // What it is to measure it agrees on by a first connection, whatever the service.
-        let text = talk(CONNECTIONS, &common, &[&common[..], &["127.0.0.1"]].concat());
+        let text = talk(&common, &[&common[..], &["127.0.0.1"]].concat());
         let rows = text.lines().filter(|line| line.trim_start().starts_with("1024 "));
         assert_eq!(rows.count(), 1, "{program}: {text}");
     }

@@ -125,8 +125,8 @@ fn fi_pingpong(provider: &str, endpoint: &str, at: &str) {
             half
         };
         let port = common::free_port();
-        let mut server = Running::start(half("-B", port));
-        server.listens(port);
+        let server = Running::server(half("-B", port));
+        server.listens(&format!("tcp {port}"));
         let mut client = half("-P", port);
         client.arg(at);
         let text = run(client).succeeded();

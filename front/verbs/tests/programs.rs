@@ -213,6 +213,19 @@ fn calls_right_and_wrong() {
     }
 }
 
+/// Only a call that sleeps for events is a point of cancellation, and the thread ends there; a child
+/// of `fork` that uses no verbs exits.
+#[test]
+fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
+    let Some(program) = compile("cancelled") else { return };
+    let _alone = alone();
+    for carrier in CARRIERS {
+        let mut program = command(&program);
+        program.env("FAIRWAY_CARRIER", carrier);
+        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+    }
+}
+
 /// What a shared receive queue takes and reports, over both carriers.
 #[test]
 fn a_receive_without_memory_is_reported_when_it_is_used() {

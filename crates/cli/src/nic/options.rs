@@ -46,7 +46,8 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
-    /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or load
+    /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or load.
+    /// On ub-ldst load and store are instructions, and the others go through queues as on ub-urma
     /// [default: read; of infiniswap and fastswap, load]
     #[arg(long, value_parser = verb)]
     verb: Option<Verb>,

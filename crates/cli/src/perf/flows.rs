@@ -175,8 +175,8 @@ pub(super) struct Report {
     seconds: f64,
     depth: u32,
     flows: Vec<Got>,
-    /// The scheduler was told what the line carries.
-    told: bool,
+    /// The scheduler was given the measured rate of the line.
+    line_given: bool,
     capacity_gbps: f64,
     verified: u64,
     scheduler: Option<ProcessorStats>,
@@ -213,12 +213,12 @@ fn measure_over(
     };
     for _ in 1..ATTEMPTS {
         let report = measure_at(options, operation, sizes, link, line_bits)?;
-        // What is told by the user holds, whatever flows.
+        // A rate that the user has given is not corrected.
         if options.flows.line.is_some() {
             return Ok(report);
         }
         let later = calibrate(options, operation, link, 1)?;
-        match corrected(line_bits, later, report.is_told()) {
+        match corrected(line_bits, later, report.line_given) {
             Some(more) => line_bits = more,
             None => return Ok(report.on_line(later)),
         }
@@ -247,10 +247,10 @@ fn calibrate(
     Ok((most * 1e9) as u64)
 }
 
-/// The line's rate to measure with once more, if a scheduler was told `line` and the line turned
-/// out to carry much more: it has held the flows back.
-fn corrected(line: u64, later: u64, told: bool) -> Option<u64> {
-    (told && later > line + line / 4).then_some(later)
+/// The rate with which to measure once more: if a scheduler was given `line` and has held the flows
+/// back, because the line carries much more.
+fn corrected(line: u64, later: u64, line_given: bool) -> Option<u64> {
+    (line_given && later > line + line / 4).then_some(later)
 }
 
 /// Measures flows on a line that carries so much.
@@ -263,8 +263,8 @@ fn measure_at(
 ) -> Result<Report, Failure> {
     let policy = options.net.policy.clone().unwrap_or_default();
     let before = *policy.built_in();
-    let scheduler = tell_line(before, line_bits);
-    let told = scheduler != before.scheduler;
+    let scheduler = with_line(before, line_bits);
+    let line_given = scheduler != before.scheduler;
     let policy = policy.with_scheduler(scheduler);
     link.context.set_policy(policy.clone())?;
     let depth = options.depth.unwrap_or(DEPTH);
@@ -285,15 +285,15 @@ fn measure_at(
         seconds,
         depth,
         flows,
-        told,
+        line_given,
         capacity_gbps: line_bits as f64 / 1e9,
         verified,
         scheduler,
     })
 }
 
-/// The scheduler, told what the line carries, unless it was.
-fn tell_line(mut policy: PolicySpec, line_bits: u64) -> SchedulerSpec {
+/// The scheduler with the rate of the line, unless it has one.
+fn with_line(mut policy: PolicySpec, line_bits: u64) -> SchedulerSpec {
     let line = match &mut policy.scheduler {
         SchedulerSpec::Static(parameters) => Some(&mut parameters.line_bits),
         SchedulerSpec::WaterFilling(parameters) => Some(&mut parameters.line_bits),
@@ -434,10 +434,6 @@ impl Report {
         jain(self.flows.iter().map(|flow| flow.gbps / f64::from(flow.share.weight)))
     }
 
-    fn is_told(&self) -> bool {
-        self.told
-    }
-
     /// The same, of a line that carries at least `bits` per second, and what the flows got.
     fn on_line(self, bits: u64) -> Report {
         let capacity_gbps = self.capacity_gbps.max(bits as f64 / 1e9).max(self.total());
@@ -568,7 +564,7 @@ mod tests {
             seconds: 1.0,
             depth: 1,
             flows: vec![got(2.0), got(3.0)],
-            told: false,
+            line_given: false,
             capacity_gbps,
             verified: 0,
             scheduler: None,

@@ -62,7 +62,7 @@ impl Screen {
         }
         let within = within.min(LOOK);
         if self.before.is_none() {
-            std::thread::sleep(within);
+            process::stopped_within(within);
             return None;
         }
         let mut wait = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };

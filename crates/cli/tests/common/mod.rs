@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+mod children;
+
+pub use children::ended_within;
+
 /// How long anything may take that takes no time.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -50,6 +54,27 @@ pub fn fairway(arguments: &[&str]) -> Ended {
     }
 }
 
+/// Starts a program; the lines that it prints, on either output. They are taken from it as long as it
+/// prints, so that it never waits for a reader.
+pub fn spawn(command: &mut Command) -> (Child, Receiver<String>) {
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let (sender, lines) = channel();
+    let outputs: [Option<Box<dyn Read + Send>>; 2] = [
+        child.stdout.take().map(|output| Box::new(output) as _),
+        child.stderr.take().map(|output| Box::new(output) as _),
+    ];
+    for output in outputs.into_iter().flatten() {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+    }
+    (child, lines)
+}
+
 /// A program that runs on. Killed when dropped.
 pub struct Running {
     pub child: Child,
@@ -61,28 +86,8 @@ pub struct Running {
 
 impl Running {
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_fairway"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let (sender, lines) = channel();
-        let outputs: [Option<Box<dyn Read + Send>>; 2] = [
-            child.stdout.take().map(|output| Box::new(output) as _),
-            child.stderr.take().map(|output| Box::new(output) as _),
-        ];
-        for output in outputs.into_iter().flatten() {
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairway"));
+        let (child, lines) = spawn(command.args(arguments).stdin(Stdio::null()));
         Running { child, lines, early: RefCell::default() }
     }
 
@@ -118,7 +123,8 @@ impl Running {
         let number = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &number]).status().expect("kill runs");
         assert!(asked.success());
-        self.child.wait().expect("it ends").code().unwrap_or(-1)
+        let status = ended_within(&mut self.child, DEADLINE);
+        status.expect("it ends when it is asked to").code().unwrap_or(-1)
     }
 }
 

@@ -17,7 +17,7 @@ mod values;
 pub use names::{SETTINGS, WORKLOADS};
 
 use links::LinkSettings;
-use names::{PLANES, TOPOLOGIES};
+use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 pub(super) use quantity::{bytes, span};
 use quantity::{chance, count, rate};
@@ -31,7 +31,7 @@ pub struct Settings {
     topology: String,
     /// What each plane of dual-plane is.
     plane: String,
-    /// Without: 1,024, or as many as a matrix or trace has.
+    /// Without: what is usual for the workload, or as many as a matrix or trace has.
     nodes: Option<u32>,
     hosts_per_leaf: Option<u32>,
     oversubscription: u32,
@@ -50,7 +50,8 @@ pub struct Settings {
     links: LinkSettings,
     link_megabits: u64,
     latency_ps: u64,
-    bytes: u32,
+    /// Without: what is usual for the workload.
+    bytes: Option<u32>,
     messages: u32,
     senders: Option<u32>,
     mtu: u32,
@@ -82,10 +83,9 @@ pub struct Settings {
     distribution: Option<Sizes>,
     program: ProgramSettings,
     streams: StreamSettings,
+    /// The settings that were given, as they were written.
+    given: Vec<(&'static str, String)>,
 }
-
-/// Hosts if nobody says how many.
-const NODES: u32 = 1024;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -111,7 +111,7 @@ impl Default for Settings {
             links: LinkSettings::default(),
             link_megabits: 400_000,
             latency_ps: 1_000_000,
-            bytes: 2_000_000,
+            bytes: None,
             messages: 4,
             senders: None,
             mtu: 4096,
@@ -138,6 +138,7 @@ impl Default for Settings {
             distribution: None,
             program: ProgramSettings::default(),
             streams: StreamSettings::default(),
+            given: Vec::new(),
         }
     }
 }
@@ -166,7 +167,7 @@ impl Settings {
     /// Says what it takes.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let known = SETTINGS.iter().find(|setting| setting.0 == name);
-        let Some((_, takes, meaning)) = known else {
+        let Some(known @ (_, takes, meaning)) = known else {
             let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
             return Err(format!("'{name}' is no setting; known are {}", names.join(", ")));
         };
@@ -174,6 +175,7 @@ impl Settings {
             // Of a module only it can say what it takes.
             let policies = value.parse::<Policies>().map_err(|error| format!("policy: {error}"))?;
             self.policy = Some(policies);
+            self.remember(known, value);
             return Ok(());
         }
         let outcome = self
@@ -183,9 +185,74 @@ impl Settings {
             .or_else(|| self.program.set(name, value))
             .or_else(|| self.streams.set(name, value));
         match outcome {
-            Some(Some(())) => Ok(()),
-            _ => Err(format!("{name} cannot be '{value}': it takes {takes}, {meaning}")),
+            Some(Some(())) => {
+                self.remember(known, value);
+                Ok(())
+            }
+            _ => Err(format!("{name} cannot be '{value}': give {takes}: {meaning}")),
         }
+    }
+
+    /// Keeps what was given, for [`Self::configuration`].
+    fn remember(&mut self, (name, _, meaning): &(&'static str, &str, &str), value: &str) {
+        if !meaning.contains("may be repeated") {
+            self.given.retain(|given| given.0 != *name);
+        }
+        self.given.push((*name, value.to_owned()));
+    }
+
+    /// The bytes of a message, or of a token.
+    fn message_bytes(&self) -> u32 {
+        self.bytes.unwrap_or(usual_bytes(&self.workload))
+    }
+
+    /// What `scenario`, which was built from this, runs: the settings that say most, whether they were
+    /// given or are defaults, and all others that were given, in the order of [`SETTINGS`]. The same
+    /// settings make the same scenario.
+    pub fn configuration(&self, scenario: &Scenario) -> Vec<(&'static str, String)> {
+        let is_roce = scenario.stack != Stack::Fairway;
+        let usual = |name: &str| match name {
+            "workload" => Some(self.workload.clone()),
+            "topology" => Some(self.topology.clone()),
+            "nodes" => Some(scenario.network.hosts.to_string()),
+            "link" => Some(quantity::show_rate(self.link_megabits)),
+            "latency" => Some(quantity::show_time(self.latency_ps)),
+            "bytes" if self.has_messages() => Some(self.message_bytes().to_string()),
+            "stack" => {
+                let named = Stack::NAMES.iter().find(|(_, stack)| *stack == scenario.stack);
+                named.map(|(name, _)| String::from(*name))
+            }
+            "mtu" => Some(scenario.mtu.to_string()),
+            "chunk" if !is_roce => Some(scenario.chunk.map_or("policy".into(), |c| c.to_string())),
+            "paths" if !is_roce => Some(scenario.paths.to_string()),
+            "policy" if is_roce => Some(String::from("cc=dcqcn")),
+            "policy" => Some(scenario.swift().to_string()),
+            "routing" => {
+                let named = Routing::NAMES.iter().find(|(_, routing)| *routing == self.routing);
+                named.map(|(name, _)| String::from(*name))
+            }
+            // With pauses, the marks of a given length would be others.
+            "queue" if self.pfc.is_none() => Some(scenario.queue.bytes.to_string()),
+            _ => None,
+        };
+        let mut all = Vec::new();
+        for (name, ..) in SETTINGS {
+            let before = all.len();
+            let given = self.given.iter().filter(|(given, _)| given == name);
+            // Matrices and traces have their own numbers of hosts, and switches of some networks too.
+            all.extend(given.filter(|_| *name != "workload" && *name != "nodes").cloned());
+            if all.len() == before {
+                all.extend(usual(name).map(|value| (*name, value)));
+            }
+        }
+        all
+    }
+
+    /// Do messages have the length of the setting?
+    fn has_messages(&self) -> bool {
+        let others = ["websearch", "hadoop", "sizes", "matrix", "trace", "streams"];
+        !others.contains(&self.workload.as_str())
+            && !["sweep3d", "halo3d", "halo3d26"].contains(&self.workload.as_str())
     }
 
     /// The name of the workload.
@@ -221,7 +288,7 @@ impl Settings {
     /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
     fn set_network(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         let done = match name {
-            "workload" => set(&mut self.workload, one_of(value, &WORKLOADS)),
+            "workload" => set(&mut self.workload, one_of(value, &WORKLOADS.map(|known| known.0))),
             "topology" => set(&mut self.topology, one_of(value, &TOPOLOGIES)),
             "plane" => set(&mut self.plane, one_of(value, &PLANES)),
             "nodes" => set(&mut self.nodes, count(value, 2, 1 << 18).map(Some)),
@@ -230,7 +297,7 @@ impl Settings {
             "rails" => set(&mut self.rails, count(value, 1, 64)),
             "link" => set(&mut self.link_megabits, rate(value)),
             "latency" => set(&mut self.latency_ps, links::latency_of(value)),
-            "bytes" => set(&mut self.bytes, bytes(value).filter(|bytes| *bytes > 0)),
+            "bytes" => set(&mut self.bytes, bytes(value).filter(|bytes| *bytes > 0).map(Some)),
             "messages" => set(&mut self.messages, count(value, 1, 1 << 16)),
             "senders" => set(&mut self.senders, count(value, 1, 1 << 18).map(Some)),
             "sizes" => set(&mut self.sizes, three(value, 'x')),
@@ -348,6 +415,13 @@ impl Settings {
     /// # Errors
     /// Says which settings do not go together.
     pub fn build(&self, seed: u64) -> Result<Scenario, String> {
+        let idle = self.given.iter().find(|(name, _)| FAIRWAY_ONLY.contains(name));
+        if let Some((name, value)) = idle.filter(|_| self.stack != Stack::Fairway) {
+            return Err(format!(
+                "{name} {value} has no effect on RoCE, whose queue pairs have one path each (split N \
+                 gives two hosts N of them): leave it out, or take stack fairway"
+            ));
+        }
         let matrix = match (&self.matrix, self.workload.as_str()) {
             (Some(text), "matrix") => Some(traffic::parse_matrix(text)?),
             (None, "matrix") => return Err(String::from("workload matrix needs a file of one")),
@@ -360,7 +434,7 @@ impl Settings {
         let needs = matrix.as_ref().map(|(nodes, _)| *nodes).or(trace.map(|trace| trace.ranks));
         let nodes = match &matrix {
             Some((nodes, _)) => *nodes,
-            None => self.nodes.or(needs).unwrap_or(NODES),
+            None => self.nodes.or(needs).unwrap_or(usual_nodes(&self.workload)),
         };
         let network = self.network(nodes)?;
         if let Some(needs) = needs.filter(|needs| network.hosts < *needs) {
@@ -462,7 +536,7 @@ impl Settings {
 
     fn flows(&self, network: &Network, seed: u64) -> Result<Vec<Flow>, String> {
         let nodes = network.hosts;
-        let bytes = self.bytes;
+        let bytes = self.message_bytes();
         let senders = self.senders.unwrap_or(nodes - 1);
         if senders >= nodes {
             return Err(format!("{senders} senders, and a receiver, are more than {nodes} nodes"));

@@ -9,56 +9,19 @@ use crate::udp::{Address, Arrival, ReceiveBuffer, Scatter, Sent, Train, UdpPort}
 /// What an owner of ports asks of one, whether its paths are impaired or not.
 ///
 /// Times are nanoseconds on whatever clock the owner uses throughout.
+///
+/// What an implementation leaves out is as on the port itself.
 pub trait Datapath: Send {
     /// The sockets.
     fn port(&self) -> &UdpPort;
+
+    /// The sockets, to send and receive.
+    fn port_mut(&mut self) -> &mut UdpPort;
 
     /// Sends `train` from `socket` to `to`, as traffic of path number `path`.
     ///
     /// # Errors
     /// As [`UdpPort::send`].
-    fn transmit(
-        &mut self,
-        now_ns: u64,
-        path: usize,
-        socket: usize,
-        to: &Address,
-        train: &Train,
-    ) -> io::Result<Sent>;
-
-    /// As [`UdpPort::receive`].
-    ///
-    /// # Errors
-    /// As [`UdpPort::receive`].
-    fn receive<'b>(
-        &mut self,
-        socket: usize,
-        buffer: &'b mut ReceiveBuffer,
-        plan: Option<&Scatter>,
-    ) -> io::Result<Option<Arrival<'b>>>;
-
-    /// As [`UdpPort::peek`].
-    ///
-    /// # Errors
-    /// As [`UdpPort::peek`].
-    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>>;
-
-    /// Sends what was held back until now. To be called when [`Datapath::next_release_ns`] says so,
-    /// or whenever convenient: it costs a comparison when nothing is due.
-    ///
-    /// # Errors
-    /// As [`UdpPort::send`].
-    fn release_due(&mut self, now_ns: u64) -> io::Result<()>;
-
-    /// When held packets are due, if there are any. The owner must not sleep longer.
-    fn next_release_ns(&self) -> Option<u64>;
-}
-
-impl Datapath for UdpPort {
-    fn port(&self) -> &UdpPort {
-        self
-    }
-
     #[inline]
     fn transmit(
         &mut self,
@@ -68,9 +31,13 @@ impl Datapath for UdpPort {
         to: &Address,
         train: &Train,
     ) -> io::Result<Sent> {
-        self.send(socket, to, train)
+        self.port_mut().send(socket, to, train)
     }
 
+    /// As [`UdpPort::receive`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::receive`].
     #[inline]
     fn receive<'b>(
         &mut self,
@@ -78,21 +45,43 @@ impl Datapath for UdpPort {
         buffer: &'b mut ReceiveBuffer,
         plan: Option<&Scatter>,
     ) -> io::Result<Option<Arrival<'b>>> {
-        UdpPort::receive(self, socket, buffer, plan)
+        self.port_mut().receive(socket, buffer, plan)
     }
 
+    /// As [`UdpPort::peek`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::peek`].
     fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
-        UdpPort::peek(self, socket, bytes)
+        self.port_mut().peek(socket, bytes)
     }
 
+    /// Sends what was held back until now. To be called when [`Datapath::next_release_ns`] says so,
+    /// or whenever convenient: it costs a comparison when nothing is due.
+    ///
+    /// # Errors
+    /// As [`UdpPort::send`].
     #[inline]
     fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
         Ok(())
     }
 
+    /// When held packets are due, if there are any. The owner must not sleep longer.
     #[inline]
     fn next_release_ns(&self) -> Option<u64> {
         None
+    }
+}
+
+impl Datapath for UdpPort {
+    #[inline]
+    fn port(&self) -> &UdpPort {
+        self
+    }
+
+    #[inline]
+    fn port_mut(&mut self) -> &mut UdpPort {
+        self
     }
 }
 
@@ -121,6 +110,10 @@ impl Datapath for Impaired {
         &self.port
     }
 
+    fn port_mut(&mut self) -> &mut UdpPort {
+        &mut self.port
+    }
+
     /// Never blocked, unless the path is clean: what the kernel has no room for is held here.
     fn transmit(
         &mut self,
@@ -131,19 +124,6 @@ impl Datapath for Impaired {
         train: &Train,
     ) -> io::Result<Sent> {
         self.shaper.send(now_ns, path, &mut self.port, (socket, to), train)
-    }
-
-    fn receive<'b>(
-        &mut self,
-        socket: usize,
-        buffer: &'b mut ReceiveBuffer,
-        plan: Option<&Scatter>,
-    ) -> io::Result<Option<Arrival<'b>>> {
-        self.port.receive(socket, buffer, plan)
-    }
-
-    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
-        self.port.peek(socket, bytes)
     }
 
     fn release_due(&mut self, now_ns: u64) -> io::Result<()> {

@@ -14,8 +14,8 @@ const REPORTS_MAX: usize = 16;
 /// packets to there: a port at which no program listens, a host that can't be reached.
 ///
 /// Sockets that are not connected never learn that. The kernel hands a report only to the socket whose
-/// own port the reported packet came from. Everybody who can guess that port can forge a report,
-/// so it is a reason to give up an attempt that was never answered, and no reason to end anything
+/// own port the reported packet came from. Any host that can guess that port can forge a report,
+/// so a report is a reason to give up an attempt that was never answered, and no reason to end anything
 /// that works.
 #[derive(Debug)]
 pub struct Knock {

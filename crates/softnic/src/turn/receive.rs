@@ -91,9 +91,9 @@ impl Core {
         packets
     }
 
-    /// One receive call on `socket`. The time of arrival is read after the call: a packet may come
-    /// in while the turn goes on, and a time from before it came would add to how long the peer is
-    /// told that its packet was kept, and take away from the round trip that is measured here.
+    /// One receive call on `socket`. The time of arrival is read after the call, because a packet may
+    /// come in during the turn. An earlier time would make the residence time that the acknowledgement
+    /// reports to the peer too long, and a round trip that is measured here too short.
     fn receive_from(&mut self, io: &mut Io, socket: usize) -> Took {
         let mut targets = Targets::default();
         let prepared = self.prepare(io, socket, &mut targets);

@@ -32,6 +32,10 @@ impl Datapath for Stingy {
         &self.port
     }
 
+    fn port_mut(&mut self) -> &mut UdpPort {
+        &mut self.port
+    }
+
     fn transmit(
         &mut self,
         _now_ns: u64,
@@ -57,27 +61,6 @@ impl Datapath for Stingy {
         self.refused.fetch_add(1, Ordering::Relaxed);
         Ok(Sent::Blocked { sent: taken })
     }
-
-    fn receive<'b>(
-        &mut self,
-        socket: usize,
-        buffer: &'b mut ReceiveBuffer,
-        plan: Option<&Scatter>,
-    ) -> io::Result<Option<Arrival<'b>>> {
-        self.port.receive(socket, buffer, plan)
-    }
-
-    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
-        self.port.peek(socket, bytes)
-    }
-
-    fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn next_release_ns(&self) -> Option<u64> {
-        None
-    }
 }
 
 /// A port whose packets come in while the call that receives them waits: each call begins long
@@ -92,15 +75,8 @@ impl Datapath for Slow {
         &self.0
     }
 
-    fn transmit(
-        &mut self,
-        _now_ns: u64,
-        _path: usize,
-        socket: usize,
-        to: &Address,
-        train: &Train,
-    ) -> io::Result<Sent> {
-        self.0.send(socket, to, train)
+    fn port_mut(&mut self) -> &mut UdpPort {
+        &mut self.0
     }
 
     fn receive<'b>(
@@ -114,18 +90,6 @@ impl Datapath for Slow {
             std::hint::spin_loop();
         }
         self.0.receive(socket, buffer, plan)
-    }
-
-    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
-        self.0.peek(socket, bytes)
-    }
-
-    fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn next_release_ns(&self) -> Option<u64> {
-        None
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, ThreadId};
 
 use libc::{c_int, c_void};
 
@@ -16,8 +17,8 @@ use super::abi::*;
 use super::connect;
 use super::id::{self, Core, Id};
 use crate::abi::{ibv_ah_attr, zeroed};
-use crate::events::EventQueue;
-use crate::guard::{EBADF, EINVAL, Errno, Result, lock, number, object};
+use crate::events::{EventQueue, NOT_YET, sleep_on, take_or_sleep};
+use crate::guard::{EBADF, EINVAL, Errno, Result, lock, number, object, set_errno, uncancelled};
 
 /// The longest private data of any message.
 pub(super) const PRIVATE_MAX: usize = 224;
@@ -107,22 +108,44 @@ struct Event {
     private: [u8; PRIVATE_MAX],
 }
 
-/// The channels that have not been destroyed, by their addresses. A program may ask for the next
-/// event of a channel that another of its threads has destroyed: `rping` does while it ends.
-static LIVE: RwLock<BTreeMap<usize, Queue>> = RwLock::new(BTreeMap::new());
+/// What has become of a channel.
+enum State {
+    Live(Queue),
+    /// By this thread.
+    Destroyed(ThreadId),
+}
+
+/// All channels, by their addresses; a destroyed one until its address is used again. A program may
+/// ask for the next event of a channel that another of its threads has just destroyed: `rping` does
+/// while it ends.
+static CHANNELS: RwLock<BTreeMap<usize, State>> = RwLock::new(BTreeMap::new());
+
+fn set_state(channel: usize, state: State) {
+    CHANNELS.write().unwrap_or_else(PoisonError::into_inner).insert(channel, state);
+}
 
 pub(super) fn make() -> Result<*mut rdma_event_channel> {
     let queue = Queue(Arc::new(EventQueue::new()?));
     let base = rdma_event_channel { fd: queue.0.descriptor() };
     let channel = Box::into_raw(Box::new(Channel { base, queue: queue.clone() }));
-    LIVE.write().unwrap_or_else(PoisonError::into_inner).insert(channel as usize, queue);
+    set_state(channel as usize, State::Live(queue));
     Ok(channel.cast())
 }
 
-/// The queue of a channel, if it has not been destroyed.
-fn live_queue(channel: *mut rdma_event_channel) -> Result<Queue> {
-    let live = LIVE.read().unwrap_or_else(PoisonError::into_inner);
-    live.get(&(channel as usize)).cloned().ok_or(EBADF)
+/// The queue that a call for the next event sleeps on. If another thread has destroyed the channel,
+/// that is a queue without events, because the program can't know that the call did not begin to
+/// sleep before; a thread that itself has destroyed the channel gets `EBADF`.
+fn queue_to_sleep_on(channel: *mut rdma_event_channel) -> Result<Arc<EventQueue<Note>>> {
+    if channel.is_null() {
+        return Err(EINVAL);
+    }
+    match CHANNELS.read().unwrap_or_else(PoisonError::into_inner).get(&(channel as usize)) {
+        Some(State::Live(queue)) => Ok(Arc::clone(&queue.0)),
+        Some(State::Destroyed(by)) if *by != thread::current().id() => {
+            Ok(Arc::new(EventQueue::new()?))
+        }
+        _ => Err(EBADF),
+    }
 }
 
 /// # Safety
@@ -140,29 +163,36 @@ unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     if !channel.is_null() {
-        LIVE.write().unwrap_or_else(PoisonError::into_inner).remove(&(channel as usize));
-        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+        set_state(channel as usize, State::Destroyed(thread::current().id()));
+        uncancelled(|| drop(unsafe { Box::from_raw(channel.cast::<Channel>()) }));
     }
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_get_cm_event(
+pub(super) unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    number(|| {
-        if channel.is_null() || event.is_null() {
-            return Err(EINVAL);
+    let queue = match queue_to_sleep_on(channel) {
+        Ok(queue) if !event.is_null() => queue,
+        refused => {
+            set_errno(refused.err().unwrap_or(EINVAL));
+            return -1;
         }
-        let queue = live_queue(channel)?;
-        unsafe { event.write(next(&queue)?) };
+    };
+    let take = |queue: &EventQueue<Note>| {
+        let Some(next) = (unsafe { next(queue)? }) else { return Ok(NOT_YET) };
+        unsafe { event.write(next) };
         Ok(0)
-    })
+    };
+    take_or_sleep(queue, |queue| number(|| take(queue)))
 }
 
-/// The next event, after what has to happen before the program hears of it.
-unsafe fn next(queue: &Queue) -> Result<*mut rdma_cm_event> {
-    let mut note = queue.0.next(|note| note.owner().owed.deliver())?;
+/// The next event, if there is one, after what has to happen before the program gets it.
+unsafe fn next(queue: &EventQueue<Note>) -> Result<Option<*mut rdma_cm_event>> {
+    let Some(mut note) = queue.next(|note| note.owner().owed.deliver()) else {
+        return Ok(None);
+    };
     match note.kind {
         RDMA_CM_EVENT_CONNECT_RESPONSE => unsafe { connect::answered(&mut note) },
         RDMA_CM_EVENT_CONNECT_REQUEST => unsafe { adopt(&note)? },
@@ -187,7 +217,17 @@ unsafe fn next(queue: &Queue) -> Result<*mut rdma_cm_event> {
         _ => event.private.as_ptr().cast(),
     };
     event.base.param = param(&note, said);
-    Ok(Box::into_raw(event).cast())
+    Ok(Some(Box::into_raw(event).cast()))
+}
+
+/// The next event. Sleeps until there is one.
+unsafe fn awaited(queue: &Queue) -> Result<*mut rdma_cm_event> {
+    loop {
+        if let Some(event) = unsafe { next(&queue.0)? } {
+            return Ok(event);
+        }
+        sleep_on(queue.0.descriptor())?;
+    }
 }
 
 fn param(note: &Note, private_data: *const c_void) -> rdma_param {
@@ -251,7 +291,7 @@ pub(super) unsafe fn complete(this: &mut Id) -> Result<()> {
         return Ok(());
     }
     release_held(this);
-    let event = unsafe { next(&queue(this.base.channel))? };
+    let event = unsafe { awaited(&queue(this.base.channel))? };
     this.base.event = event;
     let (kind, status) = unsafe { ((*event).event, (*event).status) };
     match (kind, status) {
@@ -265,7 +305,7 @@ pub(super) unsafe fn complete(this: &mut Id) -> Result<()> {
 /// A listening id's next event, which it keeps.
 pub(super) unsafe fn next_held(this: &mut Id) -> Result<*mut rdma_cm_event> {
     release_held(this);
-    unsafe { next(&queue(this.base.channel)) }
+    unsafe { awaited(&queue(this.base.channel)) }
 }
 
 #[unsafe(no_mangle)]

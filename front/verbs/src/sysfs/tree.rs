@@ -91,8 +91,8 @@ extern "C" fn remove() {
         return;
     };
     for (path, is_folder) in &contents.entries {
-        // SAFETY: a path that ends with a zero byte and is never freed. Nobody is left to be told of
-        // a failure; the next process tries again.
+        // SAFETY: a path that ends with a zero byte and is never freed. A failure is not
+        // reported, because the process ends; the next one tries again.
         unsafe {
             if *is_folder { libc::rmdir(path.as_ptr()) } else { libc::unlink(path.as_ptr()) }
         };

@@ -23,25 +23,6 @@ static struct ibv_qp *make(struct ibv_srq *srq)
     return qp;
 }
 
-static void join(struct ibv_qp *from, struct ibv_qp *to)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-    CHECK(!ibv_modify_qp(from, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                          IBV_QP_ACCESS_FLAGS));
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-                                .dest_qp_num = to->qp_num, .min_rnr_timer = 1,
-                                .ah_attr = {.is_global = 1, .port_num = 1}};
-    CHECK(!ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid));
-    CHECK(!ibv_modify_qp(from, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                                          IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-                                .rnr_retry = 7};
-    CHECK(!ibv_modify_qp(from, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                          IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                          IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
 /* The next completion of a receive; those of sends may be of either status. */
 static struct ibv_wc next_receive(void)
 {
@@ -79,8 +60,8 @@ int main(void)
     struct ibv_srq *srq = ibv_create_srq(pd, &init);
     CHECK(srq);
     struct ibv_qp *sender = make(NULL), *taker = make(srq);
-    join(sender, taker);
-    join(taker, sender);
+    join_pairs(context, sender, taker);
+    join_pairs(context, taker, sender);
 
     /* No memory, and the key of none; then one that is right. */
     receive(srq, 1, memory + 128, mr->lkey);
@@ -100,8 +81,8 @@ int main(void)
 
     /* Another queue pair takes the one behind it. */
     struct ibv_qp *second = make(NULL), *heir = make(srq);
-    join(second, heir);
-    join(heir, second);
+    join_pairs(context, second, heir);
+    join_pairs(context, heir, second);
     memset(memory + 128, 0, 128);
     send(second, 102);
     wc = next_receive();

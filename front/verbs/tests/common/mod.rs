@@ -1,7 +1,7 @@
 //! The library as programs get it, and programs that run over it.
 #![allow(dead_code)] // Every test file uses some of it.
 
-use std::io::{Read, Write as _};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,8 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+#[path = "../../../../crates/cli/tests/common/children.rs"]
+mod children;
 #[path = "../../link.rs"]
 mod link;
+
+#[allow(unused_imports)] // Not every test file waits for children itself.
+pub use children::ended_within;
 
 /// Far longer than any program takes.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -83,6 +88,8 @@ pub struct Running {
     child: Child,
     /// What it prints, to either side, once that side is closed.
     printed: Receiver<(usize, String)>,
+    /// Of a server: how it listens, as the preloaded `listening.c` reports it.
+    listening: Option<Receiver<String>>,
     since: Instant,
     patience: Duration,
 }
@@ -110,30 +117,35 @@ impl Running {
         let (to, printed) = channel();
         collect(0, child.stdout.take(), to.clone());
         collect(1, child.stderr.take(), to);
-        Running { what, child, printed, since: Instant::now(), patience }
+        Running { what, child, printed, listening: None, since: Instant::now(), patience }
     }
 
-    fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("a child of ours")
+    /// Starts a program that is to listen, which [`Running::listens`] waits for.
+    pub fn server(command: Command) -> Running {
+        Running::server_with(command, PATIENCE)
     }
 
-    /// Waits until it listens on a TCP port, or has ended.
-    pub fn listens(&mut self, port: u16) {
-        let listening = |table: &str| {
-            std::fs::read_to_string(table).unwrap_or_default().lines().any(|line| {
-                let fields: Vec<&str> = line.split_whitespace().collect();
-                let here = fields.get(1).is_some_and(|at| at.ends_with(&format!(":{port:04X}")));
-                here && fields.get(3) == Some(&"0A")
-            })
-        };
-        while self.ended().is_none()
-            && !listening("/proc/net/tcp")
-            && !listening("/proc/net/tcp6")
-            && self.since.elapsed() < self.patience
-        {
-            // The kernel tells nobody of new listeners: looking again is all there is.
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    fn server_with(mut command: Command, patience: Duration) -> Running {
+        let (reports, writer) = std::io::pipe().expect("a pipe");
+        let preloaded = [reporter(), &library().join("libibverbs.so.1")];
+        let preloaded = preloaded.map(|file| file.to_str().expect("text"));
+        command.env("LD_PRELOAD", preloaded.join(":")).stdin(writer);
+        let mut running = Running::start_with(command, patience);
+        let (to, listening) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(reports).lines().map_while(Result::ok) {
+                let _ = to.send(line);
+            }
+        });
+        running.listening = Some(listening);
+        running
+    }
+
+    /// Waits until it listens as this says (`tcp PORT`, or `rdma`), or has ended.
+    pub fn listens(&self, wanted: &str) {
+        let reports = self.listening.as_ref().expect("it was started as a server");
+        let left = || self.patience.saturating_sub(self.since.elapsed());
+        while reports.recv_timeout(left()).is_ok_and(|line| line != wanted) {}
     }
 
     /// Waits for its end, which closes what it prints to; kills it if that takes too long.
@@ -172,8 +184,8 @@ pub fn lossy_pair(half: impl Fn(u16) -> Command) -> String {
 
 fn attempt(half: &impl Fn(u16) -> Command, patience: Duration) -> Result<String, String> {
     let port = free_port();
-    let mut server = Running::start_with(half(port), patience);
-    server.listens(port);
+    let server = Running::server_with(half(port), patience);
+    server.listens(&format!("tcp {port}"));
     let mut client = half(port);
     client.arg("127.0.0.1");
     let client = Running::start_with(client, patience).outcome();
@@ -185,6 +197,21 @@ fn attempt(half: &impl Fn(u16) -> Command, patience: Duration) -> Result<String,
         "{}: {}\n{}\n---- the other: {}\n{}",
         client.what, client.status, client.output, server.status, server.output
     ))
+}
+
+/// `listening.c` as a library to be preloaded. The library itself was linked by the same command.
+fn reporter() -> &'static Path {
+    static REPORTER: OnceLock<PathBuf> = OnceLock::new();
+    REPORTER.get_or_init(|| {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("verbs-listening.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/listening.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]);
+        let result = compiler.arg("-o").arg(&file).arg(source).arg("-ldl").output();
+        let result = result.expect("the compiler runs");
+        assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+        file
+    })
 }
 
 /// Compiles a C program against the installed header and the library. `None`, with a line that says

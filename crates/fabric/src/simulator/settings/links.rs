@@ -36,7 +36,12 @@ impl Ends {
         let links: Vec<u32> = links.map(|(number, _)| number as u32).collect();
         match self {
             _ if !links.is_empty() => Ok(links),
-            Ends::Nodes(a, b) => Err(format!("no link joins {a} and {b}")),
+            Ends::Nodes(a, b) => Err(format!(
+                "no link joins {a} and {b}: hosts are 0 to {}, switches follow tier by tier, and the \
+                 switch of host 0 is {}",
+                network.hosts - 1,
+                network.links[0].to
+            )),
             Ends::Plane(plane) => {
                 Err(format!("there is no plane {plane}: the last is {}", network.wires() - 1))
             }

@@ -85,3 +85,18 @@ pub(super) fn chance(text: &str) -> Option<u32> {
     let chance = (u128::from(number) << 32) / u128::from(scale);
     u32::try_from(chance).ok().filter(|chance| *chance <= 1 << 31)
 }
+
+/// A rate as [`rate`] reads it.
+pub(super) fn show_rate(megabits: u64) -> String {
+    match megabits {
+        1000.. if megabits.is_multiple_of(1000) => format!("{}G", megabits / 1000),
+        _ => format!("{megabits}M"),
+    }
+}
+
+/// A time as [`time`] reads it.
+pub(super) fn show_time(ps: u64) -> String {
+    let units = [(1_000_000_000, "ms"), (1_000_000, "us"), (1000, "ns")];
+    let unit = units.iter().find(|(factor, _)| ps >= *factor && ps.is_multiple_of(*factor));
+    unit.map_or_else(|| format!("{ps}ps"), |(factor, name)| format!("{}{name}", ps / factor))
+}

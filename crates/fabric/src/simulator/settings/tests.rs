@@ -116,3 +116,58 @@ fn every_setting_is_known() {
         assert!(error.starts_with(name), "{error}");
     }
 }
+
+#[test]
+fn numbers_are_taken_within_the_limits_that_are_documented_and_not_beyond() {
+    let mut checked = 0;
+    for (name, _, meaning) in SETTINGS.iter().filter(|setting| setting.1 == "N") {
+        let Some((before, after)) = meaning.split_once(" to ") else { continue };
+        let least = before.rsplit(' ').next().and_then(|word| word.parse::<u64>().ok());
+        let digits = after.split(|letter: char| !letter.is_ascii_digit()).next();
+        let most = digits.and_then(|word| word.parse::<u64>().ok());
+        let (Some(least), Some(most)) = (least, most) else { continue };
+        checked += 1;
+        let set = |number: u64| Settings::default().set(name, &number.to_string());
+        assert!(set(least).is_ok() && set(most).is_ok(), "{name} takes {least} to {most}");
+        for wrong in [least - 1, most + 1] {
+            let error = set(wrong).expect_err("beyond the limits");
+            assert!(error.contains(&format!("{least} to {most}")), "{error}");
+        }
+    }
+    assert!(checked >= 10, "only {checked} settings say what they take");
+    for wrong in ["0", "4294967296", "1T"] {
+        let error = Settings::default().set("bytes", wrong).expect_err("beyond the limits");
+        assert!(error.contains("1 to 4294967295"), "{error}");
+    }
+    Settings::default().set("bytes", "4294967295").expect("within the limits");
+}
+
+#[test]
+fn settings_of_fairway_are_refused_on_roce() {
+    for line in ["paths 16", "path p2c", "chunk 4K", "policy-swap 1ms:cc=cubic"] {
+        for stack in ["roce", "roce-irn"] {
+            let mut settings = Settings::default();
+            settings.read(&format!("nodes 8\n{line}\nstack {stack}")).expect("each is fine");
+            let error = settings.build(1).expect_err("it would have no effect");
+            assert!(error.contains(line) && error.contains("leave it out"), "{error}");
+        }
+        let mut settings = Settings::default();
+        settings.read(&format!("nodes 8\n{line}")).expect("fine");
+        // A swap takes the name of a module, which is not there.
+        let built = settings.build(1);
+        assert!(built.is_ok() || line.starts_with("policy-swap"), "with Fairway's own stack");
+    }
+}
+
+#[test]
+fn every_workload_has_hosts_that_suit_it() {
+    for (name, _) in WORKLOADS.iter().filter(|known| !["matrix", "trace"].contains(&known.0)) {
+        let mut settings = Settings::default();
+        settings.set("workload", name).expect("it is known");
+        match settings.build(1) {
+            Ok(scenario) => assert!(scenario.network.hosts >= 32, "{name}"),
+            // These need a file, or streams.
+            Err(error) => assert!(["sizes", "streams"].contains(name), "{name}: {error}"),
+        }
+    }
+}

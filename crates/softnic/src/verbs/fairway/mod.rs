@@ -26,7 +26,7 @@
 //! * WRITEs into regions, or by way of queue pairs, with relaxed ordering are placed in any order
 //!   among themselves, and one may be in place before a SEND posted earlier is.
 //! * A message that was set aside when its region was deregistered is dropped, although its sender
-//!   was told that it arrived.
+//!   has got an acknowledgement for it.
 //! * Operations posted behind one that fails may have been executed; they complete as flushed.
 //! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
 //!   with a length error: only the requester hears of it.

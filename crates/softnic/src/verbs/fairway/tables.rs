@@ -133,7 +133,7 @@ impl Verbs {
         self.own.iter().any(|own| own.is_ipv4() == ip.is_ipv4())
     }
 
-    /// The address of ours that a peer of this address knows us by.
+    /// The own address under which this process is connected to a peer of this address.
     pub(super) fn own_for(&self, peer: IpAddr) -> IpAddr {
         let same_family = |own: &&IpAddr| own.is_ipv4() == peer.is_ipv4();
         *self.own.iter().find(same_family).unwrap_or(&self.own[0])

@@ -30,6 +30,10 @@ impl Datapath for Sluice {
         self.port.port()
     }
 
+    fn port_mut(&mut self) -> &mut UdpPort {
+        self.port.port_mut()
+    }
+
     fn transmit(
         &mut self,
         _now_ns: u64,
@@ -62,14 +66,6 @@ impl Datapath for Sluice {
 
     fn peek(&mut self, _socket: usize, _bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
         Ok(None)
-    }
-
-    fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn next_release_ns(&self) -> Option<u64> {
-        None
     }
 }
 
