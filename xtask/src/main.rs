@@ -16,7 +16,11 @@ const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth]
         [--part transport|order|isolation|mixed|mailbox|impaired|engines|pacer|fidelity|coalescing|
-         verbs|sim|nic]
+         verbs|sim|nic|networks] [--json]
+        [--full] [--rate MBPS,..] [--rtt MS,..] [--loss PERCENT,..] [--queue BDP,..] [--law NAME,..]
+        [--mode alone|beside|both] [--tcp system|reno|cubic|bbr] [--mtu BYTES] [--speedup N]
+                             (of part networks, which runs only if it is named: cells, control laws,
+                             and how networks are made; docs/performance.md says more)
         [--row TEXT] [--column TEXT] [--peer SCRIPT]
                              (of part verbs: rows and columns with TEXT in their names, or the column
                              `queue pairs`; soft-RoCE between two guests that SCRIPT boots)

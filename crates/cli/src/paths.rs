@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fairway_softnic::{PathStats, Peer};
+use fairway_softnic::{LongPackets, PathStats, Peer};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
 /// Nothing has completed for so long, although the peer answers: why?
-pub(crate) const SUSPICIOUS: Duration = Duration::from_secs(8);
+const SUSPICIOUS: Duration = Duration::from_secs(8);
+/// While nothing completes, the peer's state is looked at so often.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Every network of ours passes packets of this payload: 1,280 bytes with all headers (RFC 8200).
 const PASSES_EVERYWHERE: u32 = 1024;
 
@@ -88,9 +90,20 @@ impl Watch {
 
     /// Why nothing has completed since, if the network is likely to drop packets as long as ours:
     /// the peer answers, in short packets, but hardly a packet was acknowledged. Of operations
-    /// that fetch, whose long packets come from the peer, nothing is known but that.
-    pub(crate) fn black_hole(&self, peer: &Peer, size: u64, fetches: bool) -> Option<Failure> {
+    /// that fetch, whose long packets come from the peer, nothing is known but that. What is sent is
+    /// also probed for (see [`LongPackets`]), so that the answer is there sooner than by waiting.
+    pub(crate) fn black_hole(
+        &self,
+        peer: &Peer,
+        size: u64,
+        fetches: bool,
+        waited: Duration,
+    ) -> Option<Failure> {
         let mtu = peer.mtu();
+        let proven = !fetches && peer.long_packets() == LongPackets::Vanish;
+        if !proven && waited < SUSPICIOUS {
+            return None;
+        }
         let long = mtu > PASSES_EVERYWHERE && size > u64::from(PASSES_EVERYWHERE);
         let none_arrived = fetches || acknowledged(peer) < self.acknowledged + SHORT_PACKETS;
         if !long || !peer.is_alive() || !none_arrived {
@@ -98,10 +111,11 @@ impl Watch {
         }
         let longest = size.min(u64::from(mtu));
         Some(Failure::failed(format!(
-            "{} answers, but no packet of {longest} bytes has got through in {SUSPICIOUS:?}: the \
+            "{} answers, but no packet of {longest} bytes has got through in {:.1} s: the \
              network seems to drop packets longer than its path MTU without reporting it. Use \
              --mtu {PASSES_EVERYWHERE}, or set the MTU of the interface here to that of the path",
-            peer.address()
+            peer.address(),
+            waited.as_secs_f64()
         )))
     }
 }

@@ -100,6 +100,74 @@ fn bytes_arrive_though_packets_are_lost_and_a_link_fails() {
     assert!(number(&report, "lost") > 0, "{report}");
 }
 
+/// Starts a server at host 3, and waits for its first line: then it listens.
+const SERVE: &str = "serve() {
+        pipe=$(mktemp -u); mkfifo $pipe
+        ip netns exec $NS-3 $FW perf --server --bind 10.83.0.4 \"$@\" >$pipe & server=$!
+        exec 3<$pipe; rm $pipe; read line <&3
+    }
+    ";
+
+/// Ten clients, one after the other, each with ports of its own.
+const CONNECTIONS: &str =
+    "ip netns exec $NS-3 $FW perf --server --bind 10.83.0.4 >/dev/null & server=$!
+    for wait in 1 2 3 4 5 6 7 8 9 10; do
+        ip netns exec $NS-3 ss -Hlun | grep -q 10.83.0.4 && break
+        sleep 0.5
+    done
+    for client in 0 1 2 3 4 5 6 7 8 9; do
+        ip netns exec $NS-0 $FW perf write --size 4K --iters 100 --json --pin none \
+            --connect 10.83.0.4 --bind 10.83.0.1:501$client || { kill $server; exit 1; }
+    done
+    kill $server";
+
+/// Leaf 4 does not know that spine 6 has lost its link to the other leaf, so that half of all pairs of
+/// ports are cut off.
+#[test]
+fn connections_are_set_up_though_a_spine_has_lost_a_link() {
+    if !is_possible() {
+        return;
+    }
+    let (_, text) = run("spine", &["fail=5-6@0us"], &[SERVE, CONNECTIONS].concat());
+    assert_eq!(rows(&text).len(), 10, "{text}");
+}
+
+/// What `fairway perf` has printed.
+fn rows(text: &str) -> Vec<Value> {
+    let row = |line: &str| serde_json::from_str::<Value>(line).ok().filter(|v| !v["op"].is_null());
+    text.lines().filter_map(row).collect()
+}
+
+/// A client and a server for each control law.
+const LAWS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
+        serve --policy $policy
+        ip netns exec $NS-0 $FW perf write --size 32K --iters 300 --depth 32 --json --pin none \
+            --policy $policy --connect 10.83.0.4 --bind 10.83.0.1
+        status=$?; kill $server; wait $server; [ $status = 0 ] || exit $status
+    done";
+
+/// Cells of the matrix that `xtask bench --part networks` measures. Rates depend on how busy this
+/// machine is; that the bytes are right, and that few packets are sent for nothing, does not.
+#[test]
+fn control_laws_send_little_for_nothing_over_slow_links() {
+    if !is_possible() {
+        return;
+    }
+    let link = ["link=400M", "latency=500us", "ecn=off", "queue=100K", "degrade=3-5@0us:100M"];
+    for (name, more) in [("clean", "loss=0"), ("lossy", "loss=1%")] {
+        let settings: Vec<&str> = link.into_iter().chain([more]).collect();
+        let (_, text) = run(name, &settings, &[SERVE, LAWS].concat());
+        let rows = rows(&text);
+        assert_eq!(rows.len(), 3, "{text}");
+        for row in rows {
+            // Every slot at the end, and others meanwhile.
+            assert!(number(&row, "verified") >= 32 * 32 * 1024, "{row}");
+            let (sent, nothing) = (number(&row, "packets_sent"), number(&row, "packets_duplicate"));
+            assert!(nothing * 20 <= sent, "{name}: {nothing} of {sent} packets for nothing: {row}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_emulated_is_said() {
     let scratch = Scratch::new();

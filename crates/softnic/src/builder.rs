@@ -17,7 +17,9 @@ use crate::pressure::HostPressure;
 use crate::setup::Identity;
 use crate::turn::Io;
 use crate::verbs::with_scope;
-use fairway_engine::wire::{Cna, GROUP_MAX, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX};
+use fairway_engine::wire::{
+    Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX,
+};
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
 const MTU_DEFAULT: usize = 4096;
@@ -26,7 +28,7 @@ const MTU_MAX: usize = 32 * 1024;
 /// IPv6 and UDP headers.
 const IP_UDP_BYTES: usize = 48;
 /// Headers of our longest packet with payload (a WRITE with immediate data).
-const HEADER_BYTES: usize = 80;
+pub(crate) const HEADER_BYTES: usize = 80;
 
 /// Addresses of a context, of four sockets each: more sockets are not looked at in one turn.
 pub(crate) const ADDRESSES_MAX: usize = 7;
@@ -439,7 +441,7 @@ impl Builder {
             read_slots: small(self.limits.read_slots).min(SLOTS_MAX),
             keep_alive_ms: u16::try_from(keep_alive_ms).unwrap_or(u16::MAX),
             channels: self.engines as u16,
-            capabilities: 0,
+            capabilities: PADDED_QUESTIONS,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_engine::wire::{
@@ -20,6 +20,7 @@ use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::listening::Listening;
 use crate::setup::server::{Listener, Opening, Reaction};
+use crate::setup::sizes::SizeProbe;
 use crate::turn::Bound;
 use crate::verbs::source_towards;
 
@@ -37,6 +38,8 @@ pub(crate) struct Connecting {
     /// Questions that are repeated may go from sockets opened for that alone.
     detours: bool,
     attempts: Vec<Option<Pending>>,
+    /// Connections that are probed with packets of full size.
+    sizes: Vec<SizeProbe>,
 }
 
 struct Pending {
@@ -79,7 +82,7 @@ struct Remote<'a> {
 impl Connecting {
     pub(crate) fn new(identity: Identity, detours: bool) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
-        Ok(Connecting { identity, listener, detours, attempts: Vec::new() })
+        Ok(Connecting { identity, listener, detours, attempts: Vec::new(), sizes: Vec::new() })
     }
 
     /// When some attempt has something to say or do.
@@ -89,11 +92,13 @@ impl Connecting {
             let looks_at = pending.listening.poll_timeout();
             Some(looks_at.map_or(asks_at, |at| at.min(asks_at)))
         };
-        self.pending().filter_map(times).reduce(Instant::min)
+        let probes = self.sizes.iter().map(SizeProbe::poll_timeout);
+        self.pending().filter_map(times).chain(probes).reduce(Instant::min)
     }
 
     /// Forgets all attempts.
     pub(crate) fn abandon_all(&mut self, nic: &mut Nic) {
+        self.sizes.clear();
         for pending in self.attempts.iter_mut().flatten() {
             if pending.result.is_none() {
                 nic.release_channel(pending.channel);
@@ -272,6 +277,7 @@ impl Core {
 
     /// Lets every attempt say what it has to say, and ends those that are over.
     pub(crate) fn speak(&mut self, now: Instant) {
+        self.connecting.sizes.retain_mut(|probe| !probe.advance(now));
         for index in 0..self.connecting.attempts.len() {
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
             if pending.result.is_some() {
@@ -514,6 +520,7 @@ impl Core {
                 mtu: u32::from(agreed.mtu_bytes),
                 paths: u32::from(agreed.paths),
                 alive: AtomicBool::new(true),
+                long_packets: AtomicU8::default(),
             })
         });
         let first = remote.socket;
@@ -525,6 +532,10 @@ impl Core {
         channel.members = agreed.channels;
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
+        // Whom a client may ask from any port need not be reachable from any port the other way.
+        if !joins && remote.role == Role::Client {
+            self.probe_sizes(now, &peer, place.id.tpn(), first, agreed);
+        }
         Ok(peer)
     }
 }

@@ -124,7 +124,7 @@ pub use mailbox::{Epoch, EpochNote, MailTo, Mailbox, MailboxOptions};
 pub use memory::Memory;
 pub use next::Next;
 pub use order::Order;
-pub use peer::{PathStats, Peer, PeerStats};
+pub use peer::{LongPackets, PathStats, Peer, PeerStats};
 pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};

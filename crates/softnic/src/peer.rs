@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use fairway_engine::ChannelId;
@@ -29,6 +29,29 @@ pub(crate) struct PeerState {
     pub(crate) mtu: u32,
     pub(crate) paths: u32,
     pub(crate) alive: AtomicBool,
+    /// A [`LongPackets`].
+    pub(crate) long_packets: AtomicU8,
+}
+
+/// Whether packets of full size get through to a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LongPackets {
+    /// It is not known: the connection is young, the peer does not answer such questions, or packets
+    /// are so short that every network carries them.
+    #[default]
+    Unknown,
+    /// They arrive.
+    Arrive,
+    /// None of those that were sent to find out was answered, in about two seconds, although the
+    /// connection was set up by short ones: the path MTU is shorter than the packets, and the network
+    /// does not report it.
+    Vanish,
+}
+
+impl PeerState {
+    pub(crate) fn set_long_packets(&self, found: LongPackets) {
+        self.long_packets.store(found as u8, Ordering::Release);
+    }
 }
 
 /// How a connection fares.
@@ -136,6 +159,13 @@ impl Peer {
     /// Number of paths, as agreed.
     pub fn paths(&self) -> u32 {
         self.state.paths
+    }
+
+    /// What has been found out about packets of full size to this peer.
+    pub fn long_packets(&self) -> LongPackets {
+        let found = self.state.long_packets.load(Ordering::Acquire);
+        let all = [LongPackets::Unknown, LongPackets::Arrive, LongPackets::Vanish];
+        all.into_iter().find(|one| *one as u8 == found).unwrap_or_default()
     }
 
     /// False once the connection is closed, by either side, or the peer is dead.

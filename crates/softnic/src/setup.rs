@@ -10,6 +10,7 @@ pub(crate) mod client;
 mod cookie;
 pub(crate) mod listening;
 pub(crate) mod server;
+pub(crate) mod sizes;
 
 use fairway_engine::wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Versions};
 

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, builder, content, side};
 use fairway_softnic::port::{Doorbell, Relay, RelayConfig};
-use fairway_softnic::{Builder, Event, Post};
+use fairway_softnic::{Builder, Event, LongPackets, Post};
 
 /// A side whose paths of these numbers lose everything.
 fn dead(paths: &[u32], engines: usize) -> Builder {
@@ -71,6 +71,28 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
     let (doorbell, watched) = (relay.doorbell(), stop.clone());
     let thread = std::thread::spawn(move || relay.run(&watched).unwrap());
     Running { stop, doorbell, thread: Some(thread) }
+}
+
+/// The connection is made by short packets; whether long ones arrive, its client finds out by itself.
+#[test]
+fn client_learns_whether_packets_of_full_size_arrive() {
+    for (spec, expected) in [("", LongPackets::Arrive), ("longest=1400", LongPackets::Vanish)] {
+        let server = builder().build().unwrap();
+        let ports = server.local_addrs().to_vec();
+        let _running = relay(&ports, spec);
+        let front = SocketAddr::from(([127, 0, 0, 2], ports[0].port()));
+        let client = builder().build().unwrap();
+        let peer = client.connect(front, PATIENCE).unwrap();
+        assert_eq!((peer.mtu(), peer.long_packets()), (4096, LongPackets::Unknown));
+        let begun = Instant::now();
+        while peer.long_packets() == LongPackets::Unknown {
+            assert!(begun.elapsed() < PATIENCE && peer.is_alive());
+            // Nothing happens, but the client's timers go on.
+            let _ = client.wait_event(Duration::from_millis(20));
+        }
+        assert_eq!(peer.long_packets(), expected, "{spec}");
+        assert_eq!(server.peers().len(), 1, "such questions open nothing");
+    }
 }
 
 /// A network that drops all that the first seven ports of a client send, and all that is sent to

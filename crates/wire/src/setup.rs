@@ -13,7 +13,7 @@
 //! ```
 //!
 //! REJECT may answer HELLO or CONFIRM. Every message is 128 bytes long, so no answer is longer
-//! than its question.
+//! than its question. Only a HELLO may be padded, to probe for how long packets may be.
 
 use crate::{Cna, Psn, Tpn};
 
@@ -25,7 +25,9 @@ pub const PATHS_MAX: u16 = 256;
 pub const SLOTS_MAX: u16 = 256;
 /// The most channels of a TP channel group.
 pub const GROUP_MAX: u16 = 16;
-/// Length of every set-up message in bytes.
+/// Capability: answers a HELLO that is followed by any number of bytes without meaning.
+pub const PADDED_QUESTIONS: u16 = 1;
+/// Length of every set-up message in bytes, without what a HELLO is padded with.
 pub const SETUP_LEN: usize = 128;
 
 /// A set-up message and whom it is between.
@@ -231,7 +233,7 @@ pub struct Parameters {
     pub keep_alive_ms: u16,
     /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
     pub channels: u16,
-    /// Optional features, a bit each; none is defined yet.
+    /// Optional features, a bit each: [`PADDED_QUESTIONS`].
     pub capabilities: u16,
 }
 

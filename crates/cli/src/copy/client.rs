@@ -17,7 +17,7 @@ use crate::args::CopyOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::SERVE;
-use crate::paths::{DeadPaths, SUSPICIOUS, Watch};
+use crate::paths::{DeadPaths, LOOK_EVERY, Watch};
 use crate::printable::printable_reason;
 use crate::process;
 
@@ -203,8 +203,9 @@ impl Client {
                 return Err(Failure::failed("interrupted: nothing is left on the server"));
             }
             if done == 0
-                && last.elapsed() > SUSPICIOUS
-                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), false)
+                && last.elapsed() > LOOK_EVERY
+                && let Some(failure) =
+                    watch.black_hole(&self.peer, segment.len(), false, last.elapsed())
             {
                 return Err(failure);
             }

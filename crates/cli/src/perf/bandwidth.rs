@@ -10,7 +10,7 @@ use super::operation::Operation;
 use super::slots::Payload;
 use crate::args::PerfOptions;
 use crate::failure::Failure;
-use crate::paths::SUSPICIOUS;
+use crate::paths::LOOK_EVERY;
 
 /// The part of the duration that is spent before measuring …
 pub(super) const WARM_UP_PART: u32 = 10;
@@ -54,7 +54,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
     let mut measured_from = (start, 0);
     let (mut last, mut idle, mut completions) = (start, 0, Vec::new());
     let mut warm = warm_up.is_zero();
-    let mut suspicious_at = start + SUSPICIOUS;
+    let mut look_at = start + LOOK_EVERY;
     loop {
         let now = Instant::now();
         if !warm && now - start >= warm_up {
@@ -78,9 +78,9 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
                     flow.completed(session, &completion, now)?;
                 }
             }
-        } else if flow.done == 0 && now > suspicious_at {
-            suspicious_at = now + SUSPICIOUS;
-            session.check_network()?;
+        } else if flow.done == 0 && now > look_at {
+            look_at = now + LOOK_EVERY;
+            session.check_network(now - start)?;
         } else if now - last > PATIENCE && idle > POLLS_MIN {
             let counters = session.link.context.counters();
             let (nic, port) = (counters.nic, counters.port);

@@ -12,7 +12,7 @@ use super::report::Summary;
 use super::slots::{NAMED_BYTES, Pattern, Payload, Slots};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
-use crate::paths::SUSPICIOUS;
+use crate::paths::LOOK_EVERY;
 
 /// Operations before measuring.
 const WARM_UP: u64 = 200;
@@ -109,8 +109,8 @@ impl<'s, 'a> Pinger<'s, 'a> {
 
     /// Fails if an operation takes too long.
     fn late(&self, start: Instant) -> Result<(), Failure> {
-        if self.number == 1 && start.elapsed() > SUSPICIOUS {
-            self.session.check_network()?;
+        if self.number == 1 && start.elapsed() > LOOK_EVERY {
+            self.session.check_network(start.elapsed())?;
         }
         late(start)
     }

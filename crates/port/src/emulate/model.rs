@@ -40,7 +40,7 @@ pub struct ModelCounters {
     pub offered: u64,
     /// Packets lost at random.
     pub lost: u64,
-    /// Packets lost in a blackhole.
+    /// Packets lost in a blackhole, or because they were too long.
     pub blackholed: u64,
     /// Packets that found the link's queue full.
     pub overflowed: u64,
@@ -95,7 +95,8 @@ impl PathModel {
     pub fn offer(&mut self, now_ns: u64, bytes: usize) -> Decision {
         self.counters.offered += 1;
         let mut decision = Decision { copies: 0, marked: false, deliver_at_ns: now_ns, behind: 0 };
-        if self.in_blackhole(now_ns) {
+        let too_long = self.conditions.longest.is_some_and(|longest| bytes as u64 > longest);
+        if too_long || self.in_blackhole(now_ns) {
             self.counters.blackholed += 1;
             return decision;
         }

@@ -34,6 +34,7 @@ pub(super) struct Settings {
     pub(super) rate: Option<u64>,
     pub(super) queue_bytes: Option<u64>,
     pub(super) ecn_bytes: Option<u64>,
+    pub(super) longest: Option<u64>,
     pub(super) blackholes: Vec<Window>,
 }
 
@@ -65,6 +66,9 @@ pub struct Conditions {
     pub queue_bytes: u64,
     /// Waiting bytes from which on packets are marked as congested, if at all.
     pub ecn_bytes: Option<u64>,
+    /// Bytes of the longest packet that gets through, headers of UDP and IP not counted. What is
+    /// longer vanishes, as in a network that drops long packets without reporting it.
+    pub longest: Option<u64>,
     /// When nothing gets through.
     pub blackholes: Vec<Window>,
 }
@@ -99,6 +103,7 @@ impl Spec {
             rate: all.rate,
             queue_bytes: all.queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES),
             ecn_bytes: all.ecn_bytes,
+            longest: all.longest,
             blackholes: all.blackholes,
         }
     }
@@ -113,6 +118,7 @@ impl Conditions {
             && self.reorder == 0
             && self.duplication == 0
             && self.rate.is_none()
+            && self.longest.is_none()
             && self.blackholes.is_empty()
     }
 }
@@ -127,6 +133,7 @@ impl Settings {
         self.rate = later.rate.or(self.rate);
         self.queue_bytes = later.queue_bytes.or(self.queue_bytes);
         self.ecn_bytes = later.ecn_bytes.or(self.ecn_bytes);
+        self.longest = later.longest.or(self.longest);
         if !later.blackholes.is_empty() {
             self.blackholes.clone_from(&later.blackholes);
         }
@@ -147,14 +154,15 @@ impl Settings {
             "rate" => self.rate = Some(parse(value, quantity::rate, RATE)?),
             "queue" => self.queue_bytes = Some(parse(value, quantity::size, SIZE)?),
             "ecn" => self.ecn_bytes = Some(parse(value, quantity::size, SIZE)?),
+            "longest" => self.longest = Some(parse(value, quantity::size, SIZE)?),
             _ => return Err(wrong(key, SETTINGS)),
         }
         Ok(())
     }
 }
 
-const SETTINGS: &str = "delay=, jitter=, loss=, reorder=, dup=, rate=, queue=, ecn= with a value \
-                        or blackhole@START..END";
+const SETTINGS: &str = "delay=, jitter=, loss=, reorder=, dup=, rate=, queue=, ecn=, longest= with a \
+                        value or blackhole@START..END";
 const TIME: &str = "a time such as 50us, 1.5ms or 2s";
 const FRACTION: &str = "a fraction from 0 to 1 such as 0.01, or a percentage such as 1%";
 const POSITIONS: &str = "a number of packets from 0 to 65535";
@@ -262,6 +270,7 @@ impl fmt::Display for Settings {
         put("rate=", self.rate.map(Rate).as_ref().map(|v| v as _))?;
         put("queue=", self.queue_bytes.map(Size).as_ref().map(|v| v as _))?;
         put("ecn=", self.ecn_bytes.map(Size).as_ref().map(|v| v as _))?;
+        put("longest=", self.longest.map(Size).as_ref().map(|v| v as _))?;
         for window in &self.blackholes {
             put("blackhole@", Some(window))?;
         }

@@ -38,6 +38,23 @@ impl Knock {
         Ok(Knock { socket })
     }
 
+    /// Has packets leave whole, and however long the path's MTU is believed to be (RFC 8899, 3).
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn probe_length(&self) -> io::Result<()> {
+        // Which of the two families it is, the socket knows; one of both knows both.
+        let six = set(
+            &self.socket,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        );
+        let four =
+            set(&self.socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        six.or(four)
+    }
+
     /// Sends a packet. What goes wrong, [`Knock::report`] tells.
     pub fn send(&self, packet: &[u8]) {
         let mut piece =

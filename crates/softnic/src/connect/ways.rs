@@ -4,12 +4,25 @@
 //! other ports; what follows goes by the way that has answered.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use fairway_engine::wire::{Hello, Instant, Setup, SetupMessage};
+use fairway_engine::wire::{
+    Cna, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup, SetupMessage, Tpn,
+};
 
-use super::{Pending, SPEAKER};
+use super::{Connecting, Pending, SPEAKER};
+use crate::builder::HEADER_BYTES;
+use crate::clock;
 use crate::core::Core;
+use crate::peer::PeerState;
+use crate::setup::sizes::SizeProbe;
+use crate::setup::versions;
 use crate::turn::Bound;
+
+/// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).
+const PASSES_EVERYWHERE: u16 = 1024;
+/// Connections that are probed at the same time; more are not.
+const SIZE_PROBES_MAX: usize = 64;
 
 /// A repeated question for a channel that joins a group goes by so many paths at once.
 const JOINING_PATHS: usize = 4;
@@ -90,6 +103,38 @@ impl Core {
         let path = path % self.connecting.sockets(SPEAKER);
         let to = pending.attempt.server().into();
         Some(Bound { path, socket: pending.socket + path, to })
+    }
+
+    /// Has a peer probed with packets of full size, from now on, if it answers to that.
+    pub(super) fn probe_sizes(
+        &mut self,
+        now: Instant,
+        peer: &Arc<PeerState>,
+        tpn: Tpn,
+        socket: usize,
+        agreed: &Parameters,
+    ) {
+        let Connecting { identity, detours, sizes, .. } = &mut self.connecting;
+        let answers = agreed.capabilities & PADDED_QUESTIONS != 0;
+        let is_long = agreed.mtu_bytes > PASSES_EVERYWHERE;
+        let (true, true, true) = (*detours, answers && is_long, sizes.len() < SIZE_PROBES_MAX)
+        else {
+            return;
+        };
+        let Ok(nonce) = clock::random() else { return };
+        let client = Endpoint { tpn, initial_psn: Psn::default(), ports: identity.ports_for(None) };
+        let message = SetupMessage::Hello(Hello {
+            versions: versions(),
+            nonce,
+            client,
+            wish: Parameters { mtu_bytes: agreed.mtu_bytes, ..identity.limits },
+            joins: None,
+        });
+        let question = Setup { source: identity.cna, destination: Cna::default(), message };
+        let length = usize::from(agreed.mtu_bytes) + HEADER_BYTES;
+        let local = self.local_addrs()[socket];
+        let probe = SizeProbe::new(now, peer.clone(), local, question, length);
+        self.connecting.sizes.push(probe);
     }
 
     /// The number of the path between the socket that a client asked and the one it asked from.

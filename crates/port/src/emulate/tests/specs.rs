@@ -9,7 +9,7 @@ fn parse(text: &str) -> Spec {
 #[test]
 fn every_setting_is_understood() {
     let text = "delay=50us, jitter=1.5ms, loss=1%, reorder=64, dup=0.1%, rate=10G, queue=256K, \
-                ecn=64KiB, blackhole@2s..3s, blackhole@5s..";
+                ecn=64KiB, longest=1500, blackhole@2s..3s, blackhole@5s..";
     let expected = Conditions {
         delay_ns: 50_000,
         jitter_ns: 1_500_000,
@@ -19,6 +19,7 @@ fn every_setting_is_understood() {
         rate: Some(10_000_000_000),
         queue_bytes: 256 * 1024,
         ecn_bytes: Some(64 * 1024),
+        longest: Some(1500),
         blackholes: vec![
             Window { from_ns: 2_000_000_000, until_ns: 3_000_000_000 },
             Window { from_ns: 5_000_000_000, until_ns: u64::MAX },
@@ -84,20 +85,24 @@ fn settings() -> impl Strategy<Value = Settings> {
     let blackholes = proptest::collection::vec(window, 0..3);
     let reorder = proptest::option::of(0u32..65_536);
     let all = (number(), number(), fraction(), reorder, fraction(), rate, number(), number());
-    (all, blackholes).prop_filter_map("at least one setting", |(all, blackholes)| {
-        let settings = Settings {
-            delay_ns: all.0,
-            jitter_ns: all.1,
-            loss: all.2,
-            reorder: all.3,
-            duplication: all.4,
-            rate: all.5,
-            queue_bytes: all.6,
-            ecn_bytes: all.7,
-            blackholes,
-        };
-        (settings != Settings::default()).then_some(settings)
-    })
+    (all, number(), blackholes).prop_filter_map(
+        "at least one setting",
+        |(all, longest, blackholes)| {
+            let settings = Settings {
+                delay_ns: all.0,
+                jitter_ns: all.1,
+                loss: all.2,
+                reorder: all.3,
+                duplication: all.4,
+                rate: all.5,
+                queue_bytes: all.6,
+                ecn_bytes: all.7,
+                longest,
+                blackholes,
+            };
+            (settings != Settings::default()).then_some(settings)
+        },
+    )
 }
 
 proptest! {

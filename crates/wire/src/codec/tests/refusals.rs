@@ -308,7 +308,15 @@ fn setup_messages() {
     assert_eq!(setup_with(&hello, 16, 5), bad("reject reason", 0));
     let mut out = [0; MAX_HEADER];
     encode_setup(&hello, &mut out);
-    assert_eq!(decode(&out, 129), Err(DecodeError::TooLong { extra: 1 }));
+    assert_eq!(decode(&out, 9000), Ok(Decoded::Setup(hello)), "a question may be padded");
+    let message = SetupMessage::Reject(Reject {
+        versions: Versions::new(1, 1).expect("a legal range"),
+        nonce: 5,
+        reason: RejectReason::Refused,
+    });
+    let mut answer = [0; MAX_HEADER];
+    encode_setup(&Setup { message, ..hello }, &mut answer);
+    assert_eq!(decode(&answer, 129), Err(DecodeError::TooLong { extra: 1 }), "an answer may not");
     let short = DecodeError::TooShort { needed: 128, available: 127 };
     assert_eq!(decode(&out[..127], 128), Err(short));
     out[60] ^= 1;
