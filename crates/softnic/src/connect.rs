@@ -532,7 +532,7 @@ impl Core {
         channel.members = agreed.channels;
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
-        // Whom a client may ask from any port need not be reachable from any port the other way.
+        // A firewall that lets a client ask from any port need not let a server do so.
         if !joins && remote.role == Role::Client {
             self.probe_sizes(now, &peer, place.id.tpn(), first, agreed);
         }
