@@ -535,7 +535,9 @@ pub(crate) fn text_of(number: u64, length: u32) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     while text.len() < length as usize {
         state = state.wrapping_mul(0xBF58_476D_1CE4_E5B9).rotate_left(23) ^ number;
-        text.push((state >> 32) as u8);
+        // A byte that never arrived must not look like one that did.
+        let byte = (state >> 32) as u8;
+        text.push(if byte == BLANK { !BLANK } else { byte });
     }
     text
 }
