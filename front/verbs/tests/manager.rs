@@ -3,28 +3,20 @@
 
 mod common;
 
+use common::launch::{self, CONNECTIONS, DATAGRAMS};
 use common::{Running, alone, command, free_port, has, run};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Services of connections, and of datagrams (Annex A11 of the InfiniBand specification).
-const CONNECTIONS: &str = "106";
-const DATAGRAMS: &str = "111";
-
 /// Far longer than any program takes to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until somebody listens: a service's name is claimed by a socket that the system shows.
 fn listens(space: &str, port: u16) {
-    let name = format!("@fairway-verbs-service-{space}{port:04x}");
     let since = Instant::now();
-    let claimed = || {
-        let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-        table.lines().any(|line| line.ends_with(&name))
-    };
-    while !claimed() && since.elapsed() < PATIENCE {
+    while !launch::offers_service(space, port) && since.elapsed() < PATIENCE {
         // The kernel tells nobody of new names: looking again is all there is.
         std::thread::sleep(Duration::from_millis(2));
     }

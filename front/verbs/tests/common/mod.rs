@@ -2,13 +2,14 @@
 #![allow(dead_code)] // Every test file uses some of it.
 
 use std::io::{Read, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+#[path = "../../launch.rs"]
+pub mod launch;
 #[path = "../../link.rs"]
 mod link;
 
@@ -22,8 +23,7 @@ pub fn skip(what: &str) {
 
 /// Is this program installed? If not, says what is skipped.
 pub fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let there = launch::find(program).is_some();
     if !there {
         skip(&format!("{program}: it is not installed"));
     }
@@ -58,8 +58,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// A TCP port that nobody uses.
 pub fn free_port() -> u16 {
-    let socket = TcpListener::bind(("0.0.0.0", 0)).expect("a socket");
-    socket.local_addr().expect("an address").port()
+    launch::free_port().expect("a socket")
 }
 
 /// What a program did.
@@ -119,16 +118,8 @@ impl Running {
 
     /// Waits until it listens on a TCP port, or has ended.
     pub fn listens(&mut self, port: u16) {
-        let listening = |table: &str| {
-            std::fs::read_to_string(table).unwrap_or_default().lines().any(|line| {
-                let fields: Vec<&str> = line.split_whitespace().collect();
-                let here = fields.get(1).is_some_and(|at| at.ends_with(&format!(":{port:04X}")));
-                here && fields.get(3) == Some(&"0A")
-            })
-        };
         while self.ended().is_none()
-            && !listening("/proc/net/tcp")
-            && !listening("/proc/net/tcp6")
+            && !launch::listens_at(port)
             && self.since.elapsed() < self.patience
         {
             // The kernel tells nobody of new listeners: looking again is all there is.
