@@ -108,8 +108,9 @@ const REFUSALS: &[&str] = &[
     "is not valid for",
     "only supported",
     "supported only",
-    // perftest's words for a call that the library refused.
+    // Words of perftest and rdma-core for a call that the library refused.
     "error opening xrc domain",
+    "couldn't open the xrc domain",
 ];
 
 /// Words of lines that say what went wrong.

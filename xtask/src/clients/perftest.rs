@@ -90,7 +90,8 @@ fn case(program: &str, options: &str) -> Case {
     };
     let (server, main) = (Half::new(&server), Half::new(&main));
     let patience = if options.contains("-a") { 2 } else { 1 };
-    let case = Case::pair("perftest", name.trim(), (server, Ready::Listens), main, proof(options));
+    let shown = name.trim().replace("{device}", "DEVICE");
+    let case = Case::pair("perftest", &shown, (server, Ready::Listens), main, proof(options));
     let short = [
         ("ib_write_bw", ""),
         ("ib_send_bw", "-c UD"),

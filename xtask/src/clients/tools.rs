@@ -1,6 +1,6 @@
 //! Small programs: those of rdma-core, libfabric's, qperf and fio.
 
-use super::case::{Case, Client, Half, Proof, Ready};
+use super::case::{Case, Client, End, Half, Proof, Ready};
 
 fn texts(parts: &[&str]) -> Proof {
     Proof::Texts(parts.iter().map(|part| (*part).to_owned()).collect())
@@ -33,10 +33,16 @@ pub fn manager() -> Client {
         let port = if matches!(ready, Ready::ListensAt(_)) { "" } else { " -p {port}" };
         let server = Half::new(&format!("{server}{port}"));
         let case = Half::new(&format!("{main}{port}"));
-        cases.push(Case::pair("rdma-cm", main, (server, ready), case, proof));
+        cases.push(Case::pair(
+            "rdma-cm",
+            &main.replace("{host}", "HOST"),
+            (server, ready),
+            case,
+            proof,
+        ));
     };
     let connections = || Ready::Listens;
-    for (size, pings) in [("", 20), (" -S 4096", 20), (" -S 65536", 5)] {
+    for (size, pings) in [("", 20), (" -S 4096", 20), (" -S 65535", 5)] {
         let common = format!("-V -C {pings}{size}");
         let server = format!("rping -s -a {{host}} {common}");
         let main = format!("rping -c -a {{host}} -v {common}");
@@ -63,7 +69,7 @@ pub fn manager() -> Client {
     }
     for (server, main) in [("rdma_server", "rdma_client"), ("rdma_xserver", "rdma_xclient")] {
         let main = format!("{main} -s {{host}}");
-        add(server, &main, connections(), texts(&["_client: end 0"]));
+        add(server, &main, connections(), texts(&["client: end 0"]));
     }
     add("cmtime -c 50", "cmtime -c 50 -s {host}", connections(), texts(&["disconnect"]));
     add("rstream -S 4096 -C 20", "rstream -S 4096 -C 20 -s {host}", connections(), {
@@ -76,14 +82,18 @@ pub fn manager() -> Client {
         texts(&["sending"]),
     );
     for case in &mut cases {
-        // These two have no such option.
+        // Its server never ends.
+        if let (true, Some(server)) = (case.name.starts_with("cmtime"), &mut case.server) {
+            server.end = End::Ended;
+        }
+        // It has no such option.
         for half in case.server.iter_mut().map(|server| &mut server.half).chain([&mut case.main]) {
             if half.words.first().is_some_and(|program| program == "mckey") {
                 half.words.retain(|word| word != "-p" && word != "{port}");
             }
         }
-        case.short = case.name.starts_with("rping -c -a {host} -v -V -C 20 -S 4096")
-            || case.name.starts_with("ucmatose -s {host} -c 20");
+        case.short = case.name.starts_with("rping -c -a HOST -v -V -C 20 -S 4096")
+            || case.name.starts_with("ucmatose -s HOST -c 20");
     }
     Client { name: "rdma-cm", install: "apt install rdmacm-utils".to_owned(), absent: None, cases }
 }

@@ -54,6 +54,7 @@ fn case(spec: &Spec<'_>) -> Case {
         name.push_str(&format!(" {}={value}", variable.trim_start_matches("UCX_")));
     }
     name.push_str(&format!(" {transports}"));
+    let name = name.replace("{device}", "DEVICE");
     let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
     let main = half.clone().argument("{host}");
     let case = Case::pair("ucx", &name, (half, Ready::Listens), main, Proof::Rows(1));
@@ -99,6 +100,7 @@ fn lower(cases: &mut Vec<Case>) {
             }
         }
     }
+    cases.push(uct("put_bw", "zcopy", "rc_verbs", "65536"));
     for (layout, bytes) in [("bcopy", "1000"), ("zcopy", "4096")] {
         cases.push(uct("get", layout, "rc_verbs", bytes));
     }
@@ -128,7 +130,8 @@ fn features(cases: &mut Vec<Case>) {
         ("-E sleep", &["tag_lat", "ucp_am_lat", "stream_lat"], "1000"),
         ("-I", &["tag_bw"], "4096"),
         ("-e", &["tag_lat", "ucp_put_lat", "ucp_am_lat"], "65536"),
-        ("-C -U", &["tag_lat"], "4096"),
+        ("-C", &["tag_lat"], "4096"),
+        ("-U", &["tag_lat"], "4096"),
         ("-r recv_data", &["stream_bw", "stream_lat"], "4096"),
         ("-O 64", &["tag_bw", "ucp_get"], "4096"),
         ("-z", &["ucp_am_bw"], "65536"),
@@ -154,7 +157,9 @@ fn storage(cases: &mut Vec<Case>) {
             let main = half.clone().arguments("-i 50 {host}");
             let name = format!("io_demo by {way} {transports}");
             let server = (half, Ready::Listens);
-            let proof = Proof::Texts(vec!["total read".to_owned()]);
+            let proof = Proof::Texts(
+                ["total:50 ", "Client exit with status 'OK'"].map(str::to_owned).into(),
+            );
             cases.push(Case::pair("ucx", &name, server, main, proof).served_for_ever());
         }
     }
