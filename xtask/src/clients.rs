@@ -159,7 +159,10 @@ fn board(providers: &[&'static str], clients: &[Client], place: &Place) -> io::R
                     Err(_) if check_signals().is_err() => return Ok(rows),
                     result => result?,
                 };
-                let mark = if row.second_run { " (second run)" } else { "" };
+                let mark = match row.runs {
+                    1 => String::new(),
+                    runs => format!(" (run {runs})"),
+                };
                 eprintln!(
                     "[{}/{total}] {} over {provider}: {}: {}{mark} {:.1} s  {}",
                     rows.len() + 1,
@@ -176,40 +179,39 @@ fn board(providers: &[&'static str], clients: &[Client], place: &Place) -> io::R
     Ok(rows)
 }
 
-/// Runs a case, and once more if it failed. Its log is kept if it failed twice.
+/// Runs a case, and again if it failed. Its log is kept if it failed at first.
 fn score(place: &Place, provider: &'static str, case: &Case) -> io::Result<Row> {
-    let first = run::attempt(place, provider, case)?;
-    let second_run = !first.verdict.is_good();
-    let second = if second_run { Some(run::attempt(place, provider, case)?) } else { None };
-    let seconds = first.seconds + second.as_ref().map_or(0.0, |attempt| attempt.seconds);
-    let fewest = |attempt: &Attempt| attempt.verdict.score.failed;
-    let Attempt { verdict, .. } = match &second {
-        Some(second) if fewest(second) <= fewest(&first) => second,
-        _ => &first,
-    };
+    let mut attempts = vec![run::attempt(place, provider, case)?];
+    let attempts_max = if case.lossy { 4 } else { 2 };
+    while attempts.len() < attempts_max && attempts.iter().all(|one| !one.verdict.is_good()) {
+        attempts.push(run::attempt(place, provider, case)?);
+    }
+    // The best; of those that are as good, the last.
+    let best = attempts.iter().rev().min_by_key(|attempt| attempt.verdict.score.failed);
+    let verdict = best.map(|attempt| attempt.verdict.clone());
     let row = Row {
         client: case.client,
         provider,
         name: case.name.clone(),
-        verdict: verdict.clone(),
-        second_run,
-        seconds,
+        verdict: verdict.unwrap_or_else(|| judge::Verdict::failed("it did not run".to_owned())),
+        runs: attempts.len(),
+        seconds: attempts.iter().map(|attempt| attempt.seconds).sum(),
     };
-    if let Some(second) = &second {
-        keep(place, &row, &first, second)?;
+    if row.runs > 1 {
+        keep(place, &row, &attempts)?;
     }
     Ok(row)
 }
 
-/// Writes what both runs printed.
-fn keep(place: &Place, row: &Row, first: &Attempt, second: &Attempt) -> io::Result<()> {
+/// Writes what all runs printed.
+fn keep(place: &Place, row: &Row, attempts: &[Attempt]) -> io::Result<()> {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let mut name: String = format!("{}-{}", row.client, row.name).chars().map(plain).collect();
     name.truncate(150);
     let path = place.logs.join(format!("{name}-{}.log", row.provider));
     let mut file = std::fs::File::create(path)?;
-    for (title, attempt) in [("first run", first), ("second run", second)] {
-        writeln!(file, "######## {title}: {}", attempt.verdict.reason)?;
+    for (number, attempt) in attempts.iter().enumerate() {
+        writeln!(file, "######## run {}: {}", number + 1, attempt.verdict.reason)?;
         file.write_all(attempt.log.as_bytes())?;
     }
     Ok(())

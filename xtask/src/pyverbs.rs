@@ -158,7 +158,7 @@ pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
     let mut counts = Counts::default();
     let mut name = "";
     for line in text.lines() {
-        if line.starts_with("test_") && line.contains('(') {
+        if line.starts_with("test") && line.contains('(') {
             name = line.split(" ... ").next().unwrap_or(line);
         }
         // A program may print between the dots and the result.

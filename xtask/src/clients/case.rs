@@ -106,6 +106,9 @@ pub struct Case {
     pub proof: Proof,
     /// How many times the usual time it may take.
     pub patience: u32,
+    /// It uses a service that may lose messages, and waits for ever if one is lost. It gets a quarter of
+    /// the time, and four attempts.
+    pub lossy: bool,
     /// Runs among the few that `make test` runs.
     pub short: bool,
 }
@@ -114,7 +117,7 @@ impl Case {
     /// A single process.
     pub fn single(client: &'static str, name: &str, main: Half, proof: Proof) -> Case {
         let name = name.to_owned();
-        Case { client, name, server: None, main, proof, patience: 1, short: false }
+        Case { client, name, server: None, main, proof, patience: 1, lossy: false, short: false }
     }
 
     /// A server and its client. The server ends by itself.
@@ -135,6 +138,11 @@ impl Case {
             server.end = End::Ended;
         }
         self
+    }
+
+    /// As one that waits for ever for a message that is lost.
+    pub fn may_lose(self) -> Case {
+        Case { lossy: true, ..self }
     }
 
     /// With so many times the usual time.

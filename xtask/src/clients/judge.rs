@@ -37,6 +37,13 @@ pub struct Ended {
     pub text: String,
 }
 
+impl Ended {
+    /// The signal that ended it, unless this program sent it.
+    fn signal(&self) -> Option<i32> {
+        self.finish.status()?.signal()
+    }
+}
+
 /// How a case, or each test of a suite, ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
@@ -157,8 +164,11 @@ pub fn judge(proof: &Proof, halves: &[Ended], seconds: u64) -> Verdict {
     if let Some(reason) = halves.iter().rev().find_map(refusal) {
         return Verdict::refused(shorten(reason));
     }
-    let signal = halves.iter().rev().find_map(|half| half.finish.status().and_then(|s| s.signal()));
-    let said = halves.iter().rev().find_map(|half| complaint(&half.text));
+    let killed = halves.iter().rev().find(|half| half.signal().is_some());
+    let signal = killed.and_then(Ended::signal);
+    // Of a process that crashed, what it printed counts; otherwise the main process comes first.
+    let mut order = killed.into_iter().chain(halves.iter().rev());
+    let said = order.find_map(|half| complaint(&half.text));
     let said = said.or_else(|| last_line(&main.text)).unwrap_or("it printed nothing");
     let how = match (signal, hung) {
         (Some(number), _) => format!("ended by signal {number}: "),
@@ -183,7 +193,7 @@ fn corruption(text: &str) -> Option<&str> {
 /// The line by which a process that ended by itself, and not well, refused.
 fn refusal(half: &Ended) -> Option<&str> {
     let status = half.finish.status()?;
-    if status.success() || status.signal().is_some() {
+    if status.success() || half.signal().is_some() {
         return None;
     }
     find_line(&half.text, REFUSALS)
@@ -232,21 +242,23 @@ fn is_proven(proof: &Proof, text: &str) -> bool {
             let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
             rest[..end].parse::<u64>().is_ok_and(|number| number > 0)
         }),
-        Proof::Pairs(least) => text.lines().filter(|line| is_numeric(line, 2)).count() >= *least,
+        Proof::Pairs(least) => text.lines().filter(|line| has_numbers(line, 1)).count() >= *least,
         Proof::Quantity => text.lines().any(is_quantity),
         Proof::Unittest { .. } | Proof::GoogleTest | Proof::Fabtests => false,
     }
 }
 
-/// A row of a result: numbers only, at least three, and behind the first one some that are not 0.
+/// A row of a result: numbers only, at least three. The first two are a size and a count, or two sizes;
+/// behind them some number is not 0.
 fn is_row(line: &str) -> bool {
-    is_numeric(line.trim_start_matches("Final:"), 3)
+    has_numbers(line.trim_start_matches("Final:"), 2)
 }
 
-fn is_numeric(line: &str, columns: usize) -> bool {
+/// Numbers only, of which some behind the first `labels` are not 0.
+fn has_numbers(line: &str, labels: usize) -> bool {
     let numbers: Option<Vec<f64>> =
         line.split_whitespace().map(|word| word.trim_end_matches('%').parse().ok()).collect();
-    numbers.is_some_and(|row| row.len() >= columns && row[1..].iter().any(|number| *number > 0.0))
+    numbers.is_some_and(|row| row.iter().skip(labels).any(|number| *number > 0.0))
 }
 
 /// A line like `bw  =  1.2 GB/sec`.
@@ -265,7 +277,7 @@ fn suite(proof: &Proof, main: &Ended) -> Option<Verdict> {
         _ => return None,
     };
     let mut reason = failures.join(", ");
-    let crashed = main.finish.status().is_none_or(|status| status.signal().is_some());
+    let crashed = main.finish.status().is_none() || main.signal().is_some();
     if crashed || score == Score::default() {
         score.failed += 1;
         let said = complaint(&main.text).or_else(|| last_line(&main.text)).unwrap_or("nothing");

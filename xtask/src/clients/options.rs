@@ -8,7 +8,8 @@ pub const HELP: &str = "usage: xtask clients [OPTIONS]
 
 Runs RDMA programs that were written for adapters, unmodified, under `fairway run`, and prints a table:
 passed, refused (the program said in words that something is not supported), failed, and why. A case
-counts as passed only when it has printed its result. A case that fails is run once more. Nothing is
+counts as passed only when it has printed its result. A case that fails is run once more, and up to
+three times more over UC and UD, where a lost message makes programs wait for ever. Nothing is
 installed: of a program that is not there the table has the command that installs it.
 
   --provider roce|fairway|both  what carries the traffic [default: both]

@@ -101,6 +101,7 @@ fn case(program: &str, options: &str) -> Case {
         ("ib_write_bw", "-c XRC"),
     ];
     let case = case.patient(patience);
+    let case = if options.contains("-c U") { case.may_lose() } else { case };
     if short.contains(&(program, options)) { case.in_short_selection() } else { case }
 }
 

@@ -12,8 +12,8 @@ pub struct Row {
     pub provider: &'static str,
     pub name: String,
     pub verdict: Verdict,
-    /// It failed at first.
-    pub second_run: bool,
+    /// How often it ran; it failed in all but the last one of them.
+    pub runs: usize,
     pub seconds: f64,
 }
 
@@ -24,13 +24,13 @@ pub struct Absent {
     pub install: String,
 }
 
-/// The sum of a client over a provider: its score, and how many passed on the second run.
+/// The sum of a client over a provider: its score, and how many passed only when they were run again.
 fn sum(rows: &[Row], client: &str, provider: &str) -> Option<(Score, u32)> {
     let mut found = None;
     for row in rows.iter().filter(|row| row.client == client && row.provider == provider) {
         let (score, second): &mut (Score, u32) = found.get_or_insert_default();
         score.add(row.verdict.score);
-        *second += u32::from(row.second_run && row.verdict.word() == "pass");
+        *second += u32::from(row.runs > 1 && row.verdict.word() == "pass");
     }
     found
 }
@@ -55,8 +55,11 @@ pub fn markdown(rows: &[Row], absent: &[Absent]) -> String {
     let cell = |client: &str, provider: &str| match sum(rows, client, provider) {
         None => "–".to_owned(),
         Some((Score { passed, refused, failed }, second)) => {
-            let mark =
-                if second > 0 { format!(" ({second} on the second run)") } else { String::new() };
+            let mark = if second > 0 {
+                format!(" ({second} not on the first run)")
+            } else {
+                String::new()
+            };
             format!("{passed}{mark} / {refused} / {failed}")
         }
     };
@@ -71,11 +74,15 @@ pub fn markdown(rows: &[Row], absent: &[Absent]) -> String {
         text.push_str(&list(rows, title, word));
     }
     let again: Vec<&Row> =
-        rows.iter().filter(|row| row.second_run && row.verdict.word() != "fail").collect();
+        rows.iter().filter(|row| row.runs > 1 && row.verdict.word() != "fail").collect();
     if !again.is_empty() {
-        text.push_str("\npassed or refused on the second run:\n\n");
+        text.push_str("\npassed or refused, but not on the first run:\n\n");
         for row in again {
-            let _ = writeln!(text, "* {}: `{}` ({})", row.client, row.name, row.provider);
+            let _ = writeln!(
+                text,
+                "* {}: `{}` ({}, run {})",
+                row.client, row.name, row.provider, row.runs
+            );
         }
     }
     text
@@ -115,7 +122,7 @@ pub fn to_json(rows: &[Row], absent: &[Absent]) -> Value {
                 "client": row.client, "provider": row.provider, "case": row.name,
                 "result": row.verdict.word(), "reason": row.verdict.reason,
                 "passed": passed, "refused": refused, "failed": failed,
-                "second_run": row.second_run, "seconds": row.seconds,
+                "runs": row.runs, "seconds": row.seconds,
             })
         })
         .collect();
