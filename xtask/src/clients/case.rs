@@ -104,6 +104,9 @@ pub struct Case {
     pub server: Option<Server>,
     pub main: Half,
     pub proof: Proof,
+    /// Words, in lower case, by which the program reports what is refused to it: by a call that
+    /// `docs/verbs.md` lists as not offered, by the machine, or by its own check of its options.
+    pub refusal: Option<&'static str>,
     /// How many times the usual time it may take.
     pub patience: u32,
     /// It uses a service that may lose messages, and waits for ever if one is lost. It gets a quarter of
@@ -117,7 +120,17 @@ impl Case {
     /// A single process.
     pub fn single(client: &'static str, name: &str, main: Half, proof: Proof) -> Case {
         let name = name.to_owned();
-        Case { client, name, server: None, main, proof, patience: 1, lossy: false, short: false }
+        Case {
+            client,
+            name,
+            server: None,
+            main,
+            proof,
+            refusal: None,
+            patience: 1,
+            lossy: false,
+            short: false,
+        }
     }
 
     /// A server and its client. The server ends by itself.

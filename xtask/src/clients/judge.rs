@@ -115,9 +115,6 @@ const REFUSALS: &[&str] = &[
     "is not valid for",
     "only supported",
     "supported only",
-    // Words of perftest and rdma-core for a call that the library refused.
-    "error opening xrc domain",
-    "couldn't open the xrc domain",
 ];
 
 /// Words of lines that say what went wrong.
@@ -139,13 +136,15 @@ const COMPLAINTS: &[&str] = &[
     "timeout",
     "refused",
     "exceeded",
+    "overflow",
 ];
 
 /// Bytes of a reason in a table.
 const REASON_BYTES_MAX: usize = 140;
 
-/// Judges a case by what its processes printed and how they ended; the main one is the last.
-pub fn judge(proof: &Proof, halves: &[Ended], seconds: u64) -> Verdict {
+/// Judges a case by what its processes printed and how they ended; the main one is the last. Words that
+/// refuse something are the usual ones, and those of this case.
+pub fn judge(proof: &Proof, own_refusal: Option<&str>, halves: &[Ended], seconds: u64) -> Verdict {
     let Some(main) = halves.last() else { return Verdict::failed("nothing ran".to_owned()) };
     if let Some(verdict) = suite(proof, main) {
         return verdict;
@@ -161,7 +160,7 @@ pub fn judge(proof: &Proof, halves: &[Ended], seconds: u64) -> Verdict {
     if well && proven {
         return Verdict::passed();
     }
-    if let Some(reason) = halves.iter().rev().find_map(refusal) {
+    if let Some(reason) = halves.iter().rev().find_map(|half| refusal(half, own_refusal)) {
         return Verdict::refused(shorten(reason));
     }
     let killed = halves.iter().rev().find(|half| half.signal().is_some());
@@ -191,12 +190,13 @@ fn corruption(text: &str) -> Option<&str> {
 }
 
 /// The line by which a process that ended by itself, and not well, refused.
-fn refusal(half: &Ended) -> Option<&str> {
+fn refusal<'a>(half: &'a Ended, own: Option<&str>) -> Option<&'a str> {
     let status = half.finish.status()?;
     if status.success() || half.signal().is_some() {
         return None;
     }
-    find_line(&half.text, REFUSALS)
+    let own = own.and_then(|words| find_line(&half.text, &[words]));
+    own.or_else(|| find_line(&half.text, REFUSALS))
 }
 
 fn complaint(text: &str) -> Option<&str> {

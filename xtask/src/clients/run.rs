@@ -203,7 +203,7 @@ pub fn attempt(place: &Place, provider: &str, case: &Case) -> io::Result<Attempt
             }
             proof => proof.clone(),
         };
-        let verdict = judge(&proof, &ended, limit.as_secs());
+        let verdict = judge(&proof, case.refusal, &ended, limit.as_secs());
         Attempt { verdict, seconds: begun.elapsed().as_secs_f64(), log }
     });
     let removed = std::fs::remove_dir_all(&scratch);

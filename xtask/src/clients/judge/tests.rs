@@ -11,7 +11,7 @@ fn late(text: &str) -> Ended {
 }
 
 fn word(proof: &Proof, halves: &[Ended]) -> (&'static str, String) {
-    let verdict = judge(proof, halves, 60);
+    let verdict = judge(proof, None, halves, 60);
     (verdict.word(), verdict.reason)
 }
 
@@ -61,11 +61,18 @@ fn what_a_program_says_it_can_not_do_is_refused() {
     for text in [
         " Multicast: Operation not supported\n",
         "ib_write_bw: unrecognized option '--x'\n",
-        "Error opening XRC domain\n",
         "function: Events feature not available on WRITE\n",
     ] {
         assert_eq!(word(&Proof::Rows(1), &[ended(1, "waiting\n"), ended(1, text)]).0, "refused");
     }
+}
+
+#[test]
+fn a_case_has_words_of_its_own_for_what_is_refused() {
+    let halves = [ended(1, "Unable to create QP.\nFailed\n")];
+    let verdict = judge(&Proof::Rows(1), Some("unable to create qp"), &halves, 60);
+    assert_eq!((verdict.word(), verdict.reason.as_str()), ("refused", "Unable to create QP."));
+    assert_eq!(word(&Proof::Rows(1), &halves).0, "fail");
 }
 
 #[test]
@@ -117,7 +124,7 @@ fn suites_are_counted_test_by_test() {
 [==========] 3 tests ran.
 [  FAILED  ] rc/a.d/0, where GetParam() = rc
 ";
-    let verdict = judge(&Proof::GoogleTest, &[ended(1, text)], 60);
+    let verdict = judge(&Proof::GoogleTest, None, &[ended(1, text)], 60);
     assert_eq!(verdict.score, Score { passed: 1, refused: 1, failed: 1 });
     assert_eq!(verdict.reason, "rc/a.d/0");
     let text = "\
@@ -128,17 +135,17 @@ fn suites_are_counted_test_by_test() {
 - name:   fi_shared_ctx -e msg
   result: Fail
 ";
-    let verdict = judge(&Proof::Fabtests, &[ended(1, text)], 60);
+    let verdict = judge(&Proof::Fabtests, None, &[ended(1, text)], 60);
     assert_eq!(verdict.score, Score { passed: 1, refused: 1, failed: 1 });
     assert_eq!(verdict.reason, "fi_shared_ctx -e msg");
 }
 
 #[test]
 fn a_suite_that_counts_nothing_or_crashes_has_failed() {
-    let nothing = judge(&Proof::GoogleTest, &[ended(0, "hello\n")], 60);
+    let nothing = judge(&Proof::GoogleTest, None, &[ended(0, "hello\n")], 60);
     assert_eq!(nothing.score, Score { failed: 1, ..Score::default() });
     let text = "test_a (x.X) ... ok\ntest_b (x.X) ... ";
-    let crashed = judge(&Proof::Unittest { ranks: None }, &[ended(1, text)], 60);
+    let crashed = judge(&Proof::Unittest { ranks: None }, None, &[ended(1, text)], 60);
     assert_eq!(crashed.score, Score { passed: 1, refused: 0, failed: 1 });
 }
 
@@ -153,7 +160,7 @@ fn a_test_that_fails_in_another_rank_counts() -> std::io::Result<()> {
         std::fs::write(place.join("stderr"), text)?;
     }
     let ranks = Some(folder.to_string_lossy().into_owned());
-    let verdict = judge(&Proof::Unittest { ranks }, &[ended(1, "")], 60);
+    let verdict = judge(&Proof::Unittest { ranks }, None, &[ended(1, "")], 60);
     std::fs::remove_dir_all(&folder)?;
     assert_eq!(verdict.score, Score { passed: 1, refused: 0, failed: 1 });
     assert_eq!(verdict.reason, "testGet");
