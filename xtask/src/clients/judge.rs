@@ -251,7 +251,11 @@ fn is_proven(proof: &Proof, text: &str) -> bool {
 /// A row of a result: numbers only, at least three. The first two are a size and a count, or two sizes;
 /// behind them some number is not 0.
 fn is_row(line: &str) -> bool {
-    has_numbers(line.trim_start_matches("Final:"), 2)
+    match line.trim_start().strip_prefix("Final:") {
+        // With `-I` of ucx_perftest words follow.
+        Some(row) => has_numbers(row.split("flags:").next().unwrap_or(row), 2),
+        None => has_numbers(line, 2),
+    }
 }
 
 /// Numbers only, of which some behind the first `labels` are not 0.

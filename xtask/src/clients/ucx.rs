@@ -138,6 +138,8 @@ fn features(cases: &mut Vec<Case>) {
         ("-o", &["ucp_put_bw"], "4096"),
     ] {
         for transports in [RC, UD] {
+            // Over datagrams one-sided access needs a target that goes on.
+            let options = if (options, transports) == ("-o", UD) { "-O 16" } else { options };
             for test in tests {
                 cases.push(case(&plain(test, bytes, transports, options)));
             }

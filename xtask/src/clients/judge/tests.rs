@@ -112,6 +112,8 @@ fn texts_and_numbers_are_proofs() {
     assert_eq!(word(&Proof::Number, &[ended(0, "a 1184.3\n")]).0, "fail");
     let rows = "Final:  200  4.5  5.5  5.5  1388.2  1388.2  181950  181950\n";
     assert_eq!(word(&Proof::Rows(1), &[ended(0, rows)]).0, "pass");
+    let rows = "Final:  200  7.0  23.9  23.9  162.9  162.9  41701  41701  flags:0x4001 send\n";
+    assert_eq!(word(&Proof::Rows(1), &[ended(0, rows)]).0, "pass");
     assert_eq!(word(&Proof::Pairs(2), &[ended(0, "1  2.5\n2  2.6\n")]).0, "pass");
 }
 
