@@ -71,7 +71,7 @@ pub fn mpi4py(paths: &Paths) -> io::Result<Client> {
                     .argument(python.to_string_lossy())
                     .argument("-B")
                     .argument(folder.join("runtests.py").to_string_lossy())
-                    .arguments(&format!("-v -i ^{module}$"));
+                    .arguments(&format!("-v -i ^{module}\\b"));
                 let proof = Proof::Unittest { ranks: Some("{scratch}/ranks".to_owned()) };
                 cases.push(Case::single("mpi4py", &module, half, proof).patient(5));
             }
