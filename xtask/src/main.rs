@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod bench;
+mod clients;
 mod demo;
 mod interop;
 mod man;
@@ -25,6 +26,7 @@ const USAGE: &str = "usage: xtask TASK
                              (of part verbs: rows and columns with TEXT in their names, or the column
                              `queue pairs`; soft-RoCE between two guests that SCRIPT boots)
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
+  clients [OPTIONS]          RDMA programs over both providers: a table of what passes (clients --help)
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
                              programs here against the same in a guest whose kernel speaks RoCE
   man                        write the manual pages to man/
@@ -42,6 +44,10 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("", &[][..]),
     };
+    if task == "clients" && rest.iter().any(|argument| argument == "--help") {
+        println!("{}", clients::HELP);
+        return ExitCode::SUCCESS;
+    }
     if task == "--help" || rest.iter().any(|argument| argument == "--help") {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
@@ -51,6 +57,7 @@ fn main() -> ExitCode {
             peers::peer_main(rest);
             Ok(())
         }
+        "clients" => clients::run(rest),
         "demo" => demo::run(),
         "bench" => bench::run(rest),
         "interop" => interop::run(rest),

@@ -23,12 +23,12 @@ const SECONDS_MAX: &str = "300";
 
 /// How the tests of a module ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u32,
-    skipped: u32,
-    failed: u32,
+pub struct Counts {
+    pub passed: u32,
+    pub skipped: u32,
+    pub failed: u32,
     /// The process died, so the rest was not run.
-    crashed: bool,
+    pub crashed: bool,
 }
 
 impl Counts {
@@ -85,7 +85,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-fn modules(tests: &Path, only: Option<&str>) -> io::Result<Vec<String>> {
+pub fn modules(tests: &Path, only: Option<&str>) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(tests)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -154,11 +154,11 @@ fn guest_column(script: &Path, tests: &Path, modules: &[String]) -> io::Result<C
 }
 
 /// Reads what `unittest -v` prints: the name of a test, perhaps a line about it, and how it ended.
-fn count(text: &str, failures: &mut Vec<String>) -> Counts {
+pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
     let mut counts = Counts::default();
     let mut name = "";
     for line in text.lines() {
-        if line.starts_with("test_") && line.contains('(') {
+        if line.starts_with("test") && line.contains('(') {
             name = line.split(" ... ").next().unwrap_or(line);
         }
         // A program may print between the dots and the result.

@@ -386,7 +386,10 @@ impl Channel {
         let avoid = Some(sent.path);
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
-            self.chunk.left = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
+            // Before a path is known to work each packet tries another one.
+            let is_known = self.round_trip.smoothed > Duration::ZERO;
+            let chunk = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
+            self.chunk.left = if is_known { chunk } else { u32::from(sent.bytes) };
             self.chunk.path = self.choose_path(shared, now, self.chunk.left, avoid);
             self.chunk.small = false;
         }

@@ -23,6 +23,13 @@ pub(crate) enum Awaited {
     Solicited,
 }
 
+impl Awaited {
+    fn includes(self, completion: &Completion) -> bool {
+        let marked = completion.solicited || completion.status != Status::Success;
+        self == Awaited::Any || marked
+    }
+}
+
 /// What became of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
@@ -56,14 +63,14 @@ impl Completions {
         true
     }
 
-    /// True if it was not armed.
+    /// Asks to be notified of the next completion of this kind. True if one waits already that has
+    /// not been polled: the notification is due at once, and the queue is not armed, as adapters do.
     pub(crate) fn arm(&mut self, awaited: Awaited) -> bool {
-        let first = self.armed.is_none();
-        // Who waits for any is not content with less because somebody else is.
-        if self.armed != Some(Awaited::Any) {
-            self.armed = Some(awaited);
-        }
-        first
+        // A request for any completion is not narrowed by a later one.
+        let awaited = if self.armed == Some(Awaited::Any) { Awaited::Any } else { awaited };
+        let waits = self.entries.iter().any(|completion| awaited.includes(completion));
+        self.armed = (!waits).then_some(awaited);
+        waits
     }
 
     pub(crate) fn is_armed(&self) -> bool {
@@ -78,10 +85,9 @@ impl Completions {
             self.overrun = true;
             return Pushed::Overrun;
         }
-        let marked = completion.solicited || completion.status != Status::Success;
         self.entries.push_back(completion);
         match self.armed {
-            Some(awaited) if awaited == Awaited::Any || marked => {
+            Some(awaited) if awaited.includes(&completion) => {
                 self.armed = None;
                 Pushed::Awaited
             }

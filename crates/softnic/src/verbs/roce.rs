@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 use fairway_engine::roce::{
     Change, ChangeError, Completion, Counters, Host, Limits, MemoryRegion, MemoryRequest,
     OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX,
-    ReceiveQueueId, ReceiveRequest, WorkRequest,
+    ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
 use fairway_engine::wire::Qpn;
 use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
@@ -282,12 +282,23 @@ impl Carrier for Roce {
     }
 
     fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
-        self.shared.with(|device| device.host.create_queue_pair(config)).map_err(refused)
+        self.shared.with(|device| {
+            let number = device.host.create_queue_pair(config).map_err(refused)?;
+            if config.transport != Transport::Rc {
+                device.unacknowledged.insert(number);
+            }
+            Ok(number)
+        })
     }
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
         self.shared.with(|device| {
-            device.turn();
+            // What has arrived for a connection is acknowledged. What has arrived for another queue pair
+            // is dropped: a program may have unmapped the memory of its receives by now, without
+            // deregistering it (UCX does), because an adapter would have it pinned.
+            if !device.unacknowledged.remove(&number) {
+                device.turn();
+            }
             device.host.destroy_queue_pair(number).map_err(refused)
         })
     }

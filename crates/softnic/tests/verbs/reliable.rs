@@ -193,6 +193,14 @@ fn receives_are_shared() {
     let (_, queue_pair) = pairs[0];
     there.carrier.modify(queue_pair, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair });
+    // Going to that state again is allowed, and is no second last receive: UCX ends if there is one.
+    there.carrier.modify(queue_pair, &Change::Error).unwrap();
+    let (_, queue_pair) = pairs[1];
+    there.carrier.modify(queue_pair, &Change::Error).unwrap();
+    there.ear.event(Event::LastReceive { queue_pair });
+    let last = |event: &&Event| matches!(event, Event::LastReceive { .. });
+    let count = there.ear.until(|heard| Some(heard.events.iter().filter(last).count()));
+    assert_eq!(count, 2, "one for each queue pair");
     pairs.iter().for_each(|(_, other)| there.carrier.destroy_queue_pair(*other).unwrap());
     there.carrier.destroy_receive_queue(queue).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Unreliable connections and datagrams.
 
 use crate::node::{Node, Pair, Q_KEY, content, options, own_options, patient};
-use fairway_softnic::engine::roce::{Peer, ScatterList, Transport, Work};
+use fairway_softnic::engine::roce::{Completion, Peer, ScatterList, Transport, Work};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::Tail;
 use std::net::IpAddr;
@@ -60,6 +60,27 @@ fn one_queue_pair_sends_datagrams_to_several_addresses() {
         here.received(2);
         assert_eq!(here.memory.read(5040, 64), [7; 64]);
     }
+}
+
+/// UCX unmaps the memory of its receives, which stays registered for a while, and then destroys the
+/// queue pair.
+#[test]
+fn a_datagram_that_waits_when_its_queue_pair_is_destroyed_is_not_written() {
+    let own = own_options();
+    let [here, there] = [Node::new(&own), Node::new(&own)];
+    let pair = datagrams(&here);
+    here.memory.write(0, &[1; 64]);
+    let untouched = (0..100).any(|_| {
+        let number = datagrams(&there);
+        there.memory.write(0, &[0xee; 104]);
+        there.receive(number, 1, 0, 104);
+        // The background thread leaves the sockets alone for a moment, but perhaps not for long enough.
+        there.carrier.poll(there.receives, &mut [Completion::EMPTY; 1]);
+        datagram(&here, pair, here.peer(there.carrier.gids()[0], number), here.local(0, 64));
+        there.carrier.destroy_queue_pair(number).unwrap();
+        there.memory.read(0, 104) == [0xee; 104]
+    });
+    assert!(untouched, "the memory was written whenever the queue pair was destroyed");
 }
 
 #[test]

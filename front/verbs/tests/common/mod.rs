@@ -2,7 +2,6 @@
 #![allow(dead_code)] // Every test file uses some of it.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,6 +10,8 @@ use std::time::{Duration, Instant};
 
 #[path = "../../../../crates/cli/tests/common/children.rs"]
 mod children;
+#[path = "../../launch.rs"]
+pub mod launch;
 #[path = "../../link.rs"]
 mod link;
 
@@ -27,8 +28,7 @@ pub fn skip(what: &str) {
 
 /// Is this program installed? If not, says what is skipped.
 pub fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let there = launch::find(program).is_some();
     if !there {
         skip(&format!("{program}: it is not installed"));
     }
@@ -63,8 +63,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// A TCP port that nobody uses.
 pub fn free_port() -> u16 {
-    let socket = TcpListener::bind(("0.0.0.0", 0)).expect("a socket");
-    socket.local_addr().expect("an address").port()
+    launch::free_port().expect("a socket")
 }
 
 /// What a program did.

@@ -100,8 +100,9 @@ impl Host {
         Ok(())
     }
 
-    /// [`Self::poll_notification`] is to tell of the next completion that comes to a queue; if
-    /// `solicited_only`, of the next that is solicited, or an error.
+    /// [`Self::poll_notification`] reports the queue once, when the next completion comes to it, or
+    /// if one waits that has not been polled. With `solicited_only` only solicited ones and errors
+    /// count.
     pub fn arm(
         &mut self,
         queue: CompletionQueueId,
@@ -109,8 +110,14 @@ impl Host {
     ) -> Result<(), SetupError> {
         let record = self.shared.queues.get_mut(queue.index()).and_then(Option::as_mut);
         let awaited = if solicited_only { Awaited::Solicited } else { Awaited::Any };
-        let first = record.ok_or(SetupError::Missing)?.arm(awaited);
-        self.shared.armed += u32::from(first);
+        let record = record.ok_or(SetupError::Missing)?;
+        let was_armed = record.is_armed();
+        let waits = record.arm(awaited);
+        self.shared.armed -= u32::from(was_armed);
+        self.shared.armed += u32::from(!waits);
+        if waits && !self.shared.notifications.contains(&queue) {
+            self.shared.notifications.push_back(queue);
+        }
         Ok(())
     }
 

@@ -59,14 +59,21 @@ fn an_armed_queue_tells_of_one_completion() {
     let queue = pair.queues[0][0];
     pair.write(0, 1, 8);
     pair.settle();
+    pair.hosts[0].arm(queue, true).unwrap();
+    assert_eq!(pair.hosts[0].poll_notification(), None, "none that waits is solicited");
     pair.hosts[0].arm(queue, false).unwrap();
-    assert_eq!(pair.hosts[0].poll_notification(), None, "what was there before does not count");
+    assert_eq!(pair.hosts[0].poll_notification(), Some(queue), "one waits that was not polled");
+    assert!(!pair.hosts[0].is_armed());
+    assert_eq!(pair.hosts[0].poll_completion(queue).map(|done| done.id), Some(1));
+    pair.hosts[0].arm(queue, false).unwrap();
+    assert_eq!(pair.hosts[0].poll_notification(), None, "what was polled does not count");
     for id in 2..4 {
         pair.write(0, id, 8);
         pair.settle();
     }
     assert_eq!(pair.hosts[0].poll_notification(), Some(queue));
     assert_eq!(pair.hosts[0].poll_notification(), None);
+    while pair.hosts[0].poll_completion(queue).is_some() {}
     pair.hosts[0].arm(queue, false).unwrap();
     pair.write(0, 4, 8);
     pair.settle();

@@ -319,7 +319,7 @@ impl Carrier for Fairway {
     }
 
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
-        self.with(|verbs, _| verbs.queue(queue).map(|queue| queue.arm(solicited_only)))?;
+        self.with(|verbs, _| verbs.arm(queue, solicited_only))?;
         // Who arms is about to sleep, even if he has polled just now.
         self.handle.shared.demand_background();
         Ok(())

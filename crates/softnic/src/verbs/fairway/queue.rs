@@ -22,6 +22,16 @@ enum Armed {
     Any,
 }
 
+impl Armed {
+    fn awaits(self, completion: &Completion) -> bool {
+        match self {
+            Armed::No => false,
+            Armed::Solicited => completion.solicited || completion.status != Status::Success,
+            Armed::Any => true,
+        }
+    }
+}
+
 /// What became of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
@@ -48,13 +58,17 @@ impl CompletionQueue {
         fits
     }
 
-    pub(super) fn arm(&mut self, solicited_only: bool) {
+    /// Asks for the next completion that its owner waits for. True if there is one already, which nobody
+    /// has polled: then its owner is to be told at once, and the queue is not armed.
+    pub(super) fn arm(&mut self, solicited_only: bool) -> bool {
         // Who waits for any is not content with less because somebody else is.
-        match (solicited_only, self.armed) {
-            (true, Armed::No) => self.armed = Armed::Solicited,
-            (true, _) => {}
-            (false, _) => self.armed = Armed::Any,
-        }
+        let armed = match (solicited_only, self.armed) {
+            (true, Armed::No | Armed::Solicited) => Armed::Solicited,
+            (true, Armed::Any) | (false, _) => Armed::Any,
+        };
+        let there = self.entries.iter().any(|completion| armed.awaits(completion));
+        self.armed = if there { Armed::No } else { armed };
+        there
     }
 
     pub(super) fn push(&mut self, completion: Completion) -> Pushed {
@@ -63,13 +77,7 @@ impl CompletionQueue {
             return if first { Pushed::Overrun } else { Pushed::Quietly };
         }
         self.entries.push_back(completion);
-        let marked = completion.solicited || completion.status != Status::Success;
-        let awaited = match self.armed {
-            Armed::No => false,
-            Armed::Solicited => marked,
-            Armed::Any => true,
-        };
-        if !awaited {
+        if !self.armed.awaits(&completion) {
             return Pushed::Quietly;
         }
         self.armed = Armed::No;
@@ -122,16 +130,37 @@ mod tests {
     #[test]
     fn who_armed_it_is_told_once_and_only_of_what_he_waits_for() {
         let mut queue = CompletionQueue::new(16);
+        let mut out = [completion(Status::Success, true); 8];
         assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Quietly);
+        queue.take(&mut out);
         queue.arm(true);
         assert_eq!(queue.push(completion(Status::Success, false)), Pushed::Quietly);
         assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Awaited);
         assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Quietly);
+        queue.take(&mut out);
         queue.arm(true);
         assert_eq!(queue.push(completion(Status::Flushed, false)), Pushed::Awaited);
+        queue.take(&mut out);
         queue.arm(false);
         queue.arm(true);
         assert_eq!(queue.push(completion(Status::Success, false)), Pushed::Awaited);
+    }
+
+    #[test]
+    fn arming_tells_of_a_completion_that_was_not_polled() {
+        let one = completion(Status::Success, false);
+        let mut queue = CompletionQueue::new(16);
+        assert!(!queue.arm(false));
+        assert_eq!(queue.push(one), Pushed::Awaited);
+        assert_eq!(queue.push(one), Pushed::Quietly);
+        // It is not one that is solicited, so the queue is armed.
+        assert!(!queue.arm(true));
+        assert!(queue.arm(false));
+        // It was told of, and is not armed any more.
+        assert_eq!(queue.push(one), Pushed::Quietly);
+        assert_eq!(queue.take(&mut [one; 8]), 3);
+        assert!(!queue.arm(false));
+        assert_eq!(queue.push(one), Pushed::Awaited);
     }
 
     #[test]

@@ -205,6 +205,8 @@ impl Verbs {
     pub(super) fn enter_error(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let jetty = pair.jetty();
+        // A program may ask for this state again, but its last receive is reported once.
+        let entered = pair.state != QueuePairState::Error;
         pair.state = QueuePairState::Error;
         // What peers have under way to memory is refused.
         let _ = core.nic.set_jetty_grant(jetty, Grant::Nothing);
@@ -214,7 +216,9 @@ impl Verbs {
         }
         self.flush_sends(core, local);
         self.flush_receives(core, local);
-        self.note_last_receive(local);
+        if entered {
+            self.note_last_receive(local);
+        }
     }
 
     /// The reset state: everything is forgotten.

@@ -145,6 +145,19 @@ impl Verbs {
         self.calls.push(Call::Event(event));
     }
 
+    /// Has the listener called with the next completion of a queue, or now if one waits there. Adapters do
+    /// so, and UCX relies on it: it arms behind its last poll, and does not look again.
+    pub(super) fn arm(
+        &mut self,
+        id: CompletionQueueId,
+        solicited_only: bool,
+    ) -> Result<(), CarrierError> {
+        if self.queue(id)?.arm(solicited_only) {
+            self.calls.push(Call::Completion(id));
+        }
+        Ok(())
+    }
+
     pub(crate) fn take_calls(&mut self) -> Option<Calls> {
         if self.calls.is_empty() {
             return None;

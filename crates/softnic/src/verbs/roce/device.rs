@@ -1,9 +1,10 @@
 //! What the lock of a carrier guards: the protocol, the memory, the sockets; and one turn of it all.
 
 use fairway_engine::roce::{Completion, Event, Host};
-use fairway_engine::wire::{Duration, Instant};
+use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_engine::{CompletionQueueId, SegmentId};
 use fairway_port::{Address, Datapath, ReceiveBuffer, Waiter};
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
@@ -47,6 +48,8 @@ pub(super) struct Device {
     pub(super) host: Host,
     pub(super) memories: Memories,
     pub(super) kept: Kept,
+    /// Queue pairs of services that acknowledge nothing.
+    pub(super) unacknowledged: HashSet<Qpn>,
     pub(super) routes: Routes,
     pub(super) slot: Arc<Slot>,
     pub(super) datapath: Box<dyn Datapath>,
@@ -86,6 +89,7 @@ impl Device {
             host,
             memories: Memories::default(),
             kept: Kept::default(),
+            unacknowledged: HashSet::new(),
             routes: Routes::new(locals),
             slot: Arc::new(slot),
             outbox,

@@ -1,0 +1,387 @@
+//! What became of a case: passed, refused in words, or failed.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use super::case::Proof;
+use crate::pyverbs;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// By itself, with this status.
+    Status(ExitStatus),
+    /// It was ended, because its time was over.
+    Late,
+    /// It was ended, because the other process had failed, or because it serves for ever.
+    Stopped,
+}
+
+impl Finish {
+    fn status(self) -> Option<ExitStatus> {
+        if let Finish::Status(status) = self { Some(status) } else { None }
+    }
+
+    /// It ended by itself, with status 0.
+    pub fn is_well(self) -> bool {
+        self.status().is_some_and(|status| status.success())
+    }
+}
+
+/// A process of a case, after its end.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub finish: Finish,
+    /// What it printed, to either stream.
+    pub text: String,
+}
+
+impl Ended {
+    /// The signal that ended it, unless this program sent it.
+    fn signal(&self) -> Option<i32> {
+        self.finish.status()?.signal()
+    }
+}
+
+/// How a case, or each test of a suite, ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    pub passed: u32,
+    pub refused: u32,
+    pub failed: u32,
+}
+
+impl Score {
+    pub fn add(&mut self, other: Score) {
+        self.passed += other.passed;
+        self.refused += other.refused;
+        self.failed += other.failed;
+    }
+}
+
+/// A result with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub score: Score,
+    /// Why it was refused or failed; empty when all passed.
+    pub reason: String,
+}
+
+impl Verdict {
+    fn passed() -> Verdict {
+        Verdict { score: Score { passed: 1, ..Score::default() }, reason: String::new() }
+    }
+
+    fn refused(reason: String) -> Verdict {
+        Verdict { score: Score { refused: 1, ..Score::default() }, reason }
+    }
+
+    /// A failure that is not a matter of what was printed.
+    pub fn failed(reason: String) -> Verdict {
+        Verdict { score: Score { failed: 1, ..Score::default() }, reason }
+    }
+
+    /// Nothing failed.
+    pub fn is_good(&self) -> bool {
+        self.score.failed == 0
+    }
+
+    /// A word for it.
+    pub fn word(&self) -> &'static str {
+        match self.score {
+            Score { failed: 1.., .. } => "fail",
+            Score { passed: 0, refused: 1.., .. } => "refused",
+            _ => "pass",
+        }
+    }
+}
+
+/// Words by which programs and the library say that something is not offered.
+const REFUSALS: &[&str] = &[
+    "not supported",
+    "unsupported",
+    "not available",
+    "doesn't support",
+    "does not support",
+    "don't support",
+    "not compatible",
+    "unrecognized option",
+    "invalid option",
+    "no supported transports",
+    "function not implemented",
+    "protocol not available",
+    "not implemented",
+    "is not valid for",
+    "only supported",
+    "supported only",
+];
+
+/// Words of lines that say what went wrong.
+const COMPLAINTS: &[&str] = &[
+    "error",
+    "fail",
+    "couldn't",
+    "could not",
+    "unable",
+    "abort",
+    "mismatch",
+    "invalid",
+    "assert",
+    "illegal",
+    "wrong",
+    "cannot",
+    "can't",
+    "timed out",
+    "timeout",
+    "refused",
+    "exceeded",
+    "overflow",
+];
+
+/// Bytes of a reason in a table.
+const REASON_BYTES_MAX: usize = 140;
+
+/// Judges a case by what its processes printed and how they ended; the main one is the last. Words that
+/// refuse something are the usual ones, and those of this case.
+pub fn judge(proof: &Proof, own_refusal: Option<&str>, halves: &[Ended], seconds: u64) -> Verdict {
+    let Some(main) = halves.last() else { return Verdict::failed("nothing ran".to_owned()) };
+    if let Some(verdict) = suite(proof, main) {
+        return verdict;
+    }
+    let hung = halves.iter().any(|half| half.finish == Finish::Late);
+    // A server that serves for ever is stopped; a client that succeeded shows that it was alive.
+    let stopped = |half: &Ended| half.finish == Finish::Stopped && main.finish.is_well();
+    let well = halves.iter().all(|half| half.finish.is_well() || stopped(half));
+    if well && let Some(corrupt) = halves.iter().find_map(|half| corruption(&half.text)) {
+        return Verdict::failed(shorten(corrupt));
+    }
+    let proven = is_proven(proof, &main.text);
+    if well && proven {
+        return Verdict::passed();
+    }
+    if let Some(reason) = halves.iter().rev().find_map(|half| refusal(half, own_refusal)) {
+        return Verdict::refused(shorten(reason));
+    }
+    let killed = halves.iter().rev().find(|half| half.signal().is_some());
+    let signal = killed.and_then(Ended::signal);
+    // Of a process that crashed, what it printed counts; otherwise the main process comes first.
+    let mut order = killed.into_iter().chain(halves.iter().rev());
+    let said = order.find_map(|half| complaint(&half.text));
+    let said = said.or_else(|| last_line(&main.text)).unwrap_or("it printed nothing");
+    let how = match (signal, hung) {
+        (Some(number), _) => format!("ended by signal {number}: "),
+        (None, true) => format!("no end within {seconds} s: "),
+        (None, false) if well => "status 0, but no result: ".to_owned(),
+        (None, false) => String::new(),
+    };
+    Verdict::failed(shorten(&format!("{how}{said}")))
+}
+
+/// A line by which a program says that data arrived damaged, although it ends well.
+fn corruption(text: &str) -> Option<&str> {
+    let damaged = |line: &str| {
+        let line = line.to_lowercase();
+        ["data mismatch", "invalid data", "data validation failed", "verify failed", "corrupt"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    text.lines().find(|line| damaged(line))
+}
+
+/// The line by which a process that ended by itself, and not well, refused.
+fn refusal<'a>(half: &'a Ended, own: Option<&str>) -> Option<&'a str> {
+    let status = half.finish.status()?;
+    if status.success() || half.signal().is_some() {
+        return None;
+    }
+    let own = own.and_then(|words| find_line(&half.text, &[words]));
+    own.or_else(|| find_line(&half.text, REFUSALS))
+}
+
+fn complaint(text: &str) -> Option<&str> {
+    find_line(text, COMPLAINTS)
+}
+
+/// The first line with one of these words, but for warnings and headings.
+fn find_line<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
+    text.lines().map(str::trim).find(|line| {
+        let lower = line.to_lowercase();
+        let noise = lower.contains("warning") || lower.contains(" warn ") || lower.starts_with('#');
+        !noise && words.iter().any(|word| lower.contains(word))
+    })
+}
+
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+/// One line of it, cut where a table would be too wide.
+fn shorten(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .map(|letter| if letter.is_control() || letter == '|' { ' ' } else { letter })
+        .collect();
+    let mut line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() > REASON_BYTES_MAX {
+        let end = (0..=REASON_BYTES_MAX).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+fn is_proven(proof: &Proof, text: &str) -> bool {
+    match proof {
+        Proof::Rows(least) => text.lines().filter(|line| is_row(line)).count() >= *least,
+        Proof::Number => {
+            text.lines().any(|line| line.trim().parse::<f64>().is_ok_and(|number| number > 0.0))
+        }
+        Proof::Texts(texts) => texts.iter().all(|part| text.contains(part.as_str())),
+        Proof::Above(before) => text.split(before).skip(1).any(|rest| {
+            let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..end].parse::<u64>().is_ok_and(|number| number > 0)
+        }),
+        Proof::Pairs(least) => text.lines().filter(|line| has_numbers(line, 1)).count() >= *least,
+        Proof::Quantity => text.lines().any(is_quantity),
+        Proof::Unittest { .. } | Proof::GoogleTest | Proof::Fabtests => false,
+    }
+}
+
+/// A row of a result: numbers only, at least three. The first two are a size and a count, or two sizes;
+/// behind them some number is not 0.
+fn is_row(line: &str) -> bool {
+    match line.trim_start().strip_prefix("Final:") {
+        // With `-I` of ucx_perftest words follow.
+        Some(row) => has_numbers(row.split("flags:").next().unwrap_or(row), 2),
+        None => has_numbers(line, 2),
+    }
+}
+
+/// Numbers only, of which some behind the first `labels` are not 0.
+fn has_numbers(line: &str, labels: usize) -> bool {
+    let numbers: Option<Vec<f64>> =
+        line.split_whitespace().map(|word| word.trim_end_matches('%').parse().ok()).collect();
+    numbers.is_some_and(|row| row.iter().skip(labels).any(|number| *number > 0.0))
+}
+
+/// A line like `bw  =  1.2 GB/sec`.
+fn is_quantity(line: &str) -> bool {
+    let Some((name, value)) = line.split_once('=') else { return false };
+    let number = value.split_whitespace().next().unwrap_or("").replace(',', "");
+    !name.trim().is_empty() && number.parse::<f64>().is_ok_and(|number| number > 0.0)
+}
+
+/// The verdict of a suite that counts its own tests; `None` for other programs.
+fn suite(proof: &Proof, main: &Ended) -> Option<Verdict> {
+    let (mut score, failures) = match proof {
+        Proof::Unittest { ranks } => unittest(ranks.as_deref(), &main.text),
+        Proof::GoogleTest => google_test(&main.text),
+        Proof::Fabtests => fabtests(&main.text),
+        _ => return None,
+    };
+    let mut reason = failures.join(", ");
+    let crashed = main.finish.status().is_none() || main.signal().is_some();
+    if crashed || score == Score::default() {
+        score.failed += 1;
+        let said = complaint(&main.text).or_else(|| last_line(&main.text)).unwrap_or("nothing");
+        let how = if crashed { "it did not end by itself" } else { "it counted no test" };
+        let before = if reason.is_empty() { String::new() } else { format!("{reason}; ") };
+        reason = format!("{before}{how}: {said}");
+    }
+    Some(Verdict { score, reason: shorten(&reason) })
+}
+
+/// Counts what `unittest -v` printed: the first rank's results, and failures of the other ranks.
+fn unittest(ranks: Option<&str>, text: &str) -> (Score, Vec<String>) {
+    let mut texts = vec![text.to_owned()];
+    if let Some(folder) = ranks {
+        texts = rank_texts(Path::new(folder));
+    }
+    let mut total = Score::default();
+    let mut failures: Vec<String> = Vec::new();
+    for (rank, text) in texts.iter().enumerate() {
+        let mut names = Vec::new();
+        let counts = pyverbs::count(text, &mut names);
+        let counted = Score {
+            passed: counts.passed,
+            refused: counts.skipped,
+            failed: counts.failed + u32::from(counts.crashed),
+        };
+        if rank == 0 {
+            total = counted;
+        } else {
+            let fresh = counted.failed.saturating_sub(total.failed);
+            total.passed = total.passed.saturating_sub(fresh);
+            total.failed += fresh;
+        }
+        if counts.crashed {
+            names.push(format!("rank {rank} did not end"));
+        }
+        let short = |name: &String| name.split(' ').next().unwrap_or(name).to_owned();
+        for name in names.iter().map(short) {
+            if !failures.contains(&name) {
+                failures.push(name);
+            }
+        }
+    }
+    (total, failures)
+}
+
+/// What each rank of an Open MPI job printed, from the files of `--output-filename`.
+pub fn rank_texts(folder: &Path) -> Vec<String> {
+    (0..)
+        .map(|rank| folder.join(format!("1/rank.{rank}/stderr")))
+        .map_while(|file| std::fs::read(file).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .collect()
+}
+
+fn google_test(text: &str) -> (Score, Vec<String>) {
+    let mut score = Score::default();
+    let mut failures = Vec::new();
+    for line in text.lines() {
+        // The list at the end names tests again, without the time each one took.
+        let timed = line.contains(" ms)");
+        if line.starts_with("[       OK ]") {
+            score.passed += 1;
+        } else if line.starts_with("[  SKIPPED ]") && timed {
+            score.refused += 1;
+        } else if line.starts_with("[  FAILED  ]") && timed {
+            score.failed += 1;
+            let name = line.trim_start_matches("[  FAILED  ]").split_whitespace().next();
+            failures.push(name.unwrap_or("?").trim_end_matches(',').to_owned());
+        }
+    }
+    (score, failures)
+}
+
+fn fabtests(text: &str) -> (Score, Vec<String>) {
+    let mut score = Score::default();
+    let mut failures = Vec::new();
+    let mut name = "";
+    for line in text.lines() {
+        // As YAML, with -vvv: `- name: fi_x`, then `  result: Pass`; otherwise `fi_x: Pass`.
+        if let Some(test) = line.trim().strip_prefix("- name:") {
+            name = test.trim();
+        }
+        let Some((test, result)) = line.rsplit_once(':') else { continue };
+        if !test.trim().starts_with("fi_") && !test.trim_end().ends_with("result") {
+            continue;
+        }
+        let test = if test.trim().starts_with("fi_") { test.trim() } else { name };
+        match result.trim() {
+            "Pass" => score.passed += 1,
+            "Notrun" | "Excluded" => score.refused += 1,
+            "Fail" => {
+                score.failed += 1;
+                failures.push(test.to_owned());
+            }
+            _ => {}
+        }
+    }
+    (score, failures)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Transports of machine-learning systems, as Python packages: TensorPipe, Mooncake, NIXL.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::case::{Case, Client, Half, Proof, Ready};
+use super::options::Paths;
+
+const TENSORPIPE: &str = include_str!("python/tensorpipe.py");
+const NIXL: &str = include_str!("python/nixl.py");
+
+/// The Python that has the packages.
+pub fn python(paths: &Paths) -> PathBuf {
+    let named = paths.python.clone();
+    named.or_else(|| crate::verbs::launch::find("python3")).unwrap_or("/usr/bin/python3".into())
+}
+
+/// Why a package can't be used, if it can't: none of `modules` is installed.
+pub fn lacks(python: &Path, modules: &[&str]) -> Option<String> {
+    // Found, not imported: that takes seconds with torch.
+    let tests: Vec<String> =
+        modules.iter().map(|name| format!("find_spec('{name}') is not None")).collect();
+    let script = format!(
+        "from importlib.util import find_spec\nimport sys\nsys.exit(not ({}))",
+        tests.join(" or ")
+    );
+    let found = Command::new(python).args(["-c", &script]).output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    Some(format!("{} has no {}", python.display(), modules.join(" or ")))
+}
+
+fn pip(package: &str) -> String {
+    format!("pip install {package}, and name that Python by --python")
+}
+
+/// A Python script of ours, in the scratch folder of this run.
+fn script(folder: &Path, name: &str, text: &str) -> io::Result<String> {
+    let path = folder.join(name);
+    std::fs::write(&path, text)?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// All of them.
+pub fn clients(paths: &Paths, scratch: &Path) -> io::Result<Vec<Client>> {
+    let python = python(paths);
+    Ok(vec![tensorpipe(&python, scratch)?, mooncake(&python), nixl(&python, scratch)?])
+}
+
+fn tensorpipe(python: &Path, scratch: &Path) -> io::Result<Client> {
+    let script = script(scratch, "tensorpipe_case.py", TENSORPIPE)?;
+    let program = python.to_string_lossy().into_owned();
+    let half = |rank: &str| {
+        Half::default().argument(&program).argument(&script).argument(rank).argument("{port}")
+    };
+    let proof = Proof::Texts(vec!["compared 204 answers".to_owned()]);
+    let server = (half("0"), Ready::Listens);
+    let name = "remote calls, ibv only";
+    let cases = vec![Case::pair("tensorpipe", name, server, half("1"), proof).patient(2)];
+    let absent = lacks(python, &["torch"]);
+    Ok(Client { name: "tensorpipe", install: pip("torch"), absent, cases })
+}
+
+/// Its benchmark, which compares no data.
+fn mooncake(python: &Path) -> Client {
+    // The package puts it beside the Python.
+    let bench = python.with_file_name("transfer_engine_bench");
+    let mut cases = Vec::new();
+    for operation in ["write", "read"] {
+        let common = "--metadata_server=P2PHANDSHAKE --protocol=rdma --device_name={device} \
+                      --buffer_size=67108864 --local_server_name={host}:{port}";
+        let half = || Half::default().argument(bench.to_string_lossy()).arguments(common);
+        let main = half().arguments("--mode=initiator --segment_id={said} --duration=3");
+        let main = main.arguments(&format!("--threads=1 --batch_size=8 --operation={operation}"));
+        let server = (half().argument("--mode=target"), Ready::Prints("listening on "));
+        let name = format!("transfer_engine_bench {operation}");
+        let case = Case::pair("mooncake", &name, server, main, Proof::Above("batch count "));
+        cases.push(case.served_for_ever());
+    }
+    let there = bench.is_file();
+    let absent = (!there).then(|| format!("there is no {}", bench.display()));
+    let install = pip("mooncake-transfer-engine-non-cuda");
+    Client { name: "mooncake", install, absent, cases }
+}
+
+fn nixl(python: &Path, scratch: &Path) -> io::Result<Client> {
+    let script = script(scratch, "nixl_case.py", NIXL)?;
+    let cases = ["rc_v,ud_v", "rc_v"].map(|transports| {
+        let half = Half::default().argument(python.to_string_lossy()).argument(&script);
+        let half = half.variable("UCX_TLS", transports);
+        let proof =
+            Proof::Texts(["WRITE", "READ"].map(|way| format!("{way} compared 2097152")).into());
+        Case::single("nixl", &format!("WRITE and READ of 2 x 1 MiB over {transports}"), half, proof)
+    });
+    let absent = lacks(python, &["nixl", "nixl_cu12", "nixl_cu13"]);
+    Ok(Client { name: "nixl", install: pip("nixl torch numpy"), absent, cases: cases.into() })
+}

@@ -1,0 +1,320 @@
+//! Runs the processes of a case, and ends those that are left, by their numbers.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::case::{Case, End, Half, Proof, Ready};
+use super::judge::{Ended, Finish, Verdict, judge};
+use crate::programs::check_signals;
+use crate::verbs::launch;
+
+/// How often the end of a process is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long the other process may go on after one that failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// How long a process that is asked to end may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Where the programs run.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The fairway tool.
+    pub tool: PathBuf,
+    /// An address of this machine, and the device that has it.
+    pub host: String,
+    pub device: String,
+    /// Usual time of a case.
+    pub timeout: Duration,
+    /// Folder of the cases' own folders.
+    pub scratch: PathBuf,
+    /// Folder of the logs of cases that fail.
+    pub logs: PathBuf,
+}
+
+/// What one attempt came to.
+pub struct Attempt {
+    pub verdict: Verdict,
+    pub seconds: f64,
+    /// Commands and what they printed.
+    pub log: String,
+}
+
+/// A process with a group of its own, and the file that it prints to.
+struct Process {
+    what: String,
+    child: Child,
+    printed: PathBuf,
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    fn start(mut command: Command, printed: PathBuf) -> io::Result<Process> {
+        let file = File::create(&printed)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        let what = format!("{command:?}");
+        let child = command.spawn()?;
+        Ok(Process { what, child, printed, status: None })
+    }
+
+    /// Looks whether it has ended.
+    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait()?;
+        }
+        Ok(self.status)
+    }
+
+    fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        while self.ended()?.is_none() && Instant::now() < deadline && check_signals().is_ok() {
+            std::thread::sleep(LOOK);
+        }
+        self.ended()
+    }
+
+    /// Ends it, and every process that came from it, by their numbers.
+    fn end(&mut self) -> io::Result<()> {
+        if self.ended()?.is_some() {
+            return Ok(());
+        }
+        signal(&descendants(self.child.id()), libc::SIGTERM);
+        let deadline = Instant::now() + FAREWELL;
+        // Not recorded as its status: it did not end by itself.
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                signal(&descendants(self.child.id()), libc::SIGKILL);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let bytes = std::fs::read(&self.printed).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn log(&self, role: &str, finish: Finish) -> String {
+        format!("==== {role}: {}\n==== {finish:?}\n{}\n", self.what, self.text())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // What can't be ended is gone.
+        let _ = self.end();
+    }
+}
+
+/// A process and all that came from it, as the kernel knows them now. Jobs of Open MPI give each rank
+/// a group of its own, so that a signal to one group does not reach all of them.
+fn descendants(root: u32) -> Vec<u32> {
+    let mut parents = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name, in parentheses, may hold anything; then come the state and the parent.
+        let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let parent = behind.split_whitespace().nth(1).and_then(|word| word.parse::<u32>().ok());
+        parents.push((process, parent.unwrap_or(0)));
+    }
+    let mut found: Vec<u32> = vec![root];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        found.extend(parents.iter().filter(|pair| pair.1 == parent).map(|pair| pair.0));
+        at += 1;
+    }
+    found
+}
+
+fn signal(processes: &[u32], number: libc::c_int) {
+    for process in processes {
+        // SAFETY: descendants of a child that has not been waited for.
+        unsafe { libc::kill(*process as libc::pid_t, number) };
+    }
+}
+
+/// Whether a program listens at this port of the connection manager.
+fn offers(port: u16) -> bool {
+    [launch::CONNECTIONS, launch::DATAGRAMS].iter().any(|space| launch::offers_service(space, port))
+}
+
+/// Values for the placeholders of a case.
+struct Values<'a> {
+    place: &'a Place,
+    provider: &'a str,
+    port: u16,
+    scratch: PathBuf,
+    /// What the server printed behind the text that shows that it is ready.
+    said: String,
+}
+
+impl Values<'_> {
+    fn fill(&self, text: &str) -> String {
+        text.replace("{port}", &self.port.to_string())
+            .replace("{host}", &self.place.host)
+            .replace("{device}", &self.place.device)
+            .replace("{provider}", self.provider)
+            .replace("{said}", &self.said)
+            .replace("{scratch}", &self.scratch.to_string_lossy())
+    }
+
+    fn command(&self, half: &Half) -> Command {
+        let mut command = Command::new(&self.place.tool);
+        command.args(["run", "--carrier", self.provider, "--"]);
+        command.args(half.words.iter().map(|word| self.fill(word)));
+        command.envs(half.environment.iter().map(|(name, value)| (name, self.fill(value))));
+        command.current_dir(half.folder.as_ref().unwrap_or(&self.scratch));
+        command
+    }
+
+    fn is_ready(&self, ready: &Ready, server: &Process) -> bool {
+        match ready {
+            Ready::Listens => launch::listens_at(self.port) || offers(self.port),
+            Ready::ListensAt(port) => offers(*port),
+            Ready::Prints(part) => server.text().contains(part),
+        }
+    }
+}
+
+/// Runs a case once.
+pub fn attempt(place: &Place, provider: &str, case: &Case) -> io::Result<Attempt> {
+    let port = launch::free_port()?;
+    let scratch = place.scratch.join(format!("{provider}-{port}"));
+    std::fs::create_dir(&scratch)?;
+    let said = String::new();
+    let mut values = Values { place, provider, port, scratch: scratch.clone(), said };
+    let begun = Instant::now();
+    let limit = place.timeout * case.patience / if case.lossy { 4 } else { 1 };
+    let result = run(&mut values, case, begun + limit).map(|(ended, mut log)| {
+        let proof = match &case.proof {
+            Proof::Unittest { ranks: Some(folder) } => {
+                let folder = values.fill(folder);
+                log.push_str(&rank_files(Path::new(&folder)));
+                Proof::Unittest { ranks: Some(folder) }
+            }
+            proof => proof.clone(),
+        };
+        let verdict = judge(&proof, case.refusal, &ended, limit.as_secs());
+        Attempt { verdict, seconds: begun.elapsed().as_secs_f64(), log }
+    });
+    let removed = std::fs::remove_dir_all(&scratch);
+    check_signals()?;
+    let attempt = result?;
+    removed?;
+    Ok(attempt)
+}
+
+/// Runs the processes of a case to their ends. What became of them, and their log.
+fn run(
+    values: &mut Values<'_>,
+    case: &Case,
+    deadline: Instant,
+) -> io::Result<(Vec<Ended>, String)> {
+    let file = |name: &str| values.scratch.join(name);
+    let mut server = None;
+    if let Some(asked) = &case.server {
+        let mut process = Process::start(values.command(&asked.half), file("server.log"))?;
+        // One that is not seen to listen may listen all the same.
+        let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 4;
+        while process.ended()?.is_none()
+            && !values.is_ready(&asked.ready, &process)
+            && Instant::now() < patience
+            && check_signals().is_ok()
+        {
+            // The kernel does not report new listeners, so looking again is all there is.
+            std::thread::sleep(LOOK);
+        }
+        if let Ready::Prints(before) = &asked.ready {
+            let text = process.text();
+            let said = text.split_once(before).and_then(|(_, rest)| rest.split_whitespace().next());
+            values.said = said.unwrap_or_default().to_owned();
+        }
+        server = Some((process, asked.end));
+    }
+    let mut main = Process::start(values.command(&case.main), file("main.log"))?;
+    let main_finish = match &mut server {
+        None => finish(&mut main, deadline)?,
+        Some((server, _)) => finish_beside(&mut main, server, deadline)?,
+    };
+    let mut ended = Vec::new();
+    let mut log = String::new();
+    if let Some((mut process, end)) = server {
+        let finish = match end {
+            End::Ended if process.ended()?.is_none() => {
+                process.end()?;
+                Finish::Stopped
+            }
+            _ if main_finish.is_well() => finish(&mut process, deadline.max(soon()))?,
+            _ => match finish(&mut process, soon())? {
+                Finish::Late => Finish::Stopped,
+                finish => finish,
+            },
+        };
+        log.push_str(&process.log("server", finish));
+        ended.push(Ended { finish, text: process.text() });
+    }
+    log.push_str(&main.log("main", main_finish));
+    ended.push(Ended { finish: main_finish, text: main.text() });
+    Ok((ended, log))
+}
+
+fn soon() -> Instant {
+    Instant::now() + AFTER_FAILURE
+}
+
+/// Waits for its end until then; ends it otherwise.
+fn finish(process: &mut Process, deadline: Instant) -> io::Result<Finish> {
+    match process.wait_until(deadline)? {
+        Some(status) => Ok(Finish::Status(status)),
+        None => {
+            process.end()?;
+            Ok(Finish::Late)
+        }
+    }
+}
+
+/// The same, but not for long once its server has failed.
+fn finish_beside(
+    process: &mut Process,
+    server: &mut Process,
+    deadline: Instant,
+) -> io::Result<Finish> {
+    let mut deadline = deadline;
+    let mut failed = false;
+    loop {
+        let now = Instant::now();
+        let step = (now + 20 * LOOK).min(deadline);
+        if let Some(status) = process.wait_until(step)? {
+            return Ok(Finish::Status(status));
+        }
+        if !failed && server.ended()?.is_some_and(|status| !status.success()) {
+            failed = true;
+            deadline = deadline.min(soon());
+        }
+        if now >= deadline || check_signals().is_err() {
+            process.end()?;
+            return Ok(if failed { Finish::Stopped } else { Finish::Late });
+        }
+    }
+}
+
+/// What the ranks of a job printed.
+fn rank_files(folder: &Path) -> String {
+    super::judge::rank_texts(folder)
+        .iter()
+        .enumerate()
+        .map(|(rank, text)| format!("==== rank {rank}\n{text}\n"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use super::*;
+
+/// A folder of a test's own.
+fn scratch(name: &str) -> io::Result<crate::programs::Scratch> {
+    crate::programs::Scratch::new(&format!("run-{name}"))
+}
+
+#[test]
+fn every_process_that_came_from_one_is_ended_with_it() -> io::Result<()> {
+    let folder = scratch("ended")?;
+    let mut command = Command::new("sh");
+    // Two sessions, as a job's ranks have groups of their own; both ignore SIGTERM.
+    command.args(["-c", "trap '' TERM; setsid sleep 600 & echo $!; wait; wait"]);
+    let mut process = Process::start(command, folder.0.join("log"))?;
+    let begun = Instant::now();
+    while process.text().is_empty() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(LOOK);
+    }
+    let sleeper: u32 = process.text().trim().parse().map_err(io::Error::other)?;
+    process.end()?;
+    assert_eq!(process.status, None, "it did not end by itself");
+    let stat = format!("/proc/{sleeper}/stat");
+    while Path::new(&stat).exists() && begun.elapsed() < Duration::from_secs(60) {
+        // Its parent, which is not this program, has to take note of its end.
+        std::thread::sleep(LOOK);
+    }
+    assert!(!Path::new(&stat).exists(), "process {sleeper} is left");
+    Ok(())
+}
+
+#[test]
+fn placeholders_are_filled() -> io::Result<()> {
+    let folder = scratch("filled")?;
+    let place = Place {
+        tool: PathBuf::from("fairway"),
+        host: "192.0.2.9".to_owned(),
+        device: "fairway3".to_owned(),
+        timeout: Duration::from_secs(1),
+        scratch: folder.0.clone(),
+        logs: folder.0.clone(),
+    };
+    let (scratch, said) = (PathBuf::from("/s"), "7".to_owned());
+    let values = Values { place: &place, provider: "roce", port: 81, scratch, said };
+    let filled = values.fill("{host}:{port} {device} {provider} {scratch} {said} {other}");
+    assert_eq!(filled, "192.0.2.9:81 fairway3 roce /s 7 {other}");
+    let half = Half::new("rping -a {host}").variable("UCX_NET_DEVICES", "{device}:1");
+    let shown = format!("{:?}", values.command(&half));
+    assert!(shown.contains(r#""run" "--carrier" "roce" "--" "rping" "-a" "192.0.2.9""#), "{shown}");
+    assert!(shown.contains("fairway3:1"), "{shown}");
+    Ok(())
+}

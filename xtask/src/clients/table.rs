@@ -1,0 +1,137 @@
+//! The results as Markdown and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::judge::{Score, Verdict};
+
+/// What became of a case over a provider.
+pub struct Row {
+    pub client: &'static str,
+    pub provider: &'static str,
+    pub name: String,
+    pub verdict: Verdict,
+    /// How often it ran; it failed in all but the last one of them.
+    pub runs: usize,
+    pub seconds: f64,
+}
+
+/// A set of programs that could not run.
+pub struct Absent {
+    pub client: &'static str,
+    pub reason: String,
+    pub install: String,
+}
+
+/// The sum of a client over a provider: its score, and how many passed only when they were run again.
+fn sum(rows: &[Row], client: &str, provider: &str) -> Option<(Score, u32)> {
+    let mut found = None;
+    for row in rows.iter().filter(|row| row.client == client && row.provider == provider) {
+        let (score, second): &mut (Score, u32) = found.get_or_insert_default();
+        score.add(row.verdict.score);
+        *second += u32::from(row.runs > 1 && row.verdict.word() == "pass");
+    }
+    found
+}
+
+/// Every name once, in the order of its first appearance.
+fn distinct(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// The summary, then what did not pass.
+pub fn markdown(rows: &[Row], absent: &[Absent]) -> String {
+    let clients = distinct(rows.iter().map(|row| row.client));
+    let providers = distinct(rows.iter().map(|row| row.provider));
+    let mut text = format!("| client | {} |\n", providers.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(providers.len()));
+    let cell = |client: &str, provider: &str| match sum(rows, client, provider) {
+        None => "–".to_owned(),
+        Some((Score { passed, refused, failed }, second)) => {
+            let mark = if second > 0 {
+                format!(" ({second} not on the first run)")
+            } else {
+                String::new()
+            };
+            format!("{passed}{mark} / {refused} / {failed}")
+        }
+    };
+    for client in &clients {
+        let cells: Vec<String> = providers.iter().map(|provider| cell(client, provider)).collect();
+        let _ = writeln!(text, "| {client} | {} |", cells.join(" | "));
+    }
+    for gone in absent {
+        let _ = writeln!(text, "| {} | absent: {} ({}) |", gone.client, gone.reason, gone.install);
+    }
+    for (title, word) in [("failed", "fail"), ("refused", "refused")] {
+        text.push_str(&list(rows, title, word));
+    }
+    let again: Vec<&Row> =
+        rows.iter().filter(|row| row.runs > 1 && row.verdict.word() != "fail").collect();
+    if !again.is_empty() {
+        text.push_str("\npassed or refused, but not on the first run:\n\n");
+        for row in again {
+            let _ = writeln!(
+                text,
+                "* {}: `{}` ({}, run {})",
+                row.client, row.name, row.provider, row.runs
+            );
+        }
+    }
+    text
+}
+
+/// The cases that ended in this way: a line for each case and reason, with its providers.
+fn list(rows: &[Row], title: &str, word: &str) -> String {
+    type Line<'a> = (&'a str, &'a str, &'a str, Vec<&'a str>);
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    // Suites skip some of their tests: that is not worth a line.
+    for row in rows.iter().filter(|row| row.verdict.word() == word) {
+        let reason = row.verdict.reason.as_str();
+        let same =
+            |line: &&mut Line<'_>| line.0 == row.client && line.1 == row.name && (line.2 == reason);
+        match lines.iter_mut().find(same) {
+            Some(line) => line.3.push(row.provider),
+            None => lines.push((row.client, &row.name, reason, vec![row.provider])),
+        }
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n| {title} | over | reason |\n|---|---|---|\n");
+    for (client, name, reason, providers) in lines {
+        let _ = writeln!(text, "| {client}: `{name}` | {} | {reason} |", providers.join(", "));
+    }
+    text
+}
+
+/// Everything.
+pub fn to_json(rows: &[Row], absent: &[Absent]) -> Value {
+    let cases: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let Score { passed, refused, failed } = row.verdict.score;
+            json!({
+                "client": row.client, "provider": row.provider, "case": row.name,
+                "result": row.verdict.word(), "reason": row.verdict.reason,
+                "passed": passed, "refused": refused, "failed": failed,
+                "runs": row.runs, "seconds": row.seconds,
+            })
+        })
+        .collect();
+    let absent: Vec<Value> = absent
+        .iter()
+        .map(|gone| json!({"client": gone.client, "reason": gone.reason, "install": gone.install}))
+        .collect();
+    json!({ "cases": cases, "absent": absent })
+}
+
+#[cfg(test)]
+mod tests;
