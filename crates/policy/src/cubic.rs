@@ -26,7 +26,6 @@
 //! * A loss is congestion if round trips show a queue, of an eighth of the round trip or more;
 //!   without one it is a bad link, as long as no more than a share (3 % by default) is lost. With
 //!   `loss=0` every loss counts and leaves β, as in the RFC.
-//! * A time-out before the first round trip leaves the first window: no path is known to work yet.
 //! * The window does not fall below what the path carries without a queue (`b`), as in TCP
 //!   Westwood (Mascolo et al., MOBICOM 2001): with a queue of a quarter of the bandwidth-delay
 //!   product, β would leave the link idle. With a queue of 0.43 of it or more, `b` is below `β · w`
@@ -319,9 +318,6 @@ impl CongestionControl for Cubic {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        if sample.by_timeout && sample.smoothed_rtt == Duration::ZERO {
-            return;
-        }
         let crowded = self.is_crowded(sample.smoothed_rtt);
         if self.losses.counts_if(sample, self.loss_horizon(), crowded) {
             // Time-outs in a row, of a host that was asleep, are taken back as one.

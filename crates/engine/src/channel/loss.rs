@@ -219,6 +219,7 @@ impl Channel {
             self.tail_was_late();
             self.resend_oldest(shared);
             self.backoff += 1;
+            self.chunk.left = 0;
             shared.counters.timeouts += 1;
             self.mark_ready(shared);
         }

@@ -386,10 +386,9 @@ impl Channel {
         let avoid = Some(sent.path);
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
-            // Before a path is known to work each packet tries another one.
-            let is_known = self.round_trip.smoothed > Duration::ZERO;
+            // After a time-out each packet tries another path, until one is acknowledged.
             let chunk = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
-            self.chunk.left = if is_known { chunk } else { u32::from(sent.bytes) };
+            self.chunk.left = if self.backoff == 0 { chunk } else { u32::from(sent.bytes) };
             self.chunk.path = self.choose_path(shared, now, self.chunk.left, avoid);
             self.chunk.small = false;
         }

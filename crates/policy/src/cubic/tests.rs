@@ -263,14 +263,3 @@ fn it_stays_between_its_limits_whatever_it_is_told() {
         }
     }
 }
-
-#[test]
-fn a_time_out_before_the_first_round_trip_leaves_the_first_window() {
-    let mut cubic = Cubic::new(CubicParameters::default(), 1000);
-    let first = cubic.window_bytes();
-    let sample = LossSample { by_timeout: true, lost_bytes: 10_000, ..LossSample::default() };
-    cubic.on_loss(&sample);
-    assert_eq!(cubic.window_bytes(), first);
-    cubic.on_loss(&LossSample { smoothed_rtt: Duration::from_ms(1), ..sample });
-    assert!(cubic.window_bytes() < first);
-}
