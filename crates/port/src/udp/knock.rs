@@ -77,7 +77,7 @@ impl Knock {
         let mut message = empty_message();
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
-        // SAFETY: the piece, and the bytes it names, outlive the call, and nobody else writes them.
+        // SAFETY: the piece, and the bytes it names, outlive the call, and no other thread writes them.
         match unsafe { receive_message(self.socket.as_fd(), &mut message, 0) } {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             outcome => Some(outcome),

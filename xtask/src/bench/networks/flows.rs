@@ -25,7 +25,7 @@ const SOONER: Duration = Duration::from_millis(500);
 /// The part of a measurement's duration that is spent before, and the most: as `fairway perf` does.
 const WARM_UP_PART: u32 = 10;
 const WARM_UP_MAX: Duration = Duration::from_millis(300);
-/// Hosts: who sends, who sends beside, and who receives. Cores: of senders, of receivers.
+/// Hosts: the sender, the sender beside it, and the receiver. Cores: of senders, of receivers.
 const SENDER: usize = 0;
 const NEIGHBOUR: usize = 1;
 const RECEIVER: usize = 3;

@@ -58,8 +58,8 @@ impl CompletionQueue {
         fits
     }
 
-    /// Asks for the next completion that its owner waits for. True if there is one already, which nobody
-    /// has polled: then its owner is to be told at once, and the queue is not armed.
+    /// Asks for the next completion that its owner waits for. True if one waits already that was
+    /// not polled: then its owner is notified at once, and the queue is not armed.
     pub(super) fn arm(&mut self, solicited_only: bool) -> bool {
         // Who waits for any is not content with less because somebody else is.
         let armed = match (solicited_only, self.armed) {
