@@ -56,6 +56,8 @@ pub enum Canary {
     /// Acknowledge by one channel of a group that is being closed although payload whose turn had
     /// come was dropped with another.
     CloseApart,
+    /// Let a message that waits for its turn in memory order take the last receive.
+    TakeAhead,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
     /// Give an early message the last receive, although the message that is next has lost its own.
@@ -74,7 +76,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 33] = [
+    pub const ALL: [Canary; 34] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -101,6 +103,7 @@ impl Canary {
         Canary::ForgetProbed,
         Canary::RevokeProbe,
         Canary::CloseApart,
+        Canary::TakeAhead,
         Canary::AskOnce,
         Canary::TakeLast,
         Canary::CountOvertaking,

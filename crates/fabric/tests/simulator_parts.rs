@@ -47,8 +47,10 @@ const OTHERS: &[&str] = &[
 
 fn run(lines: &str, parts: u32) -> Report {
     let mut settings = Settings::default();
-    let usual = "workload incast-permutation|senders 9|bytes 60K|messages 1|paths 16|check on";
-    for text in [usual, lines] {
+    let usual = "workload incast-permutation|senders 9|bytes 60K|messages 1|check on";
+    // A queue pair of RoCE has one path.
+    let paths = if lines.contains("stack roce") { "" } else { "paths 16" };
+    for text in [usual, paths, lines] {
         // The switch of host 1, whatever its number is.
         let text = text.replace("1-@", &format!("1-{}@", switch_of_host_1(lines)));
         settings.read(&text.replace('|', "\n")).expect("settings");

@@ -16,7 +16,7 @@ use crate::order::{Key, Standing};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
-use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Target, Void};
+use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
 
 /// What is to become of a data packet whose PSN is new.
 pub(crate) enum Judgement {
@@ -372,16 +372,17 @@ impl Channel {
         if matched { shared.trackers.find(&key) } else { None }
     }
 
-    /// Would the receive that it takes have to wait for an earlier one?
+    /// Would the receive that it takes have to wait for an earlier one, or for the turn of its
+    /// message in memory order?
     fn is_early_receive(&self, shared: &Shared, data: &Data) -> bool {
-        if !data.order.in_order {
+        let order = &data.order;
+        let Some(tracker) = shared.trackers.find(&Key::of(self.group(), data.jetty)) else {
             return false;
-        }
-        let tracker = shared.trackers.find(&Key::of(self.group(), data.jetty));
-        tracker.is_some_and(|tracker| {
-            let standing = shared.trackers[tracker].receive_standing(data.order.receive_sequence);
-            standing != Standing::Next
-        })
+        };
+        let tracker = &shared.trackers[tracker];
+        let waits_for_turn = order.tag == Tag::Mo && !shared.is_planted(Canary::TakeAhead);
+        (order.in_order && tracker.receive_standing(order.receive_sequence) != Standing::Next)
+            || (waits_for_turn && tracker.standing(order.sequence) != Standing::Next)
     }
 
     /// A packet of a message that is known.
