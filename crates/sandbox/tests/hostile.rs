@@ -34,7 +34,7 @@ fn fault_of(bytes: &[u8]) -> (Fault, PolicySet) {
     let [report] = &policies.reports()[..] else { panic!("one module") };
     assert_eq!((report.started, report.faults), (1, 1));
     let (_, fault) = report.first_fault.clone().expect("a fault is reported");
-    assert_eq!(set.congestion.name(), "swift");
+    assert_eq!(set.congestion.name(), "cubic");
     (fault, set)
 }
 
@@ -227,7 +227,7 @@ fn a_fault_of_one_channel_is_none_of_another() {
         one.congestion.on_ack(&sample);
     }
     other.congestion.on_ack(&sample);
-    assert_eq!((one.congestion.name(), other.congestion.name()), ("swift", "wasm"));
+    assert_eq!((one.congestion.name(), other.congestion.name()), ("cubic", "wasm"));
     assert_eq!(other.congestion.window_bytes(), 101_000);
     assert_eq!(policies.reports()[0].faults, 1);
 }

@@ -68,7 +68,7 @@ fn a_new_module_ends_the_reign_of_the_fallback() {
     let mut set = policies.build(4096);
     let sample = Sequence::new(1).ack();
     set.congestion.on_ack(&sample);
-    assert_eq!(set.congestion.name(), "swift");
+    assert_eq!(set.congestion.name(), "cubic");
     assert_eq!(policies.reload(), []);
     folder.put("policy.wasm", &module(TEMPLATE));
     let item = format!("cc=wasm:{file}");
