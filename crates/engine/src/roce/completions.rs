@@ -11,6 +11,8 @@ pub(crate) struct Completions {
     entries: VecDeque<Completion>,
     depth: u32,
     armed: Option<Awaited>,
+    /// The first so many entries were in the queue at its last notification.
+    announced: usize,
     /// One was lost. No more are taken.
     overrun: bool,
 }
@@ -45,7 +47,7 @@ pub(crate) enum Pushed {
 impl Completions {
     pub(crate) fn new(depth: u32) -> Completions {
         let entries = VecDeque::with_capacity(depth as usize);
-        Completions { entries, depth, armed: None, overrun: false }
+        Completions { entries, depth, armed: None, announced: 0, overrun: false }
     }
 
     pub(crate) fn depth(&self) -> u32 {
@@ -63,13 +65,17 @@ impl Completions {
         true
     }
 
-    /// Asks to be notified of the next completion of this kind. True if one waits already that has
-    /// not been polled: the notification is due at once, and the queue is not armed, as adapters do.
+    /// Asks to be notified of the next completion of this kind. True if one waits already that came
+    /// after the last notification: the next one is due at once, and the queue is not armed.
     pub(crate) fn arm(&mut self, awaited: Awaited) -> bool {
         // A request for any completion is not narrowed by a later one.
         let awaited = if self.armed == Some(Awaited::Any) { Awaited::Any } else { awaited };
-        let waits = self.entries.iter().any(|completion| awaited.includes(completion));
+        let mut unannounced = self.entries.iter().skip(self.announced);
+        let waits = unannounced.any(|completion| awaited.includes(completion));
         self.armed = (!waits).then_some(awaited);
+        if waits {
+            self.announced = self.entries.len();
+        }
         waits
     }
 
@@ -89,6 +95,7 @@ impl Completions {
         match self.armed {
             Some(awaited) if awaited.includes(&completion) => {
                 self.armed = None;
+                self.announced = self.entries.len();
                 Pushed::Awaited
             }
             _ => Pushed::Quietly,
@@ -96,6 +103,8 @@ impl Completions {
     }
 
     pub(crate) fn forget(&mut self, queue_pair: Qpn) {
+        let announced = self.entries.iter().take(self.announced);
+        self.announced = announced.filter(|entry| entry.queue_pair != queue_pair).count();
         self.entries.retain(|completion| completion.queue_pair != queue_pair);
     }
 
@@ -105,6 +114,7 @@ impl Completions {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Completion> {
+        self.announced = self.announced.saturating_sub(1);
         self.entries.pop_front()
     }
 }

@@ -101,7 +101,7 @@ impl Host {
     }
 
     /// [`Self::poll_notification`] reports the queue once, when the next completion comes to it, or
-    /// if one waits that has not been polled. With `solicited_only` only solicited ones and errors
+    /// if one waits that came after the last report. With `solicited_only` only solicited ones and errors
     /// count.
     pub fn arm(
         &mut self,

@@ -8,6 +8,8 @@ pub(super) struct CompletionQueue {
     entries: VecDeque<Completion>,
     depth: u32,
     armed: Armed,
+    /// The first so many entries were in the queue when its owner was last notified.
+    announced: usize,
     /// A completion was lost: no more are taken.
     overrun: bool,
     /// Queue pairs that use it, once for sends and once for receives.
@@ -46,7 +48,7 @@ impl CompletionQueue {
     pub(super) fn new(depth: u32) -> Self {
         // Room for all of a deep queue is taken as it is needed.
         let entries = VecDeque::with_capacity(depth.min(1024) as usize);
-        CompletionQueue { entries, depth, armed: Armed::No, overrun: false, users: 0 }
+        CompletionQueue { entries, depth, armed: Armed::No, announced: 0, overrun: false, users: 0 }
     }
 
     /// False if more completions wait in it, with `due` more that are about to.
@@ -58,16 +60,20 @@ impl CompletionQueue {
         fits
     }
 
-    /// Asks for the next completion that its owner waits for. True if one waits already that was
-    /// not polled: then its owner is notified at once, and the queue is not armed.
+    /// Asks for the next completion that its owner waits for. True if one waits already that
+    /// came after the last notification: its owner is notified at once, and the queue is not armed.
     pub(super) fn arm(&mut self, solicited_only: bool) -> bool {
         // Who waits for any is not content with less because somebody else is.
         let armed = match (solicited_only, self.armed) {
             (true, Armed::No | Armed::Solicited) => Armed::Solicited,
             (true, Armed::Any) | (false, _) => Armed::Any,
         };
-        let there = self.entries.iter().any(|completion| armed.awaits(completion));
+        let mut unannounced = self.entries.iter().skip(self.announced);
+        let there = unannounced.any(|completion| armed.awaits(completion));
         self.armed = if there { Armed::No } else { armed };
+        if there {
+            self.announced = self.entries.len();
+        }
         there
     }
 
@@ -81,11 +87,13 @@ impl CompletionQueue {
             return Pushed::Quietly;
         }
         self.armed = Armed::No;
+        self.announced = self.entries.len();
         Pushed::Awaited
     }
 
     pub(super) fn take(&mut self, out: &mut [Completion]) -> usize {
         let count = out.len().min(self.entries.len());
+        self.announced = self.announced.saturating_sub(count);
         for (to, completion) in out.iter_mut().zip(self.entries.drain(..count)) {
             *to = completion;
         }
@@ -103,6 +111,8 @@ impl CompletionQueue {
 
     /// Forgets the completions of a queue pair that is no more, or begins anew.
     pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn) {
+        let announced = self.entries.iter().take(self.announced);
+        self.announced = announced.filter(|entry| entry.queue_pair != number).count();
         self.entries.retain(|completion| completion.queue_pair != number);
     }
 }
@@ -158,7 +168,10 @@ mod tests {
         assert!(queue.arm(false));
         // It was told of, and is not armed any more.
         assert_eq!(queue.push(one), Pushed::Quietly);
-        assert_eq!(queue.take(&mut [one; 8]), 3);
+        assert!(queue.arm(false));
+        assert!(!queue.arm(false), "all of them were told of");
+        assert_eq!(queue.push(one), Pushed::Awaited);
+        assert_eq!(queue.take(&mut [one; 8]), 4);
         assert!(!queue.arm(false));
         assert_eq!(queue.push(one), Pushed::Awaited);
     }
