@@ -305,8 +305,8 @@ impl Core {
         self.counters.setup_messages += 1;
         let sender = SocketAddr::from(*from);
         for index in 0..self.connecting.attempts.len() {
+            let path = self.answer_path(index, at.1, from);
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
-            let path = at.1.saturating_sub(pending.socket);
             let way = Way::Path(Bound { path, socket: at.1, to: *from });
             if pending.result.is_none() && pending.take_in(now, sender, way, setup) {
                 self.speak(now);

@@ -13,10 +13,10 @@ use fairway_softnic::port::{Doorbell, Relay, RelayConfig};
 use fairway_softnic::{Builder, Event, LongPackets, Post};
 
 /// A side whose paths of these numbers lose everything.
-fn dead(paths: &[u32]) -> Builder {
+fn dead(paths: &[u32], engines: usize) -> Builder {
     let part = |path: &u32| format!("{path}:blackhole@0s..1000s");
     let spec = paths.iter().map(part).collect::<Vec<_>>().join(";");
-    builder().engines(1).emulate(spec.parse().unwrap(), 1)
+    builder().engines(engines).emulate(spec.parse().unwrap(), 1)
 }
 
 /// Path numbers are those of pairs of ports: path 0 is the first question's, and paths 1 to 3 go
@@ -24,8 +24,11 @@ fn dead(paths: &[u32]) -> Builder {
 #[test]
 fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
     let cases: [(&[u32], &[u32]); 4] = [(&[0], &[]), (&[], &[0]), (&[0, 2], &[1]), (&[0], &[1, 2])];
-    for (forward, backward) in cases {
-        let pair = Pair::of(dead(forward), dead(backward));
+    // With two engines a second channel joins the first.
+    for (engines, (forward, backward)) in
+        [1, 2].into_iter().flat_map(|n| cases.map(|case| (n, case)))
+    {
+        let pair = Pair::of(dead(forward, engines), dead(backward, engines));
         let local = pair.client.filled(1 << 20, 1);
         let remote = pair.server.open_segment(1 << 20);
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
@@ -33,7 +36,7 @@ fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
         assert_eq!(content(&remote), content(&local), "{forward:?} {backward:?}");
         let first = pair.client.context.local_addrs()[0];
         assert_eq!(pair.server.peer.address(), first, "the peer is known by its first port");
-        assert_eq!(pair.client.peer.stats().channels, 1);
+        assert_eq!(pair.client.peer.stats().channels, engines);
     }
 }
 

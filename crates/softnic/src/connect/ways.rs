@@ -6,6 +6,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fairway_port::Address;
+
 use fairway_engine::wire::{
     Cna, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup, SetupMessage, Tpn,
 };
@@ -103,6 +105,21 @@ impl Core {
         let path = path % self.connecting.sockets(SPEAKER);
         let to = pending.attempt.server().into();
         Some(Bound { path, socket: pending.socket + path, to })
+    }
+
+    /// The number of the path by which an answer came to a socket: of what joins a group, that of
+    /// its first channel with these ends.
+    pub(super) fn answer_path(&self, index: usize, socket: usize, from: &Address) -> usize {
+        let Some(Some(pending)) = self.connecting.attempts.get(index) else { return 0 };
+        let first = pending.leader.and_then(|leader| self.connecting.channel_of(leader));
+        let paths = first.and_then(|first| self.channels.get(first)).map(|first| {
+            let has_ends = |path: &u8| {
+                first.path(*path).is_some_and(|ends| ends.socket == socket && ends.remote == *from)
+            };
+            (0..first.peer.paths).map(|path| path as u8).find(has_ends)
+        });
+        let by_socket = socket.saturating_sub(pending.socket);
+        paths.flatten().map_or(by_socket, usize::from)
     }
 
     /// Has a peer probed with packets of full size, from now on, if it answers to that.
