@@ -2,9 +2,14 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 
 /// Set by SIGINT and SIGTERM.
@@ -81,6 +86,30 @@ impl Drop for Server {
         // It may have ended by itself, and then there is nothing to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Sleeps until a process has ended, or a moment has come: the status of one that has ended.
+pub fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+    let number = Pid::from_child(child);
+    if let Some(status) = child.try_wait()? {
+        return Ok(Some(status));
+    }
+    sleep_until_ended(&pidfd_open(number, PidfdFlags::empty())?, deadline)?;
+    child.try_wait()
+}
+
+/// The same of any process.
+pub fn sleep_until_ended(process: &OwnedFd, deadline: Instant) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
+            // A signal came.
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! `fairway sim`: whole networks of real engine NICs, in simulated time.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway_fabric::simulator::{
-    Quantiles, Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
+    Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
 };
 use fairway_softnic::PolicyReport;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
 
+use self::results::{Printer, us};
 use self::streams::StreamSeries;
 use crate::failure::Failure;
 use crate::process;
@@ -21,6 +20,7 @@ use crate::trace::{TraceFile, TraceOptions};
 
 mod configuration;
 mod operations;
+mod results;
 mod streams;
 
 /// Windows of simulated time between two looks at how far a run has come.
@@ -360,250 +360,4 @@ fn bar(bytes: u64) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// Prints outcomes in the order of their seeds.
-struct Printer {
-    json: bool,
-    early: std::collections::BTreeMap<u64, Outcome>,
-    next: u64,
-    csv: Lines,
-    series: Lines,
-    stream_series: Lines,
-    completions: Vec<u64>,
-    /// The first seed whose run did not come to its end, what failed in it, and what is missing.
-    incomplete: Option<(u64, u64, String)>,
-}
-
-impl Printer {
-    fn new(options: &SimOptions) -> Result<Printer, Failure> {
-        let mut printer = Printer {
-            json: options.json,
-            early: std::collections::BTreeMap::new(),
-            next: 0,
-            csv: Lines::create(options.csv.as_deref())?,
-            series: Lines::create(options.series.as_deref())?,
-            stream_series: Lines::create(options.stream_series.as_deref())?,
-            completions: Vec::new(),
-            incomplete: None,
-        };
-        let head = "seed,flow,source,destination,bytes,started_ps,delivered_ps,completed_ps\n";
-        printer.csv.write(head)?;
-        let head = "seed,now_us,placed_bytes,rate_gbps,in_flight,waiting_bytes,longest_bytes,\
-                    longest_port,paused_ports,dropped,completed\n";
-        printer.series.write(head)?;
-        printer.stream_series.write(streams::HEAD)?;
-        Ok(printer)
-    }
-
-    fn take(&mut self, index: u64, outcome: Outcome) -> Result<(), Failure> {
-        self.early.insert(index, outcome);
-        while let Some(outcome) = self.early.remove(&self.next) {
-            self.next += 1;
-            self.print(&outcome)?;
-        }
-        Ok(())
-    }
-
-    fn print(&mut self, outcome: &Outcome) -> Result<(), Failure> {
-        let report = &outcome.report;
-        if !report.is_complete() && self.incomplete.is_none() {
-            self.incomplete = Some((report.seed, report.failed, outcome.shortfall.clone()));
-        }
-        if self.completions.is_empty() && !self.json {
-            process::print(&configuration::text(&outcome.configuration))?;
-        }
-        self.completions.push(report.completion_ps());
-        let value = value(outcome);
-        process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
-        for policy in outcome.policies.iter().filter(|_| !self.json) {
-            process::print(&format!("  {policy}\n"))?;
-        }
-        self.series.write(&outcome.series.0)?;
-        self.stream_series.write(&outcome.series.1)?;
-        let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
-        for (index, flow) in report.flows.iter().enumerate() {
-            if self.csv.0.is_none() {
-                break;
-            }
-            if flow.bytes == 0 {
-                // A step of a trace: nothing was sent.
-                continue;
-            }
-            let (seed, from, to, bytes) = (report.seed, flow.source, flow.destination, flow.bytes);
-            let times = [flow.started_ps, flow.delivered_ps, flow.completed_ps].map(number);
-            let times = times.join(",");
-            self.csv.write(&format!("{seed},{index},{from},{to},{bytes},{times}\n"))?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<(), Failure> {
-        self.csv.finish()?;
-        self.series.finish()?;
-        self.stream_series.finish()?;
-        self.completions.sort_unstable();
-        if let ([least, .., most], false) = (self.completions.as_slice(), self.json) {
-            let median = self.completions[self.completions.len() / 2];
-            let [least, median, most] = [*least, median, *most].map(us);
-            let count = self.completions.len();
-            process::print(&format!(
-                "{count} seeds: completion {median} us median, {least} to {most}\n"
-            ))?;
-        }
-        match self.incomplete {
-            None => Ok(()),
-            Some((seed, 0, shortfall)) => Err(Failure::failed(format!("seed {seed}: {shortfall}"))),
-            Some((seed, failed, _)) => Err(Failure::failed(format!(
-                "{failed} flows, or operations of ranks, failed (seed {seed}): their links were \
-                 gone for longer than a NIC waits for a peer (let them come back sooner), or RoCE \
-                 heard nothing in eight time-outs (give it a longer --timeout-min)"
-            ))),
-        }
-    }
-}
-
-/// A file of lines, if one is wanted.
-struct Lines(Option<(PathBuf, std::io::BufWriter<std::fs::File>)>);
-
-impl Lines {
-    fn create(path: Option<&Path>) -> Result<Lines, Failure> {
-        let Some(path) = path else { return Ok(Lines(None)) };
-        let file = std::fs::File::create(path)
-            .map_err(|error| Failure::io(format!("create {}", path.display()), &error))?;
-        Ok(Lines(Some((path.to_owned(), std::io::BufWriter::new(file)))))
-    }
-
-    fn write(&mut self, lines: &str) -> Result<(), Failure> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        file.write_all(lines.as_bytes())
-            .map_err(|error| Failure::io(format!("write {}", path.display()), &error))
-    }
-
-    fn finish(&mut self) -> Result<(), Failure> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        file.flush().map_err(|error| Failure::io(format!("write {}", path.display()), &error))
-    }
-}
-
-/// Microseconds, of picoseconds.
-fn us(ps: u64) -> f64 {
-    ps as f64 / 1e6
-}
-
-fn value(outcome: &Outcome) -> Value {
-    let report = &outcome.report;
-    let fct = report.completion_times();
-    let wall = outcome.wall.as_secs_f64();
-    let flows = report.flows.iter().filter(|flow| flow.bytes > 0);
-    let complete = flows.clone().filter(|flow| flow.completed_ps.is_some()).count();
-    let busiest = report.busiest();
-    let quantiles = |fct: Quantiles| {
-        json!({
-            "p50": us(fct.p50), "p99": us(fct.p99), "p999": us(fct.p999), "max": us(fct.max),
-        })
-    };
-    let mut value = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "configuration": configuration::value(&outcome.configuration),
-        "seed": report.seed,
-        "flows": flows.count(),
-        "flows_completed": complete,
-        "failed": report.failed,
-        "completion_us": us(report.completion_ps()),
-        "fct_us": quantiles(fct),
-        "fct_busiest_us": quantiles(
-            report.completion_times_of(|flow| Some(flow.destination) == busiest)
-        ),
-        "fct_others_us": quantiles(
-            report.completion_times_of(|flow| Some(flow.destination) != busiest)
-        ),
-        "goodput_gbps": report.goodput_mbps() as f64 / 1e3,
-        "drops": report.dropped,
-        "lost_on_links": report.lost_on_links,
-        "pauses": report.pauses(),
-        "queue_bytes_max": report.ports.iter().map(|port| port.longest_bytes).max(),
-        "trims": report.trims(),
-        "ecn_marks": report.marks(),
-        "data_sent": report.data_sent,
-        "resent": report.resent,
-        "spurious": report.spurious,
-        "timeouts": report.timeouts,
-        "not_ready": report.not_ready,
-        "messages": report.messages,
-        "acks": report.acks_sent,
-        "packets": report.sent,
-        "in_flight_at_end": report.in_flight,
-        "packet_hops": report.packet_hops,
-        "events": report.events,
-        "simulated_us": us(report.end_ps),
-        "wall_s": wall,
-        "hops_per_second": report.packet_hops as f64 / wall,
-        "peak_rss_bytes": peak_rss_bytes(),
-        "digest": format!("{:016x}", report.digest()),
-        "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
-    });
-    if !report.streams.is_empty() {
-        value["streams"] = streams::value(report, outcome.line_megabits);
-    }
-    if outcome.ranks > 0 {
-        value["ranks"] = json!(outcome.ranks);
-    }
-    if !report.operations.is_empty() {
-        value["operations"] = operations::value(report);
-    }
-    value
-}
-
-fn text(value: &Value) -> String {
-    if let Some(streams) = value.get("streams") {
-        return streams::text(value, streams);
-    }
-    let fct = &value["fct_us"];
-    let outcome = match value.get("ranks") {
-        Some(ranks) => format!(
-            "seed {}: {ranks} ranks sent {} messages in {} us",
-            value["seed"], value["messages"], value["completion_us"]
-        ),
-        None => format!(
-            "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
-             flow completion, us: {} median, {} p99, {} p999, {} most",
-            value["seed"],
-            value["flows_completed"],
-            value["flows"],
-            value["completion_us"],
-            value["goodput_gbps"],
-            fct["p50"],
-            fct["p99"],
-            fct["p999"],
-            fct["max"],
-        ),
-    };
-    format!(
-        "{outcome}\n  \
-         {} drops, {} trims, {} marks, {} pauses, {} resent ({} for nothing), {} time-outs\n  \
-         {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n{}",
-        value["drops"],
-        value["trims"],
-        value["ecn_marks"],
-        value["pauses"],
-        value["resent"],
-        value["spurious"],
-        value["timeouts"],
-        value["packets"],
-        value["packet_hops"],
-        value["events"],
-        value["wall_s"].as_f64().unwrap_or(0.0),
-        value["hops_per_second"].as_f64().unwrap_or(0.0) / 1e6,
-        value["peak_rss_bytes"].as_u64().unwrap_or(0) >> 20,
-        value.get("operations").map_or(String::new(), operations::text),
-    )
-}
-
-/// The most memory that this process ever had; 0 if the system does not tell.
-fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kilobytes.and_then(|number| number.trim().parse::<u64>().ok()).map_or(0, |number| number << 10)
 }

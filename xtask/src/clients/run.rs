@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 
 use super::case::{Case, End, Half, Proof, Ready};
 use super::judge::{Ended, Finish, Verdict, judge};
-use crate::programs::check_signals;
+use crate::programs::{self, check_signals};
 use crate::verbs::launch;
 
-/// How often the end of a process is looked for.
+/// How often a server is asked whether it listens.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// While a program runs on: how often its server, and signals to this program, are looked at.
+const LOOK_BESIDE: Duration = Duration::from_millis(100);
 
 /// How long the other process may go on after one that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
@@ -72,9 +75,10 @@ impl Process {
 
     fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         while self.ended()?.is_none() && Instant::now() < deadline && check_signals().is_ok() {
-            std::thread::sleep(LOOK);
+            let look = deadline.min(Instant::now() + LOOK_BESIDE);
+            self.status = programs::wait_until(&mut self.child, look)?;
         }
-        self.ended()
+        Ok(self.status)
     }
 
     /// Ends it, and every process that came from it, by their numbers.
@@ -85,11 +89,9 @@ impl Process {
         signal(&descendants(self.child.id()), libc::SIGTERM);
         let deadline = Instant::now() + FAREWELL;
         // Not recorded as its status: it did not end by itself.
-        while self.child.try_wait()?.is_none() {
-            if Instant::now() > deadline {
-                signal(&descendants(self.child.id()), libc::SIGKILL);
-            }
-            std::thread::sleep(LOOK);
+        if programs::wait_until(&mut self.child, deadline)?.is_none() {
+            signal(&descendants(self.child.id()), libc::SIGKILL);
+            self.child.wait()?;
         }
         Ok(())
     }
@@ -225,14 +227,12 @@ fn run(
         let mut process = Process::start(values.command(&asked.half), file("server.log"))?;
         // One that is not seen to listen may listen all the same.
         let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 4;
-        while process.ended()?.is_none()
-            && !values.is_ready(&asked.ready, &process)
+        // The kernel does not report new listeners, so looking again is all there is.
+        while !values.is_ready(&asked.ready, &process)
             && Instant::now() < patience
             && check_signals().is_ok()
-        {
-            // The kernel does not report new listeners, so looking again is all there is.
-            std::thread::sleep(LOOK);
-        }
+            && process.wait_until(Instant::now() + LOOK)?.is_none()
+        {}
         if let Ready::Prints(before) = &asked.ready {
             let text = process.text();
             let said = text.split_once(before).and_then(|(_, rest)| rest.split_whitespace().next());
@@ -292,7 +292,7 @@ fn finish_beside(
     let mut failed = false;
     loop {
         let now = Instant::now();
-        let step = (now + 20 * LOOK).min(deadline);
+        let step = (now + LOOK_BESIDE).min(deadline);
         if let Some(status) = process.wait_until(step)? {
             return Ok(Finish::Status(status));
         }

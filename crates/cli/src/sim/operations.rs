@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fairway_fabric::simulator::Report;
 use serde_json::{Value, json};
 
-use super::us;
+use super::results::us;
 
 /// Lines of a summary.
 const LINES: usize = 20;

@@ -3,7 +3,7 @@
 use fairway_fabric::simulator::{Report, Simulation};
 use serde_json::{Value, json};
 
-use super::us;
+use super::results::us;
 
 /// The first line of a series of streams.
 pub(super) const HEAD: &str = "seed,now_us,stream,rate_gbps,dequeue_gbps,window_bytes,\

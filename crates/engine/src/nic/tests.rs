@@ -8,7 +8,7 @@ use crate::api::{
 use crate::control::CongestionProcessor;
 use crate::policy::PolicySpec;
 use alloc::vec;
-use fairway_wire::{Duration, Ecn, Psn, ServiceMode, Target};
+use fairway_wire::{Duration, Ecn, Operation, Psn, ServiceMode, Target};
 
 mod channel_groups;
 mod laws;
@@ -20,6 +20,16 @@ mod tracing;
 mod transactions;
 
 const MTU: u32 = 1024;
+
+/// For [`Pair::settle`]: the first packet of an answer to a READ is lost.
+fn lose_first_read_answer() -> impl FnMut(u32, &Transmit) -> bool {
+    let mut lost = false;
+    move |_, transmit| {
+        let is_answer = matches!(&transmit.packet, Packet::Data(data)
+            if data.operation == Operation::ReadResponse);
+        is_answer && !std::mem::replace(&mut lost, true)
+    }
+}
 
 fn named(number: u32) -> Target {
     Target { jetty: JettyId::new(number), ..Target::default() }

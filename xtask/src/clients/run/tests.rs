@@ -1,4 +1,5 @@
 use super::*;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A folder of a test's own.
 fn scratch(name: &str) -> io::Result<crate::programs::Scratch> {
@@ -12,19 +13,17 @@ fn every_process_that_came_from_one_is_ended_with_it() -> io::Result<()> {
     // Two sessions, as a job's ranks have groups of their own; both ignore SIGTERM.
     command.args(["-c", "trap '' TERM; setsid sleep 600 & echo $!; wait; wait"]);
     let mut process = Process::start(command, folder.0.join("log"))?;
-    let begun = Instant::now();
-    while process.text().is_empty() && begun.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(LOOK);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while process.text().is_empty() && Instant::now() < deadline {
+        process.wait_until(Instant::now() + LOOK)?;
     }
-    let sleeper: u32 = process.text().trim().parse().map_err(io::Error::other)?;
+    let sleeper: i32 = process.text().trim().parse().map_err(io::Error::other)?;
+    let number = Pid::from_raw(sleeper).ok_or_else(|| io::Error::other("it printed no number"))?;
+    let sleeper = pidfd_open(number, PidfdFlags::empty())?;
     process.end()?;
     assert_eq!(process.status, None, "it did not end by itself");
-    let stat = format!("/proc/{sleeper}/stat");
-    while Path::new(&stat).exists() && begun.elapsed() < Duration::from_secs(60) {
-        // Its parent, which is not this program, has to take note of its end.
-        std::thread::sleep(LOOK);
-    }
-    assert!(!Path::new(&stat).exists(), "process {sleeper} is left");
+    programs::sleep_until_ended(&sleeper, deadline)?;
+    assert!(Instant::now() < deadline, "the process that it started is left");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{Execution, PlacementKind};
-use fairway_wire::{Operation, Tag};
+use fairway_wire::Tag;
 
 fn in_memory(mode: ServiceMode) -> OrderRequest {
     OrderRequest { mode, tag: Tag::Mo, complete_in_order: true, ..OrderRequest::default() }
@@ -85,14 +85,7 @@ fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
     assert!(pair.take(&packets[0]).is_empty());
     assert_eq!(pair.take(&packets[1])[0].0, PlacementKind::Stash, "it overlaps");
     assert_eq!(pair.take(&packets[2])[0].0, PlacementKind::Stash, "it follows one that waits");
-    let mut lost = false;
-    pair.settle(|_, transmit| {
-        let answer = matches!(&transmit.packet, Packet::Data(data)
-            if data.operation == Operation::ReadResponse);
-        let lose = answer && !lost;
-        lost |= answer;
-        lose
-    });
+    pair.settle(lose_first_read_answer());
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
 

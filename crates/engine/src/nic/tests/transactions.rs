@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{Dispatch, ExceptionMode, GroupConfig};
-use fairway_wire::{AtomicOperator, Operation, Refusal, Tag};
+use fairway_wire::{AtomicOperator, Refusal, Tag};
 
 mod jetties;
 
@@ -391,14 +391,7 @@ fn a_read_that_is_ordered_is_not_overtaken_while_it_may_be_resent() {
         let remote = pair.remote();
         pair.post_in_order(0, Work::Read { remote }, 100, relaxed(mode));
         pair.write_to(1, 64, 10, strict(mode));
-        let mut lost = false;
-        pair.settle(|_, transmit| {
-            let answer = matches!(&transmit.packet, Packet::Data(data)
-                if data.operation == Operation::ReadResponse);
-            let lose = answer && !lost;
-            lost |= answer;
-            lose
-        });
+        pair.settle(lose_first_read_answer());
         assert_eq!(pair.ids(0), [0, 1], "{mode:?}");
     }
 }
