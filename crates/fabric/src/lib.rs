@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod adversary;
+mod agenda;
 mod application;
 mod board_oracle;
 mod bounds;

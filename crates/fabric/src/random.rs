@@ -56,9 +56,13 @@ impl Random {
 
     /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
+        let (whole, rest) = bytes.as_chunks_mut::<8>();
+        for chunk in whole {
+            *chunk = self.number().to_le_bytes();
+        }
+        if !rest.is_empty() {
             let number = self.number().to_le_bytes();
-            chunk.copy_from_slice(&number[..chunk.len()]);
+            rest.copy_from_slice(&number[..rest.len()]);
         }
     }
 }

@@ -8,6 +8,7 @@
 //! told, as a NIC waits for its DMA. [`World::deregister`] does that.
 
 use crate::adversary::{Adversary, Delivery, Fault};
+use crate::agenda::Agenda;
 use crate::memory::Memory;
 use crate::node::{ChannelNote, Knobs, Node, Output, What};
 use crate::plan::Home;
@@ -19,8 +20,7 @@ use fairway_engine::{
     AtomicExecution, Canary, ChannelId, DropReason, Limits, Nic, Profile, Received, SegmentId,
     Transmit, Verdict,
 };
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What happens next, somewhere.
 #[derive(Debug)]
@@ -42,31 +42,6 @@ enum Happening {
     },
     /// The application asked for it.
     Timer(u64),
-}
-
-#[derive(Debug)]
-struct Queued {
-    at: Instant,
-    sequence: u64,
-    what: Happening,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for Queued {}
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // A world ends long before its clock wraps.
-        (self.at.as_ps(), self.sequence).cmp(&(other.at.as_ps(), other.sequence))
-    }
 }
 
 /// What the world has counted.
@@ -110,8 +85,7 @@ pub(crate) struct World {
     /// Stores that were sent, and where their bytes come from.
     stores: BTreeMap<StoreName, (usize, usize)>,
     next_late: u64,
-    queue: BinaryHeap<Reverse<Queued>>,
-    sequence: u64,
+    agenda: Agenda<Happening>,
     /// Packets of the past, to be replayed: where to, and their bytes.
     history: Vec<(usize, Vec<u8>)>,
     /// Turns in a row in which the clock has not moved.
@@ -144,8 +118,7 @@ impl World {
             effects: Vec::new(),
             stores: BTreeMap::new(),
             next_late: 0,
-            queue: BinaryHeap::new(),
-            sequence: 0,
+            agenda: Agenda::new(),
             history: Vec::new(),
             spins: 0,
             spun_at: Instant::ZERO,
@@ -230,7 +203,7 @@ impl World {
         self.adversary.count(Fault::Pause);
         self.trace.line(self.now, node, || String::from("pauses"));
         self.nodes[node].paused = true;
-        self.push(until, Happening::Resume { node });
+        self.agenda.add(until, Happening::Resume { node });
     }
 
     pub(crate) fn is_paused(&self, node: usize) -> bool {
@@ -243,7 +216,7 @@ impl World {
 
     /// Has `code` handed back by [`Self::step`] at `at`.
     pub(crate) fn timer(&mut self, at: Instant, code: u64) {
-        self.push(at, Happening::Timer(code));
+        self.agenda.add(at, Happening::Timer(code));
     }
 
     /// Tells the world where the packets of a channel go.
@@ -298,14 +271,14 @@ impl World {
 
     /// Lets the next thing happen. Gives the code of a timer if it was one.
     pub(crate) fn step(&mut self) -> Result<Option<u64>, String> {
-        let Some(Reverse(next)) = self.queue.pop() else {
+        let Some((now, next)) = self.agenda.next() else {
             return Err(String::from("nothing is left to happen"));
         };
-        self.now = next.at;
+        self.now = now;
         self.tally.steps += 1;
-        match next.what {
+        match next {
             Happening::Arrive { node, delivery } => self.arrive(node, delivery)?,
-            Happening::Turn { node } => self.turn(node, next.at)?,
+            Happening::Turn { node } => self.turn(node, now)?,
             Happening::Place { node, incarnation, id } => self.late(node, incarnation, id)?,
             Happening::Resume { node } => self.resume(node)?,
             Happening::Timer(code) => return Ok(Some(code)),
@@ -317,21 +290,16 @@ impl World {
     pub(crate) fn inject(&mut self, node: usize, bytes: Vec<u8>) {
         let after = Duration::ZERO;
         let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false, hostile: true };
-        self.push(self.now, Happening::Arrive { node, delivery });
+        self.agenda.add(self.now, Happening::Arrive { node, delivery });
     }
 
     // ---- inside ----
-
-    fn push(&mut self, at: Instant, what: Happening) {
-        self.sequence += 1;
-        self.queue.push(Reverse(Queued { at, sequence: self.sequence, what }));
-    }
 
     fn schedule_turn(&mut self, node: usize, at: Instant) {
         let earlier = self.nodes[node].turn_at.is_none_or(|due| at.is_before(due));
         if earlier {
             self.nodes[node].turn_at = Some(at);
-            self.push(at, Happening::Turn { node });
+            self.agenda.add(at, Happening::Turn { node });
         }
     }
 
@@ -511,7 +479,7 @@ impl World {
         let way = (node, peer, transmit.route.path);
         for delivery in self.adversary.fate(now, way, bytes, header) {
             let at = leaves + delivery.after;
-            self.push(at, Happening::Arrive { node: peer, delivery });
+            self.agenda.add(at, Happening::Arrive { node: peer, delivery });
         }
         Ok(())
     }

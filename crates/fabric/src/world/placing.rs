@@ -38,7 +38,7 @@ impl World {
         let by = Duration::from_ps(self.random.below(self.knobs.placement_delay.as_ps() + 1));
         let (id, incarnation) = (late.id, self.nodes[node].incarnation);
         self.nodes[node].late.push(late);
-        self.push(self.now + by, Happening::Place { node, incarnation, id });
+        self.agenda.add(self.now + by, Happening::Place { node, incarnation, id });
         Ok(())
     }
 
