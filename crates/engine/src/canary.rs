@@ -58,6 +58,10 @@ pub enum Canary {
     CloseApart,
     /// Let a message that waits for its turn in memory order take the last receive.
     TakeAhead,
+    /// Send a message that found no receive again before all others of its flow.
+    RefusedFirst,
+    /// Acknowledge in memory order what may wait for an answer to an earlier Jetty of the number.
+    ForgetStrict,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
     /// Give an early message the last receive, although the message that is next has lost its own.
@@ -76,7 +80,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 34] = [
+    pub const ALL: [Canary; 36] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -104,6 +108,8 @@ impl Canary {
         Canary::RevokeProbe,
         Canary::CloseApart,
         Canary::TakeAhead,
+        Canary::RefusedFirst,
+        Canary::ForgetStrict,
         Canary::AskOnce,
         Canary::TakeLast,
         Canary::CountOvertaking,

@@ -164,14 +164,15 @@ impl Memory {
         bytes.iter().zip(mirror).position(|(byte, ought)| byte != ought).map(|at| start + at)
     }
 
-    /// Compares everything.
+    /// Compares everything. What is unsettled stays so: a packet of a sender that has given up may
+    /// still be on its way.
     ///
     /// # Errors
     /// The first byte that differs.
     pub(crate) fn compare_all(&mut self) -> Result<(), String> {
         for key in 0..self.pieces.len() {
             let piece = &mut self.pieces[key];
-            for (start, length) in std::mem::take(&mut piece.unsettled) {
+            for &(start, length) in &piece.unsettled {
                 let range = start..start + length;
                 piece.mirror[range.clone()].copy_from_slice(&piece.bytes[range]);
             }

@@ -14,14 +14,18 @@ impl Channel {
     /// of its flow.
     pub(crate) fn enlist(&mut self, shared: &mut Shared, index: u32) {
         self.note_listed(shared, index);
+        let is_planted = shared.is_planted(Canary::RefusedFirst);
         let message = &mut shared.messages[index];
         if message.kind.has_payload() {
             message.flow = shared.flows.join(message);
             // What keeps memory order goes one after the other: early packets would have to be set
-            // aside. What was sent back and is the oldest now is what the others wait for.
+            // aside. What was sent back and is the oldest now is what the others wait for; one that
+            // found no receive may wait for one of them.
             let in_turn = message.order.tag == Tag::Mo;
+            let was_early = message.early || is_planted;
             if message.flow != NONE && (in_turn || shared.flows.are_scheduled()) {
-                let is_oldest = in_turn && shared.initiator.is_oldest(&shared.messages, index);
+                let is_oldest =
+                    in_turn && was_early && shared.initiator.is_oldest(&shared.messages, index);
                 let message = &mut shared.messages[index];
                 let flow = shared.flows.get_mut(message.flow);
                 if flow.current != NONE || flow.place != FlowPlace::Open {

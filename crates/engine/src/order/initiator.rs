@@ -3,6 +3,7 @@
 
 use super::{Key, Keyed, is_numbered};
 use crate::api::{OrderRequest, PostError};
+use crate::canary::Canary;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
 use crate::pool::{NONE, Pool};
@@ -16,6 +17,9 @@ pub(crate) struct Sequences {
     pub(crate) order: u16,
     /// Of the next one whose receive completes in order.
     pub(crate) receive: u16,
+    /// Some were relaxed or strict, of this Jetty or of an earlier one with its number: the target
+    /// may not know yet that an answer to them has arrived, and hold what follows.
+    has_other_tags: bool,
 }
 
 /// What is kept of a Jetty one of whose operations has asked for order.
@@ -230,13 +234,13 @@ impl Initiator {
 
     /// Takes note of a new operation and gives it its numbers. True if it has to wait; its place
     /// says so then. `share`: how many of its Jetty the channel takes that the target may have to
-    /// hold. `lax` lets it pass fences (a planted bug).
+    /// hold. `planted`: a bug.
     pub(crate) fn post(
         &mut self,
         messages: &mut Pool<Message>,
         index: u32,
         share: u32,
-        lax: bool,
+        planted: Option<Canary>,
     ) -> bool {
         let jetty = messages[index].jetty;
         let number = jetty.value() as usize;
@@ -248,6 +252,8 @@ impl Initiator {
         let record = &mut self.records[record];
         let message = &mut messages[index];
         let (order, group) = (message.order, message.group());
+        let in_memory_order = order.tag == Tag::Mo;
+        let mut may_be_held = in_memory_order && !record.reads.is_empty();
         message.serial = record.serial;
         record.serial = record.serial.wrapping_add(1);
         let numbered = is_numbered(order.mode, order.tag);
@@ -258,14 +264,17 @@ impl Initiator {
             if numbered {
                 message.sequence = sequences.order;
                 sequences.order = sequences.order.wrapping_add(1);
+                sequences.has_other_tags |= !in_memory_order;
+                may_be_held |= sequences.has_other_tags && planted != Some(Canary::ForgetStrict);
             }
             if order.receive_in_order {
                 message.receive_sequence = sequences.receive;
                 sequences.receive = sequences.receive.wrapping_add(1);
             }
         }
-        message.waits_for_reads = order.fence && !record.reads.is_empty() && !lax;
-        if order.tag == Tag::Mo && !record.reads.is_empty() {
+        let is_fenced = order.fence && planted != Some(Canary::IgnoreFence);
+        message.waits_for_reads = is_fenced && !record.reads.is_empty();
+        if in_memory_order && may_be_held {
             // The operation may have to wait for a READ's answer. An acknowledgement only says that it
             // has arrived, so its answer (mode ROT) has to report its end.
             message.order.mode = ServiceMode::Rot;

@@ -351,3 +351,33 @@ fn a_flow_that_begins_after_a_hint_hears_of_it() {
     pair.settle(|_, _| false);
     assert_eq!(read(), 78);
 }
+
+#[test]
+fn message_that_finds_no_receive_lets_others_of_its_flow_pass() {
+    let mut pair = Pair::new(0, 1);
+    // Between two packets of the flow the time comes to try a refused one again.
+    pair.nics[0].set_scheduler(pair.now, Some(Law::rates(10_000_000)));
+    let (remote, target) = (pair.remote(), named(pair.jetties[1].value()));
+    let order = OrderRequest {
+        tag: fairway_wire::Tag::Mo,
+        complete_in_order: true,
+        ..OrderRequest::default()
+    };
+    pair.post_in_order(0, Work::Send { target }, 1000, order);
+    pair.post(1, Work::Write { remote }, 1000);
+    let ids = |pair: &mut Pair| pair.completions(0).iter().map(|c| c.id).collect::<Vec<_>>();
+    for _ in 0..20_000 {
+        pair.now = pair.now + Duration::from_us(1);
+        for n in 0..2 {
+            pair.nics[n].handle_timeout(pair.now);
+            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
+                pair.deliver(1 - n, &transmit);
+            }
+        }
+    }
+    assert!(pair.nics[1].counters().not_ready > 2, "the SEND was tried again");
+    assert_eq!(ids(&mut pair), [1]);
+    pair.receive(7, 1000);
+    pair.settle(|_, _| false);
+    assert_eq!(ids(&mut pair), [0]);
+}

@@ -119,3 +119,35 @@ fn memory_order_does_not_mix_with_other_orders_on_one_jetty() {
     let request = WorkRequest { order, ..request };
     assert_eq!(pair.nics[0].post(pair.now, jetty, &request), Err(PostError::MemoryOrder));
 }
+
+#[test]
+fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_place() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let (remote, strict) = (pair.remote(), OrderRequest { tag: Tag::So, ..in_memory(WRITES) });
+    pair.post_in_order(0, Work::Read { remote }, 100, strict);
+    for packet in pair.outgoing() {
+        pair.take(&packet);
+    }
+    let answer = pair.nics[1].poll_transmit(pair.now).unwrap();
+    pair.deliver(0, &answer);
+    assert_eq!(pair.ids(0), [0]);
+    // The acknowledgement of the answer is lost.
+    while pair.nics[0].poll_transmit(pair.now).is_some() {}
+    pair.nics[0].destroy_jetty(pair.jetties[0]).unwrap();
+    let queue = pair.queues[0];
+    let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
+    pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
+    pair.write_in_memory_order(1, 500, 10);
+    let packets = pair.outgoing();
+    assert_eq!(pair.take(&packets[0])[0].0, PlacementKind::Stash, "the READ has not ended here");
+    for _ in 0..10 {
+        pair.now = pair.now + Duration::from_us(1);
+        while let Some(transmit) = pair.nics[1].poll_transmit(pair.now) {
+            pair.deliver(0, &transmit);
+        }
+    }
+    assert_eq!(pair.ids(0), [], "it is not in place");
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [1]);
+    assert_eq!(pair.effects.last(), Some(&500));
+}
