@@ -58,6 +58,8 @@ pub enum Canary {
     CloseApart,
     /// Let a message that waits for its turn in memory order take the last receive.
     TakeAhead,
+    /// Send packets that were lost in the order in which that was found.
+    OldestLast,
     /// Send a message that found no receive again before all others of its flow.
     RefusedFirst,
     /// Acknowledge in memory order what may wait for an answer to an earlier Jetty of the number.
@@ -80,7 +82,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 36] = [
+    pub const ALL: [Canary; 37] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -108,6 +110,7 @@ impl Canary {
         Canary::RevokeProbe,
         Canary::CloseApart,
         Canary::TakeAhead,
+        Canary::OldestLast,
         Canary::RefusedFirst,
         Canary::ForgetStrict,
         Canary::AskOnce,

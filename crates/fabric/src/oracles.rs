@@ -7,6 +7,7 @@
 use crate::board_oracle::BoardOracle;
 use crate::bypass_oracle::BypassOracle;
 use crate::jetty_oracle::JettyOracle;
+use crate::node::Output;
 use crate::order_oracle::{OrderOracle, check_old_value};
 use crate::storm::STATUSES;
 use crate::world::World;
@@ -217,18 +218,30 @@ impl Model {
         self.destroyed.insert((node, jetty), ());
     }
 
-    /// A Jetty is gone, and the receives posted to it: gives their buffers.
+    /// A Jetty is gone, and the receives posted to it: gives their buffers, and how many have
+    /// completed already, though the application has not read it.
     pub(crate) fn destroys(
         &mut self,
         world: &mut World,
         node: usize,
         jetty: JettyId,
-    ) -> Vec<Place> {
+    ) -> (Vec<Place>, u32) {
         self.refuses(node, jetty);
-        let mut buffers = Vec::new();
-        for receive in &mut self.receives {
+        let (mut buffers, mut unread) = (Vec::new(), 0);
+        let completed: Vec<u64> = world.nodes[node]
+            .outputs
+            .iter()
+            .filter_map(|output| match output {
+                Output::Completion(completion) => Some(completion.id),
+                _ => None,
+            })
+            .collect();
+        for (id, receive) in self.receives.iter_mut().enumerate() {
             let here = receive.life.0 == node && receive.jetty == jetty;
-            if here && receive.state == State::Pending {
+            if here && receive.state == State::Pending && completed.contains(&(id as u64 | RECEIVE))
+            {
+                unread += 1;
+            } else if here && receive.state == State::Pending {
                 receive.state = State::Lost;
                 buffers.push(receive.buffer);
                 if self.flushed.contains_key(&node) {
@@ -237,7 +250,7 @@ impl Model {
                 }
             }
         }
-        buffers
+        (buffers, unread)
     }
 
     /// The node has lost everything.

@@ -351,10 +351,15 @@ impl Channel {
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
-    /// one that has waited longest if it fits. If not, a probe may leave all the same; otherwise a
+    /// one the peer waits for, since a peer that is short of records can take no other, or the one
+    /// that has waited longest, if it fits. If not, a probe may leave all the same; otherwise a
     /// window that has shrunk below what is in flight opens when that is acknowledged or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
-        let first = Psn::new(self.lost.head);
+        let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
+        let first = match oldest.is(LOST) && !shared.is_planted(crate::Canary::OldestLast) {
+            true => self.tp.oldest,
+            false => Psn::new(self.lost.head),
+        };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
         let window = self.policy.congestion.window_bytes();
         let fits = u64::from(self.tp.flight) + u64::from(bytes) <= window || self.tp.flight == 0;

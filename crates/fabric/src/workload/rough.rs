@@ -108,8 +108,9 @@ impl Workload {
                 world.adversary.count(Fault::DestroyJetty);
                 world.trace.line(world.now, node, || format!("destroys {id:?}"));
                 let jetty = &mut self.applications[node].jetties[number as usize];
-                (jetty.alive, jetty.posted) = (false, 0);
-                jetty.buffers.extend(model.destroys(world, node, id));
+                let (buffers, unread) = model.destroys(world, node, id);
+                (jetty.alive, jetty.posted) = (false, unread);
+                jetty.buffers.extend(buffers);
                 self.leaves_all(world, model, node, id);
                 Ok(())
             }
