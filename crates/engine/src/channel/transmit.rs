@@ -351,12 +351,14 @@ impl Channel {
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
-    /// one the peer waits for, since a peer that is short of records can take no other, or the one
-    /// that has waited longest, if it fits. If not, a probe may leave all the same; otherwise a
-    /// window that has shrunk below what is in flight opens when that is acknowledged or overdue.
+    /// one that has waited longest, or, after a time-out, the one the peer waits for: a peer that is
+    /// short of records can take no other. If it does not fit, a probe may leave all the same;
+    /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged or
+    /// overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
+        let one_by_one = self.backoff > 0 && !shared.is_planted(crate::Canary::OldestLast);
         let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
-        let first = match oldest.is(LOST) && !shared.is_planted(crate::Canary::OldestLast) {
+        let first = match one_by_one && oldest.is(LOST) {
             true => self.tp.oldest,
             false => Psn::new(self.lost.head),
         };
