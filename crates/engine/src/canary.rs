@@ -64,6 +64,12 @@ pub enum Canary {
     RefusedFirst,
     /// Acknowledge in memory order what may wait for an answer to an earlier Jetty of the number.
     ForgetStrict,
+    /// Forget what bars later operations in memory order when its Jetty goes.
+    ForgetBarring,
+    /// Begin no new round of flows while messages without one are in line.
+    WaitForFlowless,
+    /// Call it a missing receive that a held transaction finds no record.
+    BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
     /// Give an early message the last receive, although the message that is next has lost its own.
@@ -82,7 +88,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 37] = [
+    pub const ALL: [Canary; 40] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -113,6 +119,9 @@ impl Canary {
         Canary::OldestLast,
         Canary::RefusedFirst,
         Canary::ForgetStrict,
+        Canary::ForgetBarring,
+        Canary::WaitForFlowless,
+        Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,
         Canary::CountOvertaking,

@@ -48,6 +48,9 @@ impl List {
 
     pub(crate) fn unlink(&mut self, records: &mut impl Linked, index: u32) {
         let links = core::mem::replace(records.links(index), Links::UNLINKED);
+        // Records that are in no list, or in another one, would empty this one.
+        debug_assert!(links.previous != NONE || self.head == index, "{index} is not in the list");
+        debug_assert!(links.next != NONE || self.tail == index, "{index} is not in the list");
         match links.previous {
             NONE => self.head = links.next,
             previous => records.links(previous).next = links.next,

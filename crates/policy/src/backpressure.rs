@@ -20,7 +20,7 @@
 
 use fairway_wire::Instant;
 
-use crate::chunk::{burst_bytes, chunk_bytes};
+use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
@@ -75,7 +75,7 @@ impl Backpressure {
     pub fn new(parameters: BackpressureParameters, mtu_bytes: u32) -> Self {
         let min_bits = parameters.min_bits.clamp(8, Self::HIGHEST_BITS);
         let line_bits = parameters.line_bits.clamp(min_bits, Self::HIGHEST_BITS);
-        let window_bytes = parameters.window_bytes.max(2 * u64::from(mtu_bytes.max(1)));
+        let window_bytes = parameters.window_bytes.max(2 * packet_bytes(mtu_bytes));
         Backpressure {
             parameters: BackpressureParameters {
                 min_bits,

@@ -24,7 +24,7 @@
 
 use fairway_wire::Instant;
 
-use crate::chunk::chunk_bytes;
+use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
@@ -85,7 +85,7 @@ impl Caqm {
 
     /// With `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: CaqmParameters, mtu_bytes: u32) -> Self {
-        let packet_bytes = u64::from(mtu_bytes.max(1));
+        let packet_bytes = packet_bytes(mtu_bytes);
         let most = CaqmParameters::LARGEST_BYTES;
         let min_bytes = parameters.min_bytes.clamp(2 * packet_bytes, most);
         let max_bytes = parameters.max_bytes.clamp(min_bytes, most);

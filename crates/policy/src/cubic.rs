@@ -35,7 +35,7 @@
 use fairway_wire::{Duration, Instant};
 
 use crate::base_round_trip::BaseRoundTrip;
-use crate::chunk::{burst_bytes, chunk_bytes};
+use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::delivery_rate::DeliveryRate;
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
@@ -140,7 +140,7 @@ impl Cubic {
 
     /// With `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: CubicParameters, mtu_bytes: u32) -> Self {
-        let packet_bytes = u64::from(mtu_bytes.max(1));
+        let packet_bytes = packet_bytes(mtu_bytes);
         let most = CubicParameters::LARGEST_BYTES;
         let min_bytes = parameters.min_bytes.clamp(2 * packet_bytes, most);
         let max_bytes = parameters.max_bytes.clamp(min_bytes, most);

@@ -16,7 +16,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-use crate::chunk::{burst_bytes, chunk_bytes};
+use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
@@ -83,7 +83,7 @@ impl Dcqcn {
 
     /// With `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: DcqcnParameters, mtu_bytes: u32) -> Self {
-        let window_bytes = parameters.window_bytes.max(2 * u64::from(mtu_bytes.max(1)));
+        let window_bytes = parameters.window_bytes.max(2 * packet_bytes(mtu_bytes));
         let DcqcnParameters { line_bits, min_bits, increase_bits, hyper_bits, .. } = parameters;
         let DcqcnParameters { gain, timer, counter_bytes, .. } = parameters;
         Dcqcn {

@@ -5,7 +5,7 @@
 //!
 //! **Source:** UCCL's and RDMA hardware's "no congestion control" setting.
 
-use crate::chunk::chunk_bytes;
+use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, LossSample};
 
 /// A constant window.
@@ -22,7 +22,7 @@ impl FixedWindow {
 
     /// A window of `window_bytes`, at least one packet.
     pub fn new(window_bytes: u64, mtu_bytes: u32) -> Self {
-        FixedWindow { window_bytes: window_bytes.max(u64::from(mtu_bytes)) }
+        FixedWindow { window_bytes: window_bytes.max(packet_bytes(mtu_bytes)) }
     }
 }
 

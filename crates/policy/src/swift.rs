@@ -36,7 +36,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-use crate::chunk::{CHUNK_BYTES, chunk_bytes};
+use crate::chunk::{CHUNK_BYTES, chunk_bytes, packet_bytes};
 use crate::compact::ewma;
 use crate::losses::LossShare;
 use crate::{AckSample, CongestionControl, LossSample};
@@ -193,7 +193,7 @@ impl Swift {
 
     /// With `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: SwiftParameters, mtu_bytes: u32) -> Self {
-        let least = 2 * u64::from(mtu_bytes.max(1));
+        let least = 2 * packet_bytes(mtu_bytes);
         let min_bytes = parameters.min_bytes.clamp(least, SwiftParameters::LARGEST_BYTES);
         let max_bytes = parameters.max_bytes.clamp(min_bytes, SwiftParameters::LARGEST_BYTES);
         let initial_bytes = parameters.initial_bytes.clamp(min_bytes, max_bytes);

@@ -26,7 +26,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-use crate::chunk::{burst_bytes, chunk_bytes};
+use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
@@ -112,7 +112,7 @@ impl Timely {
     pub fn new(parameters: TimelyParameters, mtu_bytes: u32) -> Self {
         let min_bits = parameters.min_bits.max(8);
         let max_bits = parameters.max_bits.clamp(min_bits, u64::MAX / ONE);
-        let window_bytes = parameters.window_bytes.max(2 * u64::from(mtu_bytes.max(1)));
+        let window_bytes = parameters.window_bytes.max(2 * packet_bytes(mtu_bytes));
         let losses = LossReaction::new(parameters.tolerated_loss_permille, window_bytes);
         Timely {
             parameters: TimelyParameters { min_bits, max_bits, window_bytes, ..parameters },

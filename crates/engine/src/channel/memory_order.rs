@@ -9,7 +9,9 @@
 //! * A READ has had its turn when its answer begins. Until the answer has arrived (a lost packet of
 //!   it is read from memory again), messages that **overlap** what it reads wait, and only those.
 //!   A message that was posted while a READ was under way is therefore in mode ROT: it completes
-//!   when it has been executed, and not when it has arrived.
+//!   when it has been executed, and not when it has arrived. So is one of a Jetty whose number had
+//!   relaxed or strict operations before: the target may still wait for the acknowledgement of an
+//!   answer to them.
 //! * The **last packet** of a message of several is placed last, so a program that watches the last
 //!   byte of a WRITE sees all of it.
 //! * While payload whose turn has come is being copied, no acknowledgement or answer leaves: it might

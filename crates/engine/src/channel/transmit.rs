@@ -135,6 +135,13 @@ impl Channel {
             }
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
             if self.acquire_slots(&mut shared.messages[index], index, first) {
+                let message = &shared.messages[index];
+                let is_flowless = message.kind.has_payload() && message.flow == NONE;
+                if is_flowless && !shared.is_planted(crate::Canary::WaitForFlowless) {
+                    // No gate holds back what found no record for a flow. While such messages come
+                    // again and again, flows that have had their turn must not wait for the last.
+                    self.begin_round(shared);
+                }
                 return Some(index);
             }
             self.delist(shared, index);

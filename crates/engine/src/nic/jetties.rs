@@ -101,7 +101,8 @@ impl Nic {
         for group in 0..self.shared.groups.high_water() {
             self.shared.groups[group].leave(id);
         }
-        self.shared.initiator.forget_jetty(id);
+        let lax = self.shared.is_planted(Canary::ForgetBarring);
+        self.shared.initiator.forget_jetty(id, lax);
         // The next Jetty of this number has not failed.
         self.shared.failing.retain(|&other| other != id);
         self.shared.jetties[number as usize] = Jetty::FREE;

@@ -201,6 +201,19 @@ impl Pair {
         panic!("it never settles: {waiting:?} messages wait; {counters:?}");
     }
 
+    /// Moves packets for so many microseconds, whatever is unfinished then.
+    fn run_for(&mut self, microseconds: u32) {
+        for _ in 0..microseconds {
+            self.now = self.now + Duration::from_us(1);
+            for n in 0..2 {
+                self.nics[n].handle_timeout(self.now);
+                while let Some(transmit) = self.nics[n].poll_transmit(self.now) {
+                    self.deliver(1 - n, &transmit);
+                }
+            }
+        }
+    }
+
     fn run_processors(&mut self) {
         for (nic, processor) in self.nics.iter_mut().zip(&mut self.processors) {
             if self.turns.next().is_multiple_of(4) {

@@ -17,8 +17,8 @@ pub(crate) struct Sequences {
     pub(crate) order: u16,
     /// Of the next one whose receive completes in order.
     pub(crate) receive: u16,
-    /// Some were relaxed or strict, of this Jetty or of an earlier one with its number: the target
-    /// may not know yet that an answer to them has arrived, and hold what follows.
+    /// Some were relaxed or strict, of an earlier Jetty with this number: as long as the target does not
+    /// know that the answers to them have arrived, it holds what follows.
     has_other_tags: bool,
 }
 
@@ -46,6 +46,8 @@ pub(crate) struct JettyOrder {
     /// a relaxed or strict READ ends at the target only when its answer is acknowledged, and what
     /// follows it in memory order would complete here before its turn.
     keeps_memory_order: Option<bool>,
+    /// The Jetty has gone, but the target has not acknowledged yet that it waits for nothing of it.
+    is_left: bool,
 }
 
 impl JettyOrder {
@@ -61,6 +63,7 @@ impl JettyOrder {
         run_start: 0,
         serial: 0,
         keeps_memory_order: None,
+        is_left: false,
     };
 }
 
@@ -209,6 +212,7 @@ impl Initiator {
             self.record[number] = record;
             self.adopt(messages, number);
         }
+        self.records[self.record[number]].is_left = false;
         let known = self.records[self.record[number]].keeps_memory_order;
         if order.tag != Tag::No && known.is_some_and(|known| known != (order.tag == Tag::Mo)) {
             return Err(PostError::MemoryOrder);
@@ -234,7 +238,7 @@ impl Initiator {
 
     /// Takes note of a new operation and gives it its numbers. True if it has to wait; its place
     /// says so then. `share`: how many of its Jetty the channel takes that the target may have to
-    /// hold. `planted`: a bug.
+    /// hold. `planted`: the bug to be committed, if any.
     pub(crate) fn post(
         &mut self,
         messages: &mut Pool<Message>,
@@ -275,7 +279,7 @@ impl Initiator {
         let is_fenced = order.fence && planted != Some(Canary::IgnoreFence);
         message.waits_for_reads = is_fenced && !record.reads.is_empty();
         if in_memory_order && may_be_held {
-            // The operation may have to wait for a READ's answer. An acknowledgement only says that it
+            // The operation may have to wait at the target for a READ's answer. An acknowledgement only says that it
             // has arrived, so its answer (mode ROT) has to report its end.
             message.order.mode = ServiceMode::Rot;
         }
@@ -345,13 +349,18 @@ impl Initiator {
     /// An operation has been carried out, or never will be: those that wait for that may go on.
     pub(crate) fn done(&mut self, messages: &mut Pool<Message>, index: u32) {
         let message = &messages[index];
-        let record = self.record[message.jetty.value() as usize];
+        let number = message.jetty.value() as usize;
+        let record = self.record[number];
         if record == NONE || message.order.tag == Tag::No {
             return;
         }
         let jetty = &mut self.records[record];
         jetty.leave_share(messages, index);
         jetty.ordered.unlink(&mut Ordered(messages), index);
+        if jetty.is_left && jetty.ordered.is_empty() {
+            self.record[number] = NONE;
+            return self.records.give_back(record);
+        }
         let head = jetty.ordered.head;
         if head != NONE && messages[head].place == MessagePlace::AwaitingReadSlot {
             // It may have one of the last slots now.
@@ -427,13 +436,21 @@ impl Initiator {
         message.waits_for_share = false;
     }
 
-    /// The Jetty has gone, with nothing of it under way.
-    pub(crate) fn forget_jetty(&mut self, jetty: JettyId) {
+    /// The Jetty has gone, with nothing of it under way but what bars later operations: that stays
+    /// in its list, for the next Jetty of its number. `lax` forgets it (a planted bug).
+    pub(crate) fn forget_jetty(&mut self, jetty: JettyId, lax: bool) {
         let number = jetty.value() as usize;
-        let record = core::mem::replace(&mut self.record[number], NONE);
-        if record != NONE {
-            self.records.give_back(record);
+        let record = self.record[number];
+        if record == NONE {
+            return;
         }
+        let left = &mut self.records[record];
+        if !left.ordered.is_empty() && !lax {
+            (left.is_left, left.keeps_memory_order) = (true, None);
+            return;
+        }
+        self.record[number] = NONE;
+        self.records.give_back(record);
     }
 
     pub(crate) fn records_in_use(&self) -> u32 {

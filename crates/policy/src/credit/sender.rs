@@ -31,7 +31,7 @@
 use fairway_wire::{Duration, Instant};
 
 use super::{Demand, Eqds, Homa};
-use crate::chunk::chunk_bytes;
+use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, LossSample};
 
 /// A request is repeated after at least so many round trips.
@@ -87,7 +87,7 @@ impl CreditSender {
     }
 
     fn new(name: &'static str, parameters: CreditSenderParameters, mtu_bytes: u32) -> Self {
-        let max_bytes = parameters.max_bytes.max(2 * u64::from(mtu_bytes.max(1)));
+        let max_bytes = parameters.max_bytes.max(2 * packet_bytes(mtu_bytes));
         let quantum_bytes = parameters.quantum_bytes.max(1);
         CreditSender {
             name,
@@ -122,13 +122,13 @@ impl CreditSender {
     }
 
     /// Time without credit after which the request is repeated. The doubling ends at
-    /// `timeout · 2^6`, however long round trips are: a receiver that was paused makes them look
-    /// long, and its senders must not wait 256 of those for one lost packet.
+    /// `timeout · 2^6`, and round trips count up to four times that: a receiver that was paused makes
+    /// them look long, and its senders must not wait for many of those after one lost packet.
     fn timeout(&self) -> Duration {
         let timeout = self.parameters.timeout;
-        let patience = self.smoothed_rtt.times(PATIENCE_ROUND_TRIPS);
-        let longest = timeout.times(1 << BACKOFF_MAX).max(patience);
-        timeout.max(patience).times(1 << self.backoff).min(longest)
+        let longest = timeout.times(1 << BACKOFF_MAX);
+        let patience = self.smoothed_rtt.times(PATIENCE_ROUND_TRIPS).min(longest.times(4));
+        timeout.max(patience).times(1 << self.backoff).min(longest.max(patience))
     }
 }
 

@@ -366,15 +366,7 @@ fn message_that_finds_no_receive_lets_others_of_its_flow_pass() {
     pair.post_in_order(0, Work::Send { target }, 1000, order);
     pair.post(1, Work::Write { remote }, 1000);
     let ids = |pair: &mut Pair| pair.completions(0).iter().map(|c| c.id).collect::<Vec<_>>();
-    for _ in 0..20_000 {
-        pair.now = pair.now + Duration::from_us(1);
-        for n in 0..2 {
-            pair.nics[n].handle_timeout(pair.now);
-            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
-                pair.deliver(1 - n, &transmit);
-            }
-        }
-    }
+    pair.run_for(20_000);
     assert!(pair.nics[1].counters().not_ready > 2, "the SEND was tried again");
     assert_eq!(ids(&mut pair), [1]);
     pair.receive(7, 1000);

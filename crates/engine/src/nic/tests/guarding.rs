@@ -89,15 +89,7 @@ fn who_comes_too_early_comes_again() {
     pair.post(0, Work::Write { remote }, 5000);
     pair.post(1, Work::Read { remote }, 5000);
     pair.add(2, remote);
-    for _ in 0..2000 {
-        pair.now = pair.now + Duration::from_us(1);
-        for n in 0..2 {
-            pair.nics[n].handle_timeout(pair.now);
-            while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
-                pair.deliver(1 - n, &transmit);
-            }
-        }
-    }
+    pair.run_for(2000);
     assert!(pair.nics[1].counters().not_ready > 3);
     assert_eq!((pair.completions(0), pair.word), (vec![], 0));
     let far = pair.jetties[1];

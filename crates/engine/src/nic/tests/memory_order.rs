@@ -151,3 +151,34 @@ fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_pl
     assert_eq!(pair.ids(0), [1]);
     assert_eq!(pair.effects.last(), Some(&500));
 }
+
+#[test]
+fn operation_that_was_given_up_is_not_mixed_up_with_those_of_the_next_jetty_of_its_number() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let target = named(pair.jetties[1].value());
+    let again = |pair: &mut Pair| {
+        pair.nics[0].destroy_jetty(pair.jetties[0]).unwrap();
+        let queue = pair.queues[0];
+        let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
+        pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
+    };
+    // A SEND that finds no receive is flushed. The target has not acknowledged that it does not
+    // wait for it when its Jetty goes.
+    pair.post_in_order(0, Work::Send { target }, 10, in_memory(WRITES));
+    pair.run_for(20);
+    pair.nics[0].set_jetty_state(pair.jetties[0], JettyState::Error).unwrap();
+    let mut given_up = Vec::new();
+    while given_up.is_empty() {
+        pair.run_for(1);
+        given_up = pair.completions(0);
+    }
+    assert_eq!(given_up[0].status, Status::Flushed);
+    again(&mut pair);
+    for id in 1..4 {
+        pair.write_in_memory_order(id, 64 * id, 8);
+    }
+    pair.settle(|_, _| false);
+    assert_eq!(pair.ids(0), [1, 2, 3]);
+    again(&mut pair);
+    assert_eq!(pair.nics[0].usage().order_records, 1, "numbers go on; the Jetty's record is free");
+}
