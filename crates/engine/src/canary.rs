@@ -68,6 +68,10 @@ pub enum Canary {
     ForgetBarring,
     /// Begin no new round of flows while messages without one are in line.
     WaitForFlowless,
+    /// Keep room for puts that come after one that waits for a buffer.
+    KeepRoom,
+    /// Tell the receiver of a refused put only if later ones are not refused as well.
+    ForgetNoted,
     /// Call it a missing receive that a held transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
@@ -88,7 +92,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 40] = [
+    pub const ALL: [Canary; 42] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -121,6 +125,8 @@ impl Canary {
         Canary::ForgetStrict,
         Canary::ForgetBarring,
         Canary::WaitForFlowless,
+        Canary::KeepRoom,
+        Canary::ForgetNoted,
         Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,

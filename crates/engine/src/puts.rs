@@ -32,9 +32,11 @@ struct Stream {
     waiting: u32,
     /// Counts how often any was let go, wrapping.
     issues: u32,
-    /// The last one that ended without its receiver's taking note of its number, if the receiver
-    /// has not been told since.
-    unnoted: Option<u32>,
+    /// The first and the last that ended without its receiver's taking note of its number, of those
+    /// that the receiver has not been told of since.
+    unnoted: Option<(u32, u32)>,
+    /// The last one of whose number the receiver has taken note.
+    noted: u32,
     /// It is being told.
     telling: bool,
 }
@@ -51,6 +53,7 @@ impl Stream {
         waiting: 0,
         issues: 0,
         unnoted: None,
+        noted: u32::MAX,
         telling: false,
     };
 }
@@ -98,6 +101,16 @@ pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
 /// epoch it names?
 fn may_wait(message: &Message) -> bool {
     message.order.tag != Tag::No || message.order.fence || message.epoch.is_some()
+}
+
+/// The earlier of two numbers of one stream, which wrap.
+fn earlier(one: u32, other: u32) -> u32 {
+    if one.wrapping_sub(other) as i32 <= 0 { one } else { other }
+}
+
+/// The later of two numbers of one stream, which wrap.
+fn later(one: u32, other: u32) -> u32 {
+    if one.wrapping_sub(other) as i32 <= 0 { other } else { one }
 }
 
 fn number_of(message: &Message) -> u32 {
@@ -169,11 +182,19 @@ impl Puts {
         if !message.was_early {
             stream.window = (stream.window + 1).min(WINDOW_MAX);
         }
-        let is_later = |last: u32| number.wrapping_sub(last) as i32 > 0;
-        if unnoted && stream.unnoted.is_none_or(is_later) {
-            stream.unnoted = Some(number);
+        if unnoted {
+            let (first, last) = stream.unnoted.unwrap_or((number, number));
+            stream.unnoted = Some((earlier(first, number), later(last, number)));
         }
         self.next_to_tell(messages, at)
+    }
+
+    /// The receiver has taken note of the number of a put: it may keep room for those before it.
+    pub(crate) fn note(&mut self, messages: &Pool<Message>, index: u32) {
+        if let Some(at) = self.streams.find(&Self::key(&messages[index])) {
+            let stream = &mut self.streams[at];
+            stream.noted = later(stream.noted, number_of(&messages[index]));
+        }
     }
 
     /// Lets a put be sent, unless enough of its stream are under way. The oldest always may.
@@ -248,7 +269,7 @@ impl Puts {
 
     fn next_to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
         let stream = &mut self.streams[at];
-        let last = stream.unnoted.filter(|_| !stream.telling)?;
+        let (first, last) = stream.unnoted.filter(|_| !stream.telling)?;
         let floor = match stream.open.head {
             NONE => stream.next,
             first => number_of(&messages[first]),
@@ -257,8 +278,10 @@ impl Puts {
             return None;
         }
         stream.unnoted = None;
-        // Where no put came after it, room is kept for none: the next one is the oldest.
-        stream.telling = last.wrapping_add(1) != stream.next;
+        // Where no put that the receiver knows came after one of them, it keeps room for none, and
+        // the next put is the oldest.
+        stream.telling =
+            last.wrapping_add(1) != stream.next || earlier(first, stream.noted) == first;
         stream.telling.then(|| floor.wrapping_sub(1))
     }
 

@@ -32,7 +32,12 @@ impl Channel {
             }
             // Without a ticket its bytes go nowhere.
             Admission::Discard => Ok(()),
-            Admission::Wait => Err(Refusal::ReceiverNotReady),
+            Admission::Wait => {
+                if !put.named && !shared.is_planted(Canary::KeepRoom) {
+                    shared.mailboxes.yield_room(self.sender(arrival.remote_jetty), put.mailbox);
+                }
+                Err(Refusal::ReceiverNotReady)
+            }
             Admission::OutOfOrder => Err(Refusal::OutOfOrder),
             Admission::Refuse(refusal) => Err(refusal),
         }

@@ -176,7 +176,11 @@ impl Channel {
             }
         } else if message.completes_as == CompletionKind::Put {
             let unnoted = message.is_unnoted;
-            let number = match message.abandons_put {
+            let is_told = message.abandons_put;
+            if !is_told && !unnoted && !shared.is_planted(Canary::ForgetNoted) {
+                shared.puts.note(&shared.messages, index);
+            }
+            let number = match is_told {
                 true => shared.puts.told(&shared.messages, index),
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };

@@ -28,7 +28,8 @@
 //! again ([`Admission::OutOfOrder`]).
 //! Room is only kept for what the network alone delays: a put says ([`Put::follows`]) if an earlier
 //! one may be waiting for other operations, or for an epoch that it names, and waits behind it then.
-//! Otherwise what that one waits for might itself need the room.
+//! Otherwise what that one waits for might itself need the room. Where a put without that mark waits
+//! for a buffer, the room behind it is given back ([`Mailboxes::yield_room`]).
 //! *For this the sender must keep its puts from the first that is not acknowledged on below 2^32
 //! bytes together*: `before` counts modulo 2^32. One whose numbers contradict each other has the
 //! put refused, and can spoil only its own part of an epoch.

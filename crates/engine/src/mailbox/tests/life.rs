@@ -43,6 +43,26 @@ fn an_early_end_keeps_no_room() {
 }
 
 #[test]
+fn no_room_is_kept_behind_a_put_that_waits_for_a_buffer() {
+    let mut bench = Bench::new(&config(Threshold::Operations(1), Steering::Sender), 4);
+    let a = Source::new(1);
+    bench.whole(&a, &a.put(10, 0));
+    let [first, second, third] = [10; 3].map(|length| a.put(length, 0));
+    assert_eq!(bench.whole(&a, &third), 3, "room is kept for two in the epochs between");
+    // The first loses its room, and there is no further buffer. The second has room, but is not sent.
+    bench.mailboxes.increment_epoch(bench.id).unwrap();
+    assert_eq!(bench.admit(&a, &first), Admission::Wait);
+    assert_eq!(bench.done(), [(0, 10, 1, false), (1, 0, 0, true)]);
+    bench.mailboxes.yield_room(a.sender, ADDRESS);
+    assert_eq!(bench.done(), [(2, 0, 0, false), (3, 10, 1, false)]);
+    bench.post(4, 100);
+    bench.post(5, 100);
+    assert_eq!(bench.admit(&a, &second), Admission::OutOfOrder);
+    assert_eq!(bench.whole(&a, &first), 4);
+    assert_eq!(bench.whole(&a, &second), 5);
+}
+
+#[test]
 fn a_full_epoch_that_only_waits_is_not_ended_early() {
     let mut bench = Bench::bytes(10, 1);
     let a = Source::new(1);

@@ -163,6 +163,46 @@ fn a_sender_that_begins_before_the_mailbox_is_there_is_heard_afterwards() {
 }
 
 #[test]
+fn room_for_a_refused_put_is_given_back_though_a_later_one_is_refused_too() {
+    let mut pair = Pair::new(0, 1);
+    let any = MailboxConfig {
+        address: None,
+        key: BOX.key,
+        threshold: Threshold::Operations(4),
+        steering: Steering::Sender,
+        when_empty: WhenEmpty::Wait,
+        retired: 0,
+    };
+    let any = pair.nics[1].create_mailbox(&any).unwrap();
+    pair.buffer(any, 0);
+    pair.put(0, 0, 10);
+    pair.settle(|_, _| false);
+    for id in 1..5 {
+        pair.put(id, 0, 10);
+    }
+    let now = pair.now;
+    let sent: Vec<Transmit> = core::iter::from_fn(|| pair.nics[0].poll_transmit(now)).collect();
+    assert_eq!(sent.len(), 4);
+    // The first is lost. The second and the last meet a mailbox that refuses.
+    for (packet, is_refused) in sent[1..].iter().zip([true, false, true]) {
+        let closed = pair.mailbox(Threshold::Operations(1), Steering::Sender);
+        pair.nics[1].close_mailbox(closed, true).unwrap();
+        if !is_refused {
+            pair.nics[1].release_mailbox(closed).unwrap();
+        }
+        pair.deliver(1, packet);
+        if is_refused {
+            pair.nics[1].release_mailbox(closed).unwrap();
+        }
+    }
+    assert!(pair.nics[1].usage().put_gaps > 0, "room is kept for the first and the second");
+    pair.settle(|_, _| false);
+    let (done, refused) = (Status::Success, Status::RemoteNoMailbox);
+    assert_eq!(pair.statuses(), [done, done, refused, done, refused]);
+    assert_eq!(pair.nics[1].usage().put_gaps, 0);
+}
+
+#[test]
 fn a_put_that_is_given_up_holds_nobody_up() {
     let profile = Profile { not_ready_retries: 1, ..Profile::default() };
     let mut pair = Pair::with_profile(0, 1, profile);
