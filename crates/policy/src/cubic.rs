@@ -56,6 +56,8 @@ const PACE_START_PERCENT: u64 = 200;
 const PACE_PERCENT: u64 = 125;
 /// A faster sender is not paced: what it lets go at once is no more than 100 us of its rate.
 const PACED_BELOW: u64 = 500_000_000;
+/// What has to be lost before a window that is wide falls.
+const FIRST_FALL_PERMILLE: u64 = 10;
 /// The share of losses is taken over at least so many bytes.
 const LOSS_HORIZON_BYTES: u64 = 2 * 1024 * 1024;
 /// The longest time from the plateau, 10,000 s: its cube is far beyond every window.
@@ -126,6 +128,9 @@ pub struct Cubic {
     growth: u64,
     last_mark: Option<Instant>,
     last_ack: Option<Instant>,
+    /// Congestion is taken to have struck at what was in flight, if that is less than the window.
+    falls_from_flight: bool,
+    flight_bytes: u64,
     losses: LossReaction,
     base: BaseRoundTrip,
     delivery: DeliveryRate,
@@ -163,6 +168,8 @@ impl Cubic {
             growth: 0,
             last_mark: None,
             last_ack: None,
+            falls_from_flight: false,
+            flight_bytes: initial_bytes,
             losses: LossReaction::new(parameters.tolerated_loss_permille, LOSS_HORIZON_BYTES),
             base: BaseRoundTrip::default(),
             delivery: DeliveryRate::default(),
@@ -171,9 +178,26 @@ impl Cubic {
         }
     }
 
+    /// A window that is `max_bytes` until congestion strikes, for a sender that something else
+    /// holds back as well: it then falls from what was in flight (RFC 9438, §4.6). It begins to fall
+    /// when a hundredth of what was sent is lost: a few packets that meet in a switch are fewer.
+    pub(crate) fn wide(max_bytes: u64, mtu_bytes: u32) -> Self {
+        let default = CubicParameters::default();
+        let parameters = CubicParameters { max_bytes, initial_bytes: max_bytes, ..default };
+        Cubic { falls_from_flight: true, ..Cubic::new(parameters, mtu_bytes) }
+    }
+
+    /// The window at which congestion strikes.
+    fn struck_bytes(&self) -> u64 {
+        match self.falls_from_flight {
+            true => self.state.window_bytes.min(self.flight_bytes),
+            false => self.state.window_bytes,
+        }
+    }
+
     /// Congestion struck: the window falls to `kept_permille` of itself, or to the least.
     fn fall(&mut self, kept_permille: u64, to_least: bool) {
-        let window = self.state.window_bytes;
+        let window = self.struck_bytes();
         let least = self.parameters.min_bytes;
         // Fast convergence (§4.7): a flow that lost ground leaves room for others.
         let plateau = if window < self.state.plateau_bytes {
@@ -256,7 +280,7 @@ impl Cubic {
     /// The part of the window that the path holds without a queue, in thousandths.
     fn carried_permille(&self) -> u64 {
         let carried = self.delivery.rate().saturating_mul(self.base.get().as_us()) / 1_000_000;
-        carried.saturating_mul(1000) / self.state.window_bytes.max(1)
+        carried.saturating_mul(1000) / self.struck_bytes().max(1)
     }
 
     fn loss_horizon(&self) -> u64 {
@@ -296,6 +320,7 @@ impl CongestionControl for Cubic {
         self.losses.acked(sample.acked_bytes, self.loss_horizon());
         self.smoothed_rtt = sample.smoothed_rtt;
         self.delivery.add(sample.now, sample.acked_bytes, sample.smoothed_rtt);
+        self.flight_bytes = sample.bytes_in_flight + u64::from(sample.acked_bytes);
         if let Some(rtt) = sample.rtt {
             self.base.add(sample.now, rtt);
             self.last_rtt = rtt;
@@ -318,7 +343,10 @@ impl CongestionControl for Cubic {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        let crowded = self.is_crowded(sample.smoothed_rtt);
+        let has_fallen = self.state.window_bytes < self.parameters.max_bytes;
+        let may_fall =
+            !self.falls_from_flight || has_fallen || self.losses.exceeds(FIRST_FALL_PERMILLE);
+        let crowded = may_fall && self.is_crowded(sample.smoothed_rtt);
         if self.losses.counts_if(sample, self.loss_horizon(), crowded) {
             // Time-outs in a row, of a host that was asleep, are taken back as one.
             let climbing = self.state.window_bytes < self.state.threshold_bytes;

@@ -82,6 +82,11 @@ impl LossReaction {
         false
     }
 
+    /// More was lost lately than `permille` thousandths.
+    pub(crate) fn exceeds(&self, permille: u64) -> bool {
+        self.share.exceeds(permille)
+    }
+
     /// More was lost lately than is tolerated.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.share.exceeds(self.tolerated_permille)

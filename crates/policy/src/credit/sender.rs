@@ -13,6 +13,12 @@
 //!         or at once if an acknowledgement ends a silence in which the request was repeated
 //! ```
 //!
+//! No more is in flight than a CUBIC window, which is as large as it may be until credited packets
+//! are lost, a hundredth of them or more, while round trips show a queue: then other traffic shares the way, and the receiver's
+//! credit for its whole line is more than this flow's part. Losses within two round trips of a packet
+//! without credit and losses that a time-out finds do not begin that: they belong to the speculative
+//! window and to paths that fail. Marks never count: they belong to the fabric's paths.
+//!
 //! A flow starts with a speculative window: one bandwidth-delay product that it may send without
 //! credit, so that short messages take no extra round trip. What of it is lost is sent again on
 //! credit. What is sent beyond the allowance, since packets are whole, is a debt that the next
@@ -23,6 +29,8 @@
 //! time-out is UCCL's (§6.3.2, 500 us).
 //!
 //! **Where this differs:**
+//! * EQDS has a window of its own against congestion inside the fabric, steered by marks and
+//!   trimmed packets; this one needs neither.
 //! * Credit is the channel's and not a message's: who shares a channel shares its credit, in the
 //!   order of the scheduler.
 //! * SCR's senders go on at their rate until a credit changes it (§A.8), because its NIC has only
@@ -32,10 +40,12 @@ use fairway_wire::{Duration, Instant};
 
 use super::{Demand, Eqds, Homa};
 use crate::chunk::{chunk_bytes, packet_bytes};
-use crate::{AckSample, CongestionControl, LossSample};
+use crate::{AckSample, CongestionControl, Cubic, LossSample};
 
 /// A request is repeated after at least so many round trips.
 const PATIENCE_ROUND_TRIPS: u64 = 4;
+/// What is lost within so many round trips of a packet without credit may be such a packet.
+const GUESS_ROUND_TRIPS: u64 = 2;
 /// The time-out grows at most `2^6`-fold.
 const BACKOFF_MAX: u32 = 6;
 
@@ -73,6 +83,10 @@ pub struct CreditSender {
     /// The receiver has acknowledged data after requests to it were repeated in vain.
     is_back: bool,
     smoothed_rtt: Duration,
+    /// What losses of credited packets leave of the window.
+    limit: Cubic,
+    /// When something was last sent without credit.
+    guessed_at: Option<Instant>,
 }
 
 impl CreditSender {
@@ -102,6 +116,8 @@ impl CreditSender {
             backoff: 0,
             is_back: false,
             smoothed_rtt: Duration::ZERO,
+            limit: Cubic::wide(max_bytes, mtu_bytes),
+            guessed_at: None,
         }
     }
 
@@ -113,6 +129,17 @@ impl CreditSender {
     /// All that it wants to send on credit, since the beginning.
     fn wanted(&self) -> u64 {
         self.spent + self.backlog.saturating_sub(self.speculative)
+    }
+
+    /// Congestion has struck, and its window is not what it was.
+    fn is_limited(&self) -> bool {
+        self.window_bytes() < self.parameters.max_bytes
+    }
+
+    /// May what was lost have been sent without credit?
+    fn may_be_guess(&self, sample: &LossSample) -> bool {
+        let doubt = sample.smoothed_rtt.times(GUESS_ROUND_TRIPS);
+        self.guessed_at.is_some_and(|at| sample.now.since(at) <= doubt)
     }
 
     /// It waits for credit: for what it has asked for, or for so little more that it was not worth
@@ -138,7 +165,7 @@ impl CongestionControl for CreditSender {
     }
 
     fn window_bytes(&self) -> u64 {
-        self.parameters.max_bytes
+        self.limit.window_bytes()
     }
 
     fn allowance_bytes(&self) -> u64 {
@@ -146,10 +173,13 @@ impl CongestionControl for CreditSender {
         (self.granted + self.speculative).saturating_sub(self.spent)
     }
 
-    fn on_sent(&mut self, _now: Instant, bytes: u32, backlog_bytes: u64) {
+    fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {
         let bytes = u64::from(bytes);
         let beyond_credit = bytes - bytes.min(self.balance());
         let speculative = beyond_credit.min(self.speculative);
+        if speculative > 0 {
+            self.guessed_at = Some(now);
+        }
         self.speculative -= speculative;
         self.spent += bytes - speculative;
         self.backlog = backlog_bytes;
@@ -164,6 +194,7 @@ impl CongestionControl for CreditSender {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.smoothed_rtt = sample.smoothed_rtt;
+        self.limit.on_ack(&AckSample { marked_packets: 0, pressure: false, ..*sample });
         if sample.acked_packets > 0 && self.backoff > 0 {
             self.backoff = 0;
             self.is_back = true;
@@ -176,8 +207,15 @@ impl CongestionControl for CreditSender {
     fn on_loss(&mut self, sample: &LossSample) {
         self.smoothed_rtt = sample.smoothed_rtt;
         self.resend = true;
+        if self.is_limited() || !(sample.by_timeout || self.may_be_guess(sample)) {
+            self.limit.on_loss(sample);
+        }
         // What guesses lose is not guessed again.
         self.speculative = 0;
+    }
+
+    fn on_spurious(&mut self, now: Instant, packets: u32) {
+        self.limit.on_spurious(now, packets);
     }
 
     fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
@@ -208,12 +246,21 @@ impl CongestionControl for CreditSender {
         self.is_waiting().then(|| self.heard + self.timeout())
     }
 
+    fn pacing_bytes_per_second(&self) -> Option<u64> {
+        // Credit sets the pace, unless there is more of it than the window lets go.
+        self.limit.pacing_bytes_per_second().filter(|_| self.is_limited())
+    }
+
+    fn pacing_burst_bytes(&self) -> u32 {
+        self.pacing_bytes_per_second().map_or(0, |_| self.limit.pacing_burst_bytes())
+    }
+
     fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
         self.allowance_bytes() > 0
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {
-        chunk_bytes(self.parameters.max_bytes, remaining)
+        chunk_bytes(self.window_bytes(), remaining)
     }
 }
 

@@ -163,3 +163,71 @@ fn request_that_asks_for_less_than_the_one_before_does_not_hold_back_the_next() 
     // All that the last request asked for was granted, so what is posted now is announced now.
     assert_eq!(sender.demand(at_us(601), 4 * KIB), demand(8, false, true));
 }
+
+/// A round trip of `us` us, with 256 KiB in flight before its acknowledgement.
+fn round_trip(now_us: u64, us: u64) -> AckSample {
+    let rtt = Duration::from_us(us);
+    AckSample { rtt: Some(rtt), smoothed_rtt: rtt, ..ack(at_us(now_us), 252 * KIB) }
+}
+
+/// A hundredth of what the share of losses is taken over, and more.
+fn loss(now_us: u64, by_timeout: bool) -> LossSample {
+    let smoothed_rtt = Duration::from_us(100);
+    LossSample { now: at_us(now_us), lost_bytes: 24_576, path: 0, smoothed_rtt, by_timeout }
+}
+
+/// One whose 64 KiB without credit left at 0 us, and that has seen a round trip of 50 us and one
+/// of `rtt_us`.
+fn sender_that_saw(rtt_us: u64) -> CreditSender {
+    let mut sender = sender();
+    sender.on_sent(at_us(0), 64 * 1024, 936 * KIB);
+    sender.on_ack(&round_trip(50, 50));
+    sender.on_ack(&round_trip(200, rtt_us));
+    sender
+}
+
+#[test]
+fn loss_on_credit_in_a_queue_limits_what_is_in_flight() {
+    let mut sender = sender_that_saw(100);
+    assert_eq!(sender.window_bytes(), 1024 * KIB);
+    assert_eq!(sender.pacing_bytes_per_second(), None, "credit sets the pace");
+    sender.on_loss(&loss(300, false));
+    assert_eq!(sender.window_bytes(), 1024 * KIB, "less than a hundredth was lost before");
+    sender.on_loss(&loss(300, false));
+    assert_eq!(sender.window_bytes(), 256 * KIB * 7 / 10, "from what was in flight");
+    assert!(sender.pacing_bytes_per_second().is_none_or(|rate| rate > 0));
+    // From then on a time-out counts as well, and so does what is lost of a new guess.
+    sender.on_loss(&loss(500, true));
+    let least = sender.window_bytes();
+    assert!(least < 256 * KIB * 7 / 10);
+    // Without losses the limit is lifted in the end.
+    for ms in 1..60_000 {
+        sender.on_ack(&AckSample { window_limited: true, ..round_trip(500 + 1000 * ms, 50) });
+    }
+    assert_eq!(sender.window_bytes(), 1024 * KIB);
+}
+
+#[test]
+fn other_losses_and_marks_limit_nothing() {
+    // A bad link: there is no queue.
+    let mut sender = sender_that_saw(50);
+    let smoothed_rtt = Duration::from_us(50);
+    for _ in 0..2 {
+        sender.on_loss(&LossSample { smoothed_rtt, ..loss(300, false) });
+    }
+    assert_eq!(sender.window_bytes(), 1024 * KIB);
+    // A guess, up to two round trips after it left.
+    let mut sender = sender_that_saw(100);
+    for _ in 0..2 {
+        sender.on_loss(&loss(200, false));
+    }
+    assert_eq!(sender.window_bytes(), 1024 * KIB);
+    // A path that is gone.
+    for _ in 0..2 {
+        sender.on_loss(&loss(900, true));
+    }
+    assert_eq!(sender.window_bytes(), 1024 * KIB);
+    // A mark of a switch on one of the paths, and a host that asks for less.
+    sender.on_ack(&AckSample { marked_packets: 1, pressure: true, ..round_trip(1000, 100) });
+    assert_eq!(sender.window_bytes(), 1024 * KIB);
+}
