@@ -514,6 +514,14 @@ impl Settings {
         };
         if let Some(wiring) = wiring {
             let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
+            if let Some(nodes) = self.nodes.filter(|nodes| *nodes != direct.hosts()) {
+                return Err(format!(
+                    "nodes {nodes}: this {} has {} hosts; leave nodes out, or change sizes, dragonfly \
+                     or hosts-per-switch",
+                    self.topology,
+                    direct.hosts()
+                ));
+            }
             return Ok(direct.build(self.link_megabits, self.latency_ps));
         }
         let planes = self.topology == "dual-plane";

@@ -149,6 +149,19 @@ impl Network {
         self.first_port.len() as u32 - 1
     }
 
+    /// The kinds of node, in the order of their numbers, and how many there are of each: `host`, then
+    /// `leaf` and `spine`, or `leaf`, `aggregation` and `core`, or `switch`.
+    pub fn kinds(&self) -> Vec<(&'static str, u32)> {
+        let mut kinds = vec![("host", self.hosts)];
+        match &self.shape {
+            Shape::Clos(clos) => kinds.extend(clos.tiers()),
+            Shape::Direct(_) | Shape::Planes(_) => {
+                kinds.push(("switch", self.nodes() - self.hosts));
+            }
+        }
+        kinds
+    }
+
     /// The ports of a node.
     pub fn ports_of(&self, node: u32) -> std::ops::Range<u32> {
         self.first_port[node as usize]..self.first_port[node as usize + 1]

@@ -5,31 +5,62 @@ use crate::simulator::scenario::{Change, Delay, LATENCY_MAX_PS};
 use crate::simulator::topology::{Link, Network};
 
 /// Which links, in both directions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Ends {
     /// Those that join two nodes.
     Nodes(u32, u32),
+    /// All of a node, by its number.
+    Node(u32),
+    /// All of a node, by its kind and its number among those.
+    Named(String, u32),
     /// All of a plane.
     Plane(u32),
 }
 
 impl Ends {
-    /// `A-B`, or `plane-N`.
+    /// `A-B`, `A`, a kind of node and its number, as `spine-0`, or `plane-N`.
     fn parse(text: &str) -> Option<Ends> {
-        let (a, b) = text.split_once('-')?;
-        if a == "plane" {
-            return Some(Ends::Plane(b.parse().ok()?));
+        let Some((a, b)) = text.split_once('-') else {
+            return Some(Ends::Node(text.parse().ok()?));
+        };
+        let b = b.parse().ok()?;
+        Some(match a {
+            "plane" => Ends::Plane(b),
+            "host" | "leaf" | "spine" | "aggregation" | "core" | "switch" => {
+                Ends::Named(a.to_owned(), b)
+            }
+            _ => Ends::Nodes(a.parse().ok()?, b),
+        })
+    }
+
+    /// The number of a node that is named by its kind.
+    fn node(network: &Network, kind: &str, number: u32) -> Option<u32> {
+        if kind == "switch" {
+            return Some(network.hosts + number).filter(|node| *node < network.nodes());
         }
-        Some(Ends::Nodes(a.parse().ok()?, b.parse().ok()?))
+        let mut first = 0;
+        for (name, count) in network.kinds() {
+            if name == kind {
+                return Some(first + number).filter(|_| number < count);
+            }
+            first += count;
+        }
+        None
     }
 
     /// The links of a network, by number.
     ///
     /// # Errors
     /// If it has none.
-    fn links(self, network: &Network) -> Result<Vec<u32>, String> {
-        let is_meant = |link: &Link| match self {
+    fn links(&self, network: &Network) -> Result<Vec<u32>, String> {
+        let named = match self {
+            Ends::Node(node) => Some(*node),
+            Ends::Named(kind, number) => Ends::node(network, kind, *number),
+            _ => None,
+        };
+        let is_meant = |link: &Link| match *self {
             Ends::Nodes(a, b) => (link.from, link.to) == (a, b) || (link.from, link.to) == (b, a),
+            Ends::Node(_) | Ends::Named(..) => [link.from, link.to].map(Some).contains(&named),
             Ends::Plane(plane) => network.plane_of(link) == plane,
         };
         let links = network.links.iter().enumerate().filter(|(_, link)| is_meant(link));
@@ -42,11 +73,26 @@ impl Ends {
                 network.hosts - 1,
                 network.links[0].to
             )),
+            Ends::Node(node) => Err(format!("there is no node {node}: {}", numbers(network))),
+            Ends::Named(kind, number) => {
+                Err(format!("there is no {kind}-{number}: {}", numbers(network)))
+            }
             Ends::Plane(plane) => {
                 Err(format!("there is no plane {plane}: the last is {}", network.wires() - 1))
             }
         }
     }
+}
+
+/// Which numbers the nodes of a network have.
+fn numbers(network: &Network) -> String {
+    let mut first = 0;
+    let kinds = network.kinds().into_iter().map(|(kind, count)| {
+        let text = format!("{kind}-0 to {kind}-{} are {first} to {}", count - 1, first + count - 1);
+        first += count;
+        text
+    });
+    kinds.collect::<Vec<_>>().join(", ")
 }
 
 /// What happens to links, as it was written.
@@ -73,10 +119,10 @@ impl LinkSettings {
     /// Both directions of every link that changes.
     ///
     /// # Errors
-    /// Names nodes that no link joins, or a plane that is not there.
+    /// Names nodes that no link joins, or a node or a plane that is not there.
     pub(super) fn changes(&self, network: &Network) -> Result<Vec<Change>, String> {
         let mut changes = Vec::new();
-        for &(ends, at_ps, megabits) in &self.changes {
+        for &(ref ends, at_ps, megabits) in &self.changes {
             changes.extend(ends.links(network)?.into_iter().map(|link| {
                 let own = network.links[link as usize].megabits;
                 Change { at_ps, link, megabits: if megabits == u64::MAX { own } else { megabits } }
@@ -91,7 +137,7 @@ impl LinkSettings {
     /// As [`Self::changes`], or if a link would take less.
     pub(super) fn delays(&self, network: &Network) -> Result<Vec<Delay>, String> {
         let mut delays = Vec::new();
-        for &(ends, at_ps, latency_ps) in &self.delays {
+        for &(ref ends, at_ps, latency_ps) in &self.delays {
             for link in ends.links(network)? {
                 let Link { from, to, latency_ps: own, .. } = network.links[link as usize];
                 if latency_ps < own {
@@ -105,26 +151,26 @@ impl LinkSettings {
     }
 }
 
-/// `A-B@TIME`, or `A-B@TIME..TIME`.
+/// `LINKS@TIME`, or `LINKS@TIME..TIME`.
 fn fail(text: &str) -> Option<Vec<(Ends, u64, u64)>> {
     let (ends, when) = text.split_once('@')?;
     let ends = Ends::parse(ends)?;
     let (from, until) = when.split_once("..").unwrap_or((when, ""));
-    let mut changes = vec![(ends, time(from)?, 0)];
+    let mut changes = vec![(ends.clone(), time(from)?, 0)];
     if !until.is_empty() {
         changes.push((ends, time(until)?, u64::MAX));
     }
     Some(changes)
 }
 
-/// `A-B@TIME:RATE`.
+/// `LINKS@TIME:RATE`.
 fn degrade(text: &str) -> Option<(Ends, u64, u64)> {
     let (ends, when) = text.split_once('@')?;
     let (at, new) = when.split_once(':')?;
     Some((Ends::parse(ends)?, time(at)?, rate(new)?))
 }
 
-/// `A-B@TIME:LATENCY`.
+/// `LINKS@TIME:LATENCY`.
 fn delay(text: &str) -> Option<(Ends, u64, u64)> {
     let (ends, when) = text.split_once('@')?;
     let (at, latency) = when.split_once(':')?;

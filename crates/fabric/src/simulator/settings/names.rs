@@ -115,20 +115,22 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("loss", "CHANCE", "that a packet is lost on its host's link, as 0.0001 or 0.01%"),
     (
         "fail",
-        "A-B@TIME[..TIME]",
-        "the links between two nodes, or of plane-0 or plane-1, are gone from the first TIME until \
-         the second, as 4-6@0us..1ms or plane-1@20us; may be repeated",
+        "LINKS@TIME[..TIME]",
+        "LINKS are gone from the first TIME until the second, as spine-0@20us or 4-6@0us..1ms; may be \
+         repeated. LINKS: those between two nodes (4-6; hosts are counted first, then switches tier \
+         by tier), all of a node (4, host-4, leaf-0, spine-0, aggregation-0, core-0, switch-0), or of \
+         plane-0 or plane-1",
     ),
     (
         "degrade",
-        "A-B@TIME:RATE",
-        "from TIME on such links have another rate, as 4-6@0us:0.5G: whole megabits per second, 1M \
+        "LINKS@TIME:RATE",
+        "from TIME on LINKS have another rate, as 4-6@0us:0.5G: whole megabits per second, 1M \
          to 100T; may be repeated",
     ),
     (
         "delay",
-        "A-B@TIME:LATENCY",
-        "from TIME on such links take longer, as 4-6@0us:10ms: at most 1s; may be repeated",
+        "LINKS@TIME:LATENCY",
+        "from TIME on LINKS take longer, as 4-6@0us:10ms: at most 1s; may be repeated",
     ),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its engine at once"),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::simulator::Change;
 
 #[test]
 fn a_scenario_file_is_read() {
@@ -33,8 +34,44 @@ fn other_networks_and_what_happens_to_them() {
     let mut settings = Settings::default();
     settings.read("topology dragonfly\ndragonfly 4:2:9\nnodes 36\nrouting ugal").expect("fine");
     assert_eq!(settings.build(1).expect("a scenario").network.hosts, 36);
+    settings.set("nodes", "64").expect("fine by itself");
+    let error = settings.build(1).expect_err("other than there are");
+    assert!(error.contains("nodes 64: this dragonfly has 36 hosts"), "{error}");
     settings.read("topology fat-tree\nnodes 16").expect("fine");
     assert!(settings.build(1).expect_err("no such routing").contains("ugal"));
+}
+
+/// Links that a `fail` takes away, as pairs of nodes.
+fn failed(network: &str, links: &str) -> Result<Vec<(u32, u32)>, String> {
+    let mut settings = Settings::default();
+    settings.read(network).expect("a network");
+    settings.set("fail", &format!("{links}@5us")).expect("fine by itself");
+    let scenario = settings.build(1)?;
+    let ends = |change: &Change| {
+        let link = scenario.network.links[change.link as usize];
+        (link.from, link.to)
+    };
+    Ok(scenario.changes.iter().map(ends).filter(|(from, to)| from < to).collect())
+}
+
+#[test]
+fn nodes_fail_by_number_and_by_name() {
+    let two = "topology leaf-spine\nnodes 16\nhosts-per-leaf 4";
+    let third_spine = Ok(vec![(16, 22), (17, 22), (18, 22), (19, 22)]);
+    for name in ["spine-2", "22", "switch-6"] {
+        assert_eq!(failed(two, name), third_spine, "{name}");
+    }
+    assert_eq!(failed(two, "host-5"), Ok(vec![(5, 17)]));
+    assert_eq!(failed(two, "leaf-0").map(|links| links.len()), Ok(8));
+    let three = "topology fat-tree\nnodes 16";
+    assert_eq!(failed(three, "core-3").map(|links| links.len()), Ok(4));
+    assert_eq!(failed(three, "aggregation-7").map(|links| links.len()), Ok(4));
+    let error = failed(three, "spine-0").expect_err("no spines");
+    assert!(error.contains("aggregation-0 to aggregation-7 are 24 to 31"), "{error}");
+    assert!(failed(two, "spine-4").expect_err("too many").contains("spine-0 to spine-3"));
+    assert!(failed(two, "24").expect_err("too many").contains("there is no node 24"));
+    let torus = "topology torus\nsizes 4x3";
+    assert_eq!(failed(torus, "switch-0").map(|links| links.len()), Ok(1 + 4));
 }
 
 #[test]

@@ -90,6 +90,19 @@ impl Clos {
         self.all_leaves() + self.pods * self.uplinks + self.uplinks * self.cores
     }
 
+    /// The kinds of switch, in the order of their numbers, and how many there are of each.
+    pub(super) fn tiers(&self) -> Vec<(&'static str, u32)> {
+        let leaves = ("leaf", self.all_leaves());
+        match self.cores {
+            0 => vec![leaves, ("spine", self.pods * self.uplinks)],
+            cores => vec![
+                leaves,
+                ("aggregation", self.pods * self.uplinks),
+                ("core", self.uplinks * cores),
+            ],
+        }
+    }
+
     fn all_leaves(&self) -> u32 {
         self.pods * self.leaves
     }

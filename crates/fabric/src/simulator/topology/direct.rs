@@ -42,7 +42,8 @@ impl Direct {
         }
     }
 
-    fn hosts(&self) -> u32 {
+    /// Hosts of all switches together.
+    pub fn hosts(&self) -> u32 {
         self.switches() * self.hosts_per_switch
     }
 
