@@ -72,6 +72,9 @@ pub enum Canary {
     KeepRoom,
     /// Tell the receiver of a refused put only if later ones are not refused as well.
     ForgetNoted,
+    /// Take an acknowledgement that comes too soon for that of a second copy, if its path was not
+    /// measured.
+    TrustNewPath,
     /// Call it a missing receive that a held transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
@@ -92,7 +95,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 42] = [
+    pub const ALL: [Canary; 43] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -127,6 +130,7 @@ impl Canary {
         Canary::WaitForFlowless,
         Canary::KeepRoom,
         Canary::ForgetNoted,
+        Canary::TrustNewPath,
         Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,

@@ -4,7 +4,10 @@ use fairway_fabric::simulator::{Report, Settings, Simulation};
 
 fn run_in(lines: &str, parts: u32) -> Report {
     let mut settings = Settings::default();
-    settings.read("latency 140ns\nnodes 16\npaths 4\ncells 30x30x30\nmtu 2K").expect("settings");
+    // A dragonfly has as many hosts as it has.
+    let nodes = if lines.contains("dragonfly") { "" } else { "nodes 16" };
+    settings.read(nodes).expect("settings");
+    settings.read("latency 140ns\npaths 4\ncells 30x30x30\nmtu 2K").expect("settings");
     settings.read(&lines.replace('|', "\n")).expect("settings");
     let scenario = settings.build(1).expect("a scenario");
     let report = Simulation::new(scenario, parts).expect("a run").run(u32::MAX, |_| ());

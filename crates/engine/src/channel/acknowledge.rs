@@ -298,7 +298,8 @@ impl Channel {
             self.views[number].in_flight -= 1;
             self.tp.flight -= u32::from(sent.bytes);
         }
-        self.learn_from(psn, &sent, gain.now);
+        let is_trusting = shared.is_planted(Canary::TrustNewPath);
+        self.learn_from(psn, &sent, gain.now, is_trusting);
         let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
         self.policy.path.on_ack(number, &news);
         gain.bytes += u32::from(sent.bytes);
@@ -311,8 +312,9 @@ impl Channel {
         }
     }
 
-    /// What the arrival of a packet proves of those sent before it on its path.
-    fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant) {
+    /// What the arrival of a packet proves of those sent before it on its path. `is_trusting` plants
+    /// a bug.
+    fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant, is_trusting: bool) {
         let path = &mut self.paths[usize::from(sent.path)];
         path.timeouts = 0;
         path.heard_at = now;
@@ -320,7 +322,11 @@ impl Channel {
         if psn_late == 0 {
             self.highest_acknowledged = psn;
         }
-        let round_trip = self.views[usize::from(sent.path)].smoothed_rtt;
+        // A path that has not been measured is thought to be as long as the others.
+        let round_trip = match self.views[usize::from(sent.path)].smoothed_rtt {
+            Duration::ZERO if !is_trusting => self.round_trip.smoothed,
+            measured => measured,
+        };
         let too_soon = now.since(sent.sent_at) < round_trip.divided_by(2);
         if sent.is(RESENT) && !sent.is(LOST) && too_soon {
             // It was the first copy that arrived: late, and resent for nothing. The second copy

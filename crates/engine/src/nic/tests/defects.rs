@@ -133,3 +133,41 @@ fn d12_d13_one_input_may_have_many_outputs() {
     resent.dedup();
     assert_eq!(resent, (0..11).collect::<Vec<u32>>(), "all that is missing, and not its head");
 }
+
+#[test]
+fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
+    let spec: PolicySpec = "cc=fixed:1M,path=plb,loss=path-order".parse().unwrap();
+    let mut pair = Pair::with_policy(0, 4, Profile::default(), 64, &spec);
+    // The first path is measured: 11 ms.
+    let packets = pair.twelve();
+    pair.now = pair.now + Duration::from_ms(10);
+    packets.iter().for_each(|packet| pair.deliver(1, packet));
+    for (packet, _) in pair.acknowledgements() {
+        pair.deliver(0, &packet);
+    }
+    // Of the next twelve the first eight are late, are taken to be lost, and go by another path.
+    let late = pair.twelve();
+    let first = late[0].route.path;
+    pair.now = pair.now + Duration::from_ms(10);
+    late[8..].iter().for_each(|packet| pair.deliver(1, packet));
+    for (packet, _) in pair.acknowledgements() {
+        pair.deliver(0, &packet);
+    }
+    let again = pair.leaving(0);
+    assert_eq!(again.len(), 8);
+    assert!(again.iter().all(|packet| packet.route.path != first), "{again:?}");
+    // One of them comes after all, and is acknowledged a millisecond after its second copy left.
+    pair.deliver(1, &late[7]);
+    for (packet, _) in pair.acknowledgements() {
+        pair.deliver(0, &packet);
+    }
+    assert_eq!(pair.leaving(0), [], "the other second copies are under way");
+    for packet in &late[..7] {
+        pair.deliver(1, packet);
+    }
+    for (packet, _) in pair.acknowledgements() {
+        pair.deliver(0, &packet);
+    }
+    assert_eq!(pair.statuses(), [Status::Success; 2]);
+    assert_eq!(pair.nics[0].counters().data_resent, 8);
+}
