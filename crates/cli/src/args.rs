@@ -112,6 +112,7 @@ const SIM_EXAMPLES: &str = "Examples:
   fairway sim --matrix perm1024.cm --policy cc=dcqcn:line=400Gbps,path=p2c
   fairway sim --topology dragonfly --dragonfly 8:4:33 --hosts-per-switch 4 --routing ugal --cores 2
   fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us
+  fairway sim permutation --topology leaf-spine --nodes 128 --fail spine-0@20us
   fairway sim permutation --topology dual-plane --nodes 128 --fail plane-1@20us..60us
   fairway sim trace examples/traces/training-step.trace --topology leaf-spine --hosts-per-leaf 8
   fairway sim incast --nodes 64 --senders 8 --trace incast.perfetto.json   # for ui.perfetto.dev

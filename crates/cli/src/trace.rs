@@ -77,6 +77,13 @@ impl TraceFile {
     /// Writes the end.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let doing = || format!("write {}", self.path.display());
+        if self.writer.is_empty() {
+            eprintln!(
+                "fairway: {} has no records: nothing was sent from here under a control law (no peer \
+                 came, or only the other side sent)",
+                self.path.display()
+            );
+        }
         let ended = self.writer.finish(self.dropped);
         ended.map_err(|error| Failure::io(doing(), &error))
     }
@@ -116,6 +123,11 @@ impl<W: Write> Writer<W> {
         };
         self.records += 1;
         self.error = written.err();
+    }
+
+    /// Has nothing been written, and nothing gone wrong?
+    fn is_empty(&self) -> bool {
+        self.records == 0 && self.error.is_none()
     }
 
     fn finish(mut self, dropped: u64) -> io::Result<()> {

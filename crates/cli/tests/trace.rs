@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use common::fairway;
+use common::{Running, fairway};
 use serde_json::Value;
 
 /// A file that goes when the test ends.
@@ -140,4 +140,14 @@ fn a_simulated_trace_is_the_same_on_any_number_of_cores() {
 fn a_trace_that_cannot_be_written_is_told() {
     let arguments = ["perf", "write", "--iters=10", "--trace=/no/such/folder/t.jsonl"];
     fairway(&arguments).fails(1, &["/no/such/folder/t.jsonl"]);
+}
+
+#[test]
+fn a_trace_without_records_says_why() {
+    let trace = Trace::named("empty.jsonl");
+    let argument = trace.argument();
+    let mut server = Running::start(&["perf", "--server", "--bind=127.0.0.1:0", &argument]);
+    server.address();
+    assert_eq!(server.end(), 0);
+    server.line("empty.jsonl has no records");
 }
