@@ -75,6 +75,8 @@ pub enum Canary {
     /// Take an acknowledgement that comes too soon for that of a second copy, if its path was not
     /// measured.
     TrustNewPath,
+    /// Let a flow that begins wait until all others have had their turn.
+    BeginSpent,
     /// Call it a missing receive that a held transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
@@ -95,7 +97,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 43] = [
+    pub const ALL: [Canary; 44] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -131,6 +133,7 @@ impl Canary {
         Canary::KeepRoom,
         Canary::ForgetNoted,
         Canary::TrustNewPath,
+        Canary::BeginSpent,
         Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,

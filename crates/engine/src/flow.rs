@@ -106,6 +106,8 @@ pub(crate) struct Flows {
     idle: Duration,
     /// The scheduler counts turns.
     pub(crate) takes_turns: bool,
+    /// A planted bug: flows wait for the next round when they begin.
+    pub(crate) begins_spent: bool,
 }
 
 /// Flows that have had their turn, linked.
@@ -133,6 +135,7 @@ impl Flows {
             now: Instant::ZERO,
             idle: profile.flow_idle,
             takes_turns: false,
+            begins_spent: false,
         }
     }
 
@@ -203,7 +206,7 @@ impl Flows {
             place: FlowPlace::Open,
             pace: Pace::new(self.now),
             rate: RateRegisters::UNLIMITED,
-            tokens: 0,
+            tokens: if self.begins_spent { 0 } else { i32::MAX },
             unannounced: 0,
             links: Links::UNLINKED,
             last_sent: self.now,
@@ -301,9 +304,12 @@ impl Flows {
             }
         }
         match self.rates.quantum(id) {
-            Some(_) => {
+            Some(quantum) => {
                 self.takes_turns = true;
-                if self.records[index].tokens <= 0 { Gate::Spent } else { Gate::Open }
+                // One that begins has a whole turn: the present round may take long.
+                let flow = &mut self.records[index];
+                flow.tokens = flow.tokens.min(quantum.min(DEBT_MAX as u32) as i32);
+                if flow.tokens <= 0 { Gate::Spent } else { Gate::Open }
             }
             None => Gate::Open,
         }

@@ -15,6 +15,7 @@ impl Channel {
     pub(crate) fn enlist(&mut self, shared: &mut Shared, index: u32) {
         self.note_listed(shared, index);
         let is_planted = shared.is_planted(Canary::RefusedFirst);
+        shared.flows.begins_spent = shared.is_planted(Canary::BeginSpent);
         let message = &mut shared.messages[index];
         if message.kind.has_payload() {
             message.flow = shared.flows.join(message);

@@ -187,6 +187,22 @@ fn flows_share_the_wire_by_their_quantum_whatever_their_messages_are() {
 }
 
 #[test]
+fn flow_that_begins_does_not_wait_for_the_turns_of_others() {
+    let (mut pair, jetties) = weighted(&[1, 1]);
+    pair.nics[0].set_scheduler(pair.now, Some(Law::turns(1 << 20)));
+    for id in 0..20 {
+        write(&mut pair, jetties[0], id, 1_000_000);
+    }
+    // A third of the first one's turn.
+    run(&mut pair, Duration::from_us(100), Duration::from_ns(300));
+    let before = bytes(&pair, jetties[0]);
+    assert!(before < 1 << 19, "{before}");
+    write(&mut pair, jetties[1], 20, 1000);
+    run(&mut pair, Duration::from_us(20), Duration::from_ns(300));
+    assert!(bytes(&pair, jetties[1]) >= 1000);
+}
+
+#[test]
 fn without_a_scheduler_long_messages_win() {
     let (mut pair, jetties) = weighted(&[1, 1]);
     for id in 0..2000 {
