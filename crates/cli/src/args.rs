@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_fabric::simulator::WORKLOADS;
 use fairway_softnic::Spec;
 
+use crate::copy::KeepFree;
 use crate::net::{self, ConnectOptions, NetOptions};
 use crate::nic::NicOptions;
 use crate::perf::{FlowOptions, Operation, OrderOptions};
@@ -294,6 +295,19 @@ pub(crate) struct ServeOptions {
     /// A client that is silent for so long is dead, and its file is dropped
     #[arg(long, value_name = "TIME", value_parser = peer_dead, default_value = "3s")]
     pub(crate) peer_dead: Duration,
+
+    /// Files that arrive at once, 1 to 65536; more are refused
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536),
+          default_value_t = 64)]
+    pub(crate) max_files: u32,
+
+    /// Bytes of all files that arrive at once; more are refused [default: what the disk has]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub(crate) max_bytes: Option<u64>,
+
+    /// What stays free on the disk: a share of it, or a size
+    #[arg(long, value_name = "SHARE%|SIZE", value_parser = KeepFree::parse, default_value = "5%")]
+    pub(crate) keep_free: KeepFree,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

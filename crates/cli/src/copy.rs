@@ -12,11 +12,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 mod client;
 mod incoming;
+mod limits;
 mod message;
 mod server;
 mod stale;
 
 pub(crate) use client::copy;
+pub(crate) use limits::KeepFree;
 pub(crate) use server::serve;
 
 /// What is read at once.

@@ -81,6 +81,7 @@ fn names_that_leave_the_directory_are_refused() {
         ("./escape", "no file's name"),
         ("link", "exists"),
         ("missing/escape", "make it first"),
+        (".fairway-4711-0.part", "choose another"),
     ] {
         copy(name, &[]).fails(1, &["refuses", word]);
     }
@@ -134,6 +135,35 @@ fn a_killed_client_leaves_nothing() {
     drop(client);
     server.line("'name' dropped");
     assert_eq!(scratch.served(), [""; 0]);
+}
+
+#[test]
+fn clients_take_no_more_of_a_server_than_it_gives() {
+    let scratch = Scratch::new();
+    let (server, address) = serve(&scratch, &["--max-files=1", "--max-bytes=8M"]);
+    scratch.file("source", 8_000_000);
+    scratch.file("small", 1000);
+    scratch.file("large", 9_000_000);
+    let copy = |address: &str, source: &str, name: &str| {
+        fairway(&["copy", &scratch.text(source), &format!("{address}/{name}")])
+    };
+    copy(&address, "large", "large").fails(1, &["refuses", "--max-bytes"]);
+    let target = format!("{address}/slow");
+    let mut slow =
+        Running::start(&["copy", "--emulate", "rate=10M", &scratch.text("source"), &target]);
+    server.line("receiving 'slow'");
+    copy(&address, "small", "small").fails(1, &["refuses", "at once (1)", "--max-files"]);
+    // The place is given back when the client has gone.
+    assert_eq!(slow.end(), 1);
+    slow.line("interrupted");
+    copy(&address, "small", "small").ok();
+    copy(&address, "source", "fast").ok();
+    assert_eq!(scratch.served(), ["fast", "small"]);
+
+    let (_full, address) = serve(&scratch, &["--keep-free=100%"]);
+    copy(&address, "small", "none").fails(1, &["refuses", "no room", "--keep-free"]);
+    scratch.file("empty", 0);
+    copy(&address, "empty", "empty").ok();
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::limits::KeepFree;
 use super::message::NAME_BYTES;
 use super::stale;
 use crate::printable::printable;
@@ -49,11 +50,13 @@ impl Directory {
         size: u64,
         mode: u32,
         overwrite: bool,
+        keep_free: KeepFree,
     ) -> Result<Incoming, String> {
         let shown = printable(name);
         let parts = parts(name).map_err(|wrong| format!("the name '{shown}' {wrong}"))?;
         let (parent, name) = self.walk(parts, &shown)?;
         refuse_existing(&parent, &name, &shown, overwrite)?;
+        keep_free.allows(&parent, size)?;
         let (temporary, file) = temporary(&parent)
             .map_err(|error| format!("could not create a file for '{shown}': {error}"))?;
         let kept = false;
@@ -160,7 +163,7 @@ impl Drop for Incoming {
 fn temporary(parent: &OwnedFd) -> io::Result<(CString, File)> {
     loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = CString::new(stale::name(number))?;
+        let name = CString::new(stale::name(number)?)?;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = File::from(open_at(parent.as_raw_fd(), &name, flags, 0o600)?);
         if stale::claim(&file)? {
@@ -184,6 +187,10 @@ fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
     let parts = name.split(|byte| *byte == b'/').map(|part| match part {
         b".." => Err("leads upwards: write it relative to the directory served, without '..'"),
         b"" | b"." => Err(REMEDY),
+        // Another client's file is arriving under such a name, or was.
+        name if stale::is_temporary(&String::from_utf8_lossy(name)) => {
+            Err("is one that the server gives to files that are arriving: choose another")
+        }
         _ => CString::new(part).map_err(|_| "has a NUL byte in it: leave it out"),
     });
     parts.collect()
@@ -240,6 +247,8 @@ mod tests {
         for name in ["", "/a", "..", "../a", "a/../b", "a/..", "a//b", "a/", ".", "./a", "a\0b"] {
             assert!(parts(name.as_bytes()).is_err(), "{name:?}");
         }
+        let temporary = stale::name(7).expect("a name");
+        assert!(parts(format!("a/{temporary}").as_bytes()).is_err());
         for name in ["a", "a/b", "..a", "a..", ".a", "a b"] {
             assert!(parts(name.as_bytes()).is_ok(), "{name:?}");
         }

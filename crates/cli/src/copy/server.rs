@@ -10,6 +10,7 @@ use fairway_softnic::{ChannelId, Context, Memory, Peer, Profile, Rights, Segment
 
 use super::hash;
 use super::incoming::{Directory, Incoming};
+use super::limits::{Limits, Lines, Place, Taken};
 use super::message::{JETTY, MESSAGE_BYTES, Message};
 use super::stale;
 use crate::args::ServeOptions;
@@ -52,10 +53,18 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     ))?;
     // A large tree takes its time, and nothing waits for the end of it.
     let tree = options.dir.clone();
-    std::thread::spawn(move || stale::remove(&tree));
+    // Without a thread for it they stay until the next start.
+    let _ = std::thread::Builder::new().spawn(move || stale::remove(&tree));
     let (sender, results) = channel();
+    let limits = Limits {
+        files: options.max_files,
+        bytes: options.max_bytes.unwrap_or(u64::MAX),
+        keep_free: options.keep_free,
+    };
+    let lines = Lines::new(Instant::now());
+    let (copies, taken) = (HashMap::new(), Arc::new(Taken::default()));
     let mut server =
-        Server { context, mailbox, directory, copies: HashMap::new(), sender, results };
+        Server { context, mailbox, directory, limits, taken, lines, copies, sender, results };
     while !process::stopping() {
         server.turn()?;
     }
@@ -69,6 +78,10 @@ struct Server {
     context: Context,
     mailbox: Arc<Mailbox>,
     directory: Directory,
+    limits: Limits,
+    taken: Arc<Taken>,
+    /// Of refusals, in the log.
+    lines: Lines,
     /// What is arriving, by client. A client copies one file at a time.
     copies: HashMap<ChannelId, Copy>,
     sender: Sender<Copy>,
@@ -86,6 +99,8 @@ struct Copy {
     segment: Option<Segment>,
     /// The client has been told the hash.
     hashed: bool,
+    /// Given back when the file is stored or gone.
+    _place: Place,
 }
 
 impl Server {
@@ -131,10 +146,16 @@ impl Server {
     fn handle(&mut self, peer: &Peer, reply_to: u32, bytes: &[u8]) {
         let channel = peer.channel();
         let result = match Message::decode(bytes) {
-            Ok(Message::Open { size, mode, overwrite, name }) => self
-                .directory
-                .create(&name, size, mode, overwrite)
-                .and_then(|incoming| self.open(peer, reply_to, incoming)),
+            Ok(Message::Open { size, mode, overwrite, name }) => {
+                // What it was sending before is dropped.
+                self.copies.remove(&channel);
+                self.limits.admit(&self.taken, size).and_then(|place| {
+                    let keep_free = self.limits.keep_free;
+                    let incoming =
+                        self.directory.create(&name, size, mode, overwrite, keep_free)?;
+                    self.open(peer, reply_to, incoming, place)
+                })
+            }
             Ok(Message::Done) => self.done(channel),
             Ok(Message::Commit) => self.commit(channel),
             Ok(Message::Abort) => {
@@ -146,13 +167,24 @@ impl Server {
         };
         if let Err(reason) = result {
             self.copies.remove(&channel);
-            eprintln!("fairway serve: {}: refused: {reason}", peer.address());
+            if let Some(left_out) = self.lines.admit(Instant::now()) {
+                if left_out > 0 {
+                    eprintln!("fairway serve: {left_out} refusals more, which are not shown");
+                }
+                eprintln!("fairway serve: {}: refused: {reason}", peer.address());
+            }
             // A client that has gone needs no answer.
             let _ = self.mailbox.send(peer, reply_to, &Message::Refusal(reason).encode());
         }
     }
 
-    fn open(&mut self, peer: &Peer, reply_to: u32, incoming: Incoming) -> Result<(), String> {
+    fn open(
+        &mut self,
+        peer: &Peer,
+        reply_to: u32,
+        incoming: Incoming,
+        place: Place,
+    ) -> Result<(), String> {
         let text = |error: fairway_softnic::Error| error.to_string();
         let mut key = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 };
         let mut segment = None;
@@ -165,7 +197,8 @@ impl Server {
             key = registered.key();
             segment = Some(registered);
         }
-        let copy = Copy { peer: peer.clone(), reply_to, incoming, segment, hashed: false };
+        let copy =
+            Copy { peer: peer.clone(), reply_to, incoming, segment, hashed: false, _place: place };
         let (shown, size) = (&copy.incoming.shown, show_size(copy.incoming.size));
         eprintln!("fairway serve: {}: receiving '{shown}', {size} bytes", peer.address());
         copy.answer(&self.mailbox, &Message::Opened { key })?;
@@ -179,7 +212,7 @@ impl Server {
         // What is hashed from now on can't be written any more.
         copy.segment = None;
         let (mailbox, sender) = (Arc::clone(&self.mailbox), self.sender.clone());
-        std::thread::spawn(move || {
+        let work = move || {
             let answer = match hash(&copy.incoming.file, copy.incoming.size) {
                 Ok(hash) => Message::Hash(hash),
                 Err(error) => Message::Refusal(format!("could not read the file back: {error}")),
@@ -190,8 +223,8 @@ impl Server {
             if sender.send(copy).is_ok() {
                 let _ = mailbox.send(&peer, reply_to, &answer.encode());
             }
-        });
-        Ok(())
+        };
+        beside(work)
     }
 
     /// Stores the file, meanwhile serving others.
@@ -201,8 +234,8 @@ impl Server {
             return Err("the file has not been compared yet".into());
         }
         let mailbox = Arc::clone(&self.mailbox);
-        std::thread::spawn(move || {
-            let Copy { peer, reply_to, incoming, .. } = copy;
+        let work = move || {
+            let Copy { peer, reply_to, incoming, _place, .. } = copy;
             let what = format!("'{}', {} bytes", incoming.shown, show_size(incoming.size));
             let answer = match incoming.keep() {
                 Ok(()) => {
@@ -216,8 +249,16 @@ impl Server {
             };
             // It is stored, or not, whether the client is still there or not.
             let _ = mailbox.send(&peer, reply_to, &answer.encode());
-        });
-        Ok(())
+        };
+        beside(work)
+    }
+}
+
+/// Runs something on a thread of its own. If there is none, it is dropped, and the copy with it.
+fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    match std::thread::Builder::new().name("fairway-file".into()).spawn(work) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("the server has no thread for it ({error}): try again later")),
     }
 }
 

@@ -10,9 +10,18 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The name of a temporary file.
-pub(super) fn name(number: u64) -> String {
-    format!(".fairway-{}-{number}.part", std::process::id())
+/// The name of a temporary file. Nobody can guess it, so no link or file lies in wait for it.
+///
+/// # Errors
+/// If the system has no random bytes.
+pub(super) fn name(number: u64) -> io::Result<String> {
+    let mut random = [0; 8];
+    // SAFETY: there is room for so many bytes.
+    if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != 8 {
+        return Err(io::Error::last_os_error());
+    }
+    let random = u64::from_ne_bytes(random);
+    Ok(format!(".fairway-{}-{number}-{random:016x}.part", std::process::id()))
 }
 
 /// Takes the lock of a file that was just made. False if another server took the file for a stale
@@ -45,12 +54,19 @@ pub(super) fn remove(directory: &Path) {
     }
 }
 
-fn is_temporary(name: &str) -> bool {
+/// Has a temporary file such a name? Those of earlier releases had no random part.
+pub(super) fn is_temporary(name: &str) -> bool {
     let numbers = name.strip_prefix(".fairway-").and_then(|rest| rest.strip_suffix(".part"));
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    numbers
-        .and_then(|numbers| numbers.split_once('-'))
-        .is_some_and(|(process, file)| number(process) && number(file))
+    let random = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let Some((process, rest)) = numbers.and_then(|numbers| numbers.split_once('-')) else {
+        return false;
+    };
+    let is_named = match rest.split_once('-') {
+        Some((file, rest)) => number(file) && random(rest),
+        None => number(rest),
+    };
+    number(process) && is_named
 }
 
 /// Has no process the file's lock?
@@ -74,8 +90,17 @@ mod tests {
 
     #[test]
     fn only_names_of_temporary_files_are_temporary() {
-        assert!(is_temporary(&name(3)) && is_temporary(".fairway-6774-2.part"));
-        for other in ["x.part", ".fairway-1.part", ".fairway--1.part", ".fairway-a-1.part", ""] {
+        let (one, other) = (name(3).expect("a name"), name(3).expect("a name"));
+        assert!(is_temporary(&one) && is_temporary(".fairway-6774-2.part"));
+        assert_ne!(one, other, "by chance");
+        for other in [
+            "x.part",
+            ".fairway-1.part",
+            ".fairway--1.part",
+            ".fairway-a-1.part",
+            ".fairway-1-2-0123456789abcde.part",
+            "",
+        ] {
             assert!(!is_temporary(other), "{other}");
         }
     }
@@ -85,6 +110,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("fairway-stale-{}", std::process::id()));
         let below = folder.join("a/b");
         fs::create_dir_all(&below).expect("a folder");
+        let name = |number| name(number).expect("a name");
         let paths = [folder.join(name(1)), below.join(name(2)), below.join("mine.part")];
         let files = paths.clone().map(|path| File::create(path).expect("a file"));
         assert!(claim(&files[0]).expect("metadata") && claim(&files[1]).expect("metadata"));
