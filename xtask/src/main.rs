@@ -33,8 +33,8 @@ const USAGE: &str = "usage: xtask TASK
   pyverbs --tests FOLDER [--carrier NAME] [--module NAME] [--peer SCRIPT]
                              rdma-core's Python tests over both carriers, and in a soft-RoCE guest
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
-  storm [--seeds A..B] [--threads N]
-                             run the storm over a range of seeds
+  storm [--seeds A..B] [--threads N] [--canary NAME]
+                             run the storm over a range of seeds, with a bug planted or without
   storm --seed N [--trace]   replay one seed
   canaries                   plant each known bug and demand that the storm finds it";
 

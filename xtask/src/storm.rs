@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails
+//!       [--canary NAME]                       with a bug planted, to find a seed that catches it
 //! storm --seed N [--trace] [--trace-file F]   run one seed, telling everything that happens
 //! canaries                                    plant every bug there is; each has to be caught
 //! ```
@@ -16,12 +17,12 @@ use std::time::Instant;
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Order {
-    Range { seeds: Range<u64>, threads: usize },
+    Range { seeds: Range<u64>, threads: usize, canary: Option<Canary> },
     One { seed: u64, trace: bool, file: Option<String> },
 }
 
-const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] | storm --seed N [--trace] \
-                     [--trace-file FILE]";
+const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--canary NAME] | storm --seed N \
+                     [--trace] [--trace-file FILE]";
 /// The seeds if none are given.
 const SEEDS: Range<u64> = 0..20_000;
 /// Seeds between two lines of progress.
@@ -33,7 +34,10 @@ const CANARY_SEEDS: u64 = 1_000;
 /// command that replays it.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     match parse(arguments).ok_or_else(|| io::Error::other(USAGE))? {
-        Order::Range { seeds, threads } => range(seeds, threads),
+        Order::Range { canary: Some(_), .. } if !cfg!(feature = "canary") => {
+            Err(io::Error::other("build with `--features canary` to have bugs to plant"))
+        }
+        Order::Range { seeds, threads, canary } => range(seeds, threads, canary),
         Order::One { seed, trace, file } => one(seed, trace, file),
     }
 }
@@ -41,12 +45,17 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
 fn parse(arguments: &[String]) -> Option<Order> {
     let (mut seeds, mut seed, mut count, mut trace, mut file) =
         (None, None, threads(), false, None);
+    let mut canary = None;
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--trace" => trace = true,
             "--trace-file" => file = Some(words.next()?.clone()),
             "--threads" => count = words.next()?.parse().ok()?,
+            "--canary" => {
+                let name = words.next()?;
+                canary = Some(Canary::ALL.into_iter().find(|bug| format!("{bug:?}") == *name)?);
+            }
             "--seed" => seed = Some(words.next()?.parse().ok()?),
             "--seeds" => {
                 let (from, to) = words.next()?.split_once("..")?;
@@ -57,20 +66,20 @@ fn parse(arguments: &[String]) -> Option<Order> {
     }
     match (seeds, seed) {
         (seeds, None) if !trace && file.is_none() => {
-            Some(Order::Range { seeds: seeds.unwrap_or(SEEDS), threads: count })
+            Some(Order::Range { seeds: seeds.unwrap_or(SEEDS), threads: count, canary })
         }
-        (None, Some(seed)) => Some(Order::One { seed, trace, file }),
+        (None, Some(seed)) if canary.is_none() => Some(Order::One { seed, trace, file }),
         _ => None,
     }
 }
 
-fn range(seeds: Range<u64>, threads: usize) -> io::Result<()> {
+fn range(seeds: Range<u64>, threads: usize, canary: Option<Canary>) -> io::Result<()> {
     println!("storm seeds {}..{} on {threads} threads", seeds.start, seeds.end);
     let start = Instant::now();
     let mut sums: Option<Report> = None;
     let mut done = 0;
     let mut failed = None;
-    sweep(seeds, threads, None, |outcome| match outcome {
+    sweep(seeds, threads, canary, |outcome| match outcome {
         Ok(report) => {
             done += 1;
             add(&mut sums, report);
@@ -182,19 +191,32 @@ mod tests {
             let words: Vec<String> = text.split_whitespace().map(String::from).collect();
             parse(&words)
         };
-        let default = Order::Range { seeds: SEEDS, threads: threads() };
+        let default = Order::Range { seeds: SEEDS, threads: threads(), canary: None };
         assert_eq!(parse(""), Some(default));
         assert_eq!(
             parse("--seeds 3..9 --threads 2"),
-            Some(Order::Range { seeds: 3..9, threads: 2 })
+            Some(Order::Range { seeds: 3..9, threads: 2, canary: None })
+        );
+        let canary = Some(Canary::LeakSlot);
+        assert_eq!(
+            parse("--seeds 3..9 --threads 2 --canary LeakSlot"),
+            Some(Order::Range { seeds: 3..9, threads: 2, canary })
         );
         let file = Some(String::from("f"));
         assert_eq!(
             parse("--seed 7 --trace --trace-file f"),
             Some(Order::One { seed: 7, trace: true, file })
         );
-        for wrong in ["--trace", "--seed", "--seeds 1", "--seed x", "--seeds 1..2 --trace", "other"]
-        {
+        for wrong in [
+            "--trace",
+            "--seed",
+            "--seeds 1",
+            "--seed x",
+            "--seeds 1..2 --trace",
+            "--canary Nothing",
+            "--seed 1 --canary LeakSlot",
+            "other",
+        ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

@@ -10,7 +10,7 @@ use fairway_engine::wire::Duration;
 use fairway_engine::{Counters, DropReason};
 
 /// How often a packet is resent for nothing on average, at most.
-const SPURIOUS: u64 = 8;
+const SPURIOUS: u64 = 4;
 
 /// Packets resent at a time-out, on average over all of a run's: one of each path.
 const PER_TIMEOUT: u64 = 32;

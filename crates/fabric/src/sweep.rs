@@ -9,7 +9,7 @@ use std::sync::mpsc;
 
 /// Seeds that catch canaries which hardly any other seed catches. As all seeds, they stand for a
 /// world only as long as the draws stay as they are: where a canary is missed after a change of
-/// them, a long range of seeds with the canary planted finds another.
+/// them, a long range of seeds with the canary planted finds another (`xtask storm --canary`).
 const RECORDED: [(Canary, u64); 16] = [
     (Canary::TakeLast, 7_533_577),
     (Canary::CountOvertaking, 7_495_720),
@@ -21,7 +21,7 @@ const RECORDED: [(Canary, u64); 16] = [
     (Canary::ForgetStrict, 36_189_751),
     (Canary::OldestLast, 37_053_251),
     (Canary::ForgetBarring, 38_092_090),
-    (Canary::WaitForFlowless, 38_929_655),
+    (Canary::WaitForFlowless, 38_164_764),
     (Canary::BlameReceives, 38_609_325),
     (Canary::KeepRoom, 38_402_695),
     (Canary::ForgetNoted, 39_068_073),
