@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::quantity::{self, show_size};
 
-/// Refusals that are printed within [`STRETCH`]; of others only their number is.
+/// Refusals that the server prints within [`STRETCH`]. It counts further ones, and prints their
+/// number before the next refusal.
 const LINES: u32 = 20;
 const STRETCH: Duration = Duration::from_secs(1);
 
@@ -92,8 +93,8 @@ impl KeepFree {
         }
     }
 
-    /// Is as much left free on the file system of `directory` if `size` more bytes are taken? Where
-    /// nobody knows how large it is, yes.
+    /// Checks that the file system of `directory` keeps this much free after a file of `size` bytes
+    /// is stored. A file system that does not report its size passes.
     pub(super) fn allows(self, directory: &OwnedFd, size: u64) -> Result<(), String> {
         let Ok((total, free)) = space(directory) else { return Ok(()) };
         let kept = match self {
@@ -104,7 +105,8 @@ impl KeepFree {
             return Ok(());
         }
         Err(format!(
-            "no room for {}: {} of {} are free on the server, and {} stay free (--keep-free)",
+            "no room for {}: {} of {} are free on the server, and {} have to stay free: delete files \
+             there, or have it started with a smaller --keep-free",
             show_size(size),
             show_size(free),
             show_size(total),

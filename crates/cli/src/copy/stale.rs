@@ -10,7 +10,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The name of a temporary file. Nobody can guess it, so no link or file lies in wait for it.
+/// The name of a temporary file. It contains 64 random bits, so that no other process can create a
+/// file or a link of that name in advance.
 ///
 /// # Errors
 /// If the system has no random bytes.

@@ -149,15 +149,18 @@ impl Network {
         self.first_port.len() as u32 - 1
     }
 
-    /// The kinds of node, in the order of their numbers, and how many there are of each: `host`, then
+    /// The kinds of node and the numbers of the nodes of each kind, in ascending order: `host`, then
     /// `leaf` and `spine`, or `leaf`, `aggregation` and `core`, or `switch`.
-    pub fn kinds(&self) -> Vec<(&'static str, u32)> {
-        let mut kinds = vec![("host", self.hosts)];
-        match &self.shape {
-            Shape::Clos(clos) => kinds.extend(clos.tiers()),
-            Shape::Direct(_) | Shape::Planes(_) => {
-                kinds.push(("switch", self.nodes() - self.hosts));
-            }
+    pub fn kinds(&self) -> Vec<(&'static str, std::ops::Range<u32>)> {
+        let switches = match &self.shape {
+            Shape::Clos(clos) => clos.tiers(),
+            Shape::Direct(_) | Shape::Planes(_) => vec![("switch", self.nodes() - self.hosts)],
+        };
+        let mut kinds = vec![("host", 0..self.hosts)];
+        let mut first = self.hosts;
+        for (kind, count) in switches {
+            kinds.push((kind, first..first + count));
+            first += count;
         }
         kinds
     }

@@ -35,17 +35,11 @@ impl Ends {
 
     /// The number of a node that is named by its kind.
     fn node(network: &Network, kind: &str, number: u32) -> Option<u32> {
-        if kind == "switch" {
-            return Some(network.hosts + number).filter(|node| *node < network.nodes());
-        }
-        let mut first = 0;
-        for (name, count) in network.kinds() {
-            if name == kind {
-                return Some(first + number).filter(|_| number < count);
-            }
-            first += count;
-        }
-        None
+        let mut nodes = match kind {
+            "switch" => network.hosts..network.nodes(),
+            _ => network.kinds().into_iter().find(|(name, _)| *name == kind)?.1,
+        };
+        nodes.nth(number as usize)
     }
 
     /// The links of a network, by number.
@@ -86,11 +80,9 @@ impl Ends {
 
 /// Which numbers the nodes of a network have.
 fn numbers(network: &Network) -> String {
-    let mut first = 0;
-    let kinds = network.kinds().into_iter().map(|(kind, count)| {
-        let text = format!("{kind}-0 to {kind}-{} are {first} to {}", count - 1, first + count - 1);
-        first += count;
-        text
+    let kinds = network.kinds().into_iter().map(|(kind, nodes)| {
+        let last = nodes.len() - 1;
+        format!("{kind}-0 to {kind}-{last} are {} to {}", nodes.start, nodes.end - 1)
     });
     kinds.collect::<Vec<_>>().join(", ")
 }

@@ -69,6 +69,9 @@ fn nodes_fail_by_number_and_by_name() {
     let error = failed(three, "spine-0").expect_err("no spines");
     assert!(error.contains("aggregation-0 to aggregation-7 are 24 to 31"), "{error}");
     assert!(failed(two, "spine-4").expect_err("too many").contains("spine-0 to spine-3"));
+    for far in ["spine-4294967295", "switch-4294967295", "4294967295"] {
+        assert!(failed(two, far).expect_err("too many").contains("there is no"), "{far}");
+    }
     assert!(failed(two, "24").expect_err("too many").contains("there is no node 24"));
     let torus = "topology torus\nsizes 4x3";
     assert_eq!(failed(torus, "switch-0").map(|links| links.len()), Ok(1 + 4));
