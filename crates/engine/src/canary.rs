@@ -77,6 +77,8 @@ pub enum Canary {
     TrustNewPath,
     /// Let a flow that begins wait until all others have had their turn.
     BeginSpent,
+    /// Ignore a refusal by the transaction's acknowledgement of a message that is not all sent.
+    IgnoreEarlyRefusal,
     /// Call it a missing receive that a held transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
@@ -97,7 +99,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 44] = [
+    pub const ALL: [Canary; 45] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -134,6 +136,7 @@ impl Canary {
         Canary::ForgetNoted,
         Canary::TrustNewPath,
         Canary::BeginSpent,
+        Canary::IgnoreEarlyRefusal,
         Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,

@@ -3,6 +3,7 @@
 use super::Channel;
 use super::receive::Judgement;
 use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
+use crate::canary::Canary;
 use crate::message::{Message, MessageKind, Outcome, packets_of};
 use crate::order::is_numbered;
 use crate::pool::NONE;
@@ -180,10 +181,14 @@ impl Channel {
             return None;
         }
         let message = &shared.messages[index];
+        // A message may be refused when its first packet has arrived and others have not been sent.
+        let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });
+        let is_refused_early =
+            is_refusal && message.next_index > 0 && !shared.is_planted(Canary::IgnoreEarlyRefusal);
         let fits = message.transaction == data.transaction
             && message.jetty == data.jetty
             && message.outcome == Outcome::Open
-            && message.next_index == message.packets;
+            && (message.next_index == message.packets || is_refused_early);
         fits.then_some(index)
     }
 

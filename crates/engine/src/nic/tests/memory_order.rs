@@ -182,3 +182,25 @@ fn operation_that_was_given_up_is_not_mixed_up_with_those_of_the_next_jetty_of_i
     again(&mut pair);
     assert_eq!(pair.nics[0].usage().order_records, 1, "numbers go on; the Jetty's record is free");
 }
+
+#[test]
+fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let remote = pair.remote();
+    pair.post_in_order(0, Work::Read { remote }, 64, in_memory(ANSWERS));
+    // A WRITE that is posted while a READ is under way is answered when it has been executed.
+    pair.write_in_memory_order(1, 0, 2 * MTU);
+    let now = pair.now;
+    let first = pair.nics[0].poll_transmit(now).unwrap();
+    let start = pair.nics[0].poll_transmit(now).unwrap();
+    assert_eq!(pair.take(&start)[0].0, PlacementKind::Stash);
+    pair.nics[1].deregister(pair.segments[1]).unwrap();
+    assert!(pair.take(&first).is_empty());
+    // The refusals arrive before the rest of the second WRITE is sent.
+    while let Some(packet) = pair.nics[1].poll_transmit(now) {
+        pair.deliver(0, &packet);
+    }
+    pair.settle(|_, _| false);
+    let statuses: Vec<Status> = pair.completions(0).iter().map(|done| done.status).collect();
+    assert_eq!(statuses, [Status::RemoteAccess, Status::RemoteAccess]);
+}
