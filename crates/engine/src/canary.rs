@@ -79,6 +79,8 @@ pub enum Canary {
     BeginSpent,
     /// Ignore a refusal by the transaction's acknowledgement of a message that is not all sent.
     IgnoreEarlyRefusal,
+    /// Judge a third copy and later ones of a packet as the first ones.
+    HastyCopies,
     /// Call it a missing receive that a held transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
@@ -99,7 +101,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 45] = [
+    pub const ALL: [Canary; 46] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -137,6 +139,7 @@ impl Canary {
         Canary::TrustNewPath,
         Canary::BeginSpent,
         Canary::IgnoreEarlyRefusal,
+        Canary::HastyCopies,
         Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,

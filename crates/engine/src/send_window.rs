@@ -36,12 +36,14 @@ pub(crate) const ACKNOWLEDGED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
 /// It has been sent more than once.
 pub(crate) const RESENT: u8 = 4;
-/// It has been sent more than twice, so an echo does not tell which copy has arrived.
-pub(crate) const RESENT_AGAIN: u8 = 16;
 /// Its message was given up: only its sequence number has to arrive.
 pub(crate) const VOID: u8 = 8;
 /// It waits to leave as a probe, and was not declared lost.
-pub(crate) const PROBE: u8 = 32;
+pub(crate) const PROBE: u8 = 16;
+/// It has been sent more than twice, so an echo does not tell which copy has arrived. These bits
+/// count the copies after the second, up to seven.
+pub(crate) const RESENT_AGAIN: u8 = 0b111 << COPIES_SHIFT;
+const COPIES_SHIFT: u32 = 5;
 
 impl Sent {
     pub(crate) const UNUSED: Sent = Sent {
@@ -57,6 +59,19 @@ impl Sent {
 
     pub(crate) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Copies that were sent after the second, up to seven.
+    pub(crate) fn further_copies(&self) -> u32 {
+        u32::from(self.flags >> COPIES_SHIFT)
+    }
+
+    /// The flags of this packet once it has been sent one more time.
+    pub(crate) fn flags_when_resent(&self) -> u8 {
+        let is_full = self.flags & RESENT_AGAIN == RESENT_AGAIN;
+        let counts = self.is(RESENT) && !is_full;
+        let flags = self.flags + (u8::from(counts) << COPIES_SHIFT);
+        (flags | RESENT) & !(LOST | PROBE)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Finding what is lost: by what later acknowledgements prove, and by the timer.
 
 use super::{Channel, Timer};
+use crate::canary::Canary;
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
@@ -102,6 +103,14 @@ impl Channel {
         // A copy that was resent is judged by what left after it: the report may be older.
         let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
         let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
+        let age = now.since(sent.sent_at);
+        // Each further copy has twice the time of the one before it: where a network keeps packets
+        // far longer than the round trips that were measured, copies would pile up in it.
+        let hasty = sent.further_copies() > 0
+            && age < self.round_trip.smoothed.times(1 << sent.further_copies());
+        if hasty && !shared.is_planted(Canary::HastyCopies) {
+            return 0;
+        }
         let passed = overtaken > 0 || across;
         if !passed || !self.is_reported_missing(psn, &ack.sack) {
             return 0;
@@ -112,7 +121,7 @@ impl Channel {
             psn_distance,
             beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
                 && psn_distance > shared.profile.reorder_tolerance,
-            age: now.since(sent.sent_at),
+            age,
             overtaken_by: self
                 .newest_acknowledged
                 .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),

@@ -6,7 +6,7 @@ use crate::limits::{HEADER_BYTES, Profile};
 use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
-use crate::send_window::{LOST, PROBE, RESENT, RESENT_AGAIN, Sent, SentLinks, VOID};
+use crate::send_window::{LOST, Sent, SentLinks, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
     Access, Close, Data, Datagram, Duration, Get, Instant, Operation, Order, Packet, Psn, Put,
@@ -394,9 +394,7 @@ impl Channel {
         // sequence number has to be filled.
         let void = sent.is(VOID) || message.outcome != Outcome::Open;
         let record = self.send.record(psn, &mut shared.send_blocks);
-        let again = if sent.is(RESENT) { RESENT_AGAIN } else { 0 };
-        record.flags =
-            (sent.flags & !(LOST | PROBE)) | RESENT | again | if void { VOID } else { 0 };
+        record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {

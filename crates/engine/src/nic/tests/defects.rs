@@ -171,3 +171,27 @@ fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
     assert_eq!(pair.statuses(), [Status::Success; 2]);
     assert_eq!(pair.nics[0].counters().data_resent, 8);
 }
+
+#[test]
+fn each_further_copy_of_a_packet_has_more_time_than_the_one_before() {
+    let spec: PolicySpec = "cc=fixed:1M,loss=path-order".parse().unwrap();
+    let mut pair = Pair::with_policy(0, 1, Profile::default(), 64, &spec);
+    // Sixty round trips in which the network keeps every copy of the first packet.
+    let mut copies = 0;
+    for _ in 0..60 {
+        let remote = pair.remote();
+        pair.post(0, Work::Write { remote }, 8 * MTU);
+        let packets = pair.leaving(0);
+        pair.now = pair.now + Duration::from_ms(1);
+        for packet in packets {
+            match packet.packet {
+                Packet::Data(data) if data.psn == Psn::new(0) => copies += 1,
+                _ => pair.deliver(1, &packet),
+            }
+        }
+        for (packet, _) in pair.acknowledgements() {
+            pair.deliver(0, &packet);
+        }
+    }
+    assert!((4..=8).contains(&copies), "{copies} copies");
+}
