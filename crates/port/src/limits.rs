@@ -9,8 +9,9 @@ pub const SEGMENTS_MAX_OLD: usize = 64;
 /// Most bytes in one train: under the 65,507 that one IPv4 datagram holds, with room for options.
 pub const TRAIN_BYTES_MAX: usize = 65_000;
 
-/// Longest packet header, in bytes: room for one in a train, and in a receive buffer.
-pub const HEADER_BYTES_MAX: usize = 128;
+/// Longest packet header and longest set-up message, in bytes: room for one in a train, and in a
+/// receive buffer.
+pub const HEADER_BYTES_MAX: usize = 192;
 
 /// Header slots of a receive buffer.
 pub(crate) const HEADER_SLOTS: usize = SEGMENTS_MAX + 2;

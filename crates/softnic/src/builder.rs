@@ -301,8 +301,8 @@ impl Builder {
             ios.push(io);
             ports.push(numbers);
         }
-        let cna = random_cna()?;
-        let identity = Identity { cna, ports, limits: self.parameters() };
+        let (cna, asked_as) = (random_cna()?, random_cna()?);
+        let identity = Identity { cna, asked_as, ports, limits: self.parameters() };
         let queues = match &self.host_pressure {
             Some(_) => ios.iter().map(|io| io.datapath.port().queue_watch()).collect(),
             None => Ok(Vec::new()),

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    Cna, Endpoint, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup, Tpn,
+    CheckKey, Cna, Endpoint, Instant, Joins, KEY_LEN, Parameters, Psn, Reject, RejectReason, Role,
+    Setup, Tpn,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -18,6 +19,7 @@ use crate::error::{Error, Refusal};
 use crate::peer::PeerState;
 use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
+use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
 use crate::setup::server::{Listener, Opening, Reaction};
 use crate::setup::sizes::SizeProbe;
@@ -77,6 +79,7 @@ struct Remote<'a> {
     role: Role,
     /// The first of our sockets that its packets come to.
     socket: usize,
+    key: CheckKey,
 }
 
 impl Connecting {
@@ -195,18 +198,20 @@ impl Core {
         joins: Option<(usize, Joins)>,
     ) -> Result<usize, Error> {
         let (nonce, first_psn) = (clock::random()?, Psn::new(clock::random()? as u32));
+        let keys = KeyPair::new(clock::random_bytes()?);
         let channel =
             self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
         let question = Question {
             server,
-            tpn: channel.tpn(),
+            tpn: self.channels.told(channel),
             first_psn,
             nonce,
             joins: joins.map(|(_, joins)| joins),
             mtu_bytes,
             deadline,
+            keys,
         };
-        let attempt = Attempt::new(now, &self.connecting.identity, &question);
+        let attempt = Attempt::new(now, &self.connecting.identity, question);
         let leader = joins.map(|(leader, _)| leader);
         let pending = Pending {
             attempt,
@@ -330,7 +335,7 @@ impl Core {
             Reaction::Ignore => return,
             Reaction::Answer(answer) => answer,
             Reaction::Open(opening) => match self.open_as_server(now, at, &opening) {
-                Ok((tpn, psn)) => self.connecting.listener.opened(now, &opening, tpn, psn),
+                Ok((end, key)) => self.connecting.listener.opened(now, &opening, end, key),
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
@@ -342,15 +347,24 @@ impl Core {
         now: Instant,
         at: (u32, usize),
         opening: &Opening,
-    ) -> Result<(Tpn, Psn), RejectReason> {
+    ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
         let hello = &opening.confirm.hello;
         let leader = match hello.joins {
             None => None,
             Some(joins) => Some(self.leader_for(opening, joins).ok_or(RejectReason::Parameters)?),
         };
-        let Ok(random) = clock::random() else { return Err(RejectReason::NoResources) };
+        let (Ok(random), Ok(secret)) = (clock::random(), clock::random_bytes()) else {
+            return Err(RejectReason::NoResources);
+        };
+        let keys = KeyPair::new(secret);
         let Ok(id) = self.nic.reserve_channel() else { return Err(RejectReason::NoResources) };
         let engine = self.connecting.identity.engine_for(hello.joins);
+        let told = self.channels.told(id);
+        let terms = self.connecting.listener.terms(opening, told, keys.public());
+        let Some(key) = keys.agree(&opening.confirm.key, &terms) else {
+            self.nic.release_channel(id);
+            return Err(RejectReason::Parameters);
+        };
         let place = Place { id, first_psn: Psn::new(random as u32), leader, engine };
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
@@ -359,14 +373,15 @@ impl Core {
             cna: opening.client,
             endpoint: &hello.client,
             role: Role::Server,
+            key,
         };
-        match self.open_channel(now, &place, &remote, &opening.confirm.agreed) {
+        match self.open_channel(now, &place, remote, &opening.confirm.agreed) {
             Ok(peer) => {
                 match (hello.joins, self.channels.get_mut(peer.channel)) {
                     (Some(joins), Some(first)) => first.joined |= 1 << joins.number,
                     _ => self.notice(Notice::Connected(peer)),
                 }
-                Ok((id.tpn(), place.first_psn))
+                Ok(((told, place.first_psn), keys.public()))
             }
             Err(_) => {
                 self.nic.release_channel(id);
@@ -408,9 +423,14 @@ impl Core {
                     engine: self.connecting.identity.engine_for(joins),
                 };
                 let (address, endpoint, role) = (server, &endpoint, Role::Client);
-                let remote = Remote { address, cna, endpoint, role, socket };
-                self.open_channel(now, &place, &remote, &accept.agreed)
-                    .map_err(|error| Error::setup(error, "channel", None))
+                match pending.attempt.check_key(cna, &accept) {
+                    Some(key) => {
+                        let remote = Remote { address, cna, endpoint, role, socket, key };
+                        self.open_channel(now, &place, remote, &accept.agreed)
+                            .map_err(|error| Error::setup(error, "channel", None))
+                    }
+                    None => Err(Error::Refused { peer: server, reason: Refusal::Parameters }),
+                }
             }
             Outcome::Refused(reject) => {
                 Err(Error::Refused { peer: server, reason: refusal(&reject) })
@@ -442,7 +462,7 @@ impl Core {
     fn ask_for_others(&mut self, now: Instant, index: usize, others: u16) -> Result<(), Error> {
         let Some(pending) = &mut self.connecting.attempts[index] else { return Ok(()) };
         pending.missing = others;
-        let (leader, server) = (pending.channel.tpn(), pending.attempt.server());
+        let (leader, server) = (self.channels.told(pending.channel), pending.attempt.server());
         let socket = pending.socket;
         let limits = (pending.attempt.deadline(), pending.timeout);
         let Some(mtu) = pending.peer.as_ref().map(|peer| peer.mtu) else { return Ok(()) };
@@ -488,7 +508,7 @@ impl Core {
         &mut self,
         now: Instant,
         place: &Place,
-        remote: &Remote<'_>,
+        remote: Remote<'_>,
         agreed: &Parameters,
     ) -> Result<Arc<PeerState>, SetupError> {
         let config = ChannelConfig {
@@ -527,14 +547,15 @@ impl Core {
         let sockets = first..first + self.connecting.sockets(place.engine);
         let ports = &remote.endpoint.ports;
         let names = (place.id, remote.endpoint.tpn);
+        let key = Box::new(remote.key);
         let mut channel =
-            Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports);
+            Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports, key);
         channel.members = agreed.channels;
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
         // A firewall that lets a client ask from any port need not let a server do so.
         if !joins && remote.role == Role::Client {
-            self.probe_sizes(now, &peer, place.id.tpn(), first, agreed);
+            self.probe_sizes(now, &peer, first, agreed);
         }
         Ok(peer)
     }

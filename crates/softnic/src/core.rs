@@ -33,6 +33,7 @@ use crate::peer::PeerState;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
 use crate::setup::Identity;
+use crate::setup::numbers::Numbers;
 use crate::turn::{Bound, Io};
 use crate::verbs::fairway::Verbs;
 
@@ -169,7 +170,7 @@ impl Core {
             close_waits_until: None,
             scratch: Vec::new(),
             local_addrs: addresses.copied().collect(),
-            channels: Channels::new(limits.channels),
+            channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
             memories: Memories::default(),
             connecting: Connecting::new(identity, detours)?,
             notices: VecDeque::with_capacity(NOTICES_MAX),

@@ -3,12 +3,15 @@
 //! [`client::Attempt`] asks and [`server::Listener`] answers; the messages are in
 //! `fairway_engine::wire`. The listener keeps nothing for a client that has not proven its
 //! address: its WELCOME carries a [`cookie`] from which the CONFIRM proves everything. A channel
-//! exists from CONFIRM on at the server and from ACCEPT on at the client; ACCEPT, and not WELCOME,
-//! names the server's end, so that an offer costs the server nothing and can't be taken away.
+//! exists from CONFIRM on at the server and from ACCEPT on at the client; ACCEPT names the
+//! server's end, so that an offer costs the server nothing, can't be taken away, and tells strangers
+//! neither address nor ports. CONFIRM and ACCEPT carry the public [`keys`].
 
 pub(crate) mod client;
 mod cookie;
+pub(crate) mod keys;
 pub(crate) mod listening;
+pub(crate) mod numbers;
 pub(crate) mod server;
 pub(crate) mod sizes;
 
@@ -17,8 +20,10 @@ use fairway_engine::wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Vers
 /// What a node says of itself in every message.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// Its address, drawn at random at every start: its incarnation.
+    /// Its address in the packets of channels, drawn at random at every start: its incarnation.
     pub(crate) cna: Cna,
+    /// Its address towards whoever asks, drawn likewise. It says nothing of the other.
+    pub(crate) asked_as: Cna,
     /// Its sockets, by engine; of at least one.
     pub(crate) ports: Vec<Ports>,
     /// The most it can do.

@@ -6,8 +6,8 @@ use std::net::UdpSocket;
 
 use common::{PATIENCE, Pair, builder, bytes, content};
 use fairway_softnic::wire::{
-    Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, Setup, SetupMessage, Tpn,
-    decode, encode, encode_setup,
+    Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, SETUP_LEN, Setup,
+    SetupMessage, Tpn, decode, encode, encode_setup,
 };
 use fairway_softnic::{Context, Post, wire};
 
@@ -37,12 +37,12 @@ fn noise_is_counted_and_does_no_harm() {
 }
 
 #[test]
-fn a_packet_from_the_wrong_address_is_dropped() {
+fn packet_without_the_channels_key_is_dropped() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
     let remote = server.open_segment(100);
     let key = remote.key();
-    // Everything in it is right but the address it comes from.
+    // It names the right nodes and channels, and its check is by the public key.
     let route = Route {
         source: Cna::new(server.peer.incarnation()),
         destination: Cna::new(client.peer.incarnation()),
@@ -78,7 +78,7 @@ fn a_packet_from_the_wrong_address_is_dropped() {
             stranger.send_to(&datagram[..header + 100], address).unwrap();
         }
     }
-    until(&server.context, |counters| counters.nic.wrong_source >= 400);
+    until(&server.context, |counters| counters.nic.undecodable >= 400);
     assert_eq!(content(&remote), [0; 100]);
 }
 
@@ -97,7 +97,7 @@ impl ByHand {
     }
 
     fn say(&self, destination: Cna, message: SetupMessage) {
-        let mut datagram = [0; MAX_HEADER];
+        let mut datagram = [0; SETUP_LEN];
         let setup = Setup { source: self.source, destination, message };
         let length = encode_setup(&setup, &mut datagram);
         self.socket.send(&datagram[..length]).unwrap();
@@ -181,8 +181,9 @@ impl ByHand {
             hello,
             version: welcome.version,
             cookie: welcome.cookie,
-            server_tpn: welcome.server.tpn,
             agreed: welcome.offer,
+            // The base point of the curve: a public key whose secret is one.
+            key: core::array::from_fn(|at| if at == 0 { 9 } else { 0 }),
         };
         (source, confirm)
     }

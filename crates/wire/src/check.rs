@@ -3,17 +3,83 @@
 //! It is NH (UMAC, RFC 4418 §5.2.2): the words are taken in pairs, a constant is added to each,
 //! and the sum of the pairs' 64-bit products is finished with a multiply–xorshift. The products do
 //! not wait for one another, so a header costs a few nanoseconds in plain code and a handful of
-//! 32×32 multipliers in a circuit. It is no protection against somebody who forges packets.
+//! 32×32 multipliers in a circuit.
+//!
+//! Its key is a [`CheckKey`]. Set-up messages, and packets in simulations, have the public one,
+//! which tells damaged headers from real ones and protects from nobody. The packets of a channel
+//! have a key that its two ends alone know: whoever does not see packets can't do better than to
+//! guess a check of 32 bits. It is no message authentication code: whoever sees many packets may
+//! learn enough of the key to forge some.
 //!
 //! The payload's length is covered, its bytes are not: those are the UDP checksum's
 //! (`docs/wire.md` §2).
 
-/// Words that can be covered: what follows the check in the longest header, the payload's
-/// length, and one to make the count even.
-const WORDS_MAX: usize = 34;
+use crate::setup::SETUP_LEN;
 
-/// The NH key: public constants from splitmix64, started at the ASCII of "fairway1".
-const KEY: [u32; WORDS_MAX] = key(0x6661_6972_7761_7931);
+/// Words that can be covered: what follows the check in the longest message, which is a set-up
+/// message, and the payload's length.
+const WORDS_MAX: usize = SETUP_LEN / 4;
+
+/// The key of a header check.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CheckKey {
+    /// The NH key.
+    words: [u32; WORDS_MAX],
+    /// Added before each of the finishing multiplications.
+    finish: [u64; 2],
+}
+
+impl CheckKey {
+    /// Bytes of a key.
+    pub const BYTES: usize = 4 * WORDS_MAX + 16;
+
+    /// The key that everybody knows: constants from splitmix64, started at the ASCII of
+    /// "fairway1".
+    pub const PUBLIC: CheckKey = CheckKey { words: key(0x6661_6972_7761_7931), finish: [0; 2] };
+
+    /// The key with these bytes, which are to be secret and uniformly random.
+    pub fn new(secret: &[u8; CheckKey::BYTES]) -> CheckKey {
+        let (words, finish) = secret.split_at(4 * WORDS_MAX);
+        let half = |at: usize| u64::from(word(finish, at)) << 32 | u64::from(word(finish, at + 4));
+        CheckKey {
+            words: core::array::from_fn(|index| word(words, 4 * index)),
+            finish: [half(0), half(8)],
+        }
+    }
+
+    /// The check of `covered`, the header bytes after the check field, in front of `payload_len`
+    /// bytes of payload, under `version` of the protocol (0 for set-up messages).
+    ///
+    /// `covered` is a whole number of 32-bit words, at most 47 of them; anything beyond is left
+    /// out.
+    pub fn check(&self, version: u8, covered: &[u8], payload_len: usize) -> u32 {
+        let mut pairs = covered.chunks_exact(8);
+        let mut sum: u64 = 0;
+        let mut keys = self.words.chunks_exact(2);
+        for (pair, key) in (&mut pairs).zip(&mut keys) {
+            sum = sum.wrapping_add(product(word(pair, 0), word(pair, 4), key));
+        }
+        // The last word, if it has no partner, is paired with the payload's length.
+        let key = keys.next().unwrap_or(&[0, 0]);
+        let last = word(pairs.remainder(), 0);
+        sum = sum.wrapping_add(product(last, payload_len as u32, key));
+        let length = (covered.len() as u64) << 8 | u64::from(version);
+        self.finish(sum ^ (length << 32))
+    }
+
+    fn finish(&self, sum: u64) -> u32 {
+        let keyed = sum ^ self.finish[0];
+        let mixed = (keyed ^ (keyed >> 29)).wrapping_mul(FINISH) ^ self.finish[1];
+        ((mixed ^ (mixed >> 32)).wrapping_mul(FINISH) >> 32) as u32
+    }
+}
+
+impl core::fmt::Debug for CheckKey {
+    /// Keeps the secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if *self == CheckKey::PUBLIC { "CheckKey(public)" } else { "CheckKey(secret)" })
+    }
+}
 
 /// The finishing multiplier (splitmix64's second).
 const FINISH: u64 = 0x94d0_49bb_1331_11eb;
@@ -32,31 +98,12 @@ const fn key(seed: u64) -> [u32; WORDS_MAX] {
     words
 }
 
-/// The check of `covered`, the header bytes after the check field, in front of `payload_len`
-/// bytes of payload, under `version` of the protocol (0 for set-up messages).
+/// The check of `covered` with the [public](CheckKey::PUBLIC) key, as [`CheckKey::check`] has it.
 ///
 /// [`encode`](crate::encode) and [`decode`](crate::decode) do this by themselves; it is public
 /// for dissectors, fault injectors and fuzzers.
-///
-/// `covered` is a whole number of 32-bit words, at most 31 of them; anything beyond is left out.
 pub fn header_check(version: u8, covered: &[u8], payload_len: usize) -> u32 {
-    let mut pairs = covered.chunks_exact(8);
-    let mut sum: u64 = 0;
-    let mut keys = KEY.chunks_exact(2);
-    for (pair, key) in (&mut pairs).zip(&mut keys) {
-        sum = sum.wrapping_add(product(word(pair, 0), word(pair, 4), key));
-    }
-    // The last word, if it has no partner, is paired with the payload's length.
-    let key = keys.next().unwrap_or(&[0, 0]);
-    let last = word(pairs.remainder(), 0);
-    sum = sum.wrapping_add(product(last, payload_len as u32, key));
-    let length = (covered.len() as u64) << 8 | u64::from(version);
-    finish(sum ^ (length << 32))
-}
-
-fn finish(sum: u64) -> u32 {
-    let mixed = (sum ^ (sum >> 29)).wrapping_mul(FINISH);
-    ((mixed ^ (mixed >> 32)).wrapping_mul(FINISH) >> 32) as u32
+    CheckKey::PUBLIC.check(version, covered, payload_len)
 }
 
 /// One NH term. Where the last pair is half empty its word is zero, which is as good as any.

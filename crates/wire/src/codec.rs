@@ -14,18 +14,18 @@ mod error;
 mod refusal;
 mod setup;
 
-pub use decode::{Decoded, decode};
-pub use encode::{encode, header_len};
+pub use decode::{Decoded, decode, decode_keyed};
+pub use encode::{encode, encode_keyed, header_len};
 pub use error::{DecodeError, Unsupported};
 pub use setup::encode_setup;
 
-/// The longest header of any packet, and the length of every set-up message: a receiver that
-/// looks at this much of a datagram can always decode it.
+/// The longest header of any packet. A receiver that looks at this much of a datagram can decode
+/// every packet; of a set-up message it needs [`SETUP_LEN`](crate::SETUP_LEN) bytes.
 pub const MAX_HEADER: usize = 128;
 
 /// The version of everything the UB text leaves open. It seeds the header check, so packets of
 /// another version are never misread.
-pub const PROTOCOL_VERSION: u8 = 3;
+pub const PROTOCOL_VERSION: u8 = 4;
 
 /// Seed of the header check of set-up messages: they are what versions are agreed with, so
 /// every version must be able to read them.

@@ -30,10 +30,10 @@ mod setup;
 mod strategies;
 mod time;
 
-pub use check::header_check;
+pub use check::{CheckKey, header_check};
 pub use codec::{
-    DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, encode, encode_setup,
-    header_len,
+    DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, decode_keyed, encode,
+    encode_keyed, encode_setup, header_len,
 };
 pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
@@ -44,8 +44,8 @@ pub use packet::{
 pub use paths::{PathSockets, Role, path_sockets};
 pub use psn::Psn;
 pub use setup::{
-    Accept, Confirm, Endpoint, GROUP_MAX, Hello, Joins, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX,
-    Parameters, Ports, Reject, RejectReason, SETUP_LEN, SLOTS_MAX, Setup, SetupMessage, Versions,
-    Welcome,
+    Accept, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PADDED_QUESTIONS, PATHS_MAX,
+    PORTS_MAX, Parameters, Ports, Reject, RejectReason, SETUP_LEN, SLOTS_MAX, Setup, SetupMessage,
+    Versions, Welcome,
 };
 pub use time::{Duration, Instant};

@@ -4,16 +4,20 @@
 //!   client                                   server
 //!     | HELLO    who I am, what I want         |   keeps nothing
 //!     |--------------------------------------->|
-//!     |   WELCOME  cookie, who I am, my offer  |
+//!     |   WELCOME  cookie, my offer            |
 //!     |<---------------------------------------|
 //!     | CONFIRM  HELLO again, cookie, agreed   |   cookie proves the address: state from here
 //!     |--------------------------------------->|
-//!     |   ACCEPT   the channel is open         |
+//!     |   ACCEPT   who I am: it is open        |
 //!     |<---------------------------------------|
 //! ```
 //!
-//! REJECT may answer HELLO or CONFIRM. Every message is 128 bytes long, so no answer is longer
+//! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, so no answer is longer
 //! than its question. Only a HELLO may be padded, to probe for how long packets may be.
+//!
+//! CONFIRM and ACCEPT carry a public key each, from which both sides derive the secret key of the
+//! channel's header checks. WELCOME and REJECT go to whoever asks, so they tell nothing of what
+//! channels use: their source is an address for set-up alone.
 
 use crate::{Cna, Psn, Tpn};
 
@@ -28,12 +32,14 @@ pub const GROUP_MAX: u16 = 16;
 /// Capability: answers a HELLO that is followed by any number of bytes without meaning.
 pub const PADDED_QUESTIONS: u16 = 1;
 /// Length of every set-up message in bytes, without what a HELLO is padded with.
-pub const SETUP_LEN: usize = 128;
+pub const SETUP_LEN: usize = 192;
+/// Length of a public key in bytes (X25519, RFC 7748).
+pub const KEY_LEN: usize = 32;
 
 /// A set-up message and whom it is between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The sender's node address (SCNA).
+    /// The sender's node address (SCNA); in WELCOME and REJECT one for set-up alone.
     pub source: Cna,
     /// The receiver's node address (DCNA); zero in a HELLO, which does not know it yet.
     pub destination: Cna,
@@ -89,8 +95,6 @@ pub struct Welcome {
     pub nonce: u64,
     /// Authenticates the HELLO to the server, so that the server need not remember it.
     pub cookie: [u8; 16],
-    /// The server's end of the channel, as offered.
-    pub server: Endpoint,
     /// What the two agree on if the client confirms.
     pub offer: Parameters,
 }
@@ -104,10 +108,10 @@ pub struct Confirm {
     pub version: u8,
     /// The cookie of the WELCOME.
     pub cookie: [u8; 16],
-    /// The channel number the WELCOME offered.
-    pub server_tpn: Tpn,
     /// The offer of the WELCOME.
     pub agreed: Parameters,
+    /// A public key of the client's, for this channel alone.
+    pub key: [u8; KEY_LEN],
 }
 
 /// The channel is open.
@@ -117,10 +121,12 @@ pub struct Accept {
     pub version: u8,
     /// The nonce of the HELLO.
     pub nonce: u64,
-    /// The server's end of the channel; this, and not the WELCOME's, is the one that counts.
+    /// The server's end of the channel.
     pub server: Endpoint,
     /// What was agreed.
     pub agreed: Parameters,
+    /// A public key of the server's, for this channel alone.
+    pub key: [u8; KEY_LEN],
 }
 
 /// The channel is refused.

@@ -308,21 +308,21 @@ fn reject_reason() -> impl Strategy<Value = RejectReason> {
 
 pub fn setup() -> impl Strategy<Value = Setup> {
     let version = PROTOCOL_VERSION;
-    let welcome = (any::<u64>(), any::<[u8; 16]>(), endpoint(), parameters()).prop_map(
-        move |(nonce, cookie, server, offer)| {
-            SetupMessage::Welcome(Welcome { version, nonce, cookie, server, offer })
-        },
-    );
-    let confirm = (hello(), any::<[u8; 16]>(), any::<u32>(), parameters()).prop_map(
-        move |(hello, cookie, tpn, agreed)| {
-            let server_tpn = Tpn::new(tpn);
-            SetupMessage::Confirm(Confirm { hello, version, cookie, server_tpn, agreed })
-        },
-    );
-    let accept =
-        (any::<u64>(), endpoint(), parameters()).prop_map(move |(nonce, server, agreed)| {
-            SetupMessage::Accept(Accept { version, nonce, server, agreed })
+    let welcome =
+        (any::<u64>(), any::<[u8; 16]>(), parameters()).prop_map(move |(nonce, cookie, offer)| {
+            SetupMessage::Welcome(Welcome { version, nonce, cookie, offer })
         });
+    let key = any::<[u8; KEY_LEN]>;
+    let confirm = (hello(), any::<[u8; 16]>(), parameters(), key()).prop_map(
+        move |(hello, cookie, agreed, key)| {
+            SetupMessage::Confirm(Confirm { hello, version, cookie, agreed, key })
+        },
+    );
+    let accept = (any::<u64>(), endpoint(), parameters(), key()).prop_map(
+        move |(nonce, server, agreed, key)| {
+            SetupMessage::Accept(Accept { version, nonce, server, agreed, key })
+        },
+    );
     let reject =
         (versions(), any::<u64>(), reject_reason()).prop_map(|(versions, nonce, reason)| {
             SetupMessage::Reject(Reject { versions, nonce, reason })

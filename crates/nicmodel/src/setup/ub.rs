@@ -6,9 +6,9 @@ use crate::constants::ps;
 use crate::random::mix;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
-    Accept, Cna, Confirm, Decoded, Duration, Endpoint, Hello, Instant, JettyId, PROTOCOL_VERSION,
-    Parameters, Ports, Psn, SETUP_LEN, Setup, SetupMessage, Tpn, Versions, Welcome, decode,
-    encode_setup,
+    Accept, Cna, Confirm, Decoded, Duration, Endpoint, Hello, Instant, JettyId, KEY_LEN,
+    PROTOCOL_VERSION, Parameters, Ports, Psn, SETUP_LEN, Setup, SetupMessage, Tpn, Versions,
+    Welcome, decode, encode_setup,
 };
 use fairway_engine::{
     ChannelConfig, ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest,
@@ -184,7 +184,6 @@ impl UbPlane {
                     version: PROTOCOL_VERSION,
                     nonce: hello.nonce,
                     cookie,
-                    server: endpoint(Tpn::new(1)),
                     offer: hello.wish.agree(&wish),
                 };
                 remote.said = Some((hello, welcome));
@@ -196,8 +195,8 @@ impl UbPlane {
                     hello,
                     version: welcome.version,
                     cookie: welcome.cookie,
-                    server_tpn: welcome.server.tpn,
                     agreed: welcome.offer,
+                    key: [0; KEY_LEN],
                 };
                 Ok(Self::say(number, true, SetupMessage::Confirm(confirm)))
             }
@@ -219,6 +218,7 @@ impl UbPlane {
                     nonce: hello.nonce,
                     server: endpoint(far.tpn()),
                     agreed: welcome.offer,
+                    key: [0; KEY_LEN],
                 };
                 Ok(Self::say(number, false, SetupMessage::Accept(accept)))
             }

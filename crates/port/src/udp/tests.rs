@@ -549,7 +549,7 @@ fn addresses_convert_and_compare() {
         assert_eq!(encoded.is_ipv6(), address.is_ipv6());
     }
     assert_ne!(Address::from((V4, 1)), Address::from((V4, 2)));
-    assert_eq!(HEADER_BYTES_MAX, 128);
+    assert_eq!(HEADER_BYTES_MAX, 192);
 }
 
 #[test]

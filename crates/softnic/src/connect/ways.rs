@@ -127,7 +127,6 @@ impl Core {
         &mut self,
         now: Instant,
         peer: &Arc<PeerState>,
-        tpn: Tpn,
         socket: usize,
         agreed: &Parameters,
     ) {
@@ -139,7 +138,12 @@ impl Core {
             return;
         };
         let Ok(nonce) = clock::random() else { return };
-        let client = Endpoint { tpn, initial_psn: Psn::default(), ports: identity.ports_for(None) };
+        // It opens nothing, so it names no channel.
+        let client = Endpoint {
+            tpn: Tpn::default(),
+            initial_psn: Psn::default(),
+            ports: identity.ports_for(None),
+        };
         let message = SetupMessage::Hello(Hello {
             versions: versions(),
             nonce,

@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::ChannelId;
-use fairway_engine::wire::{Cna, Ports, Role, Tpn, path_sockets};
+use fairway_engine::wire::{
+    CheckKey, Cna, DecodeError, Decoded, Packet, Ports, Role, Route, Tpn, decode_keyed,
+    encode_keyed, path_sockets,
+};
 use fairway_port::Address;
 
 use crate::peer::PeerState;
+use crate::setup::numbers::Numbers;
 
 /// Connections by the dense index of their channel. A connection that has ended keeps its place
 /// until the index is used again, because its last words may have yet to be sent.
 pub(crate) struct Channels {
     records: Vec<Option<Channel>>,
+    numbers: Numbers,
 }
 
 /// A connection.
@@ -32,6 +37,8 @@ pub(crate) struct Channel {
     pub(crate) joined: u16,
     /// Closed from here, and the engine is not done with that yet.
     pub(crate) is_closing: bool,
+    /// Of its header checks.
+    key: Box<CheckKey>,
     paths: Box<[PathEnds]>,
 }
 
@@ -52,6 +59,7 @@ impl Channel {
         role: Role,
         local_sockets: Range<usize>,
         remote_ports: &Ports,
+        key: Box<CheckKey>,
     ) -> Self {
         let ports = remote_ports.as_slice();
         let ip = peer.address;
@@ -62,7 +70,17 @@ impl Channel {
             PathEnds { socket: local_sockets.start + sockets.local, remote: remote.into() }
         };
         let paths = (0..peer.paths).map(ends).collect();
-        Channel { id, peer, engine, remote_tpn, members: 1, joined: 1, is_closing: false, paths }
+        Channel {
+            id,
+            peer,
+            engine,
+            remote_tpn,
+            members: 1,
+            joined: 1,
+            is_closing: false,
+            key,
+            paths,
+        }
     }
 
     /// Is it the first of its group?
@@ -88,8 +106,40 @@ impl Channel {
 }
 
 impl Channels {
-    pub(crate) fn new(limit: u32) -> Self {
-        Channels { records: (0..limit).map(|_| None).collect() }
+    pub(crate) fn new(limit: u32, numbers: Numbers) -> Self {
+        Channels { records: (0..limit).map(|_| None).collect(), numbers }
+    }
+
+    /// The number that a peer is told for a channel.
+    pub(crate) fn told(&self, id: ChannelId) -> Tpn {
+        self.numbers.told(id.tpn())
+    }
+
+    /// Writes the headers of a packet of `channel`, in front of `payload_len` bytes of payload, to
+    /// `out`, as its peer is to see them; their length. `None` if there is no such channel.
+    pub(crate) fn encode(
+        &self,
+        channel: ChannelId,
+        (route, packet): (&Route, &Packet),
+        payload_len: usize,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let key = &self.get(channel)?.key;
+        let route = Route { source_tpn: self.numbers.told(route.source_tpn), ..*route };
+        Some(encode_keyed(key, &route, packet, payload_len, out))
+    }
+
+    /// Reads a datagram. A packet is one of a channel that there is, its check proves that the
+    /// channel's peer has sent it, and it names that channel by our number.
+    pub(crate) fn decode(&self, header: &[u8], length: usize) -> Result<Decoded, DecodeError> {
+        let mut decoded = decode_keyed(header, length, |told| {
+            let channel = self.by_number(self.numbers.own(told).value())?;
+            Some(&*channel.key)
+        })?;
+        if let Decoded::Packet { route, .. } = &mut decoded {
+            route.destination_tpn = self.numbers.own(route.destination_tpn);
+        }
+        Ok(decoded)
     }
 
     pub(crate) fn insert(&mut self, channel: Channel) {

@@ -9,10 +9,11 @@
 use std::net::SocketAddr;
 
 use fairway_engine::wire::{
-    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, Parameters, Psn, Reject,
-    RejectReason, Setup, SetupMessage, Tpn, Welcome,
+    Accept, CheckKey, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, Parameters, Psn,
+    Reject, RejectReason, Setup, SetupMessage, Tpn, Welcome,
 };
 
+use super::keys::{End, KeyPair, Terms};
 use super::{Identity, versions};
 
 /// The first wait for an answer; it doubles up to [`INTERVAL_MAX`].
@@ -27,6 +28,7 @@ pub(crate) struct Attempt {
     server: SocketAddr,
     source: Cna,
     hello: Hello,
+    keys: KeyPair,
     state: State,
     ask_at: Instant,
     interval: Duration,
@@ -37,6 +39,7 @@ pub(crate) struct Attempt {
 #[derive(Debug)]
 enum State {
     Asking,
+    /// The server's address towards whoever asks, and its offer.
     Confirming(Cna, Welcome),
     Done(Outcome),
 }
@@ -70,11 +73,13 @@ pub(crate) struct Question {
     /// No longer packets than this, whatever the identity's limits say.
     pub(crate) mtu_bytes: u16,
     pub(crate) deadline: Instant,
+    /// For this channel alone.
+    pub(crate) keys: KeyPair,
 }
 
 impl Attempt {
     /// Starts asking.
-    pub(crate) fn new(now: Instant, identity: &Identity, question: &Question) -> Self {
+    pub(crate) fn new(now: Instant, identity: &Identity, question: Question) -> Self {
         let limits = identity.limits;
         let mtu_bytes = limits.mtu_bytes.min(question.mtu_bytes);
         let hello = Hello {
@@ -92,6 +97,7 @@ impl Attempt {
             server: question.server,
             source: identity.cna,
             hello,
+            keys: question.keys,
             state: State::Asking,
             ask_at: now,
             interval: INTERVAL_MIN,
@@ -120,6 +126,18 @@ impl Attempt {
         self.hello.joins
     }
 
+    /// The key of the channel's header checks; `None` if the server's public key is one that gives
+    /// no secret.
+    pub(crate) fn check_key(&self, server: Cna, accept: &Accept) -> Option<CheckKey> {
+        let tpn = self.hello.client.tpn;
+        let terms = Terms {
+            nonce: self.hello.nonce,
+            client: End { cna: self.source, tpn, key: self.keys.public() },
+            server: End { cna: server, tpn: accept.server.tpn, key: accept.key },
+        };
+        self.keys.agree(&accept.key, &terms)
+    }
+
     /// How it ended, if it did.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         match self.state {
@@ -138,10 +156,10 @@ impl Attempt {
             (State::Asking, SetupMessage::Welcome(welcome)) if self.accepts(welcome) => {
                 self.enter(now, State::Confirming(setup.source, *welcome));
             }
-            (State::Confirming(server, welcome), SetupMessage::Accept(accept))
-                if *server == setup.source && self.agrees(welcome, accept) =>
+            (State::Confirming(_, welcome), SetupMessage::Accept(accept))
+                if self.agrees(welcome, accept) =>
             {
-                let server = *server;
+                let server = setup.source;
                 self.state = State::Done(Outcome::Open { server, accept: *accept });
             }
             (State::Asking | State::Confirming(..), SetupMessage::Reject(reject))
@@ -181,8 +199,8 @@ impl Attempt {
                     hello: self.hello,
                     version: welcome.version,
                     cookie: welcome.cookie,
-                    server_tpn: welcome.server.tpn,
                     agreed: welcome.offer,
+                    key: self.keys.public(),
                 }),
             }),
             State::Done(_) => None,

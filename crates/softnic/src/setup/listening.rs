@@ -9,7 +9,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use fairway_engine::wire::{Decoded, Duration, Instant, MAX_HEADER, Setup, decode, encode_setup};
+use fairway_engine::wire::{Decoded, Duration, Instant, SETUP_LEN, Setup, decode, encode_setup};
 use fairway_port::Knock;
 
 /// A refusal counts once an attempt has gone on for so long. Until then the peer's program may be
@@ -117,14 +117,14 @@ impl Listening {
             return;
         }
         self.look_at = now + LOOK_EVERY;
-        let mut bytes = [0; MAX_HEADER];
+        let mut bytes = [0; SETUP_LEN];
         for (number, knock) in &self.knocks {
             for _ in 0..ANSWERS_MAX {
                 match knock.receive(&mut bytes) {
                     None => break,
                     Some(Err(error)) => self.report = Some(error),
                     Some(Ok(length)) => {
-                        let answer = &bytes[..length.min(MAX_HEADER)];
+                        let answer = &bytes[..length.min(SETUP_LEN)];
                         if let Ok(Decoded::Setup(setup)) = decode(answer, length) {
                             take(*number, &setup);
                         }
@@ -155,7 +155,7 @@ impl Listening {
 }
 
 fn say(knock: &Knock, setup: &Setup) {
-    let mut message = [0; MAX_HEADER];
+    let mut message = [0; SETUP_LEN];
     let length = encode_setup(setup, &mut message);
     knock.send(&message[..length]);
 }

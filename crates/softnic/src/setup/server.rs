@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use fairway_engine::wire::{
-    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Parameters, Psn, Reject,
+    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, KEY_LEN, Parameters, Psn, Reject,
     RejectReason, Setup, SetupMessage, Tpn, Welcome,
 };
 
 use super::cookie::{CookieJar, Subject};
+use super::keys::{End, Terms};
 use super::{Identity, versions};
 
 /// Acceptances remembered, so that a CONFIRM that comes again is answered again and opens nothing.
@@ -75,7 +76,7 @@ impl Listener {
                 };
                 Reaction::Answer(self.welcome(now, from, setup.source, hello, &limits))
             }
-            SetupMessage::Confirm(confirm) if setup.destination == self.identity.cna => {
+            SetupMessage::Confirm(confirm) if setup.destination == self.identity.asked_as => {
                 self.confirmed(now, from, setup.source, confirm)
             }
             // Meant for an earlier incarnation of this node.
@@ -89,14 +90,25 @@ impl Listener {
         }
     }
 
+    /// What both sides know of the channel of `opening` if this is the server's number for it and
+    /// its public key.
+    pub(crate) fn terms(&self, opening: &Opening, tpn: Tpn, key: [u8; KEY_LEN]) -> Terms {
+        let Confirm { hello, key: client_key, .. } = &opening.confirm;
+        Terms {
+            nonce: hello.nonce,
+            client: End { cna: opening.client, tpn: hello.client.tpn, key: *client_key },
+            server: End { cna: self.identity.cna, tpn, key },
+        }
+    }
+
     /// The channel of `opening` is open: the answer. It is repeated for as long as the CONFIRM
-    /// might be.
+    /// might be. `key` is the server's public key for it.
     pub(crate) fn opened(
         &mut self,
         now: Instant,
         opening: &Opening,
-        tpn: Tpn,
-        initial_psn: Psn,
+        (tpn, initial_psn): (Tpn, Psn),
+        key: [u8; KEY_LEN],
     ) -> Setup {
         let accept = Accept {
             version: opening.confirm.version,
@@ -107,6 +119,7 @@ impl Listener {
                 ports: self.identity.ports_for(opening.confirm.hello.joins),
             },
             agreed: opening.confirm.agreed,
+            key,
         };
         if self.accepted.len() == REMEMBERED_MAX {
             self.accepted.pop_front();
@@ -118,7 +131,7 @@ impl Listener {
             cookie: opening.confirm.cookie,
             accept,
         });
-        self.answer(opening.client, SetupMessage::Accept(accept))
+        self.accept(opening.client, accept)
     }
 
     /// The channel of `opening` can't be opened: the answer.
@@ -142,18 +155,8 @@ impl Listener {
             return self.reject(client, hello.nonce, RejectReason::Parameters);
         }
         let subject = Subject { from, source: client, hello, offer: &offer };
-        let welcome = Welcome {
-            version,
-            nonce: hello.nonce,
-            cookie: self.jar.bake(now, &subject),
-            // Which channel it will be is decided, and told, with ACCEPT.
-            server: Endpoint {
-                tpn: Tpn::default(),
-                initial_psn: Psn::default(),
-                ports: self.identity.ports_for(hello.joins),
-            },
-            offer,
-        };
+        let welcome =
+            Welcome { version, nonce: hello.nonce, cookie: self.jar.bake(now, &subject), offer };
         self.answer(client, SetupMessage::Welcome(welcome))
     }
 
@@ -174,7 +177,7 @@ impl Listener {
                 && accepted.accept.nonce == confirm.hello.nonce
         });
         if let Some(accepted) = again {
-            return Reaction::Answer(self.answer(client, SetupMessage::Accept(accepted.accept)));
+            return Reaction::Answer(self.accept(client, accepted.accept));
         }
         let subject =
             Subject { from, source: client, hello: &confirm.hello, offer: &confirm.agreed };
@@ -191,7 +194,13 @@ impl Listener {
         self.answer(client, SetupMessage::Reject(reject))
     }
 
-    fn answer(&self, client: Cna, message: SetupMessage) -> Setup {
+    /// The answer to a client that has proven its address: it names the node's own.
+    fn accept(&self, client: Cna, accept: Accept) -> Setup {
+        let message = SetupMessage::Accept(accept);
         Setup { source: self.identity.cna, destination: client, message }
+    }
+
+    fn answer(&self, client: Cna, message: SetupMessage) -> Setup {
+        Setup { source: self.identity.asked_as, destination: client, message }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::wire::{
-    Decoded, Duration, Instant, MAX_HEADER, Setup, SetupMessage, decode, encode_setup,
+    Decoded, Duration, Instant, SETUP_LEN, Setup, SetupMessage, decode, encode_setup,
 };
 use fairway_port::Knock;
 
@@ -84,7 +84,7 @@ impl SizeProbe {
     fn ask(&mut self) -> io::Result<()> {
         let knock = Knock::new(self.local, self.peer.address)?;
         knock.probe_length()?;
-        let mut message = vec![0; self.length.max(MAX_HEADER)];
+        let mut message = vec![0; self.length.max(SETUP_LEN)];
         encode_setup(&self.question, &mut message);
         knock.send(&message);
         self.knocks.push(knock);
@@ -93,9 +93,9 @@ impl SizeProbe {
 
     fn is_answered(&self) -> bool {
         let SetupMessage::Hello(hello) = &self.question.message else { return false };
-        let mut bytes = [0; MAX_HEADER];
+        let mut bytes = [0; SETUP_LEN];
         self.knocks.iter().any(|knock| match knock.receive(&mut bytes) {
-            Some(Ok(length)) => match decode(&bytes[..length.min(MAX_HEADER)], length) {
+            Some(Ok(length)) => match decode(&bytes[..length.min(SETUP_LEN)], length) {
                 Ok(Decoded::Setup(Setup { message: SetupMessage::Welcome(welcome), .. })) => {
                     welcome.nonce == hello.nonce
                 }

@@ -1,18 +1,21 @@
 use std::net::SocketAddr;
 
 use fairway_engine::wire::{
-    Cna, Duration, Instant, PROTOCOL_VERSION, Parameters, Ports, Psn, RejectReason, Setup,
-    SetupMessage, Tpn, Versions,
+    Cna, Duration, Instant, PROTOCOL_VERSION, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
+    Setup, SetupMessage, Tpn, Versions, encode_setup,
 };
 
 use super::Identity;
 use super::client::{Attempt, Outcome, Question};
+use super::keys::KeyPair;
 use super::server::{Listener, Opening, Reaction};
 
 const T0: Instant = Instant::from_ns(1_000_000_000);
 const TIMEOUT: Duration = Duration::from_secs(2);
 const CLIENT: Cna = Cna::new(0xc11e17);
 const SERVER: Cna = Cna::new(0x5e12e1);
+/// The server towards whoever asks.
+const ASKED_AS: Cna = Cna::new(0xa5_ced0);
 const NONCE: u64 = 0x1234_5678_9abc_def0;
 const LONG: u16 = 9000;
 
@@ -42,7 +45,7 @@ fn limits() -> Parameters {
 }
 
 fn identity(cna: Cna, limits: Parameters) -> Identity {
-    Identity { cna, ports: vec![Ports::new(&[4810, 4811]).unwrap()], limits }
+    Identity { cna, asked_as: ASKED_AS, ports: vec![Ports::new(&[4810, 4811]).unwrap()], limits }
 }
 
 fn listener() -> Listener {
@@ -59,8 +62,13 @@ fn attempt() -> Attempt {
         joins: None,
         mtu_bytes: 1400,
         deadline: T0 + TIMEOUT,
+        keys: KeyPair::new([1; 32]),
     };
-    Attempt::new(T0, &identity(CLIENT, limits()), &question)
+    Attempt::new(T0, &identity(CLIENT, limits()), question)
+}
+
+fn server_keys() -> KeyPair {
+    KeyPair::new([2; 32])
 }
 
 fn hear(listener: &mut Listener, now: Instant, setup: &Setup) -> Reaction {
@@ -103,7 +111,8 @@ fn four_messages_open_a_channel() {
     let opening = opening(hear(&mut listener, T0, &confirm));
     assert_eq!(opening.client, CLIENT);
     assert_eq!(opening.confirm.hello.client.tpn, Tpn::new(5));
-    let accept = listener.opened(T0, &opening, Tpn::new(9), Psn::new(1000));
+    let accept =
+        listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), server_keys().public());
     assert_eq!(attempt.outcome(), None);
     assert!(attempt.handle_message(T0, server_address(), &accept));
     let Some(Outcome::Open { server, accept }) = attempt.outcome() else {
@@ -115,6 +124,23 @@ fn four_messages_open_a_channel() {
     assert_eq!(opening.confirm.agreed, agreed);
     assert_eq!(attempt.poll_timeout(), None);
     assert_eq!(attempt.poll_transmit(after_ms(5000)), None);
+    let terms = listener.terms(&opening, Tpn::new(9), server_keys().public());
+    let key = attempt.check_key(server, &accept);
+    assert!(key.is_some());
+    assert_eq!(key, server_keys().agree(&opening.confirm.key, &terms), "both derive one key");
+}
+
+#[test]
+fn who_only_asks_learns_neither_address_nor_ports() {
+    let (mut attempt, mut listener) = (attempt(), listener());
+    let hello = attempt.poll_transmit(T0).expect("a HELLO");
+    let welcome = answer(hear(&mut listener, T0, &hello));
+    let mut bytes = [0; SETUP_LEN];
+    encode_setup(&welcome, &mut bytes);
+    let holds = |wanted: &[u8]| bytes.windows(wanted.len()).any(|some| some == wanted);
+    assert!(holds(&ASKED_AS.value().to_be_bytes()[1..]));
+    assert!(!holds(&SERVER.value().to_be_bytes()[1..]));
+    assert!(!holds(&4811_u16.to_be_bytes()));
 }
 
 #[test]
@@ -136,7 +162,7 @@ fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));
-    let lost = listener.opened(T0, &opening, Tpn::new(9), Psn::new(1000));
+    let lost = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), server_keys().public());
     let again = attempt.poll_transmit(after_ms(20)).expect("the CONFIRM again");
     assert_eq!(again, confirm);
     let repeated = answer(hear(&mut listener, after_ms(20), &again));
@@ -164,7 +190,12 @@ fn duplicated_and_reordered_answers_change_nothing() {
         assert_eq!(attempt.poll_transmit(T0), None, "no second CONFIRM for a repeated WELCOME");
     }
     let opening = opening(hear(&mut listener, after_ms(3000), &confirm));
-    let accept = listener.opened(after_ms(3000), &opening, Tpn::new(9), Psn::new(1));
+    let accept = listener.opened(
+        after_ms(3000),
+        &opening,
+        (Tpn::new(9), Psn::new(1)),
+        server_keys().public(),
+    );
     for _ in 0..2 {
         assert!(attempt.handle_message(T0, server_address(), &accept));
         assert!(matches!(attempt.outcome(), Some(Outcome::Open { .. })));
@@ -178,7 +209,7 @@ fn an_accept_before_any_welcome_is_ignored() {
     let (mut one, mut two, mut listener) = (attempt(), attempt(), listener());
     let confirm = confirm(&mut one, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));
-    let accept = listener.opened(T0, &opening, Tpn::new(9), Psn::new(1));
+    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1)), server_keys().public());
     two.handle_message(T0, server_address(), &accept);
     assert_eq!(two.outcome(), None);
 }

@@ -6,7 +6,7 @@
 //! always right about the run of packets that begins with it. Every arrival tells what the first
 //! guess would have been worth, so the choice follows from counting.
 
-use fairway_engine::wire::{Decoded, Ecn, MAX_HEADER, Packet, decode};
+use fairway_engine::wire::{Decoded, Ecn, MAX_HEADER, Packet};
 use fairway_engine::{LocalRange, Nic, Received};
 use fairway_port::{Address, Datapath, Scatter};
 
@@ -193,7 +193,8 @@ fn recognise(
     let likely = [hint.header_len, 48, 68, 56, 64, 80];
     for header_len in likely {
         let datagram = header_len + payload as usize;
-        let Ok(Decoded::Packet { route, packet, header_len: actual }) = decode(header, datagram)
+        let Ok(Decoded::Packet { route, packet, header_len: actual }) =
+            channels.decode(header, datagram)
         else {
             continue;
         };

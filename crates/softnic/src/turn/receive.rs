@@ -1,6 +1,6 @@
 //! Receiving: headers to the engine, payloads into place.
 
-use fairway_engine::wire::{Decoded, Instant, Packet, decode};
+use fairway_engine::wire::{Decoded, Instant, Packet};
 use fairway_engine::{LocalRange, Placement, PlacementToken, Received, Verdict};
 use fairway_port::{Address, Arrival};
 
@@ -227,14 +227,14 @@ impl Core {
         targets: &Targets,
     ) -> Option<Heard> {
         let length = arrival.segment_len(index);
-        let mut decoded = decode(arrival.header(index), length);
+        let mut decoded = self.channels.decode(arrival.header(index), length);
         let as_planned = match &decoded {
             Ok(Decoded::Packet { header_len, .. }) => *header_len == targets.header_len,
             _ => false,
         };
         if arrival.in_place(index) && !as_planned {
             arrival.rescue(index);
-            decoded = decode(arrival.header(index), length);
+            decoded = self.channels.decode(arrival.header(index), length);
         }
         let (route, packet, header_len) = match decoded {
             Ok(Decoded::Packet { route, packet, header_len }) => (route, packet, header_len),

@@ -1,4 +1,6 @@
-//! Sockets that are full most of the time.
+//! Sockets that are full most of the time, and that others' packets come to.
+
+mod forging;
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
 use fairway_engine::wire::{
-    Ack, AckFlags, BYPASS_BYTES, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route, encode,
+    Ack, AckFlags, BYPASS_BYTES, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route, SETUP_LEN,
     encode_setup,
 };
 use fairway_engine::{ChannelId, LocalRange, Transmit};
@@ -9,7 +9,7 @@ use fairway_port::{RawSlice, Sent};
 
 use super::{Bound, Io, RETRY_AFTER, ns};
 use crate::clock;
-use crate::core::Core;
+use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
 use crate::promptness::PROMPT;
 
@@ -23,7 +23,7 @@ const COPIES_BYTES: usize = 1 << 20;
 /// A packet that is to be sent next.
 pub(super) struct Pending {
     bound: Bound,
-    header: [u8; MAX_HEADER],
+    header: [u8; SETUP_LEN],
     length: usize,
     payload: RawSlice,
 }
@@ -40,13 +40,14 @@ pub(super) struct Held {
 
 impl Held {
     /// The packet, which says how long it has waited: peers measure round trips by it.
-    fn encode(mut self, now: Instant) -> Pending {
+    fn encode(mut self, now: Instant, channels: &Channels) -> Option<Pending> {
         let units = now.since(self.since).as_ns() / ECHO_DELAY_UNIT_NS;
         let units = u16::try_from(units).unwrap_or(u16::MAX);
         self.ack.echo_delay = self.ack.echo_delay.saturating_add(units);
-        let mut header = [0; MAX_HEADER];
-        let length = encode(&self.route, &Packet::Ack(self.ack), 0, &mut header);
-        Pending { bound: self.bound, header, length, payload: RawSlice::EMPTY }
+        let mut header = [0; SETUP_LEN];
+        let packet = (&self.route, &Packet::Ack(self.ack));
+        let length = channels.encode(self.channel, packet, 0, &mut header)?;
+        Some(Pending { bound: self.bound, header, length, payload: RawSlice::EMPTY })
     }
 }
 
@@ -98,7 +99,7 @@ impl Core {
             io.measure(Meter::began_run);
         }
         while let Some((bound, setup)) = self.engines[io.engine as usize].outbox.pop() {
-            let mut message = [0; MAX_HEADER];
+            let mut message = [0; SETUP_LEN];
             let length = encode_setup(&setup, &mut message);
             if !self.append(io, bound, &message[..length], RawSlice::EMPTY) {
                 return true;
@@ -132,12 +133,13 @@ impl Core {
         }
         if let Some(held) = io.let_go(now) {
             let channel = held.channel.index();
-            let packet = held.encode(now);
-            let header = &packet.header[..packet.length];
-            let fits = self.append(io, packet.bound, header, packet.payload);
-            io.measure(|meter| meter.acknowledges(channel, fits));
-            if !fits {
-                return true;
+            if let Some(packet) = held.encode(now, &self.channels) {
+                let header = &packet.header[..packet.length];
+                let fits = self.append(io, packet.bound, header, packet.payload);
+                io.measure(|meter| meter.acknowledges(channel, fits));
+                if !fits {
+                    return true;
+                }
             }
         }
         io.bound_for.is_some()
@@ -152,7 +154,12 @@ impl Core {
         payload: RawSlice,
     ) -> bool {
         let mut header = [0; MAX_HEADER];
-        let length = encode(&transmit.route, &transmit.packet, payload.len(), &mut header);
+        let packet = (&transmit.route, &transmit.packet);
+        let encoded = self.channels.encode(transmit.channel, packet, payload.len(), &mut header);
+        let Some(length) = encoded else {
+            self.counters.unsendable += 1;
+            return true;
+        };
         if self.copy_word(&transmit.gather, &mut header[length..]) {
             let whole = &header[..length + payload.len()];
             return self.append(io, bound, whole, RawSlice::EMPTY);
@@ -209,7 +216,7 @@ impl Core {
                 true
             }
             Appended::Next => {
-                let mut room = [0; MAX_HEADER];
+                let mut room = [0; SETUP_LEN];
                 room[..header.len()].copy_from_slice(header);
                 let length = header.len();
                 io.pending = Some(Pending { bound, header: room, length, payload });

@@ -5,7 +5,7 @@
 #![no_main]
 
 use fairway_wire::{
-    Decoded, MAX_HEADER, PROTOCOL_VERSION, SETUP_LEN, decode, encode, encode_setup, header_check,
+    Decoded, PROTOCOL_VERSION, SETUP_LEN, decode, encode, encode_setup, header_check,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     demand_sound(header, header.len() + payload_len);
     // The check keeps a fuzzer out, so it is mended for every length the header could have.
     let mut header = header.to_vec();
-    for len in (32..=header.len().min(MAX_HEADER)).step_by(4) {
+    for len in (32..=header.len().min(SETUP_LEN)).step_by(4) {
         // What carries no payload, and what carries at most a cache line, would be hard to hit.
         let payload_lens = [
             (PROTOCOL_VERSION, payload_len),
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn demand_sound(header: &[u8], datagram_len: usize) {
-    let mut out = [0; MAX_HEADER];
+    let mut out = [0; SETUP_LEN];
     match decode(header, datagram_len) {
         Err(_) => {}
         Ok(Decoded::Setup(setup)) => {

@@ -1,10 +1,10 @@
-use super::header_check;
+use super::{CheckKey, header_check};
 
 /// Header lengths without the check field, of every packet that is sent: from void and close over
 /// what BTAH has behind it with and without an order extension to a PUT with one; set-up.
-const LENGTHS: [usize; 17] = [28, 32, 40, 44, 48, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 92, 124];
+const LENGTHS: [usize; 17] = [28, 32, 40, 44, 48, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 92, 188];
 
-fn header(len: usize, seed: u32) -> [u8; 124] {
+fn header(len: usize, seed: u32) -> [u8; 188] {
     let mut state = seed;
     core::array::from_fn(|i| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -20,7 +20,7 @@ fn flip(bytes: &mut [u8], bit: usize) {
 fn demand_flips_are_seen(original: &[u8]) {
     let payload_len = 1400;
     let check = header_check(1, original, payload_len);
-    let mut damaged = [0; 124];
+    let mut damaged = [0; 188];
     let damaged = &mut damaged[..original.len()];
     damaged.copy_from_slice(original);
     for first in 0..8 * original.len() {
@@ -70,7 +70,7 @@ fn the_payload_length_is_covered() {
 
 #[test]
 fn version_and_header_length_are_covered() {
-    let bytes = [0; 124];
+    let bytes = [0; 188];
     for len in LENGTHS {
         assert_ne!(header_check(1, &bytes[..len], 0), header_check(2, &bytes[..len], 0));
     }
@@ -83,10 +83,47 @@ fn version_and_header_length_are_covered() {
 /// the same numbers.
 #[test]
 fn known_values() {
-    assert_eq!(super::KEY[0], 0xeb63_ae6e);
+    assert_eq!(CheckKey::PUBLIC.words[0], 0xeb63_ae6e);
     assert_eq!(header_check(1, &[0; 28], 0), 0x2442_53cf);
     assert_eq!(header_check(2, &[0; 28], 0), 0xcad1_ab4e);
     let counting: [u8; 64] = core::array::from_fn(|i| i as u8);
     assert_eq!(header_check(1, &counting, 1500), 0x782a_fbc5);
     assert_eq!(header_check(2, &counting, 1500), 0xdf15_a216);
+}
+
+/// A key from a seed.
+fn secret(seed: u32) -> CheckKey {
+    let mut state = seed;
+    CheckKey::new(&core::array::from_fn(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    }))
+}
+
+#[test]
+fn check_with_a_secret_key_is_no_other_keys() {
+    let bytes = header(64, 5);
+    let public = header_check(4, &bytes[..64], 512);
+    let checks: [u32; 64] = core::array::from_fn(|i| secret(i as u32).check(4, &bytes[..64], 512));
+    for (i, check) in checks.iter().enumerate() {
+        assert_ne!(*check, public, "key {i}");
+        assert!(!checks[..i].contains(check), "key {i}");
+    }
+}
+
+#[test]
+fn every_byte_of_a_key_counts() {
+    let bytes = [1; 188];
+    let mut raw = [0x5a; CheckKey::BYTES];
+    let check = CheckKey::new(&raw).check(4, &bytes, 512);
+    for at in 0..CheckKey::BYTES {
+        raw[at] ^= 1;
+        assert_ne!(CheckKey::new(&raw).check(4, &bytes, 512), check, "byte {at}");
+        raw[at] ^= 1;
+    }
+}
+
+#[test]
+fn a_secret_key_is_not_printed() {
+    assert_eq!(std::format!("{:?}", secret(1)), "CheckKey(secret)");
 }

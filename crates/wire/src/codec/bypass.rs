@@ -5,7 +5,10 @@ use super::decode::transaction::{access, other_opcode};
 use super::decode::{bad, decoded, network, too_short, verified, word};
 use super::encode::{Header, flag, put, put_access, put_network};
 use super::{DecodeError, Decoded, TRANSPORT_LEN, next_layer, refusal, ta_opcode};
-use crate::{Access, BYPASS_BYTES, Bypass, BypassOperation, JettyId, Packet, Route, Tpn};
+use crate::{Access, BYPASS_BYTES, Bypass, BypassOperation, CheckKey, JettyId, Packet, Route, Tpn};
+
+/// The word that names the receiver's channel.
+pub(super) const DESTINATION_TPN: usize = 7;
 
 /// Check, NTH, BTAH, oldest, MAETAH, TVETAH.
 const REQUEST_LEN: usize = 56;
@@ -37,7 +40,7 @@ pub(super) fn put_bypass(route: &Route, bypass: &Bypass, payload_len: usize, out
     put(out, 4, opcode << 24 | request | bypass.number & 0xffff);
     put(out, 5, refusal::code_or_zero(refusal) << 24 | bypass.number >> 16);
     put(out, 6, bypass.jetty.value() << 8);
-    put(out, 7, route.destination_tpn.value());
+    put(out, DESTINATION_TPN, route.destination_tpn.value());
     put(out, 8, bypass.oldest);
     if let Some(access) = access {
         put_access(access, 9, out);
@@ -46,6 +49,7 @@ pub(super) fn put_bypass(route: &Route, bypass: &Bypass, payload_len: usize, out
 
 /// Decodes a packet without a transport header; NTH has said that it is one.
 pub(super) fn decode(
+    key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],
     header: &[u8],
     datagram_len: usize,
@@ -55,7 +59,7 @@ pub(super) fn decode(
         ta_opcode::LOAD_RESPONSE | ta_opcode::STORE_DONE => RESPONSE_LEN,
         _ => return Err(other_opcode(first[16])),
     };
-    let (header, payload_len) = verified(header, header_len, datagram_len)?;
+    let (header, payload_len) = verified(key, header, header_len, datagram_len)?;
     if first[17] & 0xc0 != 0 {
         return Err(DecodeError::UnsupportedVersion(first[17] >> 6));
     }
@@ -74,7 +78,7 @@ pub(super) fn decode(
         jetty: JettyId::new(word(first, 6) >> 8),
         operation,
     };
-    let route = Route { destination_tpn: Tpn::new(word(first, 7)), ..network(first) };
+    let route = Route { destination_tpn: Tpn::new(word(first, DESTINATION_TPN)), ..network(first) };
     decoded(route, Packet::Bypass(bypass), header_len, payload_len)
 }
 

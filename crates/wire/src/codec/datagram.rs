@@ -6,7 +6,7 @@ use super::encode::{Header, put, put_channel, put_network, put_unreliable};
 use super::{
     DecodeError, Decoded, TRANSPORT_LEN, next_header as following, next_layer, tp_opcode as tp,
 };
-use crate::{Datagram, Operation, Packet, Route};
+use crate::{CheckKey, Datagram, Operation, Packet, Route};
 
 /// # Panics
 ///
@@ -33,6 +33,7 @@ fn offered(operation: &Operation) -> bool {
 
 /// Decodes a packet with UTPH; NTH has said that it is one.
 pub(super) fn decode(
+    key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],
     header: &[u8],
     datagram_len: usize,
@@ -40,7 +41,7 @@ pub(super) fn decode(
     transport_version(first)?;
     next_header(first, "UTPH NLP", following::TRANSACTION)?;
     let header_len = transaction::datagram_len(header)?;
-    let (header, payload_len) = verified(header, header_len, datagram_len)?;
+    let (header, payload_len) = verified(key, header, header_len, datagram_len)?;
     let padding = u32::from(first[17] >> 4 & 0b11);
     if padding != 0 {
         return bad("Padding", padding);

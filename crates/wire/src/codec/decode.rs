@@ -10,10 +10,9 @@ use super::{
     DecodeError, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
 };
-use crate::check::header_check;
 use crate::{
-    Ack, AckFlags, CREDIT_MAX, Close, Cna, Credit, Demand, Msn, Nak, Packet, Probe, Psn, Route,
-    Sack, Setup, Tpn, Void,
+    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, Demand, Msn, Nak, Packet, Probe, Psn,
+    Route, Sack, Setup, Tpn, Void,
 };
 
 pub(super) mod transaction;
@@ -34,42 +33,61 @@ pub enum Decoded {
     Setup(Setup),
 }
 
-/// Decodes the datagram of `datagram_len` bytes that begins with `header`.
+/// As [`decode_keyed`], with the public key for all channels.
+pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError> {
+    decode_keyed(header, datagram_len, |_| Some(&CheckKey::PUBLIC))
+}
+
+/// Decodes the datagram of `datagram_len` bytes that begins with `header`. `key` gives the key of
+/// the channel with the number that a packet names as its destination.
 ///
 /// `header` may be the whole datagram or only a prefix of it; a prefix of
-/// [`MAX_HEADER`](super::MAX_HEADER) bytes is always enough.
-pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError> {
+/// [`MAX_HEADER`](super::MAX_HEADER) bytes is always enough for packets, and one of
+/// [`SETUP_LEN`](crate::SETUP_LEN) bytes for set-up messages.
+pub fn decode_keyed<'k>(
+    header: &[u8],
+    datagram_len: usize,
+    key: impl FnOnce(Tpn) -> Option<&'k CheckKey>,
+) -> Result<Decoded, DecodeError> {
     let header = header.get(..datagram_len).unwrap_or(header);
     let first: &[u8; TRANSPORT_LEN] = header.first_chunk().ok_or(too_short(header, 32))?;
     let routing_type = first[4] >> 6;
     if routing_type != 0 {
         return bad("RT", u32::from(routing_type));
     }
-    match word(first, 3) >> 9 & 0b111 {
-        next_layer::RTPH => {}
+    let layer = word(first, 3) >> 9 & 0b111;
+    let named_at = match layer {
+        next_layer::RTPH | next_layer::UTPH => 5,
+        next_layer::BYPASS => bypass::DESTINATION_TPN,
         next_layer::SETUP => return setup::decode(header, datagram_len).map(Decoded::Setup),
-        next_layer::UTPH => return datagram::decode(first, header, datagram_len),
-        next_layer::BYPASS => return bypass::decode(first, header, datagram_len),
         other => return Err(DecodeError::UnknownNextLayer(other as u8)),
+    };
+    let destination = Tpn::new(word(first, named_at));
+    let key = key(destination).ok_or(DecodeError::NoKey(destination))?;
+    match layer {
+        next_layer::UTPH => return datagram::decode(key, first, header, datagram_len),
+        next_layer::BYPASS => return bypass::decode(key, first, header, datagram_len),
+        _ => {}
     }
     transport_version(first)?;
     let header_len = header_len(first, header)?;
-    let (header, payload_len) = verified(header, header_len, datagram_len)?;
+    let (header, payload_len) = verified(key, header, header_len, datagram_len)?;
     decoded(route(first), packet(first, header)?, header_len, payload_len)
 }
 
 /// The first `header_len` bytes, if they are there and their check is right, and how many bytes of
 /// payload follow. `header` does not go beyond the datagram.
 #[inline(always)]
-pub(super) fn verified(
-    header: &[u8],
+pub(super) fn verified<'h>(
+    key: &CheckKey,
+    header: &'h [u8],
     header_len: usize,
     datagram_len: usize,
-) -> Result<(&[u8], usize), DecodeError> {
+) -> Result<(&'h [u8], usize), DecodeError> {
     let header = header.get(..header_len).ok_or(too_short(header, header_len))?;
     let payload_len = datagram_len - header_len;
     let check: &[u8; 4] = header.first_chunk().ok_or(too_short(header, 4))?;
-    if header_check(PROTOCOL_VERSION, &header[4..], payload_len) != word(check, 0) {
+    if key.check(PROTOCOL_VERSION, &header[4..], payload_len) != word(check, 0) {
         return Err(DecodeError::BadCheck);
     }
     Ok((header, payload_len))

@@ -4,9 +4,9 @@ use super::{
     BITMAP_256, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN, bypass, datagram,
     next_header, next_layer, refusal, status, tp_opcode,
 };
-use crate::check::header_check;
 use crate::{
-    Ack, AckFlags, BypassOperation, CREDIT_MAX, Data, Nak, Operation, Packet, Probe, Route,
+    Ack, AckFlags, BypassOperation, CREDIT_MAX, CheckKey, Data, Nak, Operation, Packet, Probe,
+    Route,
 };
 
 mod transaction;
@@ -36,8 +36,17 @@ pub fn header_len(packet: &Packet) -> usize {
     }
 }
 
+/// As [`encode_keyed`], with the public key.
+///
+/// # Panics
+///
+/// As [`encode_keyed`].
+pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]) -> usize {
+    encode_keyed(&CheckKey::PUBLIC, route, packet, payload_len, out)
+}
+
 /// Writes the headers of `packet`, in front of `payload_len` bytes of payload, to the start of
-/// `out`, and returns their length.
+/// `out`, with a check by `key`, and returns their length.
 ///
 /// # Panics
 ///
@@ -46,7 +55,13 @@ pub fn header_len(packet: &Packet) -> usize {
 /// store not of 1 to [`BYPASS_BYTES`](crate::BYPASS_BYTES); if the operation is none that a
 /// datagram carries. A debug build also panics if a data packet has mode UNO, or a response or
 /// learned packet any order. All are mistakes of the caller.
-pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]) -> usize {
+pub fn encode_keyed(
+    key: &CheckKey,
+    route: &Route,
+    packet: &Packet,
+    payload_len: usize,
+    out: &mut [u8],
+) -> usize {
     let out: &mut Header = out.first_chunk_mut().expect("room for MAX_HEADER bytes");
     assert!(payload_len == 0 || carries_payload(packet), "payload behind a packet without any");
     match packet {
@@ -77,7 +92,8 @@ pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]
         Packet::Bypass(bypass) => bypass::put_bypass(route, bypass, payload_len, out),
     }
     let len = header_len(packet);
-    seal(PROTOCOL_VERSION, len, payload_len, out);
+    let check = key.check(PROTOCOL_VERSION, &out[4..len], payload_len);
+    put(out, 0, check);
     len
 }
 
@@ -104,14 +120,9 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
     }
 }
 
-/// Fills in the check of a header of `len` bytes.
-pub(super) fn seal(version: u8, len: usize, payload_len: usize, out: &mut Header) {
-    put(out, 0, header_check(version, &out[4..len], payload_len));
-}
-
 /// Writes word `index` of the datagram.
 #[inline(always)]
-pub(super) fn put(out: &mut Header, index: usize, word: u32) {
+pub(super) fn put(out: &mut [u8], index: usize, word: u32) {
     out[4 * index..4 * index + 4].copy_from_slice(&word.to_be_bytes());
 }
 
@@ -162,7 +173,7 @@ fn put_data(route: &Route, data: &Data, out: &mut Header) {
 }
 
 #[inline(always)]
-pub(super) fn put_long(out: &mut Header, index: usize, value: u64) {
+pub(super) fn put_long(out: &mut [u8], index: usize, value: u64) {
     put(out, index, (value >> 32) as u32);
     put(out, index + 1, value as u32);
 }

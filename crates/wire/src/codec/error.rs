@@ -1,5 +1,6 @@
 //! Why a datagram is not a packet.
 
+use crate::Tpn;
 use core::fmt;
 
 /// Why a datagram was refused.
@@ -19,6 +20,8 @@ pub enum DecodeError {
     },
     /// The header check is wrong: damaged on the way, of another protocol version, or not ours.
     BadCheck,
+    /// There is no key for the channel that it names as its destination.
+    NoKey(Tpn),
     /// TPVer, TAver or a set-up message's version is one we do not speak.
     UnsupportedVersion(u8),
     /// NTH names a next layer nobody has defined.
@@ -61,6 +64,9 @@ impl fmt::Display for DecodeError {
                 write!(f, "{extra} bytes more than the packet can carry")
             }
             DecodeError::BadCheck => write!(f, "wrong header check"),
+            DecodeError::NoKey(channel) => {
+                write!(f, "no key for channel number {:#08x}", channel.value())
+            }
             DecodeError::UnsupportedVersion(version) => {
                 write!(f, "version {version} is not spoken here")
             }

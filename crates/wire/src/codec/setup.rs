@@ -2,16 +2,17 @@
 //! that it does not use at zero and does not read them.
 
 use super::decode::{bad, long, too_short, word};
-use super::encode::{Header, put, put_long, seal};
-use super::{DecodeError, MAX_HEADER, PROTOCOL_VERSION, SETUP_VERSION, next_layer};
+use super::encode::{put, put_long};
+use super::{DecodeError, PROTOCOL_VERSION, SETUP_VERSION, next_layer};
 use crate::check::header_check;
 use crate::setup::{
-    Accept, Confirm, Endpoint, GROUP_MAX, Hello, Joins, PORTS_MAX, Parameters, Ports, Reject,
-    RejectReason, SETUP_LEN, Setup, SetupMessage, Versions, Welcome,
+    Accept, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PORTS_MAX, Parameters, Ports,
+    Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Versions, Welcome,
 };
 use crate::{Cna, Psn, Tpn};
 
-const _: () = assert!(SETUP_LEN == MAX_HEADER);
+/// A set-up message under construction.
+type Header = [u8; SETUP_LEN];
 
 /// Message kinds (byte 16).
 mod kind {
@@ -31,9 +32,9 @@ mod at {
     pub const PARAMETERS: usize = 9;
     pub const PORTS: usize = 13;
     pub const COOKIE: usize = 21;
-    pub const SERVER_TPN: usize = 25;
     pub const AGREED: usize = 26;
     pub const JOINS: usize = 30;
+    pub const KEY: usize = 32;
 }
 
 /// Writes `setup` to the start of `out` and returns its length, always
@@ -54,7 +55,7 @@ pub fn encode_setup(setup: &Setup, out: &mut [u8]) -> usize {
         SetupMessage::Welcome(welcome) => {
             put_kind(kind::WELCOME, None, out);
             put_long(out, at::NONCE, welcome.nonce);
-            put_endpoint(welcome.version, &welcome.server, out);
+            put(out, at::VERSION_TPN, u32::from(welcome.version) << 24);
             put_parameters(at::PARAMETERS, &welcome.offer, out);
             put_cookie(&welcome.cookie, out);
         }
@@ -62,14 +63,15 @@ pub fn encode_setup(setup: &Setup, out: &mut [u8]) -> usize {
             put_hello(kind::CONFIRM, &confirm.hello, out);
             out[4 * at::VERSION_TPN] = confirm.version;
             put_cookie(&confirm.cookie, out);
-            put(out, at::SERVER_TPN, confirm.server_tpn.value());
             put_parameters(at::AGREED, &confirm.agreed, out);
+            put_key(&confirm.key, out);
         }
         SetupMessage::Accept(accept) => {
             put_kind(kind::ACCEPT, None, out);
             put_long(out, at::NONCE, accept.nonce);
             put_endpoint(accept.version, &accept.server, out);
             put_parameters(at::PARAMETERS, &accept.agreed, out);
+            put_key(&accept.key, out);
         }
         SetupMessage::Reject(reject) => {
             put_kind(kind::REJECT, Some(reject.versions), out);
@@ -77,7 +79,8 @@ pub fn encode_setup(setup: &Setup, out: &mut [u8]) -> usize {
             put(out, at::REASON_PSN, reason_code(reject.reason) << 24);
         }
     }
-    seal(SETUP_VERSION, SETUP_LEN, 0, out);
+    let check = header_check(SETUP_VERSION, &out[4..], 0);
+    put(out, 0, check);
     SETUP_LEN
 }
 
@@ -119,6 +122,10 @@ fn put_cookie(cookie: &[u8; 16], out: &mut Header) {
     out[4 * at::COOKIE..4 * at::COOKIE + 16].copy_from_slice(cookie);
 }
 
+fn put_key(key: &[u8; KEY_LEN], out: &mut Header) {
+    out[4 * at::KEY..4 * at::KEY + KEY_LEN].copy_from_slice(key);
+}
+
 fn reason_code(reason: RejectReason) -> u32 {
     match reason {
         RejectReason::Version => 1,
@@ -158,21 +165,21 @@ fn content(message: &Header) -> Result<SetupMessage, DecodeError> {
             version: version(message)?,
             nonce,
             cookie: cookie(message),
-            server: endpoint(message)?,
             offer: parameters(message, at::PARAMETERS)?,
         }),
         kind::CONFIRM => SetupMessage::Confirm(Confirm {
             hello: hello(message)?,
             version: version(message)?,
             cookie: cookie(message),
-            server_tpn: Tpn::new(word(message, at::SERVER_TPN)),
             agreed: parameters(message, at::AGREED)?,
+            key: key(message),
         }),
         kind::ACCEPT => SetupMessage::Accept(Accept {
             version: version(message)?,
             nonce,
             server: endpoint(message)?,
             agreed: parameters(message, at::PARAMETERS)?,
+            key: key(message),
         }),
         kind::REJECT => SetupMessage::Reject(Reject {
             versions: versions(message)?,
@@ -263,6 +270,12 @@ fn cookie(message: &Header) -> [u8; 16] {
     let mut cookie = [0; 16];
     cookie.copy_from_slice(&message[4 * at::COOKIE..4 * at::COOKIE + 16]);
     cookie
+}
+
+fn key(message: &Header) -> [u8; KEY_LEN] {
+    let mut key = [0; KEY_LEN];
+    key.copy_from_slice(&message[4 * at::KEY..4 * at::KEY + KEY_LEN]);
+    key
 }
 
 fn reason(message: &Header) -> Result<RejectReason, DecodeError> {

@@ -114,7 +114,7 @@ proptest! {
 
     #[test]
     fn setup_messages_come_back(setup in strategies::setup()) {
-        let mut out = [0xa5; MAX_HEADER];
+        let mut out = [0xa5; SETUP_LEN];
         prop_assert_eq!(encode_setup(&setup, &mut out), SETUP_LEN);
         prop_assert_eq!(decode(&out, SETUP_LEN), Ok(Decoded::Setup(setup)));
     }
@@ -171,7 +171,7 @@ proptest! {
                 let short = matches!(
                     answer,
                     Err(DecodeError::TooShort { needed, available })
-                        if available == len && needed > len && needed <= MAX_HEADER
+                        if available == len && needed > len && needed <= SETUP_LEN
                 );
                 prop_assert!(short, "{:?} of {} bytes", answer, len);
             }
@@ -184,7 +184,7 @@ fn demand_sound(bytes: &[u8], datagram_len: usize) {
     match decode(bytes, datagram_len) {
         Err(_) => {}
         Ok(Decoded::Setup(setup)) => {
-            let mut out = [0; MAX_HEADER];
+            let mut out = [0; SETUP_LEN];
             encode_setup(&setup, &mut out);
             assert_eq!(decode(&out, SETUP_LEN), Ok(Decoded::Setup(setup)));
         }
@@ -378,6 +378,42 @@ fn only_what_asks_for_order_by_an_end_or_for_completion_in_order_has_an_extensio
                 assert_eq!(header_len(&Packet::Data(data)), 68 + extension);
             }
         }
+    }
+}
+
+/// A packet with the check of one key is refused by every other.
+#[test]
+fn packet_is_decoded_only_with_the_key_of_its_channel() {
+    let key = CheckKey::new(&[0x17; CheckKey::BYTES]);
+    let other = CheckKey::new(&[0x18; CheckKey::BYTES]);
+    let access = Access { length: 8, ..sample_access() };
+    let operation = BypassOperation::Load { access };
+    let bypass = Bypass { number: 7, oldest: 7, jetty: JettyId::new(3), operation };
+    let operation = Operation::Send { target: sample_target(), length: 0 };
+    let datagram = Datagram { jetty: JettyId::new(3), transaction: 2, operation };
+    let packets = [
+        Packet::Data(sample_data(Operation::Write { access })),
+        Packet::Close(Close { answer: false }),
+        Packet::Bypass(bypass),
+        Packet::Datagram(datagram),
+    ];
+    let route = Route { destination_tpn: Tpn::new(0x0a_bcde), ..Route::default() };
+    for packet in packets {
+        let mut out = [0; MAX_HEADER];
+        let len = encode_keyed(&key, &route, &packet, 0, &mut out);
+        let with = |key| {
+            decode_keyed(&out[..len], len, |channel| {
+                assert_eq!(channel, route.destination_tpn);
+                key
+            })
+        };
+        let Ok(Decoded::Packet { packet: read, .. }) = with(Some(&key)) else {
+            panic!("{packet:?} is not read")
+        };
+        assert_eq!(read, packet);
+        assert_eq!(with(Some(&other)), Err(DecodeError::BadCheck));
+        assert_eq!(with(Some(&CheckKey::PUBLIC)), Err(DecodeError::BadCheck));
+        assert_eq!(with(None), Err(DecodeError::NoKey(route.destination_tpn)));
     }
 }
 

@@ -285,7 +285,7 @@ fn hello() -> Setup {
 
 /// Decodes `setup` after setting byte `at` to `value` and mending the check.
 fn setup_with(setup: &Setup, at: usize, value: u8) -> Result<Decoded, DecodeError> {
-    let mut out = [0; MAX_HEADER];
+    let mut out = [0; SETUP_LEN];
     encode_setup(setup, &mut out);
     out[at] = value;
     let check = crate::check::header_check(SETUP_VERSION, &out[4..], 0);
@@ -306,7 +306,7 @@ fn setup_messages() {
     assert_eq!(setup_with(&hello, 39, 0), bad("paths", 0));
     assert_eq!(setup_with(&hello, 16, 2), Err(DecodeError::UnsupportedVersion(0)));
     assert_eq!(setup_with(&hello, 16, 5), bad("reject reason", 0));
-    let mut out = [0; MAX_HEADER];
+    let mut out = [0; SETUP_LEN];
     encode_setup(&hello, &mut out);
     assert_eq!(decode(&out, 9000), Ok(Decoded::Setup(hello)), "a question may be padded");
     let message = SetupMessage::Reject(Reject {
@@ -314,20 +314,24 @@ fn setup_messages() {
         nonce: 5,
         reason: RejectReason::Refused,
     });
-    let mut answer = [0; MAX_HEADER];
+    let mut answer = [0; SETUP_LEN];
     encode_setup(&Setup { message, ..hello }, &mut answer);
-    assert_eq!(decode(&answer, 129), Err(DecodeError::TooLong { extra: 1 }), "an answer may not");
-    let short = DecodeError::TooShort { needed: 128, available: 127 };
-    assert_eq!(decode(&out[..127], 128), Err(short));
+    assert_eq!(
+        decode(&answer, SETUP_LEN + 1),
+        Err(DecodeError::TooLong { extra: 1 }),
+        "an answer may not"
+    );
+    let short = DecodeError::TooShort { needed: SETUP_LEN, available: SETUP_LEN - 1 };
+    assert_eq!(decode(&out[..SETUP_LEN - 1], SETUP_LEN), Err(short));
     out[60] ^= 1;
-    assert_eq!(decode(&out, 128), Err(DecodeError::BadCheck));
+    assert_eq!(decode(&out, SETUP_LEN), Err(DecodeError::BadCheck));
 }
 
 #[test]
 fn no_answer_is_longer_than_its_question() {
-    let mut out = [0; MAX_HEADER];
+    let mut out = [0; SETUP_LEN];
     assert_eq!(encode_setup(&hello(), &mut out), SETUP_LEN);
-    // The longest list of ports and the cookie fit, as `setup_messages_come_back` shows, in the
-    // same number of bytes.
-    assert_eq!(SETUP_LEN, 128);
+    // The longest list of ports, the cookie and a key fit, as `setup_messages_come_back` shows, in
+    // the same number of bytes.
+    assert_eq!(SETUP_LEN, 192);
 }

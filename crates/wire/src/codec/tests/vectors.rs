@@ -209,8 +209,9 @@ fn setup_vectors() -> [Vector; 5] {
     let server = endpoint(0x304, 0x0012_3456, &[4_793, 4_794]);
     let hello = Hello { versions, nonce, client, wish, joins: None };
     let joins = Some(Joins { leader: Tpn::new(0x101), number: 1 });
-    let server_tpn = server.tpn;
-    let confirm = Confirm { hello: Hello { joins, ..hello }, version, cookie, server_tpn, agreed };
+    let key = |first: u8| core::array::from_fn(|i| first + i as u8);
+    let confirm =
+        Confirm { hello: Hello { joins, ..hello }, version, cookie, agreed, key: key(0x40) };
     let reject = Reject { versions, nonce, reason: RejectReason::StaleCookie };
     let (near, far) = (Cna::new(0x0a_0b0c), Cna::new(0x0d_0e0f));
     let vector = |file, source, destination, message| Vector {
@@ -224,14 +225,14 @@ fn setup_vectors() -> [Vector; 5] {
             file!("welcome"),
             far,
             near,
-            SetupMessage::Welcome(Welcome { version, nonce, cookie, server, offer: agreed }),
+            SetupMessage::Welcome(Welcome { version, nonce, cookie, offer: agreed }),
         ),
         vector(file!("confirm"), near, far, SetupMessage::Confirm(confirm)),
         vector(
             file!("accept"),
             far,
             near,
-            SetupMessage::Accept(Accept { version, nonce, server, agreed }),
+            SetupMessage::Accept(Accept { version, nonce, server, agreed, key: key(0x80) }),
         ),
         vector(file!("reject"), far, near, SetupMessage::Reject(reject)),
     ]
@@ -256,7 +257,7 @@ fn bytes_of(file: &str) -> Vec<u8> {
 
 /// The datagram that `vector` means.
 fn datagram(vector: &Vector) -> Vec<u8> {
-    let mut out = [0; MAX_HEADER];
+    let mut out = [0; SETUP_LEN];
     let len = match &vector.meant {
         Decoded::Packet { route, packet, .. } => {
             encode(route, packet, vector.payload.len(), &mut out)

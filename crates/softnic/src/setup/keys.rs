@@ -1,0 +1,125 @@
+//! The secret key of a channel's header checks, which its two ends derive and never send.
+//!
+//! Each side draws a pair of keys (X25519, RFC 7748) for every channel, and tells its public one in
+//! CONFIRM or ACCEPT. The key is HKDF-SHA-256 (RFC 5869) of what both can compute from it, and of
+//! what was said. It keeps out whoever does not see the set-up messages; whoever can change them
+//! can stand between the two.
+
+use fairway_engine::wire::{CheckKey, Cna, KEY_LEN, Tpn};
+use hkdf::Hkdf;
+use sha2::Sha256;
+use x25519_dalek::{PublicKey, StaticSecret};
+
+/// What the key is for, so that no other use of the same secret gives it.
+const PURPOSE: &[u8] = b"fairway header check, protocol 4";
+
+/// One side's keys for one channel.
+pub(crate) struct KeyPair {
+    secret: StaticSecret,
+    public: [u8; KEY_LEN],
+}
+
+/// What both sides know of a channel that they set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The HELLO's.
+    pub(crate) nonce: u64,
+    pub(crate) client: End,
+    pub(crate) server: End,
+}
+
+/// One end of a channel, as it was told to the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) cna: Cna,
+    pub(crate) tpn: Tpn,
+    pub(crate) key: [u8; KEY_LEN],
+}
+
+impl KeyPair {
+    /// `random` is from the system's source.
+    pub(crate) fn new(random: [u8; KEY_LEN]) -> KeyPair {
+        let secret = StaticSecret::from(random);
+        let public = PublicKey::from(&secret).to_bytes();
+        KeyPair { secret, public }
+    }
+
+    /// What the other side is told.
+    pub(crate) fn public(&self) -> [u8; KEY_LEN] {
+        self.public
+    }
+
+    /// The channel's key, with the `other` side's public key. `None` if that is one of the few with
+    /// which everybody would know the result.
+    pub(crate) fn agree(&self, other: &[u8; KEY_LEN], terms: &Terms) -> Option<CheckKey> {
+        let shared = self.secret.diffie_hellman(&PublicKey::from(*other));
+        if !shared.was_contributory() {
+            return None;
+        }
+        let mut said = [0; 8 + 2 * (8 + KEY_LEN)];
+        said[..8].copy_from_slice(&terms.nonce.to_be_bytes());
+        for (room, end) in
+            said[8..].chunks_exact_mut(8 + KEY_LEN).zip([&terms.client, &terms.server])
+        {
+            room[..4].copy_from_slice(&end.cna.value().to_be_bytes());
+            room[4..8].copy_from_slice(&end.tpn.value().to_be_bytes());
+            room[8..].copy_from_slice(&end.key);
+        }
+        let mut key = [0; CheckKey::BYTES];
+        let expanded =
+            Hkdf::<Sha256>::new(Some(PURPOSE), shared.as_bytes()).expand(&said, &mut key);
+        expanded.ok().map(|()| CheckKey::new(&key))
+    }
+}
+
+impl std::fmt::Debug for KeyPair {
+    /// Keeps the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyPair").field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(client: &KeyPair, server: &KeyPair) -> Terms {
+        let end = |cna, key| End { cna: Cna::new(cna), tpn: Tpn::new(cna + 1), key };
+        Terms { nonce: 5, client: end(1, client.public()), server: end(7, server.public()) }
+    }
+
+    #[test]
+    fn both_sides_derive_one_key_and_a_third_another() {
+        let [client, server, third] = [1, 2, 3].map(|byte| KeyPair::new([byte; 32]));
+        let terms = terms(&client, &server);
+        let key = client.agree(&server.public(), &terms);
+        assert!(key.is_some());
+        assert_eq!(key, server.agree(&client.public(), &terms));
+        assert_ne!(key, third.agree(&server.public(), &terms));
+        assert_ne!(key, Some(CheckKey::PUBLIC));
+    }
+
+    #[test]
+    fn everything_that_was_said_counts() {
+        let [client, server] = [1, 2].map(|byte| KeyPair::new([byte; 32]));
+        let terms = terms(&client, &server);
+        let key = |terms: &Terms| client.agree(&server.public(), terms);
+        let changes: [fn(&mut Terms); 4] = [
+            |terms| terms.nonce ^= 1,
+            |terms| terms.client.tpn = Tpn::new(99),
+            |terms| terms.server.cna = Cna::new(99),
+            |terms| terms.server.key[31] ^= 1,
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut other = terms;
+            change(&mut other);
+            assert_ne!(key(&other), key(&terms), "change {number}");
+        }
+    }
+
+    #[test]
+    fn key_that_gives_everybody_the_same_secret_is_refused() {
+        let client = KeyPair::new([1; 32]);
+        assert_eq!(client.agree(&[0; 32], &terms(&client, &client)), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Channel numbers as peers know them: a secret permutation of those that the engine uses.
+//!
+//! The engine counts its channels, so that its numbers are found without a search and are easily
+//! guessed. A peer is told what a Feistel network of four rounds, with keys that are drawn at every
+//! start, makes of one: any 24-bit number, and no two the same.
+
+use fairway_engine::wire::Tpn;
+
+/// A permutation of all channel numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    keys: [u32; 4],
+}
+
+/// Half of a number.
+const HALF_BITS: u32 = 12;
+const HALF: u32 = (1 << HALF_BITS) - 1;
+
+impl Numbers {
+    /// `random` is from the system's source.
+    pub(crate) fn new(random: [u8; 16]) -> Numbers {
+        let key = |at: usize| [0, 1, 2, 3].map(|byte| random[4 * at + byte]);
+        Numbers { keys: [0, 1, 2, 3].map(|at| u32::from_le_bytes(key(at))) }
+    }
+
+    /// The number that the peer is told for one of ours.
+    pub(crate) fn told(&self, own: Tpn) -> Tpn {
+        let (mut high, mut low) = (own.value() >> HALF_BITS, own.value() & HALF);
+        for key in self.keys {
+            (high, low) = (low, high ^ scramble(low, key));
+        }
+        Tpn::new(high << HALF_BITS | low)
+    }
+
+    /// Ours that the peer was told as `told`.
+    pub(crate) fn own(&self, told: Tpn) -> Tpn {
+        let (mut high, mut low) = (told.value() >> HALF_BITS, told.value() & HALF);
+        for key in self.keys.into_iter().rev() {
+            (high, low) = (low ^ scramble(high, key), high);
+        }
+        Tpn::new(high << HALF_BITS | low)
+    }
+}
+
+impl std::fmt::Debug for Numbers {
+    /// Keeps the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Numbers").finish_non_exhaustive()
+    }
+}
+
+/// Twelve bits that depend on all bits of half a number and of a key (the finishing steps of
+/// MurmurHash3).
+fn scramble(half: u32, key: u32) -> u32 {
+    let mixed = (half ^ key).wrapping_mul(0x85eb_ca6b);
+    let mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    mixed >> (32 - HALF_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_told_once_and_comes_back() {
+        let numbers = Numbers::new(*b"sixteen bytes of");
+        let mut seen = vec![false; 1 << 24];
+        for own in (0..1 << 24).map(Tpn::new) {
+            let told = numbers.told(own);
+            assert_eq!(numbers.own(told), own);
+            let seen = &mut seen[told.value() as usize];
+            assert!(!*seen, "{told:?} is told twice");
+            *seen = true;
+        }
+    }
+
+    #[test]
+    fn first_channels_of_two_nodes_have_unlike_numbers() {
+        let first = |byte: u8| Numbers::new([byte; 16]).told(Tpn::new(0x01_0000)).value();
+        let numbers: std::collections::BTreeSet<u32> = (0..64).map(first).collect();
+        assert!(numbers.len() > 60, "{numbers:?}");
+    }
+}
