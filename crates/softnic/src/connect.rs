@@ -21,6 +21,7 @@ use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
+use crate::setup::quota::{self, Quota, Source};
 use crate::setup::server::{Listener, Opening, Reaction};
 use crate::setup::sizes::SizeProbe;
 use crate::turn::Bound;
@@ -39,6 +40,7 @@ pub(crate) struct Connecting {
     listener: Listener,
     /// Questions that are repeated may go from sockets opened for that alone.
     detours: bool,
+    quota: Quota,
     attempts: Vec<Option<Pending>>,
     /// Connections that are probed with packets of full size.
     sizes: Vec<SizeProbe>,
@@ -85,7 +87,8 @@ struct Remote<'a> {
 impl Connecting {
     pub(crate) fn new(identity: Identity, detours: bool) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
-        Ok(Connecting { identity, listener, detours, attempts: Vec::new(), sizes: Vec::new() })
+        let (quota, attempts, sizes) = (Quota::new(), Vec::new(), Vec::new());
+        Ok(Connecting { identity, listener, detours, quota, attempts, sizes })
     }
 
     /// When some attempt has something to say or do.
@@ -326,6 +329,10 @@ impl Core {
         {
             return;
         }
+        if !self.connecting.quota.take(now, sender.ip(), quota::ASKING) {
+            self.counters.setup_limited += 1;
+            return;
+        }
         // Where no route is found the answer won't get anyway.
         let path = self.path_of(at, sender, setup);
         let link = fairway_port::mtu_towards(local, &sender);
@@ -334,6 +341,10 @@ impl Core {
         let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
             Reaction::Answer(answer) => answer,
+            Reaction::Open(_) if !self.connecting.quota.take(now, sender.ip(), quota::OPENING) => {
+                self.counters.setup_limited += 1;
+                return;
+            }
             Reaction::Open(opening) => match self.open_as_server(now, at, &opening) {
                 Ok((end, key)) => self.connecting.listener.opened(now, &opening, end, key),
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
@@ -349,6 +360,9 @@ impl Core {
         opening: &Opening,
     ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
         let hello = &opening.confirm.hello;
+        if !self.has_channel_for(opening.from.ip()) {
+            return Err(RejectReason::NoResources);
+        }
         let leader = match hello.joins {
             None => None,
             Some(joins) => Some(self.leader_for(opening, joins).ok_or(RejectReason::Parameters)?),
@@ -388,6 +402,19 @@ impl Core {
                 Err(RejectReason::Parameters)
             }
         }
+    }
+
+    /// May an address of another host have one more channel? Those of this host may have all.
+    fn has_channel_for(&self, address: IpAddr) -> bool {
+        if quota::is_own(address, self.local_addrs().iter().map(SocketAddr::ip)) {
+            return true;
+        }
+        let source = Source::of(address);
+        let is_theirs = |channel: &&Channel| {
+            Source::of(channel.peer.address.ip()) == source && self.nic.is_open(channel.id)
+        };
+        let theirs = self.channels.iter().filter(is_theirs).count();
+        theirs < quota::channels_for_one(self.nic.limits().channels) as usize
     }
 
     /// The first channel of the group that a client wants to join: its own, from a port of it, with the

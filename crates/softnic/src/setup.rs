@@ -12,6 +12,7 @@ mod cookie;
 pub(crate) mod keys;
 pub(crate) mod listening;
 pub(crate) mod numbers;
+pub(crate) mod quota;
 pub(crate) mod server;
 pub(crate) mod sizes;
 

@@ -90,7 +90,11 @@ struct ByHand {
 
 impl ByHand {
     fn new(server: std::net::SocketAddr) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        ByHand::at([127, 0, 0, 1].into(), server)
+    }
+
+    fn at(own: std::net::IpAddr, server: std::net::SocketAddr) -> Self {
+        let socket = UdpSocket::bind((own, 0)).unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         ByHand { socket, source: Cna::new(0x123456) }
@@ -105,10 +109,12 @@ impl ByHand {
 
     fn hear(&self) -> Setup {
         let mut datagram = [0; 2048];
-        let length = self.socket.recv(&mut datagram).unwrap();
-        match decode(&datagram[..length], length).unwrap() {
-            wire::Decoded::Setup(setup) => setup,
-            other => panic!("{other:?}"),
+        loop {
+            let length = self.socket.recv(&mut datagram).unwrap();
+            // Packets of its channels have keys that it has not derived.
+            if let Ok(wire::Decoded::Setup(setup)) = decode(&datagram[..length], length) {
+                return setup;
+            }
         }
     }
 
@@ -235,4 +241,79 @@ fn nobody_joins_a_group_that_is_not_his() {
     assert!(accepted(client.ask(client.joining(10, 1, 2))));
     assert_eq!((server.usage().channels, server.peers().len()), (3, 1));
     assert_eq!(server.counters().nic.connections, 1);
+}
+
+/// A network namespace for this thread and those that it starts, with three addresses. False if that
+/// is not allowed.
+fn enter_namespace() -> bool {
+    // SAFETY: the call changes this thread alone.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        return false;
+    }
+    let ip = |words: &str| {
+        let mut command = std::process::Command::new("ip");
+        command.args(words.split(' ')).status().is_ok_and(|status| status.success())
+    };
+    let addresses = [SERVER, GREEDY, HONEST];
+    ip("link set lo up")
+        && addresses.iter().all(|address| ip(&format!("addr add {address}/32 dev lo")))
+}
+
+const SERVER: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 1);
+const GREEDY: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 3);
+const HONEST: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 2);
+
+fn demand_that_one_source_leaves_channels_to_others() {
+    let server = Context::builder().bind(SERVER.into()).build().unwrap();
+    let address = server.local_addrs()[0];
+    let greedy = ByHand::at(GREEDY.into(), address);
+    let ask = |from: &ByHand, nonce: u64| {
+        let hello = from.hello();
+        let client = wire::Endpoint { tpn: Tpn::new(nonce as u32), ..hello.client };
+        match from.ask(wire::Hello { nonce, client, ..hello }) {
+            SetupMessage::Accept(_) => true,
+            SetupMessage::Reject(reject) => {
+                assert_eq!(reject.reason, wire::RejectReason::NoResources);
+                false
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let taken = (1..=64).filter(|nonce| ask(&greedy, *nonce)).count();
+    assert_eq!(taken, 48, "three quarters of 64");
+    let honest = ByHand::at(HONEST.into(), address);
+    assert!((1..=16).all(|nonce| ask(&honest, nonce)), "the others are there for others");
+
+    // Questions cost the server time, so a source gets answers to a limited number.
+    let hello = greedy.hello();
+    while server.counters().nic.setup_limited == 0 {
+        for nonce in 0..100 {
+            greedy.say(Cna::default(), SetupMessage::Hello(wire::Hello { nonce, ..hello }));
+        }
+    }
+    // The flood may have filled the server's socket, too, so the question is repeated.
+    honest.socket.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+    let mut datagram = [0; 2048];
+    let is_answered = (0..200).any(|_| {
+        honest.say(Cna::default(), SetupMessage::Hello(honest.hello()));
+        let length = honest.socket.recv(&mut datagram).unwrap_or(0);
+        let answer = decode(&datagram[..length], length);
+        let message = answer.map(|answer| match answer {
+            wire::Decoded::Setup(setup) => Some(setup.message),
+            wire::Decoded::Packet { .. } => None,
+        });
+        matches!(message, Ok(Some(SetupMessage::Welcome(_))))
+    });
+    assert!(is_answered, "the other source gets no answer");
+}
+
+/// The reviewers took all 64 channels of a server with one socket, in 0.02 s.
+#[test]
+fn one_source_does_not_get_all_channels_nor_all_answers() {
+    // A thread of its own, because it leaves the namespace of the others.
+    let ended = std::thread::spawn(|| match enter_namespace() {
+        true => demand_that_one_source_leaves_channels_to_others(),
+        false => eprintln!("not tested: a network namespace needs the superuser and `ip`"),
+    });
+    ended.join().expect("the test in the namespace");
 }

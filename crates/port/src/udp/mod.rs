@@ -8,6 +8,7 @@ mod port;
 mod queues;
 mod receive;
 mod receive_call;
+mod route;
 mod send;
 mod sys;
 mod train;

@@ -11,6 +11,7 @@ use crate::memory::RawSlice;
 use crate::udp::address::Address;
 use crate::udp::control::{Control, ecn_bits};
 use crate::udp::counters::PortCounters;
+use crate::udp::route::table_mtu;
 use crate::udp::send::SingleFile;
 use crate::udp::sys::{
     bound_socket, common_socket, empty_message, get, local_address, open_socket, route_mtu,
@@ -74,12 +75,16 @@ pub struct UdpPort {
 }
 
 /// The MTU, in bytes, of the link from the address `local` towards `remote`: IP and UDP headers
-/// included.
+/// included. It is that of the routing table: what ICMP messages say of the path has no part in it,
+/// because anybody can send those.
 ///
 /// # Errors
 /// There is no route.
 pub fn mtu_towards(local: SocketAddr, remote: &SocketAddr) -> io::Result<usize> {
-    route_mtu(local, &(*remote).into())
+    match table_mtu(local, *remote) {
+        Ok(Some(mtu)) => Ok(mtu),
+        _ => route_mtu(local, &(*remote).into()),
+    }
 }
 
 impl UdpPort {
@@ -342,18 +347,20 @@ impl UdpPort {
         self.configure_family(socket, ipv6)
     }
 
+    /// Packets are never cut into fragments, and are as long as the interface takes: a smaller path
+    /// MTU that an ICMP message claims is not believed.
     fn configure_family(&mut self, socket: &OwnedFd, ipv6: bool) -> io::Result<()> {
         let ecn = ecn_bits(Ecn::Capable);
         if ipv6 {
             set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
             set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, ecn)?;
-            let (option, always) = (libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO);
-            self.features.unfragmented &= set(socket, libc::IPPROTO_IPV6, option, always).is_ok();
+            let (option, probe) = (libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
+            self.features.unfragmented &= set(socket, libc::IPPROTO_IPV6, option, probe).is_ok();
         } else {
             set(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
             set(socket, libc::IPPROTO_IP, libc::IP_TOS, ecn)?;
-            let (option, always) = (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO);
-            self.features.unfragmented &= set(socket, libc::IPPROTO_IP, option, always).is_ok();
+            let (option, probe) = (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+            self.features.unfragmented &= set(socket, libc::IPPROTO_IP, option, probe).is_ok();
         }
         Ok(())
     }

@@ -1,0 +1,186 @@
+//! How long packets towards an address may be, as the routing table has it.
+//!
+//! The kernel also remembers what ICMP messages have said of a path, and any sender can forge those:
+//! a socket that is connected reports it for ten minutes. The table itself is asked instead, by
+//! rtnetlink with `RTM_F_FIB_MATCH` (Linux 4.13).
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::sys::check;
+
+/// Longest packets of IP: 65,535 bytes, behind whose header IPv6 begins to count.
+const MTU_MAX_V4: usize = 0xffff;
+const MTU_MAX_V6: usize = 0xffff + 40;
+
+/// `RTM_F_FIB_MATCH` of `linux/rtnetlink.h`: the entry itself, and not what was derived from it.
+const FIB_MATCH: u32 = 0x2000;
+/// `RTAX_MTU`.
+const METRIC_MTU: u16 = 2;
+const NLMSG_HEADER: usize = 16;
+const ROUTE_HEADER: usize = 12;
+const ATTRIBUTE_HEADER: usize = 4;
+
+/// What the routing table says of a destination.
+struct Entry {
+    interface: libc::c_uint,
+    mtu: Option<usize>,
+}
+
+/// The MTU of the route from `local` to `remote`: its own, if it has one, or its interface's.
+/// `None` if the table does not say it in one entry, as with several next hops.
+pub(super) fn table_mtu(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<usize>> {
+    let socket = netlink()?;
+    let Some(entry) = look_up(&socket, local, remote)? else { return Ok(None) };
+    let mtu = match entry.mtu {
+        Some(mtu) => mtu,
+        None => interface_mtu(&socket, entry.interface, remote.is_ipv6())?,
+    };
+    Ok(Some(mtu.min(if remote.is_ipv6() { MTU_MAX_V6 } else { MTU_MAX_V4 })))
+}
+
+fn netlink() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: a plain call; the descriptor, if there is one, is ours alone.
+    unsafe {
+        let number = check(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))?;
+        Ok(OwnedFd::from_raw_fd(number))
+    }
+}
+
+fn look_up(socket: &OwnedFd, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Entry>> {
+    let question = question(local, remote);
+    // SAFETY: the bytes are valid for their length.
+    let sent =
+        unsafe { libc::send(socket.as_raw_fd(), question.as_ptr().cast(), question.len(), 0) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut answer = [0_u8; 4096];
+    // The kernel has answered when `send` returns, so nothing waits here.
+    // SAFETY: the room is valid for its length.
+    let length = unsafe {
+        let room = answer.as_mut_ptr().cast();
+        libc::recv(socket.as_raw_fd(), room, answer.len(), libc::MSG_DONTWAIT)
+    };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    entry(&answer[..length])
+}
+
+fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let family = if remote.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    let to = octets(remote.ip());
+    let same_family = local.is_ipv6() == remote.is_ipv6() && !local.ip().is_unspecified();
+    let from = same_family.then(|| octets(local.ip()));
+    let bits = |bytes: Option<&Vec<u8>>| bytes.map_or(0, |bytes| 8 * bytes.len() as u8);
+    let mut message = vec![0; NLMSG_HEADER];
+    message.extend([family as u8, bits(Some(&to)), bits(from.as_ref()), 0, 0, 0, 0, 0]);
+    message.extend(FIB_MATCH.to_ne_bytes());
+    put(&mut message, libc::RTA_DST, &to);
+    if let Some(from) = &from {
+        put(&mut message, libc::RTA_SRC, from);
+    }
+    if let SocketAddr::V6(remote) = remote
+        && remote.scope_id() != 0
+    {
+        put(&mut message, libc::RTA_OIF, &remote.scope_id().to_ne_bytes());
+    }
+    let length = message.len() as u32;
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    message[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
+    message[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    message
+}
+
+fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = (ATTRIBUTE_HEADER + value.len()) as u16;
+    message.extend(length.to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+}
+
+fn entry(answer: &[u8]) -> io::Result<Option<Entry>> {
+    let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+    if kind == Some(libc::NLMSG_ERROR as u16) {
+        let error = number(answer.get(NLMSG_HEADER..).unwrap_or_default()).unwrap_or_default();
+        return Err(io::Error::from_raw_os_error((error as i32).wrapping_neg()));
+    }
+    let attributes = answer.get(NLMSG_HEADER + ROUTE_HEADER..).unwrap_or_default();
+    let Some(interface) = find(attributes, libc::RTA_OIF).and_then(number) else {
+        return Ok(None);
+    };
+    let metrics = find(attributes, libc::RTA_METRICS).unwrap_or_default();
+    let mtu = find(metrics, METRIC_MTU).and_then(number).map(|mtu| mtu as usize);
+    Ok(Some(Entry { interface, mtu }))
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+/// The value of the first attribute of a kind.
+fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    loop {
+        let header: &[u8; ATTRIBUTE_HEADER] = attributes.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
+        let value = attributes.get(ATTRIBUTE_HEADER..length)?;
+        if kind == wanted {
+            return Some(value);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+/// The MTU of an interface; for IPv6 that may be less, as a router has told.
+fn interface_mtu(socket: &OwnedFd, index: libc::c_uint, ipv6: bool) -> io::Result<usize> {
+    // SAFETY: all zeros are a value of this structure of numbers and bytes.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: the room is as long as the call wants.
+    let named = unsafe { libc::if_indextoname(index, request.ifr_name.as_mut_ptr()) };
+    if named.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    if ipv6 {
+        // SAFETY: the call has written a string that ends with zero.
+        let name = unsafe { CStr::from_ptr(request.ifr_name.as_ptr()) }.to_string_lossy();
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/mtu"))?;
+        return text.trim().parse().map_err(|_| io::Error::other("an MTU that is no number"));
+    }
+    // SAFETY: the kernel reads the name and writes the MTU, both in the structure.
+    let mtu = unsafe {
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request))?;
+        request.ifr_ifru.ifru_mtu
+    };
+    usize::try_from(mtu).map_err(|_| io::Error::other("the kernel reports a negative MTU"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_carries_the_longest_packets() {
+        let here: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        assert_eq!(table_mtu(here, here).unwrap(), Some(MTU_MAX_V4));
+        let here: SocketAddr = "[::1]:0".parse().unwrap();
+        assert_eq!(table_mtu(here, here).unwrap(), Some(65_536));
+    }
+
+    #[test]
+    fn cut_or_senseless_answers_name_no_route() {
+        for length in 0..64 {
+            let mut answer = vec![0xff; length];
+            if let Some(kind) = answer.get_mut(4..6) {
+                kind.fill(0);
+            }
+            assert!(entry(&answer).is_ok_and(|entry| entry.is_none()), "{length}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! An ICMP message "fragmentation needed", which anybody can send, makes no packet shorter.
+//!
+//! The test needs the superuser: it runs in a network namespace of its own, because the kernel
+//! believes the message for ten minutes.
+
+use std::io;
+use std::mem::zeroed;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use fairway_port::{RawSlice, ReceiveBuffer, Sent, UdpConfig, UdpPort, mtu_towards};
+
+const LONG: usize = 9000;
+const CLAIMED: u16 = 576;
+
+/// A fresh network namespace for this thread, with a loopback interface. False if that is not
+/// allowed.
+fn enter_namespace() -> bool {
+    // SAFETY: the calls read and write the structures that they are given.
+    unsafe {
+        if libc::unshare(libc::CLONE_NEWNET) != 0 {
+            return false;
+        }
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
+        let socket = OwnedFd::from_raw_fd(socket);
+        let mut request: libc::ifreq = zeroed();
+        request.ifr_name[..2].copy_from_slice(&[b'l' as libc::c_char, b'o' as libc::c_char]);
+        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) == 0
+    }
+}
+
+/// The sum of RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Says that a packet between two ports was too long for the way.
+fn forge(from: u16, to: u16) -> io::Result<()> {
+    let here = Ipv4Addr::LOCALHOST.octets();
+    let mut quoted = vec![0x45, 0, 0x23, 0x28, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    quoted.extend(here);
+    quoted.extend(here);
+    let sum = checksum(&quoted);
+    quoted[10..12].copy_from_slice(&sum.to_be_bytes());
+    quoted.extend(from.to_be_bytes());
+    quoted.extend(to.to_be_bytes());
+    quoted.extend([0x23, 0x14, 0, 0]);
+    let mut message = vec![3, 4, 0, 0, 0, 0];
+    message.extend(CLAIMED.to_be_bytes());
+    message.extend(quoted);
+    let sum = checksum(&message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    // SAFETY: the address and the bytes are valid for their lengths.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP);
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let socket = OwnedFd::from_raw_fd(socket);
+        let mut address: libc::sockaddr_in = zeroed();
+        address.sin_family = libc::AF_INET as libc::sa_family_t;
+        address.sin_addr.s_addr = u32::from_ne_bytes(here);
+        let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        let bytes = message.as_ptr().cast();
+        let to = (&raw const address).cast();
+        match libc::sendto(socket.as_raw_fd(), bytes, message.len(), 0, to, length) {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the kernel believes of the way to an address.
+fn believed(to: SocketAddr) -> libc::c_int {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.connect(to).expect("a route");
+    let mut mtu: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value and its length are valid.
+    let got = unsafe {
+        let (value, length) = ((&raw mut mtu).cast(), &raw mut length);
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU, value, length)
+    };
+    assert_eq!(got, 0);
+    mtu
+}
+
+fn demand_that_packets_stay_long() {
+    let bind = || {
+        let config = UdpConfig {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            sockets: 1,
+            first_port: 0,
+            buffer_bytes: 1 << 20,
+        };
+        UdpPort::bind(&config).expect("a port")
+    };
+    let (mut one, mut other) = (bind(), bind());
+    let (from, to) = (one.local_addrs()[0], other.local_addrs()[0]);
+    forge(from.port(), to.port()).expect("the superuser may send ICMP");
+    assert_eq!(believed(to), CLAIMED.into(), "the kernel does not believe it: nothing is tested");
+    let link = mtu_towards(from, &to).expect("a route");
+    assert!(link > LONG, "{link} bytes");
+    let payload = vec![7; LONG];
+    let mut train = one.new_train();
+    // SAFETY: the payload outlives the train's use.
+    let piece = unsafe { RawSlice::new(payload.as_ptr(), payload.len()) };
+    train.push(&[1, 2, 3, 4], piece).expect("one packet fits");
+    assert_eq!(one.send(0, &to.into(), &train).expect("it leaves"), Sent::All);
+    let mut buffer = ReceiveBuffer::new();
+    let arrival = other.receive(0, &mut buffer, None).expect("no error").expect("it is there");
+    assert_eq!((arrival.segments(), arrival.segment_len(0)), (1, LONG + 4));
+}
+
+#[test]
+fn forged_report_of_a_short_path_changes_no_length() {
+    // A thread of its own, because it leaves the namespace of the others.
+    let ended = std::thread::spawn(|| match enter_namespace() {
+        true => demand_that_packets_stay_long(),
+        false => eprintln!("not tested: a network namespace needs the superuser"),
+    });
+    ended.join().expect("the test in the namespace");
+}

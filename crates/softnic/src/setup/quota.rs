@@ -1,0 +1,147 @@
+//! What one source address may take of a node: set-up work by the second, and channels.
+//!
+//! Sources are told apart by IPv4 address, and by the first 64 bits of an IPv6 address, because
+//! whoever has one address of such a network has them all. Each source draws on a bucket that fills
+//! with time; the buckets are a table of fixed size, found by a hash with a secret key, so nobody
+//! chooses whose bucket he empties, and a flood of sources takes no memory.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+
+use fairway_engine::wire::{Duration, Instant};
+
+/// Buckets of the table; sources that share one share what it holds.
+const BUCKETS: usize = 1024;
+/// What a full bucket holds, and what it gets in a second.
+const BURST: u64 = 4096;
+const PER_SECOND: u64 = 4096;
+/// What a question costs.
+pub(crate) const ASKING: u64 = 1;
+/// What it costs to open a channel: two multiplications on the curve.
+pub(crate) const OPENING: u64 = 4;
+
+/// Who a source address stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Source([u8; 8]);
+
+impl Source {
+    pub(crate) fn of(address: IpAddr) -> Source {
+        let network = match address.to_canonical() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets()[8..].try_into(),
+            IpAddr::V6(address) => address.octets()[..8].try_into(),
+        };
+        Source(network.unwrap_or_default())
+    }
+}
+
+/// The set-up work that is left to each source.
+pub(crate) struct Quota {
+    hasher: RandomState,
+    buckets: Box<[Bucket]>,
+}
+
+#[derive(Clone, Copy)]
+struct Bucket {
+    left: u64,
+    at: Instant,
+}
+
+impl Quota {
+    pub(crate) fn new() -> Quota {
+        let bucket = Bucket { left: BURST, at: Instant::ZERO };
+        Quota { hasher: RandomState::new(), buckets: vec![bucket; BUCKETS].into() }
+    }
+
+    /// Takes what some work costs. False if the source has taken too much lately.
+    pub(crate) fn take(&mut self, now: Instant, from: IpAddr, cost: u64) -> bool {
+        let hash = self.hasher.hash_one(Source::of(from));
+        let bucket = &mut self.buckets[hash as usize % BUCKETS];
+        let earned = now.since(bucket.at).as_ns().saturating_mul(PER_SECOND) / SECOND_NS;
+        if earned > 0 {
+            bucket.left = bucket.left.saturating_add(earned).min(BURST);
+            bucket.at = now;
+        }
+        let is_enough = bucket.left >= cost;
+        bucket.left -= if is_enough { cost } else { 0 };
+        is_enough
+    }
+}
+
+const SECOND_NS: u64 = Duration::from_secs(1).as_ns();
+
+/// Channels that one source may have of all that there are: three quarters, so that it can't keep
+/// out all others.
+pub(crate) fn channels_for_one(all: u32) -> u32 {
+    (all - all / 4).max(1)
+}
+
+/// Is it an address of this host? Its users share a machine, so no quota keeps them apart.
+pub(crate) fn is_own(address: IpAddr, own: impl IntoIterator<Item = IpAddr>) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || own.into_iter().any(|own| own.to_canonical() == address)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    const ONE: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 1));
+    const NEIGHBOUR: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 9, 9, 9, 9));
+
+    #[test]
+    fn source_gets_a_burst_and_then_what_time_brings() {
+        let mut quota = Quota::new();
+        let now = Instant::from_ns(5_000_000_000);
+        let taken = (0..2 * BURST).filter(|_| quota.take(now, ONE, ASKING)).count() as u64;
+        assert_eq!(taken, BURST);
+        assert!(!quota.take(now, NEIGHBOUR, ASKING), "another address of the same network");
+        let later = now + Duration::from_ms(250);
+        let taken = (0..BURST).filter(|_| quota.take(later, ONE, OPENING)).count() as u64;
+        assert_eq!(taken, PER_SECOND / 4 / OPENING);
+        let much_later = later + Duration::from_secs(1000);
+        let taken = (0..2 * BURST).filter(|_| quota.take(much_later, ONE, ASKING)).count() as u64;
+        assert_eq!(taken, BURST, "what is not used is not kept for ever");
+    }
+
+    #[test]
+    fn time_that_brings_less_than_one_is_not_lost() {
+        let mut quota = Quota::new();
+        let start = Instant::from_ns(5_000_000_000);
+        while quota.take(start, ONE, ASKING) {}
+        // Ten looks in the time of one piece.
+        let step = SECOND_NS / PER_SECOND / 10 + 1;
+        let taken = (1..=10)
+            .filter(|step_number| {
+                quota.take(start + Duration::from_ns(step * step_number), ONE, ASKING)
+            })
+            .count();
+        assert_eq!(taken, 1);
+    }
+
+    #[test]
+    fn source_that_takes_all_it_may_leaves_others_theirs() {
+        let mut quota = Quota::new();
+        let now = Instant::from_ns(5_000_000_000);
+        while quota.take(now, ONE, ASKING) {}
+        let others =
+            (0..64).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, net, 0, 0, 0, 1)));
+        let served = others.filter(|other| quota.take(now, *other, OPENING)).count();
+        assert!(served >= 60, "{served} of 64 others were served");
+    }
+
+    #[test]
+    fn address_as_ipv4_and_as_mapped_ipv6_is_one_source() {
+        let four: IpAddr = [192, 0, 2, 7].into();
+        let mapped = IpAddr::V6(std::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped());
+        assert_eq!(Source::of(four), Source::of(mapped));
+        assert_ne!(Source::of(four), Source::of([192, 0, 2, 8].into()));
+    }
+
+    #[test]
+    fn one_source_never_gets_all_channels() {
+        assert_eq!([1, 2, 4, 64, 1024].map(channels_for_one), [1, 2, 3, 48, 768]);
+    }
+}
