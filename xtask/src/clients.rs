@@ -13,6 +13,7 @@ mod judge;
 mod learning;
 mod mpi;
 mod options;
+mod osu;
 mod perftest;
 mod run;
 mod suites;
@@ -73,6 +74,7 @@ fn all(paths: &options::Paths, scratch: &Scratch) -> io::Result<Vec<Client>> {
     ];
     clients.extend(learning::clients(paths, &scratch.0)?);
     clients.extend(suites::clients(paths)?);
+    clients.push(osu::osu(paths.osu.as_deref())?);
     Ok(clients)
 }
 

@@ -80,10 +80,13 @@ pub enum Proof {
     Number,
     /// All of these texts, from the client's side.
     Texts(Vec<String>),
-    /// At least so many rows of two numbers or more.
-    Pairs(usize),
     /// This text, with a number behind it that is not 0.
     Above(&'static str),
+    /// At least so many lines with this text.
+    Lines { part: &'static str, least: usize },
+    /// Rows of an OSU micro-benchmark: at least so many, with at least so many numbers each, and
+    /// behind the numbers of each row that its data was compared and was right, if it was `checked`.
+    Osu { checked: bool, rows: usize, numbers: usize },
     /// A line `name = number unit`, with a number that is not 0.
     Quantity,
     /// Results of Python's `unittest -v`; with a folder, one file for each rank of a job in it.

@@ -242,7 +242,10 @@ fn is_proven(proof: &Proof, text: &str) -> bool {
             let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
             rest[..end].parse::<u64>().is_ok_and(|number| number > 0)
         }),
-        Proof::Pairs(least) => text.lines().filter(|line| has_numbers(line, 1)).count() >= *least,
+        Proof::Lines { part, least } => {
+            text.lines().filter(|line| line.contains(part)).count() >= *least
+        }
+        Proof::Osu { checked, rows, numbers } => osu_rows(text, *checked, *numbers) >= *rows,
         Proof::Quantity => text.lines().any(is_quantity),
         Proof::Unittest { .. } | Proof::GoogleTest | Proof::Fabtests => false,
     }
@@ -263,6 +266,32 @@ fn has_numbers(line: &str, labels: usize) -> bool {
     let numbers: Option<Vec<f64>> =
         line.split_whitespace().map(|word| word.trim_end_matches('%').parse().ok()).collect();
     numbers.is_some_and(|row| row.iter().skip(labels).any(|number| *number > 0.0))
+}
+
+/// Rows of an OSU micro-benchmark; with `checked`, those that end with `Pass`. None count if the data
+/// of one of them was wrong.
+fn osu_rows(text: &str, checked: bool, numbers: usize) -> usize {
+    let mut count = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((last, before)) = words.split_last() else { continue };
+        // One-sided programs write it differently.
+        let judged = match last.to_lowercase().as_str() {
+            "pass" | "passed" => Some(true),
+            "fail" | "failed" => Some(false),
+            _ => None,
+        };
+        let row = if judged.is_some() { before } else { words.as_slice() };
+        let values: Option<Vec<f64>> = row.iter().map(|word| word.parse().ok()).collect();
+        let Some(values) = values.filter(|values| values.len() >= numbers) else { continue };
+        if judged == Some(false) {
+            return 0;
+        }
+        // In front is a size, unless the row is a single time.
+        let measured = values.iter().skip(usize::from(values.len() > 1)).any(|value| *value > 0.0);
+        count += usize::from(measured && (judged == Some(true)) == checked);
+    }
+    count
 }
 
 /// A line like `bw  =  1.2 GB/sec`.

@@ -9,16 +9,21 @@ use super::learning::{lacks, python};
 use super::options::Paths;
 use crate::verbs::launch;
 
+/// Variables that let Open MPI run for root, because in containers every user is root.
+pub fn allow_root() -> [(&'static str, String); 2] {
+    ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1".to_owned()))
+}
+
 /// The command that starts so many ranks, with no other way between them than verbs.
 pub fn job(ranks: u32, transports: &str) -> Half {
-    Half::new(&format!("mpirun --oversubscribe -n {ranks} --mca mpi_yield_when_idle 1"))
-        // No other way than UCX, and no shell on other machines.
-        .arguments("--mca pml ucx --mca osc ucx --mca btl self --mca plm isolated")
-        // In containers every user is root.
-        .variable("OMPI_ALLOW_RUN_AS_ROOT", "1")
-        .variable("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-        .variable("UCX_TLS", transports)
-        .variable("UCX_NET_DEVICES", "{device}:1")
+    let mut half =
+        Half::new(&format!("mpirun --oversubscribe -n {ranks} --mca mpi_yield_when_idle 1"))
+            // No other way than UCX, and no shell on other machines.
+            .arguments("--mca pml ucx --mca osc ucx --mca btl self --mca plm isolated")
+            .variable("UCX_TLS", transports)
+            .variable("UCX_NET_DEVICES", "{device}:1");
+    half.environment.extend(allow_root());
+    half
 }
 
 /// Compiles `ranks.c`, which compares every word that the ranks exchange.

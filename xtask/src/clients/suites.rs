@@ -1,11 +1,10 @@
-//! Test suites without a package, by their paths: rdma-core's Python tests, fabtests, UCX's own tests
-//! and the OSU micro-benchmarks.
+//! Test suites without a package, by their paths: rdma-core's Python tests, fabtests and UCX's own
+//! tests.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::case::{Case, Client, Half, Proof};
-use super::mpi::job;
 use super::options::Paths;
 use crate::pyverbs;
 
@@ -15,11 +14,10 @@ pub fn clients(paths: &Paths) -> io::Result<Vec<Client>> {
         python_verbs(paths.pyverbs.as_deref())?,
         fabtests(paths.fabtests.as_deref()),
         google_test(paths.ucx_gtest.as_deref()),
-        osu(paths.osu.as_deref())?,
     ])
 }
 
-fn client(name: &'static str, option: &str, what: &str, cases: Vec<Case>) -> Client {
+pub fn client(name: &'static str, option: &str, what: &str, cases: Vec<Case>) -> Client {
     let absent = cases.is_empty().then(|| format!("{option} is not given"));
     Client { name, install: format!("{option}: {what}"), absent, cases }
 }
@@ -74,39 +72,4 @@ fn google_test(program: Option<&Path>) -> Client {
         }
     }
     client("ucx-gtest", "--ucx-gtest FILE", "the program test/gtest/gtest of a build of UCX", cases)
-}
-
-/// The OSU micro-benchmarks of Open MPI: a case for each program, with two ranks.
-fn osu(folder: Option<&Path>) -> io::Result<Client> {
-    let mut cases = Vec::new();
-    if let Some(folder) = folder {
-        let mut programs = Vec::new();
-        find(folder, 4, &mut programs)?;
-        programs.sort();
-        for program in programs {
-            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let half = job(2, "rc_verbs,ud_verbs,self").argument(program.to_string_lossy());
-            let half = half.arguments("-m 65536 -i 20 -x 2");
-            cases.push(Case::single("osu", &name, half, Proof::Pairs(3)));
-        }
-    }
-    Ok(client("osu", "--osu FOLDER", "the OSU micro-benchmarks, built with mpicc", cases))
-}
-
-/// Programs named `osu_*` in this folder and those below.
-fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let (kind, name) = (entry.file_type()?, entry.file_name());
-        if kind.is_dir() && depth > 0 {
-            find(&entry.path(), depth - 1, programs)?;
-        }
-        let program = kind.is_file() && entry.metadata()?.permissions().mode() & 0o111 != 0;
-        let name = name.to_string_lossy();
-        if program && name.starts_with("osu_") && !name.contains('.') {
-            programs.push(entry.path());
-        }
-    }
-    Ok(())
 }

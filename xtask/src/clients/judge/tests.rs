@@ -114,7 +114,6 @@ fn texts_and_numbers_are_proofs() {
     assert_eq!(word(&Proof::Rows(1), &[ended(0, rows)]).0, "pass");
     let rows = "Final:  200  7.0  23.9  23.9  162.9  162.9  41701  41701  flags:0x4001 send\n";
     assert_eq!(word(&Proof::Rows(1), &[ended(0, rows)]).0, "pass");
-    assert_eq!(word(&Proof::Pairs(2), &[ended(0, "1  2.5\n2  2.6\n")]).0, "pass");
 }
 
 #[test]
@@ -167,4 +166,51 @@ fn a_test_that_fails_in_another_rank_counts() -> std::io::Result<()> {
     assert_eq!(verdict.score, Score { passed: 1, refused: 0, failed: 1 });
     assert_eq!(verdict.reason, "testGet");
     Ok(())
+}
+
+const VALIDATED: &str = "\
+# OSU MPI Broadcast Latency Test v7.4
+# Datatype: MPI_CHAR.
+# Size       Avg Latency(us)        Validation
+1                      55.29              Pass
+2                      54.18              Pass
+4                      59.86              Pass
+";
+
+#[test]
+fn osu_passes_with_enough_rows_whose_data_was_right() {
+    let checked = Proof::Osu { checked: true, rows: 3, numbers: 2 };
+    assert_eq!(word(&checked, &[ended(0, VALIDATED)]).0, "pass");
+    assert_eq!(word(&checked, &[ended(0, &VALIDATED.replace("Pass", "passed"))]).0, "pass");
+    let damaged = VALIDATED.replace("54.18              Pass", "54.18              Fail");
+    assert_eq!(word(&checked, &[ended(0, &damaged)]).0, "fail");
+    let damaged = format!("{VALIDATED}8   253.75   failed\n");
+    assert_eq!(word(&checked, &[ended(0, &damaged)]).0, "fail");
+    let unchecked = VALIDATED.replace("Pass", "");
+    assert_eq!(word(&checked, &[ended(0, &unchecked)]).0, "fail");
+    let plain = Proof::Osu { checked: false, rows: 3, numbers: 2 };
+    assert_eq!(word(&plain, &[ended(0, &unchecked)]).0, "pass");
+    let short = Proof::Osu { checked: true, rows: 4, numbers: 2 };
+    assert_eq!(word(&short, &[ended(0, VALIDATED)]).0, "fail");
+    assert_eq!(word(&checked, &[ended(1, VALIDATED)]).0, "fail");
+}
+
+#[test]
+fn an_osu_barrier_prints_one_number() {
+    let barrier = Proof::Osu { checked: false, rows: 1, numbers: 1 };
+    let text = "# OSU MPI Barrier Latency Test v5.3\n# Avg Latency(us)\n            63.32\n";
+    assert_eq!(word(&barrier, &[ended(0, text)]).0, "pass");
+    assert_eq!(word(&barrier, &[ended(0, &text.replace("63.32", "0.00"))]).0, "fail");
+    assert_eq!(word(&barrier, &[ended(0, "# Avg Latency(us)\n")]).0, "fail");
+    let sized = Proof::Osu { checked: false, rows: 1, numbers: 2 };
+    assert_eq!(word(&sized, &[ended(0, text)]).0, "fail");
+}
+
+#[test]
+fn each_rank_has_to_show_its_connection() {
+    let proof = Proof::Lines { part: "tag(rc_verbs/", least: 2 };
+    let line = "ucp_worker.c:1763 UCX  INFO    ep_cfg[1]: tag(rc_verbs/fairway0:1)\n";
+    assert_eq!(word(&proof, &[ended(0, &line.repeat(2))]).0, "pass");
+    let own = "ucp_worker.c:1763 UCX  INFO    ep_cfg[0]: tag(self/memory0 rc_verbs/fairway0:1)\n";
+    assert_eq!(word(&proof, &[ended(0, &format!("{line}{own}"))]).0, "fail");
 }
