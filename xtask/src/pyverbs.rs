@@ -164,7 +164,7 @@ pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
         // A program may print between the dots and the result.
         let Some(end) = ["ok", "FAIL", "ERROR"].iter().find(|end| line.trim_end().ends_with(*end))
         else {
-            counts.skipped += u32::from(line.contains("... skipped") || is_late_skip(line));
+            counts.skipped += u32::from(skip_reason(line).is_some());
             continue;
         };
         let is_result = line.contains("... ") || line.trim() == *end || line.contains(" ok");
@@ -182,8 +182,12 @@ pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
     counts
 }
 
-fn is_late_skip(line: &str) -> bool {
-    line.starts_with("skipped '") || line.starts_with("skipped \"")
+/// Why a test was skipped, if this line of `unittest -v` says so. A program may print between the dots
+/// and the result.
+pub fn skip_reason(line: &str) -> Option<&str> {
+    let late = || line.strip_prefix("skipped ").filter(|rest| rest.starts_with(['\'', '"']));
+    let rest = line.split_once("... skipped").map(|(_, rest)| rest).or_else(late)?;
+    Some(rest.trim().trim_matches(['\'', '"']))
 }
 
 fn print(columns: &[Column], modules: &[String]) {

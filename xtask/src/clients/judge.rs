@@ -1,11 +1,14 @@
 //! What became of a case: passed, refused in words, or failed.
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::ExitStatus;
 
 use super::case::Proof;
-use crate::pyverbs;
+
+mod suite;
+
+pub use suite::rank_texts;
+use suite::suite;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,20 +69,26 @@ pub struct Verdict {
     pub score: Score,
     /// Why it was refused or failed; empty when all passed.
     pub reason: String,
+    /// Of a suite: why it refused some of its tests, and how many for each reason.
+    pub refusals: Vec<(String, u32)>,
 }
 
 impl Verdict {
     fn passed() -> Verdict {
-        Verdict { score: Score { passed: 1, ..Score::default() }, reason: String::new() }
+        Verdict::single(Score { passed: 1, ..Score::default() }, String::new())
     }
 
     fn refused(reason: String) -> Verdict {
-        Verdict { score: Score { refused: 1, ..Score::default() }, reason }
+        Verdict::single(Score { refused: 1, ..Score::default() }, reason)
     }
 
     /// A failure that is not a matter of what was printed.
     pub fn failed(reason: String) -> Verdict {
-        Verdict { score: Score { failed: 1, ..Score::default() }, reason }
+        Verdict::single(Score { failed: 1, ..Score::default() }, reason)
+    }
+
+    fn single(score: Score, reason: String) -> Verdict {
+        Verdict { score, reason, refusals: Vec::new() }
     }
 
     /// Nothing failed.
@@ -299,117 +308,6 @@ fn is_quantity(line: &str) -> bool {
     let Some((name, value)) = line.split_once('=') else { return false };
     let number = value.split_whitespace().next().unwrap_or("").replace(',', "");
     !name.trim().is_empty() && number.parse::<f64>().is_ok_and(|number| number > 0.0)
-}
-
-/// The verdict of a suite that counts its own tests; `None` for other programs.
-fn suite(proof: &Proof, main: &Ended) -> Option<Verdict> {
-    let (mut score, failures) = match proof {
-        Proof::Unittest { ranks } => unittest(ranks.as_deref(), &main.text),
-        Proof::GoogleTest => google_test(&main.text),
-        Proof::Fabtests => fabtests(&main.text),
-        _ => return None,
-    };
-    let mut reason = failures.join(", ");
-    let crashed = main.finish.status().is_none() || main.signal().is_some();
-    if crashed || score == Score::default() {
-        score.failed += 1;
-        let said = complaint(&main.text).or_else(|| last_line(&main.text)).unwrap_or("nothing");
-        let how = if crashed { "it did not end by itself" } else { "it counted no test" };
-        let before = if reason.is_empty() { String::new() } else { format!("{reason}; ") };
-        reason = format!("{before}{how}: {said}");
-    }
-    Some(Verdict { score, reason: shorten(&reason) })
-}
-
-/// Counts what `unittest -v` printed: the first rank's results, and failures of the other ranks.
-fn unittest(ranks: Option<&str>, text: &str) -> (Score, Vec<String>) {
-    let mut texts = vec![text.to_owned()];
-    if let Some(folder) = ranks {
-        texts = rank_texts(Path::new(folder));
-    }
-    let mut total = Score::default();
-    let mut failures: Vec<String> = Vec::new();
-    for (rank, text) in texts.iter().enumerate() {
-        let mut names = Vec::new();
-        let counts = pyverbs::count(text, &mut names);
-        let counted = Score {
-            passed: counts.passed,
-            refused: counts.skipped,
-            failed: counts.failed + u32::from(counts.crashed),
-        };
-        if rank == 0 {
-            total = counted;
-        } else {
-            let fresh = counted.failed.saturating_sub(total.failed);
-            total.passed = total.passed.saturating_sub(fresh);
-            total.failed += fresh;
-        }
-        if counts.crashed {
-            names.push(format!("rank {rank} did not end"));
-        }
-        let short = |name: &String| name.split(' ').next().unwrap_or(name).to_owned();
-        for name in names.iter().map(short) {
-            if !failures.contains(&name) {
-                failures.push(name);
-            }
-        }
-    }
-    (total, failures)
-}
-
-/// What each rank of an Open MPI job printed, from the files of `--output-filename`.
-pub fn rank_texts(folder: &Path) -> Vec<String> {
-    (0..)
-        .map(|rank| folder.join(format!("1/rank.{rank}/stderr")))
-        .map_while(|file| std::fs::read(file).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .collect()
-}
-
-fn google_test(text: &str) -> (Score, Vec<String>) {
-    let mut score = Score::default();
-    let mut failures = Vec::new();
-    for line in text.lines() {
-        // The list at the end names tests again, without the time each one took.
-        let timed = line.contains(" ms)");
-        if line.starts_with("[       OK ]") {
-            score.passed += 1;
-        } else if line.starts_with("[  SKIPPED ]") && timed {
-            score.refused += 1;
-        } else if line.starts_with("[  FAILED  ]") && timed {
-            score.failed += 1;
-            let name = line.trim_start_matches("[  FAILED  ]").split_whitespace().next();
-            failures.push(name.unwrap_or("?").trim_end_matches(',').to_owned());
-        }
-    }
-    (score, failures)
-}
-
-fn fabtests(text: &str) -> (Score, Vec<String>) {
-    let mut score = Score::default();
-    let mut failures = Vec::new();
-    let mut name = "";
-    for line in text.lines() {
-        // As YAML, with -vvv: `- name: fi_x`, then `  result: Pass`; otherwise `fi_x: Pass`.
-        if let Some(test) = line.trim().strip_prefix("- name:") {
-            name = test.trim();
-        }
-        let Some((test, result)) = line.rsplit_once(':') else { continue };
-        if !test.trim().starts_with("fi_") && !test.trim_end().ends_with("result") {
-            continue;
-        }
-        let test = if test.trim().starts_with("fi_") { test.trim() } else { name };
-        match result.trim() {
-            "Pass" => score.passed += 1,
-            "Notrun" | "Excluded" => score.refused += 1,
-            "Fail" => {
-                score.failed += 1;
-                failures.push(test.to_owned());
-            }
-            _ => {}
-        }
-    }
-    (score, failures)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! tests.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::case::{Case, Client, Half, Proof};
 use super::options::Paths;
@@ -39,36 +39,67 @@ fn python_verbs(folder: Option<&Path>) -> io::Result<Client> {
     Ok(client("pyverbs", "--pyverbs FOLDER", what, cases))
 }
 
-/// libfabric's tests: a case for each provider of libfabric's.
+/// libfabric's tests: a case for each provider of libfabric's and each of its sets of tests.
+///
+/// Its script ends programs by name: whatever is called `fi_*`. So it runs in a process namespace,
+/// where it sees its own processes only. Hosts are named by options, because it starts programs by
+/// `ssh` on those that are named behind the provider.
 fn fabtests(folder: Option<&Path>) -> Client {
     let mut cases = Vec::new();
     if let Some(folder) = folder {
         let bin = folder.join("bin");
         for provider in ["verbs", "verbs;ofi_rxm", "verbs;ofi_rxd"] {
-            let half = Half::default()
-                .argument(bin.join("runfabtests.sh").to_string_lossy())
-                .arguments("-vvv -t quick -T 60 -p")
-                .argument(bin.to_string_lossy())
-                .argument(provider)
-                .arguments("{host} {host}");
-            let name = format!("quick, {provider}");
-            cases.push(Case::single("fabtests", &name, half, Proof::Fabtests).patient(15));
+            for set in ["unit", "functional", "short"] {
+                let mut half = Half::new("unshare --pid --fork --kill-child --mount-proc");
+                if !rustix::process::geteuid().is_root() {
+                    half = half.argument("--map-root-user");
+                }
+                let mut half = half
+                    .argument(bin.join("runfabtests.sh").to_string_lossy())
+                    .arguments(&format!("-vv -t {set} -T 60 -s {{host}} -c {{host}} -p"))
+                    .argument(bin.to_string_lossy());
+                if let Some(file) = exclusions(folder, provider) {
+                    half = half.argument("-f").argument(file.to_string_lossy());
+                }
+                let name = format!("{set}, {provider}");
+                let half = half.argument(provider);
+                cases.push(Case::single("fabtests", &name, half, Proof::Fabtests).patient(15));
+            }
         }
     }
     client("fabtests", "--fabtests FOLDER", "where fabtests of libfabric is installed", cases)
 }
 
-/// UCX's own tests: a case for each of its transports.
+/// libfabric's own list of tests that do not fit a provider of its.
+fn exclusions(folder: &Path, provider: &str) -> Option<PathBuf> {
+    let last = provider.rsplit(';').next().unwrap_or(provider);
+    let file = folder.join(format!("share/fabtests/test_configs/{last}/{last}.exclude"));
+    file.is_file().then_some(file)
+}
+
+/// Parts into which UCX's tests of a transport are divided: a crash ends one part only.
+const PARTS: u32 = 20;
+
+/// UCX's own tests: cases for each of its transports, by the names that its upper layer and its lower
+/// layer have for it.
 fn google_test(program: Option<&Path>) -> Client {
     let mut cases = Vec::new();
     if let Some(program) = program {
-        for transport in ["rc_v", "ud_v"] {
-            let half = Half::default()
-                .argument(program.to_string_lossy())
-                .argument(format!("--gtest_filter=*{transport}*"))
-                .variable("UCX_NET_DEVICES", "{device}:1");
-            let case = Case::single("ucx-gtest", transport, half, Proof::GoogleTest);
-            cases.push(case.patient(30));
+        for (transport, filter) in [("rc", "rc/*:rc_verbs/*"), ("ud", "ud/*:ud_verbs/*")] {
+            for part in 0..PARTS {
+                let half = Half::default()
+                    .argument(program.to_string_lossy())
+                    .argument(format!("--gtest_filter={filter}"))
+                    .variable("GTEST_TOTAL_SHARDS", PARTS.to_string())
+                    .variable("GTEST_SHARD_INDEX", part.to_string())
+                    .variable("UCX_NET_DEVICES", "{device}:1")
+                    // Not to wait for a debugger after an error.
+                    .variable("UCX_HANDLE_ERRORS", "bt")
+                    .variable("UCX_LOG_LEVEL", "warn");
+                let name = format!("{transport}, part {} of {PARTS}", part + 1);
+                let case = Case::single("ucx-gtest", &name, half, Proof::GoogleTest);
+                cases.push(case.patient(10));
+            }
         }
     }
     client("ucx-gtest", "--ucx-gtest FILE", "the program test/gtest/gtest of a build of UCX", cases)

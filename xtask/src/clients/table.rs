@@ -73,6 +73,7 @@ pub fn markdown(rows: &[Row], absent: &[Absent]) -> String {
     for (title, word) in [("failed", "fail"), ("refused", "refused")] {
         text.push_str(&list(rows, title, word));
     }
+    text.push_str(&refusals(rows));
     let again: Vec<&Row> =
         rows.iter().filter(|row| row.runs > 1 && row.verdict.word() != "fail").collect();
     if !again.is_empty() {
@@ -112,16 +113,60 @@ fn list(rows: &[Row], title: &str, word: &str) -> String {
     text
 }
 
+/// Reasons of a suite that are listed; the others are summed.
+const REFUSALS_MAX: usize = 12;
+
+/// Why suites refused some of their tests: a line for each suite and reason, with how many over each
+/// provider, the most frequent first.
+fn refusals(rows: &[Row]) -> String {
+    let providers = distinct(rows.iter().map(|row| row.provider));
+    let mut text = String::new();
+    for client in distinct(rows.iter().map(|row| row.client)) {
+        let mut lines: Vec<(&str, Vec<u32>)> = Vec::new();
+        for row in rows.iter().filter(|row| row.client == client) {
+            let column = providers.iter().position(|provider| *provider == row.provider);
+            for (reason, count) in &row.verdict.refusals {
+                let at = lines.iter().position(|line| line.0 == reason).unwrap_or_else(|| {
+                    lines.push((reason, vec![0; providers.len()]));
+                    lines.len() - 1
+                });
+                lines[at].1[column.unwrap_or(0)] += count;
+            }
+        }
+        lines.sort_by_key(|line| std::cmp::Reverse(line.1.iter().sum::<u32>()));
+        if lines.len() > REFUSALS_MAX {
+            let mut others = vec![0; providers.len()];
+            for line in lines.split_off(REFUSALS_MAX - 1) {
+                others.iter_mut().zip(line.1).for_each(|(sum, count)| *sum += count);
+            }
+            lines.push(("other reasons", others));
+        }
+        for (reason, counts) in lines {
+            let cells: Vec<String> = counts.iter().map(u32::to_string).collect();
+            let _ = writeln!(text, "| {client} | {} | {reason} |", cells.join(" | "));
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    let (titles, rule) = (providers.join(" | "), "---|".repeat(providers.len()));
+    format!("\n| refused by tests of | {titles} | reason |\n|---|{rule}---|\n{text}")
+}
+
 /// Everything.
 pub fn to_json(rows: &[Row], absent: &[Absent]) -> Value {
     let cases: Vec<Value> = rows
         .iter()
         .map(|row| {
+            let pairs = row.verdict.refusals.iter();
+            let refusals: Vec<Value> =
+                pairs.map(|(reason, count)| json!({"reason": reason, "tests": count})).collect();
             let Score { passed, refused, failed } = row.verdict.score;
             json!({
                 "client": row.client, "provider": row.provider, "case": row.name,
                 "result": row.verdict.word(), "reason": row.verdict.reason,
                 "passed": passed, "refused": refused, "failed": failed,
+                "refusals": refusals,
                 "runs": row.runs, "seconds": row.seconds,
             })
         })

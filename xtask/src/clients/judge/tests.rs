@@ -214,3 +214,51 @@ fn each_rank_has_to_show_its_connection() {
     let own = "ucp_worker.c:1763 UCX  INFO    ep_cfg[0]: tag(self/memory0 rc_verbs/fairway0:1)\n";
     assert_eq!(word(&proof, &[ended(0, &format!("{line}{own}"))]).0, "fail");
 }
+
+#[test]
+fn a_test_that_ucx_skips_is_refused_with_its_reason() {
+    let text = "\
+[ RUN      ] rc/a.b/0 <rc_v>
+[     SKIP ] (no atomics)
+[       OK ] rc/a.b/0 (12 ms)
+[ RUN      ] rc/a.c/0 <rc_v>
+[       OK ] rc/a.c/0 (12 ms)
+[ RUN      ] rc/a.d/0 <rc_v>
+[     SKIP ] (no atomics)
+[  FAILED  ] rc/a.d/0, where GetParam() = rc (7 ms)
+";
+    let verdict = judge(&Proof::GoogleTest, None, &[ended(1, text)], 60);
+    assert_eq!(verdict.score, Score { passed: 1, refused: 1, failed: 1 });
+    assert_eq!(verdict.refusals, [("no atomics".to_owned(), 1)]);
+}
+
+#[test]
+fn suites_say_why_tests_were_refused() {
+    let text = "\
+- name:   fi_dgram -p \"verbs\"
+  result: Excluded
+- name:   fi_rdm -p \"verbs\"
+  result: Excluded
+- name:   fi_msg -p \"verbs\"
+  result: Pass
+  server_stdout: |
+    - name: fi_x
+      result: Fail
+";
+    let verdict = judge(&Proof::Fabtests, None, &[ended(0, text)], 60);
+    assert_eq!(verdict.score, Score { passed: 1, refused: 2, failed: 0 });
+    assert_eq!(verdict.refusals.len(), 1);
+    assert_eq!(verdict.refusals[0].1, 2);
+    let text = "test_a (x.X) ... skipped 'no multicast'\ntest_b (x.X) ... ok\nRan 2\n";
+    let verdict = judge(&Proof::Unittest { ranks: None }, None, &[ended(0, text)], 60);
+    assert_eq!(verdict.score, Score { passed: 1, refused: 1, failed: 0 });
+    assert_eq!(verdict.refusals, [("no multicast".to_owned(), 1)]);
+}
+
+#[test]
+fn a_suite_that_reports_a_failure_of_no_test_has_failed() {
+    let text = "test_b (x.X) ... ok\nRan 1\nabort in the end\n";
+    let verdict = judge(&Proof::Unittest { ranks: None }, None, &[ended(1, text)], 60);
+    assert_eq!(verdict.score, Score { passed: 1, refused: 0, failed: 1 });
+    assert!(verdict.reason.contains("of no test: abort in the end"), "{}", verdict.reason);
+}

@@ -3,7 +3,7 @@ use super::*;
 fn row(provider: &'static str, name: &str, score: [u32; 3], reason: &str, runs: usize) -> Row {
     let [passed, refused, failed] = score;
     let score = Score { passed, refused, failed };
-    let verdict = Verdict { score, reason: reason.to_owned() };
+    let verdict = Verdict { score, reason: reason.to_owned(), refusals: Vec::new() };
     Row { client: "perftest", provider, name: name.to_owned(), verdict, runs, seconds: 1.0 }
 }
 
@@ -43,4 +43,25 @@ fn json_has_every_case() {
     assert_eq!(all["cases"].as_array().map(Vec::len), Some(5));
     assert_eq!(all["cases"][3]["result"], "fail");
     assert_eq!(all["cases"][1]["runs"], 2);
+}
+
+#[test]
+fn reasons_of_suites_are_summed_over_their_cases() {
+    let mut rows = rows();
+    for (at, reason, count) in [(0, "no device", 2), (1, "no device", 3), (3, "too new", 4)] {
+        rows[at].verdict.refusals.push((reason.to_owned(), count));
+    }
+    let text = markdown(&rows, &[]);
+    for line in [
+        "| refused by tests of | roce | fairway | reason |",
+        "| perftest | 5 | 0 | no device |",
+        "| perftest | 0 | 4 | too new |",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    for number in 0..20 {
+        rows[4].verdict.refusals.push((format!("reason {number}"), 1));
+    }
+    let text = markdown(&rows, &[]);
+    assert!(text.contains("| perftest | 0 | 11 | other reasons |"), "{text}");
 }
