@@ -22,6 +22,13 @@ options:
   -x ITER       set number of warmup iterations to skip before timing (default 200)
 ";
 
+/// Of a program with threads, of release 7.4.
+const NEW_THREADS: &str = "\
+  -t, --num-test-calls      Non-blocking collectives-> CALLS - set the number of MPI_Test() calls
+                            -t 4        // receiver t/p = 4 and sender t/p = 1
+  -c, --validation          [log:<dir>]Enable validation. Disabled by default.
+";
+
 /// Of release 7.4.
 const NEW_ATOMIC: &str = "\
 Usage: osu_cas_latency [options]
@@ -39,6 +46,7 @@ fn a_program_gets_only_options_that_its_help_lists() {
     assert_eq!(arguments("osu_latency", OLD_MESSAGES), "-i 20 -x 2");
     assert_eq!(arguments("osu_bcast", OLD_COLLECTIVE), "-m 65536 -i 20 -x 2");
     assert_eq!(arguments("osu_bcast", NEW_ATOMIC), "-m 65536 -i 20 -x 2 -c");
+    assert_eq!(arguments("osu_latency_mt", NEW_THREADS), "-c -t 2:2");
     assert_eq!(arguments("osu_hello", "This is a test with 1 processes\n"), "");
     assert_eq!(arguments("osu_init", "osu_init: unrecognized option '-h'\n"), "");
 }
