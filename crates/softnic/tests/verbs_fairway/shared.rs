@@ -1,9 +1,12 @@
 //! Shared receive queues, unreliable connections, datagrams.
 
 use crate::node::{BASE, Node, Pair, Q_KEY, content, options};
+use fairway_softnic::engine::LocalRange;
 use fairway_softnic::engine::roce::{
-    Change, CompletionKind, Event, Peer, Reliability, RemoteAddress, Status, Transport, Work,
+    Change, CompletionKind, Event, Peer, QueuePairConfig, ReceiveQueueId, ReceiveRequest,
+    Reliability, RemoteAddress, ScatterList, Status, Transport, Work,
 };
+use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::Tail;
 use fairway_softnic::verbs::slot_of;
 
@@ -60,6 +63,72 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
         there.carrier.destroy_queue_pair(to).unwrap();
     }
     there.carrier.destroy_receive_queue(queue).unwrap();
+}
+
+/// A queue pair of the second node with a shared receive queue, and one of the first that sends to it.
+fn sharing(pair: &Pair) -> (ReceiveQueueId, Qpn) {
+    let [here, there] = &pair.nodes;
+    let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
+    let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Rc) };
+    let from = here.queue_pair(Transport::Rc);
+    let to = there.carrier.create_queue_pair(&config).unwrap();
+    here.connect(from, here.peer(there.carrier.gids()[0], to), Reliability::default());
+    there.connect(to, there.peer(here.carrier.gids()[0], from), Reliability::default());
+    (queue, from)
+}
+
+#[test]
+fn memory_of_a_receive_is_checked_when_bytes_go_there() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let (queue, from) = sharing(&pair);
+    for id in 0..3 {
+        // Behind the end of the region.
+        there.receive_shared(queue, id, 1 << 20, 256);
+    }
+    here.post(from, 10, SEND, here.local(0, 0));
+    here.sent(10);
+    assert_eq!(there.received(0).bytes, 0);
+    let bytes = content(5, 8);
+    here.memory.write(0, &bytes);
+    let write = Work::Write { remote: there.remote(64), immediate: Some(9) };
+    here.post(from, 11, write, here.local(0, 8));
+    here.sent(11);
+    assert_eq!(there.received(1).kind, CompletionKind::ReceiveWrite);
+    assert_eq!(there.memory.read(64, 8), bytes);
+    here.post(from, 12, SEND, here.local(0, 8));
+    let done = there.next(there.receives);
+    assert_eq!((done.id, done.status), (2, Status::LocalProtection));
+}
+
+#[test]
+fn a_write_leaves_the_memory_of_the_receive_that_it_takes_alone() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let (queue, from) = sharing(&pair);
+    let (old, new) = (content(6, 2000), content(7, 2000));
+    let receive = |id, offset| {
+        let range = |offset| LocalRange { segment: there.region.segment, offset, length: 1000 };
+        let local = ScatterList::new(&[range(offset), range(offset + 1000)]).unwrap();
+        let request = ReceiveRequest { id, local };
+        assert_eq!(there.carrier.post_shared_receive(queue, &[request]), (1, None));
+    };
+    // What the first receive leaves in memory of the carrier's is not for the second one.
+    here.memory.write(0, &old);
+    receive(0, 0);
+    here.post(from, 10, SEND, here.local(0, 2000));
+    here.sent(10);
+    there.received(0);
+    assert_eq!(there.memory.read(0, 2000), old);
+    receive(1, 4000);
+    there.memory.write(4000, &new);
+    let write = Work::Write { remote: there.remote(8000), immediate: Some(9) };
+    here.post(from, 11, write, here.local(0, 2000));
+    here.sent(11);
+    let done = there.received(1);
+    assert_eq!((done.kind, done.bytes), (CompletionKind::ReceiveWrite, 2000));
+    assert_eq!(there.memory.read(8000, 2000), old);
+    assert_eq!(there.memory.read(4000, 2000), new);
 }
 
 #[test]

@@ -206,18 +206,22 @@ impl Verbs {
             let status = Status::LocalLength;
             return self.report(core, config.receive_queue, empty(number, record.id, status));
         }
-        if !self.regions.holds(config.domain, &record.local) {
+        let datagrams = config.transport == Transport::Ud;
+        let before = if datagrams { HEADER_BYTES } else { 0 };
+        let (note, solicited) = Note::decode(ended.immediate.unwrap_or_default());
+        // A WRITE with immediate data leaves the memory of the receive that it takes alone.
+        let placed = if matches!(note, Note::Write(_)) { 0 } else { ended.bytes };
+        // Memory that nothing goes to is not looked at, as over adapters.
+        if before + placed > 0 && !self.regions.holds(config.domain, &record.local) {
             // Deregistered since it was posted: its bytes went nowhere.
             self.free_receive(core, index);
             let status = Status::LocalProtection;
             self.report(core, config.receive_queue, empty(number, record.id, status));
             return self.fail(core, local, status);
         }
-        let datagrams = config.transport == Transport::Ud;
-        let before = if datagrams { HEADER_BYTES } else { 0 };
         if let Some(piece) = &record.piece {
             let body = record.local.slice(before, record.local.length());
-            copy(core, &body, piece, ended.bytes, true);
+            copy(core, &body, piece, placed, true);
         } else if datagrams && record.shared != ALONE {
             make_room(core, &record.local, ended.bytes);
         }
@@ -229,7 +233,6 @@ impl Verbs {
             self.pairs[local as usize].as_deref().map_or(Peer::default(), |pair| pair.peer)
         };
         self.free_receive(core, index);
-        let (note, solicited) = Note::decode(ended.immediate.unwrap_or_default());
         let completion = Completion {
             id: record.id,
             queue_pair: number,
