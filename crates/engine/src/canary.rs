@@ -73,7 +73,7 @@ pub enum Canary {
     /// Tell the receiver of a refused put only if later ones are not refused as well.
     ForgetNoted,
     /// Take an acknowledgement that comes too soon for that of a second copy, if its path was not
-    /// measured.
+    /// measured; and judge later copies as [`Canary::HastyCopies`] does.
     TrustNewPath,
     /// Let a flow that begins wait until all others have had their turn.
     BeginSpent,

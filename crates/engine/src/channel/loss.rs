@@ -108,7 +108,10 @@ impl Channel {
         // far longer than the round trips that were measured, copies would pile up in it.
         let hasty = sent.further_copies() > 0
             && age < self.round_trip.smoothed.times(1 << sent.further_copies());
-        if hasty && !shared.is_planted(Canary::HastyCopies) {
+        // The time would bound what the second of these bugs costs, too.
+        let is_bug_planted =
+            shared.is_planted(Canary::HastyCopies) || shared.is_planted(Canary::TrustNewPath);
+        if hasty && !is_bug_planted {
             return 0;
         }
         let passed = overtaken > 0 || across;
