@@ -23,7 +23,7 @@ use fairway_engine::wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Vers
 pub(crate) struct Identity {
     /// Its address in the packets of channels, drawn at random at every start: its incarnation.
     pub(crate) cna: Cna,
-    /// Its address towards whoever asks, drawn likewise. It says nothing of the other.
+    /// Its address in WELCOME and REJECT, drawn likewise: strangers learn nothing of `cna` from it.
     pub(crate) asked_as: Cna,
     /// Its sockets, by engine; of at least one.
     pub(crate) ports: Vec<Ports>,

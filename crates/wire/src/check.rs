@@ -6,10 +6,10 @@
 //! 32×32 multipliers in a circuit.
 //!
 //! Its key is a [`CheckKey`]. Set-up messages, and packets in simulations, have the public one,
-//! which tells damaged headers from real ones and protects from nobody. The packets of a channel
-//! have a key that its two ends alone know: whoever does not see packets can't do better than to
-//! guess a check of 32 bits. It is no message authentication code: whoever sees many packets may
-//! learn enough of the key to forge some.
+//! which tells damaged headers from real ones and keeps no attacker out. The packets of a channel
+//! have a key that only its two ends know: an attacker that sees no packets can only guess a check
+//! of 32 bits. It is no message authentication code: an attacker that sees many packets may learn
+//! enough of the key to forge some.
 //!
 //! The payload's length is covered, its bytes are not: those are the UDP checksum's
 //! (`docs/wire.md` §2).
@@ -33,7 +33,7 @@ impl CheckKey {
     /// Bytes of a key.
     pub const BYTES: usize = 4 * WORDS_MAX + 16;
 
-    /// The key that everybody knows: constants from splitmix64, started at the ASCII of
+    /// The public key: constants from splitmix64, started at the ASCII of
     /// "fairway1".
     pub const PUBLIC: CheckKey = CheckKey { words: key(0x6661_6972_7761_7931), finish: [0; 2] };
 

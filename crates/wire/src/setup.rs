@@ -16,7 +16,7 @@
 //! than its question. Only a HELLO may be padded, to probe for how long packets may be.
 //!
 //! CONFIRM and ACCEPT carry a public key each, from which both sides derive the secret key of the
-//! channel's header checks. WELCOME and REJECT go to whoever asks, so they tell nothing of what
+//! channel's header checks. WELCOME and REJECT may go to strangers, so they tell nothing of what
 //! channels use: their source is an address for set-up alone.
 
 use crate::{Cna, Psn, Tpn};

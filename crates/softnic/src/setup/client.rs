@@ -39,7 +39,7 @@ pub(crate) struct Attempt {
 #[derive(Debug)]
 enum State {
     Asking,
-    /// The server's address towards whoever asks, and its offer.
+    /// The server's address for set-up, and its offer.
     Confirming(Cna, Welcome),
     Done(Outcome),
 }

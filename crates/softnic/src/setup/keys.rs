@@ -2,8 +2,8 @@
 //!
 //! Each side draws a pair of keys (X25519, RFC 7748) for every channel, and tells its public one in
 //! CONFIRM or ACCEPT. The key is HKDF-SHA-256 (RFC 5869) of what both can compute from it, and of
-//! what was said. It keeps out whoever does not see the set-up messages; whoever can change them
-//! can stand between the two.
+//! what was said. Hosts that only watch the set-up don't learn the key; a host
+//! that can change its messages may stand between the two sides.
 
 use fairway_engine::wire::{CheckKey, Cna, KEY_LEN, Tpn};
 use hkdf::Hkdf;
@@ -44,13 +44,13 @@ impl KeyPair {
         KeyPair { secret, public }
     }
 
-    /// What the other side is told.
+    /// The public key, which CONFIRM or ACCEPT carries to the other side.
     pub(crate) fn public(&self) -> [u8; KEY_LEN] {
         self.public
     }
 
-    /// The channel's key, with the `other` side's public key. `None` if that is one of the few with
-    /// which everybody would know the result.
+    /// The channel's key, with the `other` side's public key. `None` if that is one of the few
+    /// that give the same shared secret with every private key.
     pub(crate) fn agree(&self, other: &[u8; KEY_LEN], terms: &Terms) -> Option<CheckKey> {
         let shared = self.secret.diffie_hellman(&PublicKey::from(*other));
         if !shared.was_contributory() {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_gives_everybody_the_same_secret_is_refused() {
+    fn public_key_that_gives_no_secret_is_refused() {
         let client = KeyPair::new([1; 32]);
         assert_eq!(client.agree(&[0; 32], &terms(&client, &client)), None);
     }

@@ -1,9 +1,9 @@
 //! What one source address may take of a node: set-up work by the second, and channels.
 //!
 //! Sources are told apart by IPv4 address, and by the first 64 bits of an IPv6 address, because
-//! whoever has one address of such a network has them all. Each source draws on a bucket that fills
-//! with time; the buckets are a table of fixed size, found by a hash with a secret key, so nobody
-//! chooses whose bucket he empties, and a flood of sources takes no memory.
+//! a host commonly has all addresses of such a network. Each source draws on a bucket that fills with
+//! time. The buckets are a table of fixed size, so that a flood of sources takes no memory, and are
+//! found by a hash with a secret key, so that an attacker can't choose whose bucket it empties.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -21,7 +21,7 @@ pub(crate) const ASKING: u64 = 1;
 /// What it costs to open a channel: two multiplications on the curve.
 pub(crate) const OPENING: u64 = 4;
 
-/// Who a source address stands for.
+/// What an address counts as: itself, or its IPv6 network of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source([u8; 8]);
 

@@ -14,7 +14,7 @@ const T0: Instant = Instant::from_ns(1_000_000_000);
 const TIMEOUT: Duration = Duration::from_secs(2);
 const CLIENT: Cna = Cna::new(0xc11e17);
 const SERVER: Cna = Cna::new(0x5e12e1);
-/// The server towards whoever asks.
+/// The server's address in WELCOME and REJECT.
 const ASKED_AS: Cna = Cna::new(0xa5_ced0);
 const NONCE: u64 = 0x1234_5678_9abc_def0;
 const LONG: u16 = 9000;
@@ -131,7 +131,7 @@ fn four_messages_open_a_channel() {
 }
 
 #[test]
-fn who_only_asks_learns_neither_address_nor_ports() {
+fn welcome_names_neither_address_nor_ports_of_the_node() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let hello = attempt.poll_transmit(T0).expect("a HELLO");
     let welcome = answer(hear(&mut listener, T0, &hello));

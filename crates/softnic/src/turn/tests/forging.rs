@@ -1,4 +1,4 @@
-//! Packets that somebody forges who knows everything of a channel but its key: addresses, ports,
+//! Forged packets of an attacker that knows everything of a channel but its key: addresses, ports,
 //! node addresses and channel numbers. They leave from the client's own sockets, so that nothing
 //! else tells them from the client's.
 
