@@ -6,30 +6,30 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    CheckKey, Cna, Endpoint, Instant, Joins, KEY_LEN, Parameters, Psn, Reject, RejectReason, Role,
-    Setup, Tpn,
+    CheckKey, Cna, Endpoint, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
 
 use crate::builder::payload_mtu;
 use crate::clock;
-use crate::core::{Channel, Core, Notice};
+use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
 use crate::peer::PeerState;
 use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
-use crate::setup::quota::{self, Quota, Source};
-use crate::setup::server::{Listener, Opening, Reaction};
+use crate::setup::quota::{self, Quota};
+use crate::setup::server::{Listener, Reaction};
 use crate::setup::sizes::SizeProbe;
 use crate::turn::Bound;
 use crate::verbs::source_towards;
 
+mod serving;
 mod ways;
 
-use ways::{Way, asker, first_port};
+use ways::{Way, asker};
 
 /// The engine that attempts speak from, by the first socket of one of its addresses.
 const SPEAKER: u32 = 0;
@@ -351,82 +351,6 @@ impl Core {
             },
         };
         self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
-    }
-
-    fn open_as_server(
-        &mut self,
-        now: Instant,
-        at: (u32, usize),
-        opening: &Opening,
-    ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
-        let hello = &opening.confirm.hello;
-        if !self.has_channel_for(opening.from.ip()) {
-            return Err(RejectReason::NoResources);
-        }
-        let leader = match hello.joins {
-            None => None,
-            Some(joins) => Some(self.leader_for(opening, joins).ok_or(RejectReason::Parameters)?),
-        };
-        let (Ok(random), Ok(secret)) = (clock::random(), clock::random_bytes()) else {
-            return Err(RejectReason::NoResources);
-        };
-        let keys = KeyPair::new(secret);
-        let Ok(id) = self.nic.reserve_channel() else { return Err(RejectReason::NoResources) };
-        let engine = self.connecting.identity.engine_for(hello.joins);
-        let told = self.channels.told(id);
-        let terms = self.connecting.listener.terms(opening, told, keys.public());
-        let Some(key) = keys.agree(&opening.confirm.key, &terms) else {
-            self.nic.release_channel(id);
-            return Err(RejectReason::Parameters);
-        };
-        let place = Place { id, first_psn: Psn::new(random as u32), leader, engine };
-        let sockets = self.connecting.sockets(at.0);
-        let remote = Remote {
-            socket: at.1 / sockets * sockets,
-            address: first_port(opening.from, hello),
-            cna: opening.client,
-            endpoint: &hello.client,
-            role: Role::Server,
-            key,
-        };
-        match self.open_channel(now, &place, remote, &opening.confirm.agreed) {
-            Ok(peer) => {
-                match (hello.joins, self.channels.get_mut(peer.channel)) {
-                    (Some(joins), Some(first)) => first.joined |= 1 << joins.number,
-                    _ => self.notice(Notice::Connected(peer)),
-                }
-                Ok(((told, place.first_psn), keys.public()))
-            }
-            Err(_) => {
-                self.nic.release_channel(id);
-                Err(RejectReason::Parameters)
-            }
-        }
-    }
-
-    /// May an address of another host have one more channel? Those of this host may have all.
-    fn has_channel_for(&self, address: IpAddr) -> bool {
-        if quota::is_own(address, self.local_addrs().iter().map(SocketAddr::ip)) {
-            return true;
-        }
-        let source = Source::of(address);
-        let is_theirs = |channel: &&Channel| {
-            Source::of(channel.peer.address.ip()) == source && self.nic.is_open(channel.id)
-        };
-        let theirs = self.channels.iter().filter(is_theirs).count();
-        theirs < quota::channels_for_one(self.nic.limits().channels) as usize
-    }
-
-    /// The first channel of the group that a client wants to join: its own, from a port of it, with the
-    /// same parameters, and each number once.
-    fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
-        let agreed = &opening.confirm.agreed;
-        let first = self.channels.leading(opening.client, joins.leader)?;
-        let fits = first.leads_to(opening.from)
-            && first.peer.paths == u32::from(agreed.paths)
-            && u16::from(joins.number) < first.members
-            && first.joined & 1 << joins.number == 0;
-        fits.then_some(first.id)
     }
 
     fn settle_attempt(&mut self, now: Instant, index: usize) {

@@ -379,7 +379,11 @@ impl fmt::Display for Refusal {
                 "it speaks protocol versions {min} to {max}: run matching releases on both sides"
             ),
             Refusal::NoResources => {
-                write!(f, "it has no channel left: raise its Limits::channels or close some")
+                write!(
+                    f,
+                    "it has no channel left for this address, which gets three quarters of its \
+                     Limits::channels at most: raise that limit or close some"
+                )
             }
             Refusal::StaleCookie => {
                 write!(f, "it did not recognise its cookie: connect again")
