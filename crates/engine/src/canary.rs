@@ -81,6 +81,9 @@ pub enum Canary {
     IgnoreEarlyRefusal,
     /// Judge a third copy and later ones of a packet as the first ones.
     HastyCopies,
+    /// Learn nothing of round trips from packets that were sent several times, and give their later
+    /// copies no time while no round trip is known.
+    NeverMeasured,
     /// Call it a missing receive that a held transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
@@ -101,7 +104,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 46] = [
+    pub const ALL: [Canary; 47] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -140,6 +143,7 @@ impl Canary {
         Canary::BeginSpent,
         Canary::IgnoreEarlyRefusal,
         Canary::HastyCopies,
+        Canary::NeverMeasured,
         Canary::BlameReceives,
         Canary::AskOnce,
         Canary::TakeLast,

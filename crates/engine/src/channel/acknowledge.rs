@@ -204,7 +204,8 @@ impl Channel {
     /// The round trip of the echoed packet, if this is the first news of it and the echo tells which
     /// copy has arrived: the only one, or the only retransmission. Without samples of
     /// retransmissions, a channel that has many to send would decide by a round trip that was
-    /// measured before the loss, when queues were full. No packet goes and comes back in no time:
+    /// measured before the loss, when queues were full. Of other copies the echo tells a least round
+    /// trip, which counts if it is longer than what is known. No packet goes and comes back in no time:
     /// where the peer says that it kept the packet for as long as the round trip took, or longer,
     /// there is no sample.
     fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
@@ -219,12 +220,21 @@ impl Channel {
         }
         let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
         let is_clear = sent.is(RESENT) == flags.contains(AckFlags::ECHO_RETRY);
-        if sent.is(ACKNOWLEDGED | RESENT_AGAIN) || !is_clear {
+        if sent.is(ACKNOWLEDGED) {
             return None;
         }
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
         let sample = now.since(sent.sent_at).saturating_sub(delay);
         if sample == Duration::ZERO {
+            return None;
+        }
+        if sent.is(RESENT_AGAIN) || !is_clear {
+            // Whichever copy has arrived: it was not sent after the last one, so its round trip took
+            // at least so long. Where the first time-out is shorter than every round trip, nothing
+            // else tells.
+            if !shared.is_planted(Canary::NeverMeasured) {
+                self.note_round_trip_of_at_least(sample);
+            }
             return None;
         }
         self.note_round_trip(sent.path, sample);

@@ -106,12 +106,7 @@ impl Channel {
         let age = now.since(sent.sent_at);
         // Each further copy has twice the time of the one before it: where a network keeps packets
         // far longer than the round trips that were measured, copies would pile up in it.
-        let hasty = sent.further_copies() > 0
-            && age < self.round_trip.smoothed.times(1 << sent.further_copies());
-        // The time would bound what the second of these bugs costs, too.
-        let is_bug_planted =
-            shared.is_planted(Canary::HastyCopies) || shared.is_planted(Canary::TrustNewPath);
-        if hasty && !is_bug_planted {
+        if sent.further_copies() > 0 && age < self.time_of_copy(shared, sent.further_copies()) {
             return 0;
         }
         let passed = overtaken > 0 || across;
@@ -135,6 +130,21 @@ impl Channel {
         }
         self.declare_lost(shared, psn, &sent);
         u32::from(sent.bytes)
+    }
+
+    /// How long the copy after the second that is the `further`-th has before it may be lost.
+    fn time_of_copy(&self, shared: &Shared, further: u32) -> Duration {
+        // The time would bound what the second of these bugs costs, too.
+        if shared.is_planted(Canary::HastyCopies) || shared.is_planted(Canary::TrustNewPath) {
+            return Duration::ZERO;
+        }
+        let round_trip = match self.round_trip.smoothed {
+            Duration::ZERO if !shared.is_planted(Canary::NeverMeasured) => {
+                shared.profile.timeout_initial
+            }
+            smoothed => smoothed,
+        };
+        round_trip.times(1 << further)
     }
 
     /// A path has lost something. If nothing on it was acknowledged for a round trip, that counts

@@ -92,6 +92,14 @@ impl Channel {
         (all.smoothed, all.deviation) = smooth(all.smoothed, all.deviation, sample);
     }
 
+    /// A round trip took as long as `least`, or longer. Which path it took is not known.
+    pub(crate) fn note_round_trip_of_at_least(&mut self, least: Duration) {
+        let all = &mut self.round_trip;
+        if least > all.smoothed {
+            (all.smoothed, all.deviation) = smooth(all.smoothed, all.deviation, least);
+        }
+    }
+
     /// The retransmission time-out (RFC 6298, without its one-second floor), doubled for every
     /// time-out in a row.
     pub(crate) fn timeout(&self, shared: &Shared) -> Duration {

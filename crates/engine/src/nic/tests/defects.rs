@@ -172,13 +172,13 @@ fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
     assert_eq!(pair.nics[0].counters().data_resent, 8);
 }
 
-#[test]
-fn each_further_copy_of_a_packet_has_more_time_than_the_one_before() {
+/// Copies of the first packet that leave in `rounds` milliseconds in which the network keeps each of
+/// them, while others arrive; `edit` changes their acknowledgements.
+fn copies_of_the_first(rounds: u32, edit: impl Fn(&mut fairway_wire::Ack)) -> u32 {
     let spec: PolicySpec = "cc=fixed:1M,loss=path-order".parse().unwrap();
     let mut pair = Pair::with_policy(0, 1, Profile::default(), 64, &spec);
-    // Sixty round trips in which the network keeps every copy of the first packet.
     let mut copies = 0;
-    for _ in 0..60 {
+    for _ in 0..rounds {
         let remote = pair.remote();
         pair.post(0, Work::Write { remote }, 8 * MTU);
         let packets = pair.leaving(0);
@@ -189,9 +189,46 @@ fn each_further_copy_of_a_packet_has_more_time_than_the_one_before() {
                 _ => pair.deliver(1, &packet),
             }
         }
-        for (packet, _) in pair.acknowledgements() {
+        for (mut packet, mut ack) in pair.acknowledgements() {
+            edit(&mut ack);
+            packet.packet = Packet::Ack(ack);
             pair.deliver(0, &packet);
         }
     }
+    copies
+}
+
+#[test]
+fn each_further_copy_of_a_packet_has_more_time_than_the_one_before() {
+    let copies = copies_of_the_first(60, |_| ());
     assert!((4..=8).contains(&copies), "{copies} copies");
+}
+
+#[test]
+fn a_fourth_copy_waits_as_well_where_no_round_trip_is_known() {
+    let twice = 2 * Profile::default().timeout_initial.as_ns() / 1_000_000;
+    let forget = |ack: &mut fairway_wire::Ack| {
+        ack.flags = AckFlags::from_bits(ack.flags.bits() & !AckFlags::ECHO.bits());
+    };
+    assert_eq!(copies_of_the_first(twice as u32 / 4, forget), 3);
+}
+
+#[test]
+fn the_first_copy_of_what_was_sent_again_tells_a_least_round_trip() {
+    let first = Duration::from_ms(1);
+    let profile = Profile { timeout_initial: first, timeout_min: first, ..Profile::default() };
+    let spec: PolicySpec = "cc=fixed:1M,loss=path-order".parse().unwrap();
+    let mut pair = Pair::with_policy(0, 1, profile, 64, &spec);
+    let packets = pair.twelve();
+    pair.now = pair.now + first;
+    pair.nics[0].handle_timeout(pair.now);
+    assert!(!pair.leaving(0).is_empty(), "sent again after the first time-out");
+    pair.now = pair.now + Duration::from_ms(5);
+    pair.deliver(1, &packets[0]);
+    for (packet, ack) in pair.acknowledgements() {
+        assert!(!ack.flags.contains(AckFlags::ECHO_RETRY));
+        pair.deliver(0, &packet);
+    }
+    let known = pair.nics[0].round_trip(pair.channels[0]);
+    assert!((5..=6).contains(&(known.as_ns() / 1_000_000)), "{known:?}");
 }
