@@ -1,7 +1,7 @@
 //! Frames in and out.
 //!
 //! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
-//! call, and receive a run with headers and payloads taken apart ([`Scatter`], [`Arrival`]);
+//! call, and receive a run in one ([`Arrival`]);
 //! [`Waiter`], to sleep until something arrives; [`QueueWatch`], which tells how full the sockets' queues are, and
 //! [`statistics`], what a NIC's driver counts. And networks worse than the one at hand: a
 //! [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is
@@ -32,11 +32,11 @@ pub use limits::{
     DEFAULT_QUEUE_BYTES, HEADER_BYTES_MAX, HOLDING_BYTES_MAX, REORDER_HOLD_NS, SEGMENTS_MAX,
     TRAIN_BYTES_MAX,
 };
-pub use memory::{RawSlice, RawSliceMut};
+pub use memory::RawSlice;
 pub use statistics::{interfaces, statistics};
 pub use tun::Tun;
 pub use udp::{
     Address, Arrival, DoesNotFit, Doorbell, Features, Granted, Knock, PacketTooLong, PortCounters,
-    QueueUse, QueueWatch, ReceiveBuffer, Scatter, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
+    QueueUse, QueueWatch, ReceiveBuffer, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
     mtu_towards,
 };

@@ -9,16 +9,12 @@ pub const SEGMENTS_MAX_OLD: usize = 64;
 /// Most bytes in one train: under the 65,507 that one IPv4 datagram holds, with room for options.
 pub const TRAIN_BYTES_MAX: usize = 65_000;
 
-/// Longest packet header and longest set-up message, in bytes: room for one in a train, and in a
-/// receive buffer.
+/// Longest packet header and longest set-up message, in bytes: room for one in a train.
 pub const HEADER_BYTES_MAX: usize = 192;
 
-/// Header slots of a receive buffer.
-pub(crate) const HEADER_SLOTS: usize = SEGMENTS_MAX + 2;
-
-/// Bytes of the linear part of a receive buffer. A datagram (or a coalesced run) is at most 65,535
+/// Bytes of a receive buffer. A datagram (or a coalesced run) is at most 65,535
 /// bytes long, so nothing is ever cut off.
-pub(crate) const LINEAR_BYTES: usize = 64 * 1024;
+pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// Most events taken from the kernel in one wait; the others are reported by the next.
 pub(crate) const EVENTS_PER_WAIT: usize = 64;

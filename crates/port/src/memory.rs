@@ -1,4 +1,4 @@
-//! Memory that the kernel reads from and writes to, named by address.
+//! Memory that the kernel reads from, named by address.
 //!
 //! Payload belongs to applications and may be read or written by them, by the kernel, or by another
 //! process at any time. So nothing here hands out a Rust reference to it: it is named by a raw
@@ -14,18 +14,9 @@ pub struct RawSlice {
     len: usize,
 }
 
-/// Room to receive into, named by address.
-#[derive(Clone, Copy, Debug)]
-pub struct RawSliceMut {
-    ptr: *mut u8,
-    len: usize,
-}
-
-// SAFETY: both are addresses and nothing more; whoever made one promised, in `new`, that the memory
+// SAFETY: it is an address and nothing more; the caller of `new` promised that the memory
 // stays valid for as long as it is used, and that promise does not depend on the thread.
 unsafe impl Send for RawSlice {}
-// SAFETY: as above.
-unsafe impl Send for RawSliceMut {}
 
 impl RawSlice {
     /// No bytes.
@@ -65,37 +56,8 @@ impl RawSlice {
     }
 }
 
-impl RawSliceMut {
-    /// Names `len` bytes at `ptr`.
-    ///
-    /// # Safety
-    /// The bytes must be writable, and not be borrowed as Rust references, for as long as a
-    /// [`crate::Scatter`] plan holds them (until it is restarted or dropped) and an
-    /// [`crate::Arrival`] that was received with that plan lives: the kernel writes there, and
-    /// [`crate::Arrival::rescue`] reads back what it wrote. If another thread writes them
-    /// meanwhile, what is read back is any mixture of both.
-    pub const unsafe fn new(ptr: *mut u8, len: usize) -> Self {
-        RawSliceMut { ptr, len }
-    }
-
-    /// Where the room is.
-    pub const fn as_ptr(self) -> *mut u8 {
-        self.ptr
-    }
-
-    /// How many bytes fit.
-    pub const fn len(self) -> usize {
-        self.len
-    }
-
-    /// True if nothing fits.
-    pub const fn is_empty(self) -> bool {
-        self.len == 0
-    }
-}
-
 /// A zeroed allocation that is only reached through its address, so that addresses into it (gather
-/// and scatter lists) stay good whatever else is done with the value that owns it.
+/// lists) stay good whatever else is done with the value that owns it.
 pub(crate) struct Scratch {
     base: NonNull<u8>,
     len: usize,

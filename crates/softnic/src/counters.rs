@@ -22,8 +22,6 @@ pub struct NicCounters {
     pub turns: u64,
     /// Of those, by the background thread.
     pub background_turns: u64,
-    /// Payloads that the kernel put straight into place.
-    pub placed_direct: u64,
     /// Payloads copied into place.
     pub placed_copied: u64,
     /// Bytes of those.
@@ -32,12 +30,6 @@ pub struct NicCounters {
     pub placed_late: u64,
     /// Atomics done to memory here, for whomever.
     pub atomics: u64,
-    /// Receives planned from what came before.
-    pub plans_guessed: u64,
-    /// Receives planned from a look at what is there.
-    pub plans_peeked: u64,
-    /// Plans that turned out wrong.
-    pub plans_missed: u64,
     /// Datagrams that are no packets.
     pub undecodable: u64,
     /// Packets that came from another address than their path's.

@@ -3,8 +3,7 @@
 //! What the protocol decides is done under the lock that all share, in short steps. What takes long
 //! is done outside of it: the system calls that receive packets, into buffers of the thread's own,
 //! the copies of payload from there to its place, and the system calls that send packets, out of the
-//! application's memory. (Payload is not received straight into place, as it is with one engine:
-//! where the guess was wrong it would have to be brought back before anybody else writes there.)
+//! application's memory.
 //!
 //! So memory is lent to such calls and copies while others have the lock, and must not become the
 //! application's again meanwhile. An operation completes when its packets are acknowledged or its
@@ -23,7 +22,7 @@ use fairway_port::Arrival;
 use crate::clock;
 use crate::progress::{earlier, span_until};
 use crate::shared::{Asleep, Shared};
-use crate::turn::{Io, Targets};
+use crate::turn::Io;
 
 /// How long a thread with nothing to do looks for something before it sleeps.
 const SPIN: Duration = Duration::from_us(20);
@@ -123,9 +122,9 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     {
         let mut buffer = io.take_buffer();
         let mut took = 0;
-        if let Some(mut arrival) = io.receive(socket, &mut buffer, false) {
+        if let Some(arrival) = io.receive(socket, &mut buffer) {
             took = arrival.segments();
-            handle(shared, io, socket, &mut arrival);
+            handle(shared, io, socket, &arrival);
         }
         io.give_buffer(buffer);
         io.took(socket, took);
@@ -135,13 +134,13 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
 }
 
 /// Hands a run of packets to the engine, and puts their payloads in place.
-fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &mut Arrival<'_>) {
+fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     let mut locked = shared.lock();
     if locked.core.has_vanished() {
         return shared.unlock(locked);
     }
     let now = clock::now();
-    locked.core.handle_arrival(io, now, socket, arrival, &Targets::default());
+    locked.core.handle_arrival(io, now, socket, arrival);
     locked.core.hear_events();
     if io.late.is_empty() {
         return shared.unlock(locked);

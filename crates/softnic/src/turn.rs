@@ -2,7 +2,6 @@
 //! whoever sleeps for what came of it is woken.
 
 mod execute;
-mod plan;
 mod receive;
 mod transmit;
 
@@ -10,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use fairway_engine::Event;
 use fairway_engine::wire::{Duration, Instant, Setup};
-use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Train, Waiter};
+use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Train, Waiter};
 
 use crate::clock;
 use crate::core::{Core, Notice, What};
@@ -18,8 +17,7 @@ use crate::fidelity::Meter;
 
 use receive::{BUDGET, Eagerness};
 
-pub(crate) use plan::Targets;
-pub(crate) use receive::{Heard, Late};
+pub(crate) use receive::Late;
 
 /// A full socket is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_us(50);
@@ -43,11 +41,9 @@ pub(crate) struct Io {
     pub(crate) datapath: Box<dyn Datapath>,
     /// Lent to the arrival at hand; otherwise there.
     buffer: Option<ReceiveBuffer>,
-    scatter: Scatter,
-    sockets: Vec<plan::SocketPlan>,
-    /// Packets of the arrival at hand.
-    heard: Vec<Option<Heard>>,
-    /// Its payloads that are to be copied without the lock. Has room for some if there are several
+    /// How many there are.
+    sockets: usize,
+    /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if there are several
     /// engines.
     pub(crate) late: Vec<Late>,
     /// Set-up messages of this turn: the socket, the sender, the message.
@@ -119,9 +115,7 @@ impl Io {
         Io {
             engine,
             buffer: Some(ReceiveBuffer::new()),
-            scatter: Scatter::new(),
-            sockets: (0..count).map(|_| plan::SocketPlan::default()).collect(),
-            heard: Vec::with_capacity(fairway_port::SEGMENTS_MAX + 1),
+            sockets: count,
             late: Vec::new(),
             setups: Vec::with_capacity(64),
             look,
@@ -227,15 +221,13 @@ impl Io {
         self.late.reserve_exact(fairway_port::SEGMENTS_MAX + 1);
     }
 
-    /// One receive call on a socket, to the plan that was drawn if there is one.
+    /// One receive call on a socket.
     pub(crate) fn receive<'b>(
         &mut self,
         socket: usize,
         buffer: &'b mut ReceiveBuffer,
-        planned: bool,
     ) -> Option<Arrival<'b>> {
-        let plan = planned.then_some(&self.scatter);
-        match self.datapath.receive(socket, buffer, plan) {
+        match self.datapath.receive(socket, buffer) {
             Ok(arrival) => {
                 if let (Some(meter), Some(arrival)) = (&mut self.meter, &arrival) {
                     meter.arrived(arrival.stamped_ns());
@@ -284,14 +276,14 @@ impl Io {
     /// Finds out which sockets have something to receive.
     fn look_at_all(&mut self) {
         match &self.look {
-            None => self.waiting = all(self.sockets.len()),
+            None => self.waiting = all(self.sockets),
             Some(look) => match look.ready_now(&mut self.ready) {
                 Ok(_) => {
                     for socket in &self.ready {
                         self.waiting |= 1 << socket;
                     }
                 }
-                Err(_) => self.waiting = all(self.sockets.len()),
+                Err(_) => self.waiting = all(self.sockets),
             },
         }
     }

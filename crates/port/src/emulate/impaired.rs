@@ -4,7 +4,7 @@ use std::io;
 
 use crate::emulate::shaper::{Shaper, ShaperCounters};
 use crate::emulate::spec::Spec;
-use crate::udp::{Address, Arrival, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
+use crate::udp::{Address, Arrival, ReceiveBuffer, Sent, Train, UdpPort};
 
 /// What an owner of ports asks of one, whether its paths are impaired or not.
 ///
@@ -43,17 +43,8 @@ pub trait Datapath: Send {
         &mut self,
         socket: usize,
         buffer: &'b mut ReceiveBuffer,
-        plan: Option<&Scatter>,
     ) -> io::Result<Option<Arrival<'b>>> {
-        self.port_mut().receive(socket, buffer, plan)
-    }
-
-    /// As [`UdpPort::peek`].
-    ///
-    /// # Errors
-    /// As [`UdpPort::peek`].
-    fn peek(&mut self, socket: usize, bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
-        self.port_mut().peek(socket, bytes)
+        self.port_mut().receive(socket, buffer)
     }
 
     /// Sends what was held back until now. To be called when [`Datapath::next_release_ns`] says so,

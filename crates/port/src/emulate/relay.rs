@@ -173,7 +173,7 @@ impl Relay {
     fn relay_from(&mut self, socket: usize) -> io::Result<()> {
         for _ in 0..TURN {
             let now_ns = self.now_ns();
-            let Some(arrival) = self.port.receive(socket, &mut self.buffer, None)? else {
+            let Some(arrival) = self.port.receive(socket, &mut self.buffer)? else {
                 return Ok(());
             };
             let (from, packets) = (*arrival.from(), arrival.segments());

@@ -15,11 +15,6 @@ pub struct PortCounters {
     pub packets_received: u64,
     /// Bytes of those packets, without IP and UDP headers.
     pub bytes_received: u64,
-    /// Packets received of which the kernel put the payload where it belongs. Those of the latest
-    /// arrival that were rescued move to `segments_rescued` with the next receive call.
-    pub segments_scattered: u64,
-    /// Packets received to a plan that turned out wrong, and copied once more.
-    pub segments_rescued: u64,
     /// Send calls that found the kernel's buffers full.
     pub blocked: u64,
     /// Errors that the network reported (unreachable, refused), which a datagram transport
@@ -37,8 +32,6 @@ impl std::ops::AddAssign for PortCounters {
         self.receive_calls += other.receive_calls;
         self.packets_received += other.packets_received;
         self.bytes_received += other.bytes_received;
-        self.segments_scattered += other.segments_scattered;
-        self.segments_rescued += other.segments_rescued;
         self.blocked += other.blocked;
         self.icmp_errors += other.icmp_errors;
         self.gso_fallbacks += other.gso_fallbacks;

@@ -78,7 +78,7 @@ impl Knock {
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
         // SAFETY: the piece, and the bytes it names, outlive the call, and no other thread writes them.
-        match unsafe { receive_message(self.socket.as_fd(), &mut message, 0) } {
+        match unsafe { receive_message(self.socket.as_fd(), &mut message) } {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             outcome => Some(outcome),
         }
@@ -91,7 +91,7 @@ impl Knock {
         for _ in 0..REPORTS_MAX {
             let mut message = empty_message();
             // SAFETY: nothing is to be written but the flags in the message itself.
-            match unsafe { receive_message(self.socket.as_fd(), &mut message, 0) } {
+            match unsafe { receive_message(self.socket.as_fd(), &mut message) } {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => latest = Some(error),

@@ -161,9 +161,8 @@ pub(super) unsafe fn send_message(
 pub(super) unsafe fn receive_message(
     socket: BorrowedFd<'_>,
     message: &mut libc::msghdr,
-    flags: libc::c_int,
 ) -> io::Result<usize> {
     // SAFETY: the caller's promise.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), message, flags) };
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), message, 0) };
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }

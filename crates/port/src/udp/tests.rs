@@ -7,7 +7,7 @@ use fairway_wire::Ecn;
 
 use super::*;
 use crate::limits::{HEADER_BYTES_MAX, TRAIN_BYTES_MAX};
-use crate::memory::{RawSlice, RawSliceMut};
+use crate::memory::RawSlice;
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -53,16 +53,16 @@ impl Pair {
         assert_eq!(self.left.send(0, &self.to, &train).expect("send"), Sent::All);
     }
 
-    fn receive(&mut self, plan: Option<&Scatter>) -> Arrival<'_> {
+    fn receive(&mut self) -> Arrival<'_> {
         self.await_arrival();
-        self.right.receive(1, &mut self.buffer, plan).expect("receive").expect("an arrival")
+        self.right.receive(1, &mut self.buffer).expect("receive").expect("an arrival")
     }
 
-    /// Receives without a plan until `count` packets came, however they were coalesced.
+    /// Receives until `count` packets came, however they were coalesced.
     fn receive_packets(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         while packets.len() < count {
-            let arrival = self.receive(None);
+            let arrival = self.receive();
             for index in 0..arrival.segments() {
                 packets.push(arrival.segment(index).to_vec());
             }
@@ -103,26 +103,6 @@ fn raw(bytes: &[u8]) -> RawSlice {
     unsafe { RawSlice::new(bytes.as_ptr(), bytes.len()) }
 }
 
-/// Memory to receive into, reached only by address as long as a plan names it.
-struct Target(Vec<u8>);
-
-impl Target {
-    fn plan(&mut self, lengths: &[usize]) -> Scatter {
-        let mut plan = Scatter::new();
-        plan.restart(HEADER, PAYLOAD);
-        let mut at = 0;
-        let base = self.0.as_mut_ptr();
-        for &len in lengths {
-            assert!(at + len <= self.0.len());
-            // SAFETY: within the vector, which these tests neither touch nor drop before the
-            // arrival.
-            assert!(plan.push(unsafe { RawSliceMut::new(base.add(at), len) }));
-            at += len;
-        }
-        plan
-    }
-}
-
 #[test]
 fn trains_cross_whole_over_both_families() {
     for ip in [V4, V6] {
@@ -143,78 +123,23 @@ fn an_arrival_names_its_sender() {
         let mut pair = Pair::new(ip);
         pair.send(&Packets::new(&[8]));
         let expected: Address = pair.left.local_addrs()[0].into();
-        let arrival = pair.receive(None);
+        let arrival = pair.receive();
         assert_eq!(*arrival.from(), expected);
         assert_eq!(SocketAddr::from(*arrival.from()), SocketAddr::from(expected));
     }
 }
 
 #[test]
-fn a_right_guess_puts_payloads_in_place() {
-    for ip in [V4, V6] {
-        let mut pair = Pair::new(ip);
-        let lengths = [PAYLOAD, PAYLOAD, PAYLOAD, 300];
-        let packets = Packets::new(&lengths);
-        let mut target = Target(vec![0; 4 * PAYLOAD]);
-        pair.send(&packets);
-        let plan = target.plan(&[PAYLOAD; 4]);
-        if !pair.right.features().coalescing {
-            return;
-        }
-        let arrival = pair.receive(Some(&plan));
-        assert!(arrival.is_scattered());
-        assert_eq!(arrival.segments(), 4);
-        for (index, len) in lengths.into_iter().enumerate() {
-            assert!(arrival.in_place(index));
-            assert_eq!(arrival.header(index), packets.headers[index]);
-            assert_eq!(arrival.payload_len(index), len);
-        }
-        assert_eq!(pair.right.counters().segments_scattered, 4);
-        assert_eq!(target.0[..3300], packets.payloads.concat());
-    }
-}
-
-#[test]
-fn a_wrong_guess_is_rescued_from_any_packet_on() {
-    for first in 0..5 {
-        let mut pair = Pair::new(V4);
-        let packets = Packets::new(&[PAYLOAD, PAYLOAD, PAYLOAD, PAYLOAD, 17]);
-        let mut target = Target(vec![0; 5 * PAYLOAD]);
-        let plan = target.plan(&[PAYLOAD; 5]);
-        pair.send(&packets);
-        let mut arrival = pair.receive(Some(&plan));
-        arrival.rescue(first);
-        for index in 0..5 {
-            assert_eq!(arrival.in_place(index), index < first);
-            if index >= first {
-                assert_eq!(arrival.segment(index), packets.whole()[index]);
-                assert_eq!(arrival.payload_len(index), 0);
-            } else {
-                assert_eq!(arrival.header(index), packets.headers[index]);
-            }
-        }
-        // Rescuing more, later, leaves what is rescued as it is.
-        arrival.rescue(0);
-        for index in 0..5 {
-            assert_eq!(arrival.segment(index), packets.whole()[index]);
-        }
-        assert!(pair.right.receive(1, &mut pair.buffer, None).expect("receive").is_none());
-        assert_eq!(pair.right.counters().segments_rescued, 5);
-        assert_eq!(pair.right.counters().segments_scattered, 0);
-    }
-}
-
-#[test]
-fn packets_of_another_length_are_brought_into_line() {
+fn the_last_packet_of_a_run_may_be_shorter() {
     for len in [1, 10, HEADER, 500, 999, 1001, 2000, 5000] {
         let mut pair = Pair::new(V6);
         let packets = Packets::new(&[len, len, len, len.div_ceil(2)]);
-        let mut target = Target(vec![0; 6 * PAYLOAD]);
-        let plan = target.plan(&[PAYLOAD; 6]);
         pair.send(&packets);
-        let arrival = pair.receive(Some(&plan));
-        assert!(!arrival.is_scattered());
-        assert_eq!(arrival.segment_size(), HEADER + len);
+        if !pair.right.features().coalescing {
+            return;
+        }
+        let arrival = pair.receive();
+        assert_eq!((arrival.segment_size(), arrival.segments()), (HEADER + len, 4));
         for (index, whole) in packets.whole().iter().enumerate() {
             assert_eq!(arrival.segment(index), whole, "length {len}, packet {index}");
         }
@@ -222,53 +147,11 @@ fn packets_of_another_length_are_brought_into_line() {
 }
 
 #[test]
-fn what_a_plan_has_no_room_for_is_not_cut_off() {
+fn the_longest_train_is_received_whole() {
     let mut pair = Pair::new(V4);
-    let packets = Packets::new(&[PAYLOAD; 9]);
-    // Three whole targets and a short one, for nine packets.
-    let mut target = Target(vec![0; 4 * PAYLOAD]);
-    let plan = target.plan(&[PAYLOAD, PAYLOAD, PAYLOAD, 400]);
+    let packets = Packets::new(&vec![PAYLOAD; TRAIN_BYTES_MAX / (HEADER + PAYLOAD)]);
     pair.send(&packets);
-    let arrival = pair.receive(Some(&plan));
-    assert!(arrival.is_scattered());
-    assert_eq!((0..9).filter(|&i| arrival.in_place(i)).count(), 3);
-    for index in 3..9 {
-        assert_eq!(arrival.segment(index), packets.whole()[index]);
-    }
-    assert_eq!(arrival.len(), 9 * (HEADER + PAYLOAD));
-    assert_eq!(target.0[..3 * PAYLOAD], packets.payloads[..3].concat());
-}
-
-#[test]
-fn the_longest_train_is_received_whole_with_and_without_plan() {
-    for planned in [0, 1, 20] {
-        let mut pair = Pair::new(V4);
-        let count = TRAIN_BYTES_MAX / (HEADER + PAYLOAD);
-        let packets = Packets::new(&vec![PAYLOAD; count]);
-        let mut target = Target(vec![0; 20 * PAYLOAD]);
-        let plan = target.plan(&vec![PAYLOAD; planned]);
-        pair.send(&packets);
-        let mut arrival = pair.receive((!plan.is_empty()).then_some(&plan));
-        assert_eq!(arrival.segments(), count);
-        arrival.rescue(0);
-        for (index, whole) in packets.whole().iter().enumerate() {
-            assert_eq!(arrival.segment(index), whole);
-        }
-    }
-}
-
-#[test]
-fn a_lone_packet_shorter_than_the_target_is_in_place() {
-    let mut pair = Pair::new(V4);
-    let packets = Packets::new(&[123]);
-    let mut target = Target(vec![0; PAYLOAD]);
-    let plan = target.plan(&[PAYLOAD]);
-    pair.send(&packets);
-    let arrival = pair.receive(Some(&plan));
-    assert!(arrival.in_place(0));
-    assert_eq!(arrival.header(0), packets.headers[0]);
-    assert_eq!(arrival.payload_len(0), 123);
-    assert_eq!(target.0[..123], packets.payloads[0]);
+    assert_eq!(pair.receive_packets(packets.payloads.len()), packets.whole());
 }
 
 #[test]
@@ -295,7 +178,7 @@ fn congestion_bits_cross() {
                 packets.load(&mut train);
                 train.set_ecn(ecn);
                 pair.left.send(0, &pair.to, &train).expect("send");
-                assert_eq!(pair.receive(None).ecn(), ecn);
+                assert_eq!(pair.receive().ecn(), ecn);
             }
         }
     }
@@ -313,7 +196,7 @@ fn without_segmentation_packets_go_one_by_one() {
         train.skip(1);
         assert_eq!(train.bytes(), 2 * (HEADER + 700) + HEADER + 50);
         pair.left.send(0, &pair.to, &train).expect("send");
-        assert_eq!(pair.receive(None).ecn(), Ecn::Congested);
+        assert_eq!(pair.receive().ecn(), Ecn::Congested);
         assert_eq!(pair.left.counters().packets_sent, 3);
         pair.send(&packets);
         assert_eq!(pair.receive_packets(6)[2..], packets.whole());
@@ -392,7 +275,7 @@ fn a_port_of_all_addresses_takes_and_sends_both_families() {
             assert_eq!(open.send(0, &pair.to, &train).expect("send"), Sent::All);
             let mut got = 0;
             while got < 4 {
-                let arrival = pair.receive(None);
+                let arrival = pair.receive();
                 assert_eq!(arrival.from(), &Address::from(SocketAddr::new(ip, number)));
                 assert_eq!(arrival.ecn(), Ecn::Congested);
                 for index in 0..arrival.segments() {
@@ -408,7 +291,7 @@ fn a_port_of_all_addresses_takes_and_sends_both_families() {
             assert_eq!(pair.left.send(0, &to, &back).expect("send"), Sent::All);
             waiter.wait(Some(Duration::from_secs(10)), &mut Vec::new()).expect("wait");
             let mut buffer = ReceiveBuffer::new();
-            let arrival = open.receive(0, &mut buffer, None).expect("receive").expect("something");
+            let arrival = open.receive(0, &mut buffer).expect("receive").expect("something");
             assert_eq!(arrival.from(), &Address::from(pair.left.local_addrs()[0]));
             assert_eq!(arrival.ecn(), Ecn::Capable);
             assert_eq!(arrival.segment(0), packets.whole()[0]);
@@ -416,20 +299,6 @@ fn a_port_of_all_addresses_takes_and_sends_both_families() {
             assert!(open.mtu_towards(&remote).expect("a route") >= 1280);
         }
     }
-}
-
-#[test]
-fn peeking_leaves_the_packet_there() {
-    let mut pair = Pair::new(V4);
-    let packets = Packets::new(&[64]);
-    let mut bytes = [0u8; 30];
-    assert!(pair.right.peek(1, &mut bytes).expect("peek").is_none());
-    pair.send(&packets);
-    pair.await_arrival();
-    let (len, from) = pair.right.peek(1, &mut bytes).expect("peek").expect("something");
-    assert_eq!((len, from), (30, pair.left.local_addrs()[0].into()));
-    assert_eq!(bytes[..], packets.whole()[0][..30]);
-    assert_eq!(pair.receive(None).segment(0), packets.whole()[0]);
 }
 
 #[test]
@@ -445,9 +314,9 @@ fn an_unreachable_peer_does_not_end_the_port() {
     for _ in 0..3 {
         assert_eq!(pair.left.send(0, &gone, &train).expect("survives"), Sent::All);
     }
-    assert!(pair.left.receive(0, &mut ReceiveBuffer::new(), None).expect("survives").is_none());
+    assert!(pair.left.receive(0, &mut ReceiveBuffer::new()).expect("survives").is_none());
     pair.send(&packets);
-    assert_eq!(pair.receive(None).segment(0), packets.whole()[0]);
+    assert_eq!(pair.receive().segment(0), packets.whole()[0]);
 }
 
 #[test]
@@ -492,12 +361,12 @@ fn arrivals_are_stamped_for_those_who_ask() {
     for ip in [V4, V6] {
         let mut pair = Pair::new(ip);
         pair.send(&Packets::new(&[PAYLOAD; 3]));
-        assert_eq!(pair.receive(None).stamped_ns(), 0);
-        while pair.right.receive(1, &mut pair.buffer, None).expect("receive").is_some() {}
+        assert_eq!(pair.receive().stamped_ns(), 0);
+        while pair.right.receive(1, &mut pair.buffer).expect("receive").is_some() {}
         pair.right.stamp_arrivals().expect("stamps");
         let before = real_ns();
         pair.send(&Packets::new(&[PAYLOAD; 3]));
-        let stamped = u128::from(pair.receive(None).stamped_ns());
+        let stamped = u128::from(pair.receive().stamped_ns());
         assert!((before..=real_ns()).contains(&stamped), "{stamped} after {before}");
         // Sockets that are opened later are no different.
         let later = pair.right.add_socket(SocketAddr::new(ip, 0)).expect("a socket");
@@ -505,7 +374,7 @@ fn arrivals_are_stamped_for_those_who_ask() {
         pair.send(&Packets::new(&[8]));
         let deadline = Instant::now() + Duration::from_secs(10);
         let stamped = loop {
-            let arrival = pair.right.receive(later, &mut pair.buffer, None).expect("receive");
+            let arrival = pair.right.receive(later, &mut pair.buffer).expect("receive");
             if let Some(arrival) = arrival {
                 break u128::from(arrival.stamped_ns());
             }
@@ -559,7 +428,6 @@ fn what_threads_share_or_hand_over_may_be() {
     hand_over::<UdpPort>();
     hand_over::<Train>();
     hand_over::<ReceiveBuffer>();
-    hand_over::<Scatter>();
     hand_over::<crate::Impaired>();
     share::<Waiter>();
     share::<Doorbell>();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairway_engine::{LocalRange, SegmentId};
-use fairway_port::{RawSlice, RawSliceMut};
+use fairway_port::RawSlice;
 
 use crate::memory::{Memory, SharedBytes};
 
@@ -66,18 +66,6 @@ impl Memories {
     pub(crate) fn source(&self, range: &LocalRange) -> Option<SharedBytes> {
         let memory = self.holder(range)?;
         Some(memory.bytes(range.offset as usize, range.length as usize))
-    }
-
-    /// Room for a payload to be received into; `None` if it is not there or can't be written.
-    pub(crate) fn scatter(&self, range: &LocalRange) -> Option<RawSliceMut> {
-        let memory = self.holder(range).filter(|memory| memory.is_writable())?;
-        // SAFETY: within the memory (checked by `holder`), which is writable, stays mapped while
-        // it is in `live`, and is never borrowed as a Rust reference. Plans are used up within the
-        // receive call they are made for, under the lock that guards `live`.
-        Some(unsafe {
-            let start = memory.start().as_ptr().add(range.offset as usize);
-            RawSliceMut::new(start, range.length as usize)
-        })
     }
 
     /// Room for a payload to be copied into; `None` if it is not there or can't be written.

@@ -5,7 +5,6 @@ use fairway_engine::{LocalRange, Placement, PlacementToken, Received, Verdict};
 use fairway_port::{Address, Arrival};
 
 use super::Io;
-use super::plan::{self, Last, Looked, Method, Targets};
 use crate::clock;
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
@@ -34,17 +33,6 @@ struct Took {
 
 impl Took {
     const NOTHING: Took = Took { packets: 0, bytes: 0 };
-}
-
-/// How the next receive call is to be made.
-#[derive(PartialEq, Eq)]
-pub(crate) enum Prepared {
-    /// Not at all: the socket is empty.
-    Nothing,
-    /// Without a plan.
-    Plain,
-    /// With the plan that was drawn.
-    Planned,
 }
 
 /// Payloads shorter than this are copied at once: that is cheaper than taking the lock again.
@@ -95,59 +83,17 @@ impl Core {
     /// come in during the turn. An earlier time would make the residence time that the acknowledgement
     /// reports to the peer too long, and a round trip that is measured here too short.
     fn receive_from(&mut self, io: &mut Io, socket: usize) -> Took {
-        let mut targets = Targets::default();
-        let prepared = self.prepare(io, socket, &mut targets);
-        if prepared == Prepared::Nothing {
-            return Took::NOTHING;
-        }
         let mut buffer = io.take_buffer();
-        let arrival = io.receive(socket, &mut buffer, prepared == Prepared::Planned);
+        let arrival = io.receive(socket, &mut buffer);
         let took = match arrival {
             None => Took::NOTHING,
-            Some(mut arrival) => {
-                self.handle_arrival(io, clock::now(), socket, &mut arrival, &targets);
+            Some(arrival) => {
+                self.handle_arrival(io, clock::now(), socket, &arrival);
                 Took { packets: arrival.segments(), bytes: arrival.len() }
             }
         };
         io.give_buffer(buffer);
         took
-    }
-
-    /// Draws a plan for the next receive call on `socket`, if it is worth it.
-    pub(crate) fn prepare(
-        &mut self,
-        io: &mut Io,
-        socket: usize,
-        targets: &mut Targets,
-    ) -> Prepared {
-        let state = &io.sockets[socket];
-        let (known, ahead) = match state.method() {
-            Method::Plain => return Prepared::Plain,
-            Method::Guess => (state.last(), 1),
-            Method::Look => {
-                let at = (io.engine, socket);
-                match plan::look(&mut *io.datapath, at, &self.channels, state.hint()) {
-                    Ok(Looked::Empty) => return Prepared::Nothing,
-                    Ok(Looked::Unknown) => return Prepared::Plain,
-                    Ok(Looked::Packet(packet)) => (Some(packet), 0),
-                    Err(error) => {
-                        io.trouble(&error);
-                        return Prepared::Nothing;
-                    }
-                }
-            }
-        };
-        let Some(known) = known else { return Prepared::Plain };
-        targets.limit = state.run_limit(&known, ahead);
-        let canvas = (&mut io.scatter, targets);
-        if !plan::draw(&known, ahead, &self.nic, &self.memories, canvas) {
-            return Prepared::Plain;
-        }
-        match ahead {
-            0 => self.counters.plans_peeked += 1,
-            _ => self.counters.plans_guessed += 1,
-        }
-        Prepared::Planned
     }
 
     /// Hands the run of packets of a receive call to the engine.
@@ -156,44 +102,17 @@ impl Core {
         io: &mut Io,
         now: Instant,
         socket: usize,
-        arrival: &mut Arrival<'_>,
-        targets: &Targets,
+        arrival: &Arrival<'_>,
     ) {
         self.changes += 1;
-        let mut heard = std::mem::take(&mut io.heard);
-        heard.clear();
-        let in_place = (0..arrival.segments()).take_while(|&i| arrival.in_place(i)).count();
-        // All headers are read, and the plan is verified, before anything is placed: what lies in
-        // a wrong target has to be brought back before somebody else's payload goes there.
         for index in 0..arrival.segments() {
-            let packet = self.hear(io, socket, arrival, index, targets);
-            heard.push(packet);
-        }
-        if targets.count > 0 && !(in_place > 0 && arrival.in_place(in_place - 1)) {
-            self.counters.plans_missed += 1;
-        }
-        let as_last = |heard: &Option<Heard>| {
-            let heard = heard.filter(|heard| matches!(heard.received.packet, Packet::Data(_)))?;
-            Some(Last { received: heard.received, header_len: heard.header_len })
-        };
-        let first = heard.first().and_then(as_last);
-        let last = heard.last().and_then(as_last);
-        let state = &mut io.sockets[socket];
-        state.observe(first, last, arrival.len());
-        for (one, two) in heard.iter().zip(heard.iter().skip(1)) {
-            state.observe_run(one.as_ref().and_then(index_of), two.as_ref().and_then(index_of));
-        }
-        for (index, packet) in heard.iter().enumerate() {
-            if let Some(packet) = packet {
-                let place = (index, targets);
-                let told = self.nic.counters().acks_told;
-                self.handle_heard(now, packet, arrival, place, &mut io.late);
-                if let Some(meter) = &mut io.meter {
-                    self.measure(meter, &packet.received, told);
-                }
+            let Some(heard) = self.hear(io, socket, arrival, index) else { continue };
+            let told = self.nic.counters().acks_told;
+            self.handle_heard(now, &heard, arrival, index, &mut io.late);
+            if let Some(meter) = &mut io.meter {
+                self.measure(meter, &heard.received, told);
             }
         }
-        io.heard = heard;
     }
 
     /// A packet was handled; before, congestion controls had been told of `told` acknowledgements.
@@ -216,26 +135,16 @@ impl Core {
         }
     }
 
-    /// Reads the header of packet `index`, and brings it and those behind it back if the plan was
-    /// wrong about it. `None` if it is not for the engine.
+    /// Reads and proves the header of packet `index`. `None` if it is not for the engine.
     fn hear(
         &mut self,
         io: &mut Io,
         socket: usize,
-        arrival: &mut Arrival<'_>,
+        arrival: &Arrival<'_>,
         index: usize,
-        targets: &Targets,
     ) -> Option<Heard> {
-        let length = arrival.segment_len(index);
-        let mut decoded = self.channels.decode(arrival.header(index), length);
-        let as_planned = match &decoded {
-            Ok(Decoded::Packet { header_len, .. }) => *header_len == targets.header_len,
-            _ => false,
-        };
-        if arrival.in_place(index) && !as_planned {
-            arrival.rescue(index);
-            decoded = self.channels.decode(arrival.header(index), length);
-        }
+        let bytes = arrival.segment(index);
+        let decoded = self.channels.decode(bytes, bytes.len());
         let (route, packet, header_len) = match decoded {
             Ok(Decoded::Packet { route, packet, header_len }) => (route, packet, header_len),
             Ok(Decoded::Setup(setup)) => {
@@ -250,16 +159,10 @@ impl Core {
                 return None;
             }
         };
-        let payload = (length - header_len) as u32;
+        let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: arrival.ecn() };
         let right_source =
             source_is_right(&self.channels, &received, arrival.from(), (io.engine, socket));
-        if arrival.in_place(index) {
-            let belongs = self.nic.locate(&received, 0);
-            if !right_source || belongs != Some(with_length(targets.ranges[index], payload)) {
-                arrival.rescue(index);
-            }
-        }
         if !right_source {
             self.counters.wrong_source += 1;
             return None;
@@ -272,8 +175,8 @@ impl Core {
         &mut self,
         now: Instant,
         heard: &Heard,
-        arrival: &mut Arrival<'_>,
-        (index, targets): (usize, &Targets),
+        arrival: &Arrival<'_>,
+        index: usize,
         late: &mut Vec<Late>,
     ) {
         if self.closes(&heard.received) && !self.may_close(now) {
@@ -286,7 +189,8 @@ impl Core {
                 late.push(Late { index, header_len, room, token });
             }
             Verdict::Place(placement) => {
-                self.place(heard, arrival, (index, targets), &placement);
+                let room = self.room_for(&placement.target, heard.received.payload);
+                room.write(&arrival.segment(index)[heard.header_len..]);
                 self.placed(now, placement.token, 0);
             }
             Verdict::Atomic(atomic) => {
@@ -308,28 +212,6 @@ impl Core {
             })
     }
 
-    /// Puts the payload of packet `index` where the engine says, unless the kernel has.
-    fn place(
-        &mut self,
-        heard: &Heard,
-        arrival: &mut Arrival<'_>,
-        (index, targets): (usize, &Targets),
-        placement: &Placement,
-    ) {
-        let target = placement.target;
-        if arrival.in_place(index) {
-            if target == with_length(targets.ranges[index], heard.received.payload) {
-                self.counters.placed_direct += 1;
-                return;
-            }
-            // The plan was right when it was verified, but a packet of the same arrival has
-            // changed what the engine wants: it may have to wait, which nobody plans for.
-            arrival.rescue(index);
-        }
-        let room = self.room_for(&target, heard.received.payload);
-        room.write(&arrival.segment(index)[heard.header_len..]);
-    }
-
     /// Where a payload is to be copied.
     fn room_for(&mut self, target: &LocalRange, payload: u32) -> SharedBytes {
         self.counters.placed_copied += 1;
@@ -347,17 +229,9 @@ impl Core {
     }
 }
 
-/// Which packet of which message it is.
-fn index_of(heard: &Heard) -> Option<(u32, u32)> {
-    match heard.received.packet {
-        Packet::Data(data) => Some((data.message.value(), data.index)),
-        _ => None,
-    }
-}
-
 /// Does the packet come from where its path begins? Packets of unknown channels and paths are the
 /// engine's to count.
-pub(super) fn source_is_right(
+fn source_is_right(
     channels: &Channels,
     received: &Received,
     from: &Address,
@@ -370,8 +244,4 @@ pub(super) fn source_is_right(
         None => true,
         Some(ends) => ends.remote == *from && ends.socket == socket && channel.engine == engine,
     }
-}
-
-fn with_length(range: LocalRange, length: u32) -> LocalRange {
-    LocalRange { length, ..range }
 }

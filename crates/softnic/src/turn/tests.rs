@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
+use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort};
 
 use crate::{Completion, Context, Event, Jetty, Memory, Peer, Post, Rights, Status, TraceEntry};
 
@@ -85,13 +85,12 @@ impl Datapath for Slow {
         &mut self,
         socket: usize,
         buffer: &'b mut ReceiveBuffer,
-        plan: Option<&Scatter>,
     ) -> io::Result<Option<Arrival<'b>>> {
         let begun = crate::clock::now();
         while crate::clock::now().since(begun).as_ns() < SLOW_NS {
             std::hint::spin_loop();
         }
-        self.0.receive(socket, buffer, plan)
+        self.0.receive(socket, buffer)
     }
 }
 

@@ -62,7 +62,7 @@ impl Receiver {
 
     /// Takes what is there.
     fn drain(&mut self) {
-        while let Some(arrival) = self.port.receive(0, &mut self.buffer, None).expect("receive") {
+        while let Some(arrival) = self.port.receive(0, &mut self.buffer).expect("receive") {
             self.from = Some(*arrival.from());
             for index in 0..arrival.segments() {
                 let bytes = arrival.segment(index);

@@ -39,7 +39,7 @@ impl Device {
         let Some(mut buffer) = self.buffer.take() else { return 0 };
         let mut packets = 0;
         loop {
-            let arrival = match self.datapath.receive(socket, &mut buffer, None) {
+            let arrival = match self.datapath.receive(socket, &mut buffer) {
                 Ok(Some(arrival)) => arrival,
                 Ok(None) => break,
                 Err(error) => {

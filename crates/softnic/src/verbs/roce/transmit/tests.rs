@@ -11,7 +11,7 @@ use fairway_engine::roce::{
 use fairway_engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
 use fairway_engine::wire::{Duration, Psn, Qpn};
 use fairway_engine::{LocalRange, Rights};
-use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Scatter, Sent, Train, UdpPort};
+use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort};
 
 use super::super::device::Device;
 use super::super::sockets;
@@ -59,12 +59,7 @@ impl Datapath for Sluice {
         &mut self,
         _socket: usize,
         _buffer: &'b mut ReceiveBuffer,
-        _plan: Option<&Scatter>,
     ) -> io::Result<Option<Arrival<'b>>> {
-        Ok(None)
-    }
-
-    fn peek(&mut self, _socket: usize, _bytes: &mut [u8]) -> io::Result<Option<(usize, Address)>> {
         Ok(None)
     }
 }
