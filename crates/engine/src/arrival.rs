@@ -3,7 +3,6 @@
 
 use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
 use crate::mailbox::Ticket;
-use crate::message::Progress;
 use crate::pool::NONE;
 use crate::segment::Admission;
 use fairway_wire::{Data, JettyId, Msn, Order, Refusal};
@@ -26,7 +25,6 @@ pub(crate) struct Arrival {
     /// Whom it is for, if it took a receive.
     pub(crate) jetty: JettyId,
     pub(crate) remote_jetty: JettyId,
-    pub(crate) progress: Progress,
     pub(crate) kind: ArrivalKind,
     pub(crate) slot: u8,
     /// It is kept under `slot`; a message of one packet is not.
@@ -91,7 +89,6 @@ impl Arrival {
             receive: NONE,
             jetty: JettyId::default(),
             remote_jetty: data.jetty,
-            progress: Progress::default(),
             kind: ArrivalKind::Write,
             slot: data.slot,
             has_slot: false,

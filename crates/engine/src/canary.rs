@@ -15,8 +15,8 @@ pub enum Canary {
     LeakSlot,
     /// Deliver a refused SEND again after it was refused for good.
     ReviveRefused,
-    /// Say that guessed memory is free although it holds data that has arrived.
-    GuessOverArrived,
+    /// Take packets that do not come from the channel's peer.
+    TrustStrangers,
     /// Execute a strict transaction before what it has to follow.
     StrictOvertakes,
     /// Complete in-order operations at once.
@@ -111,7 +111,7 @@ impl Canary {
         Canary::ForgetTimer,
         Canary::LeakSlot,
         Canary::ReviveRefused,
-        Canary::GuessOverArrived,
+        Canary::TrustStrangers,
         Canary::StrictOvertakes,
         Canary::CompleteAtOnce,
         Canary::ReceivesAtOnce,

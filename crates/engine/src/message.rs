@@ -7,7 +7,7 @@ use crate::list::{Linked, Links};
 use crate::order::is_numbered;
 use crate::pool::{NONE, Pool};
 use fairway_wire::{
-    AtomicOperator, Instant, JettyId, Msn, Psn, Refusal, ServiceMode, Tag, Target, TokenId,
+    AtomicOperator, Instant, JettyId, Msn, Refusal, ServiceMode, Tag, Target, TokenId,
 };
 
 /// One message (transaction) on its way out.
@@ -42,8 +42,6 @@ pub(crate) struct Message {
     pub(crate) outstanding: u32,
     /// Of a read: bytes of the answer in place.
     pub(crate) placed: u32,
-    /// Of a read: which packets of the answer have come.
-    pub(crate) answer: Progress,
     /// After a refusal: when to try again.
     pub(crate) retry_at: Instant,
     pub(crate) links: Links,
@@ -277,7 +275,6 @@ impl Message {
             next_index: 0,
             outstanding: 0,
             placed: 0,
-            answer: Progress::default(),
             retry_at: Instant::ZERO,
             links: Links::UNLINKED,
             transaction: 0,
@@ -461,68 +458,3 @@ impl Linked for Pool<Message> {
         &mut self[index].links
     }
 }
-
-/// Which packets of a message have come, as far as guesses about the next ones need to know.
-///
-/// A guess lets the kernel scatter payload before anybody has read the header, so it must never
-/// name memory that already holds its data. Packets of a message that left together have the same
-/// `psn − index` difference: they form a run. Every packet that has come lies in one of the runs
-/// kept here or before `closed`, so packet `j` is certain not to have come if it is not before
-/// `closed` and no run that spans it says that the PSN it would have there has arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
-    /// Packets before this index may have come.
-    closed: u32,
-    runs: [Run; RUNS],
-    count: u8,
-}
-
-/// Runs that are kept; the lowest is forgotten first.
-const RUNS: usize = 4;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Run {
-    difference: Psn,
-    first: u32,
-    last: u32,
-}
-
-impl Progress {
-    pub(crate) fn note(&mut self, psn: Psn, index: u32) {
-        let difference = psn.minus(index % Psn::SPACE);
-        let count = usize::from(self.count);
-        for run in &mut self.runs[..count] {
-            if run.difference == difference {
-                run.first = run.first.min(index);
-                run.last = run.last.max(index);
-                return;
-            }
-        }
-        let new = Run { difference, first: index, last: index };
-        if count < RUNS {
-            self.runs[count] = new;
-            self.count += 1;
-            return;
-        }
-        let mut lowest = new;
-        for run in &mut self.runs {
-            if run.last < lowest.last {
-                core::mem::swap(run, &mut lowest);
-            }
-        }
-        self.closed = self.closed.max(lowest.last.saturating_add(1));
-    }
-
-    /// Is it certain that packet `index` has not come?
-    pub(crate) fn is_open(&self, index: u32, arrived: impl Fn(Psn) -> bool) -> bool {
-        index >= self.closed
-            && self.runs[..usize::from(self.count)].iter().all(|run| {
-                index < run.first
-                    || index > run.last
-                    || !arrived(run.difference.plus(index % Psn::SPACE))
-            })
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -44,8 +44,8 @@ pub enum Fault {
     LatePlacement,
     /// What came before something it has to follow is executed when its turn comes.
     Deferred,
-    /// The kernel scatters payload to where it was guessed to belong.
-    Scatter,
+    /// A stranger sends what the next packet of a channel may be.
+    Intrusion,
     /// A segment is deregistered while it is used.
     Deregister,
     /// A channel is closed in the middle of things.
@@ -87,7 +87,7 @@ impl Fault {
         Fault::Forged,
         Fault::LatePlacement,
         Fault::Deferred,
-        Fault::Scatter,
+        Fault::Intrusion,
         Fault::Deregister,
         Fault::Close,
         Fault::DestroyJetty,

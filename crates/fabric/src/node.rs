@@ -22,10 +22,10 @@ pub struct Knobs {
     pub late_placement: u32,
     /// How late at most.
     pub placement_delay: Duration,
-    /// Data packets, in thousandths, before which the kernel scatters junk where it guesses.
-    pub scatter: u32,
-    /// How many packets ahead it guesses.
-    pub scatter_ahead: u32,
+    /// Data packets, in thousandths, before which a stranger sends what may be the next ones.
+    pub intrusion: u32,
+    /// How many packets ahead it is at most.
+    pub intrusion_ahead: u32,
     /// Packets that wait at a node that is paused; more are lost.
     pub inbox: usize,
     /// The engine's own accounts are checked after every so many packets.
@@ -40,8 +40,8 @@ impl Default for Knobs {
             turn_delay: Duration::ZERO,
             late_placement: 0,
             placement_delay: Duration::ZERO,
-            scatter: 0,
-            scatter_ahead: 4,
+            intrusion: 0,
+            intrusion_ahead: 4,
             inbox: 1024,
             audit_every: 64,
         }

@@ -412,8 +412,8 @@ fn draw_knobs(random: &mut Random, operations: u64) -> Knobs {
         turn_delay: Duration::from_ns(u64::from(sometimes(random, 300, &[200, 5_000]))),
         late_placement: sometimes(random, 400, &[100, 1000]),
         placement_delay: Duration::from_ns(random.pick(&[100, 5_000, 100_000])),
-        scatter: sometimes(random, 400, &[200, 1000]),
-        scatter_ahead: random.pick(&[1, 4, 16]),
+        intrusion: sometimes(random, 400, &[200, 1000]),
+        intrusion_ahead: random.pick(&[1, 4, 16]),
         inbox: random.pick(&[8, 100, 2000]),
         // An audit walks all windows: after every packet only where there are few.
         audit_every: if operations < 30 { 1 } else { 128 },

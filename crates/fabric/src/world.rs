@@ -334,7 +334,7 @@ impl World {
         }
         let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: delivery.ecn };
-        self.scatter(node, &received)?;
+        self.intrude(node, &received)?;
         let now = self.now;
         let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
         let verdict = nic.handle_packet(now, &received);

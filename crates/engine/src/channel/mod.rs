@@ -13,7 +13,6 @@ mod credit;
 mod datagram;
 mod execute;
 mod flow;
-mod locate;
 mod loss;
 mod mail;
 mod memory_order;

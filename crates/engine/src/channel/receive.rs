@@ -424,8 +424,6 @@ impl Channel {
         payload: u32,
     ) -> Judgement {
         let mtu = u64::from(self.mtu);
-        let arrival = &mut shared.arrivals[index];
-        arrival.progress.note(data.psn, data.index);
         let arrival = &shared.arrivals[index];
         let is_lost = arrival.kind == ArrivalKind::Put
             && !shared.mailboxes.is_live(arrival.ticket)

@@ -249,7 +249,6 @@ impl Channel {
         if !self.fits(local.length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
         }
-        shared.messages[index].answer.note(data.psn, data.index);
         let offset = local.offset + u64::from(data.index) * u64::from(self.mtu);
         self.place_at(local.segment.0, offset, payload, PlacementKind::Read, index)
     }

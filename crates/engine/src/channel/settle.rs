@@ -3,7 +3,7 @@
 use super::{Channel, ChannelState, Timer};
 use crate::api::{CompletionKind, OrderRequest, Status};
 use crate::canary::Canary;
-use crate::message::{MessageKind, MessagePlace, Outcome, Progress};
+use crate::message::{MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{ServiceMode, Tag};
@@ -136,7 +136,6 @@ impl Channel {
         message.next_index = 0;
         message.learned = false;
         message.placed = 0;
-        message.answer = Progress::default();
         if core::mem::take(&mut message.early) {
             let (is_put, is_free) =
                 (message.kind == MessageKind::Put, message.order.tag == Tag::No);

@@ -1,7 +1,7 @@
 //! What can be asked of a NIC, and checked.
 
 use super::{Entry, EntryState, Nic};
-use crate::api::{ChannelId, JettyState, LocalRange, Received};
+use crate::api::{ChannelId, JettyState};
 use crate::canary::Canary;
 use crate::channel::ChannelState;
 use crate::counters::Counters;
@@ -11,25 +11,6 @@ use fairway_policy::PathView;
 use fairway_wire::{Cna, Duration};
 
 impl Nic {
-    /// Where the payload of the data packet `received`, or of the packet `ahead` packets later in
-    /// the same message, will go, if it is certain that it has not come yet. This lets a caller
-    /// have payload delivered into place before it has read the packet. Changes nothing.
-    pub fn locate(&self, received: &Received, ahead: u32) -> Option<LocalRange> {
-        let route = &received.route;
-        let id = ChannelId(route.destination_tpn.value());
-        let entry = self.entries.get(id.index())?;
-        match &entry.state {
-            EntryState::Open(channel)
-                if channel.id == id
-                    && channel.state == ChannelState::Open
-                    && channel.tp.remote == route.source =>
-            {
-                channel.locate(&self.shared, received, ahead)
-            }
-            _ => None,
-        }
-    }
-
     /// This NIC's node address.
     pub fn address(&self) -> Cna {
         self.shared.cna

@@ -2,7 +2,7 @@
 
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
-use fairway_engine::wire::{BypassOperation, Packet, Psn, Route};
+use fairway_engine::wire::{BypassOperation, Cna, Packet, Psn, Route};
 use fairway_engine::{ChannelId, DropReason, Received, Transmit, Verdict};
 
 impl World {
@@ -69,28 +69,34 @@ impl World {
         }
     }
 
-    /// Payload lands where the kernel guesses that the next packets belong, before anybody has
-    /// looked at a header.
-    pub(super) fn scatter(&mut self, node: usize, received: &Received) -> Result<(), String> {
-        if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.knobs.scatter) {
+    /// A stranger, which knows all numbers of the channel but its peer's node address, sends what
+    /// the next packets may be: other bytes in the place of theirs. None of them may get anywhere.
+    pub(super) fn intrude(&mut self, node: usize, received: &Received) -> Result<(), String> {
+        if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.knobs.intrusion)
+        {
             return Ok(());
         }
         let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
         let note = self.nodes[node].channels.get(index).and_then(Option::as_ref);
         let last = note.and_then(|note| note.last_data);
-        // Guessed from what came before, or from the first of several packets that came at once.
         let own = self.random.chance(500);
-        let Some(last) = (if own { Some(*received) } else { last }) else { return Ok(()) };
-        let most = self.random.range(1, u64::from(self.knobs.scatter_ahead)) as u32;
-        for ahead in u32::from(!own)..=most {
-            let Some(nic) = &self.nodes[node].nic else { break };
-            let Some(target) = nic.locate(&last, ahead) else { continue };
-            let bytes = self.memory.named(node, &target)?;
-            self.random.fill(bytes);
-            self.adversary.count(Fault::Scatter);
-            self.trace.line(self.now, node, || format!("  junk over {target:?}"));
+        let Some(mut forged) = (if own { Some(*received) } else { last }) else { return Ok(()) };
+        let ahead = self.random.range(0, u64::from(self.knobs.intrusion_ahead)) as u32;
+        if let Packet::Data(data) = &mut forged.packet {
+            data.psn = data.psn.plus(ahead);
+            data.index = data.index.saturating_add(ahead);
         }
-        Ok(())
+        forged.route.source =
+            Cna::new(forged.route.source.value() ^ self.random.range(1, 255) as u32);
+        let now = self.now;
+        let Some(nic) = &mut self.nodes[node].nic else { return Ok(()) };
+        self.adversary.count(Fault::Intrusion);
+        match nic.handle_packet(now, &forged) {
+            Verdict::Drop(_) => Ok(()),
+            verdict => {
+                Err(format!("node {node} takes what a stranger sent: {forged:?}: {verdict:?}"))
+            }
+        }
     }
 
     pub(super) fn remember(&mut self, node: usize, bytes: Vec<u8>) {

@@ -522,34 +522,3 @@ fn loads_and_stores_are_checked() {
     let request = WorkRequest { id: 9, channel, work, local, signaled: true, order };
     assert_eq!(pair.nics[0].post(pair.now, pair.jetties[0], &request), Err(PostError::Width));
 }
-
-/// A Jetty that is made anew counts its transactions from the start: what awaits an answer under an
-/// old number need not be a READ, and then no memory awaits payload.
-#[test]
-fn an_old_answer_names_no_memory_of_an_atomic() {
-    let mut pair = Pair::new(0, 1);
-    let remote = pair.remote();
-    pair.post(1, Work::Read { remote }, 8);
-    let mut answers = Vec::new();
-    pair.settle(|_, transmit| {
-        let is_answer = matches!(
-            transmit.packet,
-            Packet::Data(data) if data.operation == Operation::ReadResponse
-        );
-        if is_answer {
-            answers.push(*transmit);
-        }
-        false
-    });
-    assert_eq!(pair.ids(0), [1]);
-    pair.nics[0].destroy_jetty(pair.jetties[0]).unwrap();
-    let queue = pair.queues[0];
-    let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
-    pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
-    pair.atomic(2, AtomicOperator::Load, 0, OrderRequest::default());
-    assert_eq!(pair.outgoing().len(), 1);
-    let [answer] = answers[..] else { panic!("one answer: {answers:?}") };
-    let received =
-        Received { route: answer.route, packet: answer.packet, payload: 8, ecn: Ecn::Capable };
-    assert_eq!(pair.nics[0].locate(&received, 0), None);
-}
