@@ -9,7 +9,7 @@ use fairway_softnic::wire::{
     Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, SETUP_LEN, Setup,
     SetupMessage, Tpn, decode, encode, encode_setup,
 };
-use fairway_softnic::{Context, Post, wire};
+use fairway_softnic::{Context, Post, Status, wire};
 
 /// Waits until the context has counted something.
 fn until(context: &Context, counted: impl Fn(&fairway_softnic::Counters) -> bool) {
@@ -33,6 +33,38 @@ fn noise_is_counted_and_does_no_harm() {
     let remote = pair.server.open_segment(1 << 20);
     pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
     pair.client.succeed();
+    assert_eq!(content(&remote), content(&local));
+}
+
+/// A stranger's datagrams of 20 kB came to lie in the memory of a WRITE that was arriving, because the
+/// kernel received straight into memory what it was guessed to be.
+#[test]
+fn nothing_of_a_stranger_lies_in_memory_while_a_message_arrives() {
+    const MARK: [u8; 8] = [0xee; 8];
+    let one = || builder().engines(1).sockets(1).paths(1);
+    let slow = one().emulate("rate=50M".parse().unwrap(), 1);
+    let pair = Pair::of(slow, one());
+    let local = pair.client.filled(4 << 20, 1);
+    let remote = pair.server.open_segment(4 << 20);
+    pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = pair.server.context.local_addrs()[0];
+    let mut seen = vec![0; 4 << 20];
+    let (mut looks, mut done) = (0, Vec::new());
+    while done.is_empty() {
+        for length in [20_000, 4_144, 4_144, 20_000] {
+            stranger.send_to(&vec![MARK[0]; length], target).unwrap();
+        }
+        remote.read_at(0, &mut seen).unwrap();
+        // Bytes of a stranger come in runs that hold a whole mark at any offset.
+        let marked = seen.chunks_exact(64).filter(|chunk| chunk.starts_with(&MARK)).count();
+        assert_eq!(marked, 0, "pieces of 64 bytes of a stranger in registered memory");
+        looks += 1;
+        pair.client.jetty.poll(&mut done);
+    }
+    assert_eq!(done[0].status, Status::Success);
+    assert!(looks > 20, "the message came between {looks} looks");
+    assert!(pair.server.context.counters().nic.undecodable > 20, "the stranger was not heard");
     assert_eq!(content(&remote), content(&local));
 }
 
