@@ -94,6 +94,8 @@ pub enum Canary {
     CountOvertaking,
     /// Try a message that came before others again as often as any other.
     RetryAtOnce,
+    /// Let a refused message that came before others wait for sixteen times to try again at most.
+    RetrySoon,
     /// Place messages in memory order as they come.
     PlaceAhead,
     /// Let memory that a READ in memory order returns change before its answer has arrived.
@@ -104,7 +106,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 47] = [
+    pub const ALL: [Canary; 48] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -149,6 +151,7 @@ impl Canary {
         Canary::TakeLast,
         Canary::CountOvertaking,
         Canary::RetryAtOnce,
+        Canary::RetrySoon,
         Canary::PlaceAhead,
         Canary::ReadLate,
         Canary::AcknowledgeAside,

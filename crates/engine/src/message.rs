@@ -240,17 +240,21 @@ pub(crate) enum Outcome {
     Reported,
 }
 
-/// A message that came before others lets at most `2^4` times to try again pass.
-const PASSES_MAX: u8 = 5;
+/// A message that came before others lets at most `2^7` times to try again pass. Dozens of them may
+/// wait, and where the window has room for one packet each attempt takes a round trip.
+const PASSES_MAX: u8 = 8;
+/// The same with [`Canary::RetrySoon`] planted.
+const PASSES_PLANTED: u8 = 5;
 
 impl Message {
     /// The message was refused because it came before others, of which `first` is the oldest. As
-    /// long as that has not completed, it is tried again ever more seldom (after 1, 1, 2, 4, 8, 16
-    /// waits): each attempt takes a slot, and its packets' place on the wire, from those it waits
+    /// long as that has not completed, it is tried again ever more seldom (after 1, 1, 2, 4 and so on
+    /// to 128 waits): each attempt takes a slot, and its packets' place on the wire, from those it waits
     /// for.
-    pub(crate) fn note_overtaking(&mut self, first: u32) {
+    pub(crate) fn note_overtaking(&mut self, first: u32, is_soon: bool) {
         let again = self.behind == first;
-        self.refusals_behind = if again { (self.refusals_behind + 1).min(PASSES_MAX) } else { 0 };
+        let most = if is_soon { PASSES_PLANTED } else { PASSES_MAX };
+        self.refusals_behind = if again { (self.refusals_behind + 1).min(most) } else { 0 };
         self.behind = first;
         self.passes = ((1_u32 << self.refusals_behind) >> 1) as u8;
     }

@@ -134,6 +134,7 @@ impl Channel {
         let overtakes =
             shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
+        let is_soon = shared.is_planted(Canary::RetrySoon);
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);
@@ -147,7 +148,7 @@ impl Channel {
             message.retries = message.retries.saturating_add(1);
         }
         if again && !early && overtakes && !is_hasty {
-            message.note_overtaking(shared.initiator.first(message));
+            message.note_overtaking(shared.initiator.first(message), is_soon);
         }
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
         message.retry_at = retry_at;

@@ -80,11 +80,11 @@ fn patience_grows_when_age_was_wrong() {
     tolerance.learn(1, true);
     assert!(!tolerance.is_exceeded(1, &aged(RTT.times(2))));
     assert!(tolerance.is_exceeded(1, &aged(RTT.times(3))));
-    for _ in 0..20 {
+    for _ in 0..100 {
         tolerance.learn(1, true);
     }
-    assert!(!tolerance.is_exceeded(1, &aged(RTT.times(7))));
-    assert!(tolerance.is_exceeded(1, &aged(RTT.times(8))));
+    assert!(!tolerance.is_exceeded(1, &aged(RTT.times(63))));
+    assert!(tolerance.is_exceeded(1, &aged(RTT.times(64))));
 }
 
 #[test]
