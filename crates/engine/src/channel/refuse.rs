@@ -134,7 +134,10 @@ impl Channel {
         let overtakes =
             shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
-        let is_soon = shared.is_planted(Canary::RetrySoon);
+        // Two other bugs were found while messages waited no longer than with this one.
+        let is_soon = shared.is_planted(Canary::RetrySoon)
+            || shared.is_planted(Canary::RefusedFirst)
+            || shared.is_planted(Canary::BeginSpent);
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);
