@@ -199,8 +199,8 @@ fn message_that_overtakes_another_is_tried_again_ever_more_seldom() {
     let mut pair = Pair::in_sequence(1);
     pair.far_receive(0, 100);
     (0..2).for_each(|id| pair.send(id, 100));
-    // For 10 ms, a hundred times the delay after a refusal, the first message is lost.
-    for _ in 0..1_000 {
+    // For 100 ms, a thousand times the delay after a refusal, the first message is lost.
+    for _ in 0..10_000 {
         pair.now = pair.now + Duration::from_us(10);
         for n in 0..2 {
             pair.nics[n].handle_timeout(pair.now);
@@ -219,7 +219,7 @@ fn message_that_overtakes_another_is_tried_again_ever_more_seldom() {
         }
     }
     let refused = pair.nics[1].counters().not_ready;
-    assert!((5..=15).contains(&refused), "refused {refused} times");
+    assert!((8..=25).contains(&refused), "refused {refused} times");
     pair.far_receive(1, 100);
     pair.settle(|_, _| false);
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
