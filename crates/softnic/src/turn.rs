@@ -43,8 +43,8 @@ pub(crate) struct Io {
     buffer: Option<ReceiveBuffer>,
     /// How many there are.
     sockets: usize,
-    /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if there are several
-    /// engines.
+    /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if
+    /// there are several engines.
     pub(crate) late: Vec<Late>,
     /// Set-up messages of this turn: the socket, the sender, the message.
     setups: Vec<(usize, Address, Setup)>,
