@@ -20,7 +20,7 @@ const RECORDED: [(Canary, u64); 20] = [
     (Canary::RefusedFirst, 36_027_456),
     (Canary::ForgetStrict, 36_189_751),
     (Canary::OldestLast, 37_053_251),
-    (Canary::ForgetBarring, 38_092_090),
+    (Canary::ForgetBarring, 56_131_451),
     (Canary::WaitForFlowless, 38_164_764),
     (Canary::BlameReceives, 38_609_325),
     (Canary::KeepRoom, 38_402_695),
@@ -28,7 +28,7 @@ const RECORDED: [(Canary, u64); 20] = [
     (Canary::TrustNewPath, 43_020_852),
     (Canary::BeginSpent, 44_046_087),
     (Canary::IgnoreEarlyRefusal, 46_536_027),
-    (Canary::HastyCopies, 46_528_544),
+    (Canary::HastyCopies, 53_313_515),
     (Canary::NeverMeasured, 48_621_208),
     (Canary::RetrySoon, 50_713_329),
 ];
