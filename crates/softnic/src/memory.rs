@@ -1,5 +1,6 @@
 //! Memory that can be registered: where it comes from, and how it is given back.
 
+mod sanitizer;
 mod shared_bytes;
 
 use std::fmt;

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fen
 
 use fairway_engine::wire::AtomicOperator;
 
+use super::sanitizer::will_write;
+
 /// Does to a word what the operator says, in one atomic operation of the CPU. A macro, because the
 /// words of 4 and of 8 bytes are different types without a common trait.
 macro_rules! change_word {
@@ -81,6 +83,7 @@ impl SharedBytes {
     /// Copies `data`, which is as long, over all of it.
     pub(crate) fn write(self, data: &[u8]) {
         assert_eq!(self.length, data.len(), "a copy between ranges of different lengths");
+        will_write(self.start.as_ptr(), self.length);
         if self.write_word(data) {
             return;
         }

@@ -1,0 +1,46 @@
+//! Tells AddressSanitizer, if the program runs under it, what is about to be written: it watches
+//! libc's functions and instrumented code, and this library's copies are neither.
+
+use std::ffi::{CStr, c_void};
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+/// AddressSanitizer's functions (`sanitizer/asan_interface.h` and the instrumentation's own).
+#[derive(Clone, Copy)]
+struct Sanitizer {
+    /// Gives the first poisoned byte of a range, or null.
+    is_poisoned: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
+    /// Reports that so many bytes at an address are written, and by default ends the process.
+    report_write: unsafe extern "C" fn(*mut c_void, usize),
+}
+
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// AddressSanitizer, if it is in this process.
+fn sanitizer() -> Option<Sanitizer> {
+    static FOUND: OnceLock<Option<Sanitizer>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let is_poisoned = symbol(c"__asan_region_is_poisoned")?;
+        let report_write = symbol(c"__asan_report_store_n")?;
+        // SAFETY: the functions of these names have these types.
+        Some(unsafe {
+            Sanitizer { is_poisoned: transmute(is_poisoned), report_write: transmute(report_write) }
+        })
+    })
+}
+
+/// `length` bytes at `start` will be written. Under AddressSanitizer the program ends with its report
+/// if they are not the program's any more.
+pub(crate) fn will_write(start: *mut u8, length: usize) {
+    let Some(sanitizer) = sanitizer() else { return };
+    // SAFETY: it reads AddressSanitizer's own records, and no byte of the range.
+    let poisoned = unsafe { (sanitizer.is_poisoned)(start.cast(), length) };
+    if !poisoned.is_null() {
+        // SAFETY: it touches nothing of the range.
+        unsafe { (sanitizer.report_write)(poisoned, 1) };
+    }
+}
