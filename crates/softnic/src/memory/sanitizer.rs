@@ -5,13 +5,16 @@ use std::ffi::{CStr, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
+/// Gives the first poisoned byte of a range, or null.
+type IsPoisoned = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+/// Reports that so many bytes at an address are written, and by default ends the process.
+type ReportWrite = unsafe extern "C" fn(*mut c_void, usize);
+
 /// AddressSanitizer's functions (`sanitizer/asan_interface.h` and the instrumentation's own).
 #[derive(Clone, Copy)]
 struct Sanitizer {
-    /// Gives the first poisoned byte of a range, or null.
-    is_poisoned: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
-    /// Reports that so many bytes at an address are written, and by default ends the process.
-    report_write: unsafe extern "C" fn(*mut c_void, usize),
+    is_poisoned: IsPoisoned,
+    report_write: ReportWrite,
 }
 
 fn symbol(name: &CStr) -> Option<*mut c_void> {
@@ -28,7 +31,10 @@ fn sanitizer() -> Option<Sanitizer> {
         let report_write = symbol(c"__asan_report_store_n")?;
         // SAFETY: the functions of these names have these types.
         Some(unsafe {
-            Sanitizer { is_poisoned: transmute(is_poisoned), report_write: transmute(report_write) }
+            Sanitizer {
+                is_poisoned: transmute::<*mut c_void, IsPoisoned>(is_poisoned),
+                report_write: transmute::<*mut c_void, ReportWrite>(report_write),
+            }
         })
     })
 }
