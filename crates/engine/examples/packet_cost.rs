@@ -4,7 +4,7 @@
 //! The two sides are timed apart; the figure of the design's budget is the receiver's.
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Psn};
+use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Psn};
 use fairway_engine::{
     ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
     OrderRequest, Profile, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Transmit,
@@ -38,6 +38,9 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
             remote_tpn: channels[1 - me].tpn(),
             first_psn: Psn::new(0),
             remote_first_psn: Psn::new(0),
+            first_message: Msn::new(0),
+            unreliable: true,
+            bypass: true,
             mtu,
             paths,
             remote_window: limits.receive_window(),

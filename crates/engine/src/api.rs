@@ -6,7 +6,7 @@ mod answers;
 pub use answers::*;
 
 use fairway_policy::PolicySet;
-use fairway_wire::{AtomicOperator, Cna, Psn, ServiceMode, Tag, Target, TokenId, Tpn};
+use fairway_wire::{AtomicOperator, Cna, Msn, Psn, ServiceMode, Tag, Target, TokenId, Tpn};
 
 /// A TP channel of one NIC. Carries a generation: the id of a closed channel names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -469,6 +469,12 @@ pub struct ChannelConfig {
     pub first_psn: Psn,
     /// The first PSN the peer sends.
     pub remote_first_psn: Psn,
+    /// The first message number this side uses. The peer need not know it.
+    pub first_message: Msn,
+    /// Unreliable messages may be sent and are taken.
+    pub unreliable: bool,
+    /// Loads and stores may be sent and are taken.
+    pub bypass: bool,
     /// Payload bytes of every packet of a message but its last.
     pub mtu: u32,
     /// Paths: 1 to 256.

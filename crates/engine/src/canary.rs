@@ -102,11 +102,13 @@ pub enum Canary {
     ReadLate,
     /// Acknowledge while payload whose turn has come is being copied.
     AcknowledgeAside,
+    /// Take a datagram however often it arrives.
+    RepeatDatagrams,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 48] = [
+    pub const ALL: [Canary; 49] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -155,5 +157,6 @@ impl Canary {
         Canary::PlaceAhead,
         Canary::ReadLate,
         Canary::AcknowledgeAside,
+        Canary::RepeatDatagrams,
     ];
 }

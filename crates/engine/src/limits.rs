@@ -153,6 +153,11 @@ pub struct Profile {
     pub path_probe: Duration,
     /// A flow that has had nothing to send for this long has ended, as schedulers see it.
     pub flow_idle: Duration,
+    /// Messages of a peer on one channel that may be refused in a row because of a wrong key, or
+    /// because they name nothing that is there, before [`crate::Event::KeysRefused`].
+    pub refused_keys: u32,
+    /// After this long, one more may be.
+    pub refused_key_interval: Duration,
 }
 
 impl Default for Profile {
@@ -175,6 +180,10 @@ impl Default for Profile {
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
             flow_idle: Duration::from_ms(10),
+            // Operations that are under way when a segment is deregistered are refused, too: those
+            // of a full queue must not end a channel.
+            refused_keys: 4096,
+            refused_key_interval: Duration::from_ms(10),
         }
     }
 }

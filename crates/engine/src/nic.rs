@@ -29,7 +29,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Instant, JettyId, Packet, TokenId, Tpn};
+use fairway_wire::{Cna, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -212,6 +212,13 @@ impl Nic {
             return Err(PostError::NoChannel);
         }
         request::check(request, channel.mtu)?;
+        let agreed = match kind {
+            MessageKind::Load | MessageKind::Store => channel.may_bypass,
+            _ => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
+        };
+        if !agreed {
+            return Err(PostError::NotAgreed);
+        }
         let endpoint = *shared.posting_jetty(jetty)?;
         if shared.messages.capacity() - shared.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);

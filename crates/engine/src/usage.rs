@@ -2,7 +2,7 @@
 
 use crate::api::Completion;
 use crate::arrival::{Arrival, Parked};
-use crate::channel::{Answer, BypassState, Channel, Path, TpChannel};
+use crate::channel::{Answer, BypassState, Channel, Datagrams, Path, TpChannel};
 use crate::flow::Flows;
 use crate::group::Group;
 use crate::held::Held;
@@ -78,7 +78,7 @@ pub struct StateSize {
 impl Limits {
     /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
     /// `paths` paths each. Pools count with their capacity.
-    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 29] {
+    pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 30] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let streams = u64::from(self.put_streams);
@@ -127,6 +127,7 @@ impl Limits {
                 true,
             ),
             line("loads and stores of a channel", size_of::<BypassState>(), hosts, false),
+            line("datagrams of a channel", size_of::<Datagrams>(), hosts, false),
             line(
                 "answer to a load or store",
                 size_of::<Answer>(),

@@ -272,6 +272,7 @@ fn any_packet(random: &mut Random) -> Packet {
     let message = Msn::new(random.number() as u32);
     match random.below(8) {
         6 => Packet::Datagram(Datagram {
+            number: u64::from(psn.value()),
             jetty: JettyId::new(random.below(4) as u32),
             transaction: random.number() as u16,
             operation: Operation::Write { access: any_access(random) },
@@ -300,7 +301,7 @@ fn any_packet(random: &mut Random) -> Packet {
             number: random.number() as u32 & Probe::NUMBER_MAX,
             turn_ns: random.chance(700).then(|| random.number() as u32),
         }),
-        3 => Packet::Close(Close { answer: random.chance(500) }),
+        3 => Packet::Close(Close { next: psn, answer: random.chance(500) }),
         _ => {
             let mut data = any_data(random);
             let plain = matches!(

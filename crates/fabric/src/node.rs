@@ -93,6 +93,8 @@ pub(crate) struct ChannelNote {
     pub(crate) last_data: Option<Received>,
     /// Sequence numbers whose packet, or a void in its place, was taken.
     pub(crate) taken: BTreeSet<u32>,
+    /// The numbers of the datagrams that it has taken.
+    pub(crate) datagrams: BTreeSet<u64>,
 }
 
 /// One host: a NIC, and what surrounds it.

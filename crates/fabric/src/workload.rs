@@ -5,7 +5,7 @@ use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::world::World;
-use fairway_engine::wire::{BYPASS_BYTES, JettyId, Psn, ServiceMode, Tag, Target, TokenId};
+use fairway_engine::wire::{BYPASS_BYTES, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_engine::{
     ChannelConfig, ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest,
     RemoteRange, Rights, SegmentRequest, Status, Work, WorkRequest,
@@ -216,6 +216,9 @@ impl Workload {
                     remote_tpn: theirs.tpn(),
                     first_psn: first[side],
                     remote_first_psn: first[1 - side],
+                    first_message: Msn::new(first[side].value()),
+                    unreliable: true,
+                    bypass: true,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),

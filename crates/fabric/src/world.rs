@@ -235,6 +235,7 @@ impl World {
             heard: self.now,
             last_data: None,
             taken: BTreeSet::new(),
+            datagrams: BTreeSet::new(),
         };
         self.nodes[node].channels[channel.index()] = Some(note);
     }

@@ -3,7 +3,7 @@
 //! A test binary of its own: its allocator counts, and no other test may run beside it.
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Psn, Target};
+use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Psn, Target};
 use fairway_engine::{
     ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
     OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights, SegmentId,
@@ -60,6 +60,9 @@ impl Direct {
                 remote_tpn: channels[1 - n].tpn(),
                 first_psn: Psn::new(0xFF_FF00),
                 remote_first_psn: Psn::new(0xFF_FF00),
+                first_message: Msn::new(0),
+                unreliable: true,
+                bypass: true,
                 mtu: 4096,
                 paths: 16,
                 remote_window: limits.receive_window(),

@@ -18,7 +18,8 @@ use crate::setup::Identity;
 use crate::turn::Io;
 use crate::verbs::with_scope;
 use fairway_engine::wire::{
-    Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX,
+    BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX,
+    UNRELIABLE,
 };
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
@@ -46,6 +47,8 @@ pub struct Builder {
     paths: u32,
     policy: Result<Policies, BadPolicy>,
     mtu: Option<usize>,
+    /// What set-up offers to peers, a bit each.
+    capabilities: u16,
     limits: Limits,
     profile: Profile,
     emulate: Option<(Spec, u64)>,
@@ -75,6 +78,7 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
+            capabilities: PADDED_QUESTIONS | UNRELIABLE | BYPASS,
             limits: Limits::default(),
             profile: Profile::default(),
             emulate: None,
@@ -201,6 +205,27 @@ impl Builder {
     #[must_use]
     pub fn mtu(mut self, payload_bytes: usize) -> Self {
         self.mtu = Some(payload_bytes);
+        self
+    }
+
+    /// Whether unreliable messages (mode UNO) may be sent and are received (default: yes). Both
+    /// sides of a connection have to allow them. A program that does not use them withholds them
+    /// from peers by `false`.
+    #[must_use]
+    pub fn unreliable_messages(self, allowed: bool) -> Self {
+        self.capability(UNRELIABLE, allowed)
+    }
+
+    /// Whether loads and stores may be sent and are executed (default: yes). Both sides of a
+    /// connection have to allow them. A program that does not use them withholds them from peers by
+    /// `false`.
+    #[must_use]
+    pub fn loads_and_stores(self, allowed: bool) -> Self {
+        self.capability(BYPASS, allowed)
+    }
+
+    fn capability(mut self, bit: u16, offered: bool) -> Self {
+        self.capabilities = self.capabilities & !bit | if offered { bit } else { 0 };
         self
     }
 
@@ -441,7 +466,7 @@ impl Builder {
             read_slots: small(self.limits.read_slots).min(SLOTS_MAX),
             keep_alive_ms: u16::try_from(keep_alive_ms).unwrap_or(u16::MAX),
             channels: self.engines as u16,
-            capabilities: PADDED_QUESTIONS,
+            capabilities: self.capabilities,
         }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    CheckKey, Cna, Endpoint, Instant, Joins, Parameters, Psn, Reject, RejectReason, Role, Setup,
+    BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject, RejectReason,
+    Role, Setup, UNRELIABLE,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -60,6 +61,7 @@ struct Pending {
     /// The first channel is open; others of its group may be missing.
     peer: Option<Arc<PeerState>>,
     missing: u16,
+    first_message: Msn,
     /// Filled once it has ended.
     result: Option<Result<Arc<PeerState>, Error>>,
 }
@@ -68,6 +70,7 @@ struct Pending {
 struct Place {
     id: ChannelId,
     first_psn: Psn,
+    first_message: Msn,
     /// The first one of the group, if it is another.
     leader: Option<ChannelId>,
     engine: u32,
@@ -200,7 +203,8 @@ impl Core {
         (deadline, timeout): (Instant, Duration),
         joins: Option<(usize, Joins)>,
     ) -> Result<usize, Error> {
-        let (nonce, first_psn) = (clock::random()?, Psn::new(clock::random()? as u32));
+        let (nonce, random) = (clock::random()?, clock::random()?);
+        let (first_psn, first_message) = first_numbers(random);
         let keys = KeyPair::new(clock::random_bytes()?);
         let channel =
             self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
@@ -227,6 +231,7 @@ impl Core {
             leader,
             peer: None,
             missing: 0,
+            first_message,
             result: None,
         };
         let attempts = &mut self.connecting.attempts;
@@ -370,6 +375,7 @@ impl Core {
                 let place = Place {
                     id,
                     first_psn: pending.attempt.first_psn(),
+                    first_message: pending.first_message,
                     leader: joins.and(self.connecting.channel_of(leading)),
                     engine: self.connecting.identity.engine_for(joins),
                 };
@@ -469,6 +475,9 @@ impl Core {
             remote_tpn: remote.endpoint.tpn,
             first_psn: place.first_psn,
             remote_first_psn: remote.endpoint.initial_psn,
+            first_message: place.first_message,
+            unreliable: agreed.capabilities & UNRELIABLE != 0,
+            bypass: agreed.capabilities & BYPASS != 0,
             mtu: u32::from(agreed.mtu_bytes),
             paths: u32::from(agreed.paths),
             remote_window: u32::from(agreed.window_packets),
@@ -510,6 +519,11 @@ impl Core {
         }
         Ok(peer)
     }
+}
+
+/// The first sequence number and the first message number of a channel, so that both are hard to guess.
+fn first_numbers(random: u64) -> (Psn, Msn) {
+    (Psn::new(random as u32), Msn::new((random >> 32) as u32))
 }
 
 fn is_link_local(ip: IpAddr) -> bool {

@@ -357,6 +357,7 @@ impl Context {
             Notice::Connected(state) => Event::Connected(self.peer(state)),
             Notice::PeerDead(state) => Event::PeerDead(self.peer(state)),
             Notice::PeerClosed(state) => Event::PeerClosed(self.peer(state)),
+            Notice::KeysRefused(state) => Event::KeysRefused(self.peer(state)),
             Notice::PathDown(state, path) => Event::PathDown { peer: self.peer(state), path },
             Notice::PathUp(state, path) => Event::PathUp { peer: self.peer(state), path },
             Notice::JettyFault { jetty, status, state } => {

@@ -145,6 +145,7 @@ pub(crate) enum Notice {
     Connected(Arc<PeerState>),
     PeerDead(Arc<PeerState>),
     PeerClosed(Arc<PeerState>),
+    KeysRefused(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
     PathUp(Arc<PeerState>, u8),
     JettyFault { jetty: JettyId, status: Status, state: JettyState },

@@ -74,6 +74,8 @@ pub enum Error {
     EpochNotKept,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
+    /// Unreliable messages, or loads and stores, were not agreed on when the connection was made.
+    NotAgreed,
     /// The Jetty is in no state from which that is possible.
     JettyState {
         /// What it is.
@@ -228,6 +230,7 @@ impl Error {
             (PostError::TooManyMessages, _) => Error::TooManyOperations,
             (PostError::TooManyReceives, _) => Error::TooManyReceives,
             (PostError::NotReady, _) => Error::JettyNotReady,
+            (PostError::NotAgreed, _) => Error::NotAgreed,
             (PostError::TooManyOrders, _) => Error::TooManyOrders,
             (PostError::TooManyPuts, _) => Error::TooManyPuts,
             (PostError::NoMailbox, _) => Error::MailboxClosed,
@@ -308,6 +311,12 @@ impl fmt::Display for Error {
             Error::TooManyReceives => {
                 write!(f, "too many receives posted: post fewer, or raise Limits::receives")
             }
+            Error::NotAgreed => write!(
+                f,
+                "the connection was made without unreliable messages, or without loads and stores: \
+                 allow them with Builder::unreliable_messages or Builder::loads_and_stores on both \
+                 sides"
+            ),
             Error::JettyNotReady => {
                 write!(f, "the Jetty is suspended or in the error state: resume or reset it")
             }

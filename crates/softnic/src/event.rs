@@ -14,6 +14,10 @@ pub enum Event {
     PeerDead(Peer),
     /// A peer has closed the connection. Its operations have completed in error.
     PeerClosed(Peer),
+    /// A peer has used too many wrong keys, or names of objects that do not exist
+    /// ([`Profile::refused_keys`](fairway_engine::Profile::refused_keys)): it may be guessing. The
+    /// connection was closed, and operations to the peer have completed as flushed.
+    KeysRefused(Peer),
     /// A path stopped working and is not used for now.
     PathDown {
         /// Whom it leads to.
@@ -48,7 +52,8 @@ impl Event {
     /// The peer it is about, if it is about one.
     pub fn peer(&self) -> Option<&Peer> {
         match self {
-            Event::Connected(peer) | Event::PeerDead(peer) | Event::PeerClosed(peer) => Some(peer),
+            Event::Connected(peer) | Event::PeerDead(peer) => Some(peer),
+            Event::PeerClosed(peer) | Event::KeysRefused(peer) => Some(peer),
             Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => Some(peer),
             Event::JettyFault { .. } | Event::JettyDrained { .. } => None,
         }

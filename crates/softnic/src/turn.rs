@@ -378,6 +378,13 @@ impl Core {
             match event {
                 Event::PeerDead { channel } => self.end_peer(channel, Notice::PeerDead),
                 Event::PeerClosed { channel } => self.end_peer(channel, Notice::PeerClosed),
+                Event::KeysRefused { channel } => {
+                    if let Some(peer) = self.peer_state(channel) {
+                        // It can only fail if the channel has ended already.
+                        let _ = self.close_channel(channel);
+                        self.notice(Notice::KeysRefused(peer));
+                    }
+                }
                 Event::Closed { channel } => {
                     if let Some(channel) = self.channels.get_mut(channel) {
                         channel.end();

@@ -339,6 +339,8 @@ pub struct Get {
 /// An unreliable message of one packet: WRITE, WRITE_IMM, SEND, SEND_IMM (mode UNO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
+    /// Counts the datagrams of the sender on this channel, so that the receiver executes none twice.
+    pub number: u64,
     /// The issuing Jetty.
     pub jetty: JettyId,
     /// Its transaction number.
@@ -552,6 +554,9 @@ pub struct Void {
 /// The sender has closed the channel; nothing more will come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close {
+    /// The sequence number after the last one that the sender has used. The receiver ignores a
+    /// close whose number lies outside its window.
+    pub next: Psn,
     /// True in the answer to a close.
     pub answer: bool,
 }

@@ -31,6 +31,10 @@ pub const SLOTS_MAX: u16 = 256;
 pub const GROUP_MAX: u16 = 16;
 /// Capability: answers a HELLO that is followed by any number of bytes without meaning.
 pub const PADDED_QUESTIONS: u16 = 1;
+/// Capability: unreliable messages (mode UNO) may be sent on the channel.
+pub const UNRELIABLE: u16 = 2;
+/// Capability: loads and stores (transport bypass) may be sent on the channel.
+pub const BYPASS: u16 = 4;
 /// Length of every set-up message in bytes, without what a HELLO is padded with.
 pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).
@@ -239,7 +243,7 @@ pub struct Parameters {
     pub keep_alive_ms: u16,
     /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
     pub channels: u16,
-    /// Optional features, a bit each: [`PADDED_QUESTIONS`].
+    /// Optional features, a bit each: [`PADDED_QUESTIONS`], [`UNRELIABLE`], [`BYPASS`].
     pub capabilities: u16,
 }
 

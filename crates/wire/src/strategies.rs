@@ -165,7 +165,9 @@ pub fn data() -> impl Strategy<Value = Data> {
 }
 
 fn datagram() -> impl Strategy<Value = Datagram> {
-    (jetty(), any::<u16>(), message()).prop_map(|(jetty, transaction, operation)| Datagram {
+    let all = (any::<u64>(), jetty(), any::<u16>(), message());
+    all.prop_map(|(number, jetty, transaction, operation)| Datagram {
+        number,
         jetty,
         transaction,
         operation,
@@ -250,7 +252,7 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         3 => ack().prop_map(Packet::Ack),
         1 => nak,
         1 => void,
-        1 => any::<bool>().prop_map(|answer| Packet::Close(Close { answer })),
+        1 => (psn(), any::<bool>()).prop_map(|(next, answer)| Packet::Close(Close { next, answer })),
         1 => demand,
         1 => credit,
         1 => probe,

@@ -143,11 +143,15 @@ pub enum DropReason {
     NoRead,
     /// Its path number is beyond the channel's paths.
     BadPath,
+    /// It is an unreliable message, a load or a store, which were not agreed on at set-up.
+    NotAgreed,
+    /// It closes the channel, but names a sequence number outside the window.
+    BadClose,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 15;
     /// Every reason, in the order of their numbers.
     pub const ALL: [DropReason; Self::COUNT] = [
         DropReason::NoChannel,
@@ -163,6 +167,8 @@ impl DropReason {
         DropReason::BadAcknowledgement,
         DropReason::NoRead,
         DropReason::BadPath,
+        DropReason::NotAgreed,
+        DropReason::BadClose,
     ];
 }
 
@@ -278,6 +284,13 @@ pub enum Event {
         /// The channel.
         channel: ChannelId,
     },
+    /// The peer has used more wrong keys, or names of objects that are not there, than
+    /// [`Profile::refused_keys`](crate::Profile::refused_keys) allows. Said once of a channel, which
+    /// should be closed: it goes on otherwise, and so does whoever guesses.
+    KeysRefused {
+        /// The first channel of the group.
+        channel: ChannelId,
+    },
     /// A channel closed from this side is gone.
     Closed {
         /// The channel.
@@ -345,6 +358,8 @@ pub enum PostError {
     /// Memory order is kept by WRITEs and SENDs in mode ROL, and by READs and atomics in mode ROT;
     /// and a Jetty that keeps it takes no relaxed and strict operations, nor the other way round.
     MemoryOrder,
+    /// Unreliable messages, or loads and stores, were not agreed on when the channel was set up.
+    NotAgreed,
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.
     Width,

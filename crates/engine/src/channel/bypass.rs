@@ -235,6 +235,9 @@ impl Channel {
         bypass: &Bypass,
         received: &Received,
     ) -> Verdict {
+        if !self.may_bypass {
+            return shared.drop(DropReason::NotAgreed);
+        }
         let path = received.route.path;
         match bypass.operation {
             BypassOperation::Load { access } => self.handle_load(shared, bypass, access, path),
@@ -268,7 +271,10 @@ impl Channel {
                 let segment = SegmentId(access.token_id.value());
                 answer.gather = LocalRange { segment, offset, length: access.length };
             }
-            Err(refusal) => answer.refusal = Some(refusal),
+            Err(refusal) => {
+                self.note_refused_key(shared, refusal);
+                answer.refusal = Some(refusal);
+            }
         }
         let holds = answer.refusal.is_none();
         let Some(index) = shared.answers.take(answer) else {
@@ -308,6 +314,9 @@ impl Channel {
             return shared.drop(DropReason::Duplicate);
         }
         let refusal = if again { None } else { checked.err() };
+        if let Some(refusal) = refusal {
+            self.note_refused_key(shared, refusal);
+        }
         let answer = Answer { refusal, ..answer };
         let Some(index) = shared.answers.take(answer) else {
             return shared.drop(DropReason::MessagePool);

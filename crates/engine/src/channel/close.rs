@@ -1,7 +1,7 @@
 //! The end of a channel: closed from here, closed by the peer, or the peer is gone.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::{Event, Status, Verdict};
+use crate::api::{DropReason, Event, Status, Verdict};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
 use crate::pool::NONE;
@@ -72,6 +72,11 @@ impl Channel {
         close: &Close,
         path: u8,
     ) -> Verdict {
+        // The peer never uses more than the window that it was shown.
+        let ahead = close.next.distance_from(self.tp.receive.base());
+        if ahead < 0 || ahead > shared.limits.window_packets as i32 {
+            return shared.drop(DropReason::BadClose);
+        }
         match self.state {
             ChannelState::Closing if close.answer => {
                 self.closed(shared);

@@ -6,9 +6,10 @@ use crate::api::{
     DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
     Verdict,
 };
+use crate::canary::Canary;
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};
+use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn, Refusal};
 
 impl Channel {
     pub(crate) fn handle_datagram(
@@ -17,6 +18,9 @@ impl Channel {
         datagram: &Datagram,
         received: &Received,
     ) -> Verdict {
+        let Some(datagrams) = &mut self.datagrams else {
+            return shared.drop(DropReason::NotAgreed);
+        };
         let data = as_data(datagram);
         let payload = received.payload;
         let length = match datagram.operation {
@@ -27,14 +31,19 @@ impl Channel {
         if length != payload || payload > self.mtu {
             return shared.drop(DropReason::Malformed);
         }
+        if !datagrams.accept(datagram.number) && !shared.is_planted(Canary::RepeatDatagrams) {
+            return shared.drop(DropReason::Duplicate);
+        }
         let (target, subject) = if let Operation::Write { access } = datagram.operation {
-            let Ok((_, offset)) = shared.segments.check(&access, Rights::WRITE) else {
-                return self.lose(shared);
+            let offset = match shared.segments.check(&access, Rights::WRITE) {
+                Ok((_, offset)) => offset,
+                Err(refusal) => return self.lose_refused(shared, refusal),
             };
             (LocalRange { segment: SegmentId(access.token_id.value()), offset, length }, NONE)
         } else {
-            let Ok(mut arrival) = self.admit_message(shared, &data, length) else {
-                return self.lose(shared);
+            let mut arrival = match self.admit_message(shared, &data, length) {
+                Ok(arrival) => arrival,
+                Err(refusal) => return self.lose_refused(shared, refusal),
             };
             let target =
                 LocalRange { segment: SegmentId(arrival.segment), offset: arrival.offset, length };
@@ -61,6 +70,11 @@ impl Channel {
             return Verdict::Done;
         }
         Verdict::Place(Placement { target, token })
+    }
+
+    fn lose_refused(&mut self, shared: &mut Shared, refusal: Refusal) -> Verdict {
+        self.note_refused_key(shared, refusal);
+        self.lose(shared)
     }
 
     fn lose(&self, shared: &mut Shared) -> Verdict {

@@ -20,6 +20,7 @@ mod paths;
 mod probe;
 mod receive;
 mod refuse;
+pub(crate) mod replay;
 mod respond;
 mod settle;
 mod slots;
@@ -33,6 +34,8 @@ pub(crate) use bypass::{Answer, BypassState};
 use credit::CreditState;
 pub(crate) use paths::Path;
 use probe::{Echoes, Probing};
+use refuse::KeyBudget;
+pub(crate) use replay::Datagrams;
 pub(crate) use slots::Slots;
 pub(crate) use timers::Timer;
 
@@ -208,6 +211,11 @@ pub(crate) struct Channel {
     /// Bytes that are to be resent.
     pub(crate) lost_bytes: u64,
     pub(crate) bypass: Box<BypassState>,
+    /// Loads and stores were agreed on at set-up.
+    pub(crate) may_bypass: bool,
+    /// Unreliable messages, if they were agreed on at set-up.
+    pub(crate) datagrams: Option<Box<Datagrams>>,
+    pub(crate) keys: KeyBudget,
     /// Round trips out of band: what we ask, if we do, and what the peer asks.
     pub(crate) probing: Option<Box<Probing>>,
     pub(crate) echoes: Echoes,
@@ -250,7 +258,7 @@ impl Channel {
                 oldest: config.first_psn,
                 edge: config.first_psn.plus(config.remote_window),
                 flight: 0,
-                next_message: Msn::new(0),
+                next_message: config.first_message,
                 echo: config.remote_first_psn,
             },
             id,
@@ -293,6 +301,9 @@ impl Channel {
             credit,
             lost_bytes: 0,
             bypass: Box::new(BypassState::new()),
+            may_bypass: config.bypass,
+            datagrams: config.unreliable.then(|| Box::new(Datagrams::new())),
+            keys: KeyBudget::default(),
             probing,
             echoes: Echoes::default(),
             peer_marks: 0,

@@ -8,14 +8,48 @@
 
 use super::bypass::status_of;
 use super::{Channel, Timer, Why, Withheld};
-use crate::api::{DropReason, Verdict};
+use crate::api::{DropReason, Event, Verdict};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
 use crate::send_window::{ACKNOWLEDGED, LOST, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Psn, Refusal};
 
+/// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyBudget {
+    spent: u32,
+    /// When `spent` was last brought up to date.
+    at: Instant,
+    /// The caller has been told.
+    is_over: bool,
+}
+
 impl Channel {
+    /// A message of the peer was refused for good. One that names nothing that is there, or has the
+    /// wrong key for it, may be a guess: those are counted.
+    pub(crate) fn note_refused_key(&mut self, shared: &mut Shared, reason: Refusal) {
+        if !matches!(reason, Refusal::Access | Refusal::NoJetty | Refusal::NoMailbox) {
+            return;
+        }
+        shared.counters.keys_refused += 1;
+        let (now, interval) = (shared.flows.now, shared.profile.refused_key_interval);
+        let keys = &mut self.keys;
+        let earned = now.since(keys.at).as_ns() / interval.as_ns().max(1);
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+        if keys.spent == 0 || earned >= keys.spent {
+            (keys.spent, keys.at) = (0, now);
+        } else {
+            keys.spent -= earned;
+            keys.at = keys.at + interval.times(u64::from(earned));
+        }
+        keys.spent += 1;
+        if keys.spent > shared.profile.refused_keys && !keys.is_over {
+            keys.is_over = true;
+            shared.events.push_back(Event::KeysRefused { channel: self.leader });
+        }
+    }
+
     pub(crate) fn refuse(&mut self, shared: &mut Shared, data: &Data, reason: Refusal) {
         if reason == Refusal::ReceiverNotReady {
             shared.counters.not_ready += 1;

@@ -31,7 +31,11 @@ impl Channel {
             self.owed.close = false;
             let answer = self.state == ChannelState::Lingering;
             let path = self.owed.path;
-            return Some(self.bare(shared, path, Packet::Close(Close { answer })));
+            return Some(self.bare(
+                shared,
+                path,
+                Packet::Close(Close { next: self.tp.next, answer }),
+            ));
         }
         if self.state != ChannelState::Open {
             return None;
@@ -283,7 +287,9 @@ impl Channel {
         let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
         let operation = operation_of(&message, message.learned, &shared.profile);
+        let number = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.next());
         let packet = Packet::Datagram(Datagram {
+            number,
             jetty: message.jetty,
             transaction: message.transaction,
             operation,

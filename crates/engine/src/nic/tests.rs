@@ -8,7 +8,7 @@ use crate::api::{
 use crate::control::CongestionProcessor;
 use crate::policy::PolicySpec;
 use alloc::vec;
-use fairway_wire::{Duration, Ecn, Operation, Psn, ServiceMode, Target};
+use fairway_wire::{Duration, Ecn, Msn, Operation, Psn, ServiceMode, Target};
 
 mod channel_groups;
 mod laws;
@@ -104,6 +104,9 @@ impl Pair {
                 remote_tpn: channels[1 - n].tpn(),
                 first_psn: Psn::new(first_psn),
                 remote_first_psn: Psn::new(first_psn),
+                first_message: Msn::new(0xFF_FFF0),
+                unreliable: true,
+                bypass: true,
                 mtu: MTU,
                 paths,
                 remote_window: limits.receive_window(),
@@ -442,6 +445,7 @@ fn a_message_that_fits_a_chunk_leaves_before_the_next_one() {
 }
 
 mod aborting;
+mod agreed;
 mod bypassing;
 mod crawling;
 mod credit;

@@ -5,7 +5,7 @@ use super::clock::{Clock, NODES};
 use super::network::Stamp;
 use super::program::{Kind, MTU, OPERATIONS_MAX, Operation, Program, SHARED_BYTES, Token};
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{AtomicOperator, Cna, Instant, JettyId, Psn, Target};
+use fairway_engine::wire::{AtomicOperator, Cna, Instant, JettyId, Msn, Psn, Target};
 use fairway_engine::{
     AtomicExecution, ChannelConfig, ChannelId, CompletionQueueId, ExceptionMode, JettyConfig,
     Limits, LocalRange, Nic, PlacementToken, Profile, ReceiveRequest, RemoteRange, Rights,
@@ -121,6 +121,9 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
             remote_tpn: ids[1 - side].tpn(),
             first_psn: first(side),
             remote_first_psn: first(1 - side),
+            first_message: Msn::new(0),
+            unreliable: true,
+            bypass: true,
             mtu: MTU,
             paths: PATHS,
             remote_window: limits.receive_window(),

@@ -9,7 +9,7 @@ use super::packets::{Cold, Hot, NONE};
 use super::plan::Plan;
 use super::scenario::{Overflow, Scenario};
 use fairway_engine::Received;
-use fairway_engine::wire::{Close, Cna, Ecn, Packet, Route, Tpn};
+use fairway_engine::wire::{Close, Cna, Ecn, Packet, Psn, Route, Tpn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ fn stand_in() -> Received {
     };
     Received {
         route,
-        packet: Packet::Close(Close { answer: false }),
+        packet: Packet::Close(Close { next: Psn::default(), answer: false }),
         payload: 0,
         ecn: Ecn::NotCapable,
     }

@@ -14,7 +14,7 @@ use super::scenario::Stack;
 use super::workers::each;
 use crate::random::Random;
 use fairway_engine::policy::PolicySet;
-use fairway_engine::wire::{Instant, Psn};
+use fairway_engine::wire::{Instant, Msn, Psn};
 use fairway_engine::{ChannelConfig, ChannelId, Limits, Profile};
 use fairway_sandbox::Policies;
 use std::sync::Arc;
@@ -165,6 +165,9 @@ impl Wiring<'_> {
             remote_tpn: channel.tpn(),
             first_psn,
             remote_first_psn,
+            first_message: Msn::new(0),
+            unreliable: true,
+            bypass: true,
             mtu: self.plan.scenario.mtu,
             paths: 1,
             remote_window: limits.receive_window(),

@@ -4,6 +4,10 @@ use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
 use fairway_engine::wire::{BypassOperation, Cna, Packet, Psn, Route};
 use fairway_engine::{ChannelId, DropReason, Received, Transmit, Verdict};
+use std::collections::BTreeSet;
+
+/// How far behind the highest number the engine tells copies of datagrams (`channel::replay`).
+const LATE: u64 = 2048;
 
 impl World {
     /// The sequence number of the data packet that last arrived on a channel.
@@ -53,6 +57,10 @@ impl World {
         let (psn, is_void) = match received.packet {
             Packet::Data(data) => (data.psn.value(), false),
             Packet::Void(void) => (void.psn.value(), true),
+            Packet::Datagram(datagram) => {
+                return note_datagram(&mut note.datagrams, datagram.number, verdict)
+                    .map_err(|fault| format!("node {node}: {fault}: {received:?}"));
+            }
             _ => return Ok(()),
         };
         if !is_void {
@@ -126,5 +134,23 @@ impl World {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Checks what became of a datagram: it is taken once, and dropped as a copy only if it is one, or so
+/// late that the receiver cannot tell.
+fn note_datagram(
+    taken: &mut BTreeSet<u64>,
+    number: u64,
+    verdict: &Verdict,
+) -> Result<(), &'static str> {
+    let is_late = taken.last().is_some_and(|highest| highest.saturating_sub(number) >= LATE);
+    match verdict {
+        Verdict::Drop(DropReason::Duplicate) if !is_late && !taken.contains(&number) => {
+            Err("a datagram called a duplicate that was never taken")
+        }
+        Verdict::Drop(_) => Ok(()),
+        _ if taken.insert(number) => Ok(()),
+        _ => Err("a datagram taken a second time"),
     }
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, missing_docs)]
 
 use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Packet, Psn, header_len};
+use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Packet, Psn, header_len};
 use fairway_engine::{
     ChannelConfig, ChannelId, Completion, CompletionQueueId, Event, JettyConfig, Limits,
     LocalRange, Nic, OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights,
@@ -88,6 +88,9 @@ impl Pair {
                 remote_tpn: channels[1 - n].tpn(),
                 first_psn: first[n],
                 remote_first_psn: first[1 - n],
+                first_message: Msn::new(0),
+                unreliable: true,
+                bypass: true,
                 mtu: settings.mtu,
                 paths: settings.paths,
                 remote_window: settings.limits.receive_window(),

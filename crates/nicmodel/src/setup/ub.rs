@@ -6,7 +6,7 @@ use crate::constants::ps;
 use crate::random::mix;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
-    Accept, Cna, Confirm, Decoded, Duration, Endpoint, Hello, Instant, JettyId, KEY_LEN,
+    Accept, Cna, Confirm, Decoded, Duration, Endpoint, Hello, Instant, JettyId, KEY_LEN, Msn,
     PROTOCOL_VERSION, Parameters, Ports, Psn, SETUP_LEN, Setup, SetupMessage, Tpn, Versions,
     Welcome, decode, encode_setup,
 };
@@ -311,6 +311,9 @@ fn open(
         remote_tpn,
         first_psn: Psn::new(1),
         remote_first_psn: Psn::new(1),
+        first_message: Msn::new(0),
+        unreliable: true,
+        bypass: true,
         mtu: u32::from(agreed.mtu_bytes),
         paths: u32::from(agreed.paths),
         remote_window: u32::from(agreed.window_packets),

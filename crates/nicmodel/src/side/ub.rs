@@ -8,8 +8,8 @@ use crate::config::{Config, Dispatching, Ordering, Verb};
 use crate::receive::Fanout;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
-    self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Operation, Psn,
-    ServiceMode, Tag, Target,
+    self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Msn, Operation,
+    Psn, ServiceMode, Tag, Target,
 };
 use fairway_engine::{
     ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, DropReason, Execution,
@@ -232,6 +232,9 @@ fn connect(
             remote_tpn: ids[other].tpn(),
             first_psn: Psn::new(1),
             remote_first_psn: Psn::new(1),
+            first_message: Msn::new(0),
+            unreliable: true,
+            bypass: true,
             mtu,
             paths: 1,
             remote_window: limits.receive_window(),

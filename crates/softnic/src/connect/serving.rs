@@ -6,7 +6,7 @@ use fairway_engine::ChannelId;
 use fairway_engine::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
 
 use super::ways::first_port;
-use super::{Place, Remote};
+use super::{Place, Remote, first_numbers};
 use crate::clock;
 use crate::core::{Channel, Core, Notice};
 use crate::setup::keys::KeyPair;
@@ -40,7 +40,8 @@ impl Core {
             self.nic.release_channel(id);
             return Err(RejectReason::Parameters);
         };
-        let place = Place { id, first_psn: Psn::new(random as u32), leader, engine };
+        let (first_psn, first_message) = first_numbers(random);
+        let place = Place { id, first_psn, first_message, leader, engine };
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
             socket: at.1 / sockets * sockets,

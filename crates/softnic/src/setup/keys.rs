@@ -11,7 +11,7 @@ use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
 
 /// What the key is for, so that no other use of the same secret gives it.
-const PURPOSE: &[u8] = b"fairway header check, protocol 4";
+const PURPOSE: &[u8] = b"fairway header check, protocol 5";
 
 /// One side's keys for one channel.
 pub(crate) struct KeyPair {

@@ -15,8 +15,8 @@ pub(super) fn put_datagram(route: &Route, datagram: &Datagram, out: &mut Header)
     assert!(offered(&datagram.operation), "an operation that no datagram carries");
     put_network(route, next_layer::UTPH, out);
     put_channel(route, tp::UNRELIABLE << 24 | following::TRANSACTION << 16, out);
-    put(out, 6, 0);
-    put(out, 7, 0);
+    put(out, 6, (datagram.number >> 32) as u32);
+    put(out, 7, datagram.number as u32);
     put_unreliable(datagram, out);
 }
 

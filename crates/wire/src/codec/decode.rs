@@ -205,7 +205,7 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             message: message(first),
             ack_request: ack_request(first),
         })),
-        tp::CLOSE => Ok(Packet::Close(Close { answer: first[28] & 1 != 0 })),
+        tp::CLOSE => Ok(Packet::Close(Close { next: psn(first), answer: first[28] & 1 != 0 })),
         tp::DEMAND => Ok(Packet::Demand(Demand {
             total_bytes: total(first),
             resend: first[24] & 0x80 != 0,

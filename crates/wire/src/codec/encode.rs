@@ -73,7 +73,8 @@ pub fn encode_keyed(
             put_transport(route, bare(tp_opcode::VOID), sequence, out);
         }
         Packet::Close(close) => {
-            put_transport(route, bare(tp_opcode::CLOSE), [0, flag(close.answer, 24)], out);
+            let sequence = [close.next.value(), flag(close.answer, 24)];
+            put_transport(route, bare(tp_opcode::CLOSE), sequence, out);
         }
         Packet::Demand(demand) => {
             let [high, low] = halves(demand.total_bytes);

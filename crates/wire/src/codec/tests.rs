@@ -204,7 +204,11 @@ fn demand_sound(bytes: &[u8], datagram_len: usize) {
 
 #[test]
 fn d2_nlp_is_in_bits_3_to_1_of_its_byte() {
-    let bytes = encoded(&Route::default(), &Packet::Close(Close { answer: false }), 0);
+    let bytes = encoded(
+        &Route::default(),
+        &Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: false }),
+        0,
+    );
     assert_eq!(bytes[4 + 10], 0b010 << 1);
     assert_eq!(bytes[4 + 10] & 1, 0, "mgmt belongs to set-up messages");
 }
@@ -390,10 +394,10 @@ fn packet_is_decoded_only_with_the_key_of_its_channel() {
     let operation = BypassOperation::Load { access };
     let bypass = Bypass { number: 7, oldest: 7, jetty: JettyId::new(3), operation };
     let operation = Operation::Send { target: sample_target(), length: 0 };
-    let datagram = Datagram { jetty: JettyId::new(3), transaction: 2, operation };
+    let datagram = Datagram { number: 1, jetty: JettyId::new(3), transaction: 2, operation };
     let packets = [
         Packet::Data(sample_data(Operation::Write { access })),
-        Packet::Close(Close { answer: false }),
+        Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: false }),
         Packet::Bypass(bypass),
         Packet::Datagram(datagram),
     ];
@@ -420,7 +424,12 @@ fn packet_is_decoded_only_with_the_key_of_its_channel() {
 #[test]
 #[should_panic(expected = "room for MAX_HEADER bytes")]
 fn too_small_a_buffer_is_a_callers_bug() {
-    encode(&Route::default(), &Packet::Close(Close { answer: true }), 0, &mut [0; 64]);
+    encode(
+        &Route::default(),
+        &Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: true }),
+        0,
+        &mut [0; 64],
+    );
 }
 
 #[test]
@@ -458,6 +467,6 @@ fn an_atomic_on_a_long_word_is_a_callers_bug() {
 #[should_panic(expected = "an operation that no datagram carries")]
 fn a_read_in_a_datagram_is_a_callers_bug() {
     let operation = Operation::Read { access: sample_access() };
-    let datagram = Datagram { jetty: JettyId::new(1), transaction: 2, operation };
+    let datagram = Datagram { number: 1, jetty: JettyId::new(1), transaction: 2, operation };
     encode(&Route::default(), &Packet::Datagram(datagram), 0, &mut [0; MAX_HEADER]);
 }

@@ -79,9 +79,11 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
             operation,
         })
     };
-    let datagram = |operation| Packet::Datagram(Datagram { jetty, transaction: 0, operation });
+    let datagram = |operation| {
+        Packet::Datagram(Datagram { number: 1 << 20, jetty, transaction: 0, operation })
+    };
     let mut packets: Vec<(Packet, &'static [u8])> = vec![
-        (Packet::Close(Close { answer: false }), b""),
+        (Packet::Close(Close { next: psn, answer: false }), b""),
         (datagram(send), &PAYLOAD),
         (data(send), &PAYLOAD),
         (Packet::Void(Void { psn, message, ack_request: true }), b""),

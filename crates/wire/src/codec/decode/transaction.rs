@@ -98,6 +98,7 @@ pub(in crate::codec) fn datagram(header: &[u8]) -> Result<Datagram, DecodeError>
         return bad("L", 1);
     }
     Ok(Datagram {
+        number: u64::from(word(fixed, 6)) << 32 | u64::from(word(fixed, 7)),
         jetty: JettyId::new(word(fixed, 10) >> 8),
         transaction: word(fixed, 8) as u16,
         operation: request_operation(fixed, extension)?,

@@ -155,7 +155,7 @@ fn mailboxes() {
 #[test]
 fn datagrams() {
     let operation = Operation::Write { access: sample_access() };
-    let datagram = Datagram { jetty: JettyId::new(3), transaction: 4, operation };
+    let datagram = Datagram { number: 1, jetty: JettyId::new(3), transaction: 4, operation };
     let bytes = encoded(&Route::default(), &Packet::Datagram(datagram), 0);
     assert_eq!(with(&bytes, 16, 0x01), bad("TPOpcode", 1));
     assert_eq!(with(&bytes, 16, 0x80), bad("TPOpcode b7", 1));
@@ -257,7 +257,11 @@ fn refusals_of_refusals() {
 
 #[test]
 fn payload_behind_a_packet_without_any() {
-    let bytes = encoded(&Route::default(), &Packet::Close(Close { answer: false }), 0);
+    let bytes = encoded(
+        &Route::default(),
+        &Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: false }),
+        0,
+    );
     let bytes = resealed(bytes, 3);
     assert_eq!(decode(&bytes, bytes.len() + 3), Err(DecodeError::TooLong { extra: 3 }));
 }

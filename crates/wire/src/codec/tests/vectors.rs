@@ -128,6 +128,7 @@ fn mailbox_vectors() -> [Vector; 3] {
 
 fn datagram_vector() -> Vector {
     let datagram = Datagram {
+        number: 0x1_0000_0203,
         jetty: JettyId::new(0x12345),
         transaction: 0x6789,
         operation: Operation::Send { target: sample_target(), length: 5 },
@@ -177,7 +178,11 @@ fn control_vectors() -> [Vector; 12] {
         packet(file!("nak_trimmed"), Packet::Nak(trimmed), b""),
         packet(file!("nak_rights"), Packet::Nak(denied), b""),
         packet(file!("void"), Packet::Void(Void { psn, message, ack_request: true }), b""),
-        packet(file!("close"), Packet::Close(Close { answer: true }), b""),
+        packet(
+            file!("close"),
+            Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: true }),
+            b"",
+        ),
         packet(file!("demand"), Packet::Demand(demand), b""),
         packet(file!("credit"), Packet::Credit(Credit { total_bytes: 0x12_3456_789a }), b""),
         packet(file!("probe"), Packet::Probe(probe), b""),

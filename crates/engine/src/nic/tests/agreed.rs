@@ -1,0 +1,131 @@
+//! Packets without a sequence number: what set-up agreed on, copies of them, and wrong keys.
+
+use super::*;
+use fairway_wire::{Close, Packet};
+
+fn unreliable() -> OrderRequest {
+    OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() }
+}
+
+impl Pair {
+    /// Both channels as if neither unreliable messages nor loads and stores had been agreed on.
+    fn withhold_all(&mut self) {
+        for (nic, channel) in self.nics.iter_mut().zip(self.channels) {
+            let (_, channel) = nic.open(channel).expect("it is open");
+            (channel.datagrams, channel.may_bypass) = (None, false);
+        }
+    }
+
+    /// The first packet that wants to leave node 0.
+    fn first(&mut self) -> Transmit {
+        self.nics[0].poll_transmit(self.now).expect("a packet")
+    }
+
+    fn post_result(&mut self, work: Work, order: OrderRequest) -> Result<(), PostError> {
+        let local = LocalRange { segment: self.segments[0], offset: 0, length: 8 };
+        let channel = self.channels[0];
+        let request = WorkRequest { id: 1, channel, work, local, signaled: true, order };
+        self.nics[0].post(self.now, self.jetties[0], &request)
+    }
+
+    /// Whether and how node 1 takes a packet.
+    fn verdict(&mut self, packet: &Transmit) -> Verdict {
+        let payload = packet.gather.length;
+        let (route, packet) = (packet.route, packet.packet);
+        self.nics[1]
+            .handle_packet(self.now, &Received { route, packet, payload, ecn: Ecn::Capable })
+    }
+}
+
+#[test]
+fn copy_of_an_unreliable_message_is_not_executed_again() {
+    let mut pair = Pair::new(0, 1);
+    pair.receive(7, 100);
+    pair.receive(8, 100);
+    let target = named(pair.jetties[1].value());
+    pair.post_in_order(1, Work::Send { target }, 10, unreliable());
+    let packet = pair.first();
+    pair.deliver(1, &packet);
+    pair.deliver(1, &packet);
+    assert_eq!(pair.completions(1).len(), 1, "one message, one receive");
+    assert_eq!(pair.nics[1].counters().dropped(DropReason::Duplicate), 1);
+}
+
+#[test]
+fn unreliable_messages_and_stores_that_were_not_agreed_on_are_refused_on_both_sides() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post_in_order(1, Work::Write { remote }, 8, unreliable());
+    let datagram = pair.first();
+    pair.post(2, Work::Store { remote }, 8);
+    let store = pair.first();
+    pair.withhold_all();
+    for packet in [&datagram, &store] {
+        assert_eq!(pair.verdict(packet), Verdict::Drop(DropReason::NotAgreed), "{packet:?}");
+    }
+    assert_eq!(pair.post_result(Work::Write { remote }, unreliable()), Err(PostError::NotAgreed));
+    let usual = OrderRequest::default();
+    for work in [Work::Store { remote }, Work::Load { remote }] {
+        assert_eq!(pair.post_result(work, usual), Err(PostError::NotAgreed));
+    }
+    assert_eq!(pair.post_result(Work::Write { remote }, usual), Ok(()));
+}
+
+#[test]
+fn close_whose_number_is_outside_the_window_is_ignored() {
+    let mut pair = Pair::new(0xFF_FFF8, 1);
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 12 * MTU);
+    pair.settle(|_, _| false);
+    pair.post(2, Work::Write { remote }, 8);
+    let sample = pair.first();
+    let window = pair.nics[1].limits().window_packets;
+    let next = Psn::new(0xFF_FFF8).plus(12);
+    let close = |next| Transmit {
+        packet: Packet::Close(Close { next, answer: false }),
+        gather: LocalRange::default(),
+        ..sample
+    };
+    for wrong in [next.minus(1), next.plus(window + 1), next.plus(1 << 23)] {
+        assert_eq!(pair.verdict(&close(wrong)), Verdict::Drop(DropReason::BadClose), "{wrong:?}");
+    }
+    assert_eq!(pair.nics[1].poll_event(), None, "the channel is open");
+    assert_eq!(pair.verdict(&close(next)), Verdict::Done);
+    assert!(matches!(pair.nics[1].poll_event(), Some(Event::PeerClosed { .. })));
+}
+
+/// 4,096 wrong keys are refused one by one; more end in an event, said once. Refusals for other
+/// reasons are not counted.
+#[test]
+fn wrong_keys_are_counted_and_reported_once() {
+    let profile = Profile { refused_keys: 20, ..Profile::default() };
+    let mut pair = Pair::with_profile(0, 1, profile);
+    let remote = RemoteRange { token_value: 78, ..pair.remote() };
+    let guess = |pair: &mut Pair, count: u64| {
+        for id in 0..count {
+            match id % 3 {
+                0 => pair.post(id, Work::Write { remote }, 3 * MTU),
+                1 => pair.post(id, Work::Load { remote }, 8),
+                _ => pair.post_in_order(id, Work::Write { remote }, 8, unreliable()),
+            }
+            pair.settle(|_, _| false);
+        }
+    };
+    guess(&mut pair, 18);
+    assert_eq!(pair.nics[1].counters().keys_refused, 18, "a message counts once");
+    assert_eq!(pair.nics[1].poll_event(), None);
+    // A tenth of a second later more are left: one for each 10 ms.
+    pair.now = pair.now + Duration::from_ms(100);
+    guess(&mut pair, 10);
+    assert_eq!(pair.nics[1].poll_event(), None);
+    guess(&mut pair, 12);
+    let channel = pair.channels[1];
+    assert_eq!(pair.nics[1].poll_event(), Some(Event::KeysRefused { channel }));
+    guess(&mut pair, 30);
+    assert_eq!(pair.nics[1].poll_event(), None, "it is said once");
+    let before = pair.nics[1].counters().keys_refused;
+    pair.post(99, Work::Send { target: named(pair.jetties[1].value()) }, 8);
+    pair.run_for(2000);
+    assert!(pair.nics[1].counters().not_ready > 0);
+    assert_eq!(pair.nics[1].counters().keys_refused, before, "no receive is not a wrong key");
+}
