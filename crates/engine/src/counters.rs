@@ -96,7 +96,7 @@ pub struct Counters {
     pub bypass_repeated: u64,
     /// Stores of peers done here.
     pub stores_done: u64,
-    /// Messages of peers refused because of a wrong key, or because they name nothing that is here.
+    /// Messages of peers refused that name something that is here, with a wrong key.
     pub keys_refused: u64,
     /// Packets ignored, by reason (index: `DropReason as usize`).
     pub drops: [u64; DropReason::COUNT],

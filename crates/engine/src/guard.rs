@@ -58,10 +58,14 @@ impl Guards {
                 Err(Refusal::Rights)
             }
             Grant::Access { .. } => {
-                let secret = access.token_value & ((1 << self.secret_bits) - 1);
-                Ok((via, granted.generation, secret))
+                Ok((via, granted.generation, self.secret_of(access.token_value)))
             }
         }
+    }
+
+    /// The part of a token value that is the segment's own secret.
+    pub(crate) fn secret_of(&self, token_value: u32) -> u32 {
+        token_value & ((1 << self.secret_bits) - 1)
     }
 
     /// Is the segment of the domain of the Jetty, which grants something?

@@ -153,8 +153,8 @@ pub struct Profile {
     pub path_probe: Duration,
     /// A flow that has had nothing to send for this long has ended, as schedulers see it.
     pub flow_idle: Duration,
-    /// Messages of a peer on one channel that may be refused in a row because of a wrong key, or
-    /// because they name nothing that is there, before [`crate::Event::KeysRefused`].
+    /// Messages of a peer on one channel that may be refused at once because of a wrong key for a
+    /// segment, Jetty or mailbox that is there, before [`crate::Event::KeysRefused`].
     pub refused_keys: u32,
     /// After this long, one more may be.
     pub refused_key_interval: Duration,
@@ -180,8 +180,8 @@ impl Default for Profile {
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
             flow_idle: Duration::from_ms(10),
-            // Operations that are under way when a segment is deregistered are refused, too: those
-            // of a full queue must not end a channel.
+            // A segment that was just registered may have the number of one whose key a peer still
+            // uses: the operations of a full queue must not end a channel.
             refused_keys: 4096,
             refused_key_interval: Duration::from_ms(10),
         }

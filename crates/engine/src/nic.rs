@@ -246,6 +246,7 @@ impl Nic {
         }
         let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
         let planted = bugs.into_iter().find(|bug| shared.is_planted(*bug));
+        channel.last_used = now;
         let share = channel.share_per_jetty();
         if shared.initiator.post(&mut shared.messages, index, share, planted) {
             shared.counters.gated += 1;
@@ -341,6 +342,9 @@ impl Nic {
         }
         channel.last_heard = now;
         channel.unanswered_probes = 0;
+        if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
+            channel.last_used = now;
+        }
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others nobody repeats just the packet.

@@ -183,6 +183,17 @@ impl Segments {
         Ok((segment.generation, offset))
     }
 
+    /// Is the segment there, but with another secret than an access says?
+    pub(crate) fn has_other_secret(&self, access: &Access) -> bool {
+        let secret = match &self.guards {
+            Some(guards) => guards.secret_of(access.token_value),
+            None => access.token_value,
+        };
+        self.get(access.token_id.value()).is_some_and(|segment| {
+            segment.state == SegmentState::Registered && segment.token_value != secret
+        })
+    }
+
     /// Is what was admitted still open: the registration, and the grant it came by?
     pub(crate) fn is_current(&self, index: u32, admission: &Admission) -> bool {
         let segment = &self.pool[index];

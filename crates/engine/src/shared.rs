@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::CreditPolicy;
-use fairway_wire::{Cna, JettyId, Refusal, Tag, Target};
+use fairway_wire::{Cna, JettyId, Operation, Refusal, Tag, Target};
 
 pub(crate) struct Shared {
     pub(crate) cna: Cna,
@@ -475,6 +475,31 @@ impl Shared {
             JettyState::Reset | JettyState::Error => Err(Refusal::NoJetty),
             JettyState::Suspended => Err(Refusal::ReceiverNotReady),
             JettyState::Ready | JettyState::Group => Ok(jetty),
+        }
+    }
+
+    /// Does a request name a segment, Jetty or mailbox that is there, with another key than it has?
+    pub(crate) fn has_wrong_key(&self, operation: &Operation) -> bool {
+        let jetty = |target: &Target| {
+            let jetty = self.jetties.get(target.jetty.value() as usize);
+            jetty.is_some_and(|jetty| {
+                matches!(jetty.state, JettyState::Ready | JettyState::Group)
+                    && jetty.token_value != target.token_value
+            })
+        };
+        match operation {
+            Operation::Write { access }
+            | Operation::Read { access }
+            | Operation::Atomic { access, .. } => self.segments.has_other_secret(access),
+            Operation::WriteImmediate { access, target, .. } => {
+                self.segments.has_other_secret(access) || jetty(target)
+            }
+            Operation::Send { target, .. } | Operation::SendImmediate { target, .. } => {
+                jetty(target)
+            }
+            Operation::Put(put) => self.mailboxes.has_other_key(put.mailbox, put.key),
+            Operation::Get(get) => self.mailboxes.has_other_key(get.mailbox, get.key),
+            _ => false,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
@@ -18,8 +19,8 @@ use crate::setup::Identity;
 use crate::turn::Io;
 use crate::verbs::with_scope;
 use fairway_engine::wire::{
-    BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports, SLOTS_MAX,
-    UNRELIABLE,
+    self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
+    SLOTS_MAX, UNRELIABLE,
 };
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
@@ -49,6 +50,7 @@ pub struct Builder {
     mtu: Option<usize>,
     /// What set-up offers to peers, a bit each.
     capabilities: u16,
+    evict_idle: Option<wire::Duration>,
     limits: Limits,
     profile: Profile,
     emulate: Option<(Spec, u64)>,
@@ -79,6 +81,7 @@ impl Default for Builder {
             policy: Ok(Policies::default()),
             mtu: None,
             capabilities: PADDED_QUESTIONS | UNRELIABLE | BYPASS,
+            evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),
             emulate: None,
@@ -224,6 +227,19 @@ impl Builder {
         self.capability(BYPASS, allowed)
     }
 
+    /// How long a connection that a peer has opened may be idle once fewer than a sixteenth of
+    /// `Limits::channels` are left (default: five minutes; `None`: for ever). For each new connection
+    /// the one that has been idle for longest is closed then, of the peer address that has most, and
+    /// [`Event::Evicted`](crate::Event::Evicted) reports it. Peers on this host keep theirs. Keep-alive
+    /// messages are not use, and more than a day counts as one.
+    #[must_use]
+    pub fn evict_idle(mut self, after: Option<Duration>) -> Self {
+        let day = Duration::from_secs(24 * 60 * 60);
+        let ms = |after: Duration| after.min(day).as_millis() as u64;
+        self.evict_idle = after.map(|after| wire::Duration::from_ms(ms(after)));
+        self
+    }
+
     fn capability(mut self, bit: u16, offered: bool) -> Self {
         self.capabilities = self.capabilities & !bit | if offered { bit } else { 0 };
         self
@@ -341,6 +357,7 @@ impl Builder {
             probe,
             identity,
             detours: self.emulate.is_none(),
+            evict_idle: self.evict_idle,
             ios: &ios,
         })?;
         let context = Context::start(core, ios, self.progress_thread)?;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_engine::wire::{
-    BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject, RejectReason,
-    Role, Setup, UNRELIABLE,
+    self, BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject,
+    RejectReason, Role, Setup, UNRELIABLE,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -41,6 +41,8 @@ pub(crate) struct Connecting {
     listener: Listener,
     /// Questions that are repeated may go from sockets opened for that alone.
     detours: bool,
+    /// How long a connection may be idle if few channels are left.
+    evict_idle: Option<wire::Duration>,
     quota: Quota,
     attempts: Vec<Option<Pending>>,
     /// Connections that are probed with packets of full size.
@@ -88,10 +90,14 @@ struct Remote<'a> {
 }
 
 impl Connecting {
-    pub(crate) fn new(identity: Identity, detours: bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        identity: Identity,
+        detours: bool,
+        evict_idle: Option<wire::Duration>,
+    ) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
         let (quota, attempts, sizes) = (Quota::new(), Vec::new(), Vec::new());
-        Ok(Connecting { identity, listener, detours, quota, attempts, sizes })
+        Ok(Connecting { identity, listener, detours, evict_idle, quota, attempts, sizes })
     }
 
     /// When some attempt has something to say or do.

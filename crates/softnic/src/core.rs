@@ -136,6 +136,8 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) identity: Identity,
     /// Set-up may open sockets beside those below.
     pub(crate) detours: bool,
+    /// Connections that are idle for longer are closed if few channels are left.
+    pub(crate) evict_idle: Option<wire::Duration>,
     /// What will carry its packets, by engine.
     pub(crate) ios: &'a [Io],
 }
@@ -146,6 +148,7 @@ pub(crate) enum Notice {
     PeerDead(Arc<PeerState>),
     PeerClosed(Arc<PeerState>),
     KeysRefused(Arc<PeerState>),
+    Evicted(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
     PathUp(Arc<PeerState>, u8),
     JettyFault { jetty: JettyId, status: Status, state: JettyState },
@@ -154,8 +157,9 @@ pub(crate) enum Notice {
 
 impl Core {
     pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
-        let CoreConfig { limits, profile, policy, control_thread, probe, identity, detours, ios } =
+        let CoreConfig { limits, profile, policy, control_thread, probe, identity, ios, .. } =
             config;
+        let (detours, evict_idle) = (config.detours, config.evict_idle);
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
@@ -173,7 +177,7 @@ impl Core {
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
             memories: Memories::default(),
-            connecting: Connecting::new(identity, detours)?,
+            connecting: Connecting::new(identity, detours, evict_idle)?,
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),
             changes: 0,

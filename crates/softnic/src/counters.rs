@@ -39,6 +39,8 @@ pub struct NicCounters {
     /// Of those, ignored because their source had sent more than it may (4,096 in a second, by
     /// IPv4 address or IPv6 network of 64 bits).
     pub setup_limited: u64,
+    /// Connections of peers that were closed because they were idle and few channels were left.
+    pub evicted: u64,
     /// Connections opened, by either side.
     pub connections: u64,
     /// Packets that could not be sent: too long, or for a channel that is gone.

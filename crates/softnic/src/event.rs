@@ -14,10 +14,13 @@ pub enum Event {
     PeerDead(Peer),
     /// A peer has closed the connection. Its operations have completed in error.
     PeerClosed(Peer),
-    /// A peer has used too many wrong keys, or names of objects that do not exist
+    /// A peer has used too many wrong keys for segments, Jetties or mailboxes
     /// ([`Profile::refused_keys`](fairway_engine::Profile::refused_keys)): it may be guessing. The
     /// connection was closed, and operations to the peer have completed as flushed.
     KeysRefused(Peer),
+    /// A connection that a peer had opened was closed because it was idle and few channels were left
+    /// ([`Builder::evict_idle`](crate::Builder::evict_idle)).
+    Evicted(Peer),
     /// A path stopped working and is not used for now.
     PathDown {
         /// Whom it leads to.
@@ -53,7 +56,7 @@ impl Event {
     pub fn peer(&self) -> Option<&Peer> {
         match self {
             Event::Connected(peer) | Event::PeerDead(peer) => Some(peer),
-            Event::PeerClosed(peer) | Event::KeysRefused(peer) => Some(peer),
+            Event::PeerClosed(peer) | Event::KeysRefused(peer) | Event::Evicted(peer) => Some(peer),
             Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => Some(peer),
             Event::JettyFault { .. } | Event::JettyDrained { .. } => None,
         }

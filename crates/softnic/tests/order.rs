@@ -221,7 +221,7 @@ fn receives_complete_in_order_if_asked() {
 
 #[test]
 fn unreliable_messages_arrive_at_most_once_and_are_never_repeated() {
-    let pair = Pair::of(worse("loss=30%", 11), builder());
+    let pair = Pair::of(worse("loss=30%,dup=30%", 11), builder());
     let (client, server) = (&pair.client, &pair.server);
     let outbox = client.filled(100 * 1000, 1);
     let inbox = server.open_segment(101 * 1000);

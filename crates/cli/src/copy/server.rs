@@ -43,7 +43,13 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         keep_alive: span(options.peer_dead / KEEP_ALIVES),
         ..Profile::default()
     };
-    let context = options.net.builder(SERVE.port, None).profile(profile).build()?;
+    let context = options
+        .net
+        .builder(SERVE.port, None)
+        .profile(profile)
+        .unreliable_messages(false)
+        .loads_and_stores(false)
+        .build()?;
     let mailbox = Arc::new(Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?);
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);

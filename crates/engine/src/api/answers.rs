@@ -284,7 +284,7 @@ pub enum Event {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer has used more wrong keys, or names of objects that are not there, than
+    /// The peer has used more wrong keys for segments, Jetties and mailboxes than
     /// [`Profile::refused_keys`](crate::Profile::refused_keys) allows. Said once of a channel, which
     /// should be closed: it goes on otherwise, and so does whoever guesses.
     KeysRefused {

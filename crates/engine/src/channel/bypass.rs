@@ -24,7 +24,8 @@ use crate::message::{Message, MessageKind, MessagePlace};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, JettyId, Msn, Packet, Psn, Refusal,
+    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, JettyId, Msn, Operation, Packet, Psn,
+    Refusal,
 };
 
 /// Loads and stores under way on a channel.
@@ -272,7 +273,7 @@ impl Channel {
                 answer.gather = LocalRange { segment, offset, length: access.length };
             }
             Err(refusal) => {
-                self.note_refused_key(shared, refusal);
+                self.note_refused_key(shared, &Operation::Read { access });
                 answer.refusal = Some(refusal);
             }
         }
@@ -314,8 +315,8 @@ impl Channel {
             return shared.drop(DropReason::Duplicate);
         }
         let refusal = if again { None } else { checked.err() };
-        if let Some(refusal) = refusal {
-            self.note_refused_key(shared, refusal);
+        if refusal.is_some() {
+            self.note_refused_key(shared, &Operation::Read { access });
         }
         let answer = Answer { refusal, ..answer };
         let Some(index) = shared.answers.take(answer) else {

@@ -9,7 +9,7 @@ use crate::api::{
 use crate::canary::Canary;
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn, Refusal};
+use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};
 
 impl Channel {
     pub(crate) fn handle_datagram(
@@ -37,13 +37,13 @@ impl Channel {
         let (target, subject) = if let Operation::Write { access } = datagram.operation {
             let offset = match shared.segments.check(&access, Rights::WRITE) {
                 Ok((_, offset)) => offset,
-                Err(refusal) => return self.lose_refused(shared, refusal),
+                Err(_) => return self.lose_refused(shared, datagram),
             };
             (LocalRange { segment: SegmentId(access.token_id.value()), offset, length }, NONE)
         } else {
             let mut arrival = match self.admit_message(shared, &data, length) {
                 Ok(arrival) => arrival,
-                Err(refusal) => return self.lose_refused(shared, refusal),
+                Err(_) => return self.lose_refused(shared, datagram),
             };
             let target =
                 LocalRange { segment: SegmentId(arrival.segment), offset: arrival.offset, length };
@@ -72,8 +72,8 @@ impl Channel {
         Verdict::Place(Placement { target, token })
     }
 
-    fn lose_refused(&mut self, shared: &mut Shared, refusal: Refusal) -> Verdict {
-        self.note_refused_key(shared, refusal);
+    fn lose_refused(&mut self, shared: &mut Shared, datagram: &Datagram) -> Verdict {
+        self.note_refused_key(shared, &datagram.operation);
         self.lose(shared)
     }
 

@@ -223,6 +223,8 @@ pub(crate) struct Channel {
     pub(crate) peer_duplicates: u8,
     pub(crate) peer_learned: Option<Msn>,
     pub(crate) last_heard: Instant,
+    /// When an operation was last posted to the channel, or a packet of one of the peer's arrived.
+    pub(crate) last_used: Instant,
     /// Keep-alives sent since.
     pub(crate) unanswered_probes: u32,
     pub(crate) closes_left: u32,
@@ -310,6 +312,7 @@ impl Channel {
             peer_duplicates: 0,
             peer_learned: None,
             last_heard: now,
+            last_used: now,
             unanswered_probes: 0,
             last_word: None,
             closes_left: 0,

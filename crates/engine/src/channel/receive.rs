@@ -187,7 +187,7 @@ impl Channel {
         judgement: Judgement,
     ) -> Judgement {
         let Judgement::Refuse(refusal) = judgement else { return judgement };
-        self.note_refused_key(shared, refusal);
+        self.note_refused_key(shared, &data.operation);
         if data.index > 0 || !data.last {
             let mut arrival = Arrival::refused(*data, self.index());
             arrival.has_slot = true;

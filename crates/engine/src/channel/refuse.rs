@@ -13,7 +13,7 @@ use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
 use crate::send_window::{ACKNOWLEDGED, LOST, VOID};
 use crate::shared::Shared;
-use fairway_wire::{Data, Duration, Instant, Nak, Psn, Refusal};
+use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal};
 
 /// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,10 +26,11 @@ pub(crate) struct KeyBudget {
 }
 
 impl Channel {
-    /// A message of the peer was refused for good. One that names nothing that is there, or has the
-    /// wrong key for it, may be a guess: those are counted.
-    pub(crate) fn note_refused_key(&mut self, shared: &mut Shared, reason: Refusal) {
-        if !matches!(reason, Refusal::Access | Refusal::NoJetty | Refusal::NoMailbox) {
+    /// A message of the peer was refused. If it names something that is there and has the wrong key
+    /// for it, it may be a guess: those are counted. What names nothing that is there is not, because
+    /// operations that are under way when a segment or Jetty goes are refused as well.
+    pub(crate) fn note_refused_key(&mut self, shared: &mut Shared, operation: &Operation) {
+        if !shared.has_wrong_key(operation) {
             return;
         }
         shared.counters.keys_refused += 1;

@@ -65,7 +65,7 @@ impl Channel {
         data: &Data,
         refusal: Refusal,
     ) {
-        self.note_refused_key(shared, refusal);
+        self.note_refused_key(shared, &data.operation);
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
         }

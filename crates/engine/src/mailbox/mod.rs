@@ -310,6 +310,14 @@ impl Mailboxes {
     }
 
     /// The mailbox that takes puts to this address.
+    /// Is the mailbox open, but with another key?
+    pub(crate) fn has_other_key(&self, address: u64, key: u32) -> bool {
+        self.addressed(address).is_some_and(|mailbox| {
+            let record = &self.records[mailbox];
+            record.life == Life::Open && record.key != key
+        })
+    }
+
     fn addressed(&self, address: u64) -> Option<u32> {
         self.at(address).or((self.catch_all != NONE).then_some(self.catch_all))
     }

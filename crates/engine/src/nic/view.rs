@@ -8,7 +8,7 @@ use crate::counters::Counters;
 use crate::jetty::Jetty;
 use crate::limits::Limits;
 use fairway_policy::PathView;
-use fairway_wire::{Cna, Duration};
+use fairway_wire::{Cna, Duration, Instant};
 
 impl Nic {
     /// This NIC's node address.
@@ -58,6 +58,18 @@ impl Nic {
     /// Is the channel open, so that work may be posted to it?
     pub fn is_open(&self, id: ChannelId) -> bool {
         self.open_ref(id).is_some_and(|channel| channel.state == ChannelState::Open)
+    }
+
+    /// When an operation was last posted to a connection, or a packet of one of the peer's arrived:
+    /// by any channel of the group that `leader` begins. `None` if it is not open.
+    pub fn last_used(&self, leader: ChannelId) -> Option<Instant> {
+        self.open_ref(leader)?;
+        let members = self.shared.channels.get(leader.index() as u32).members();
+        let used = members.filter_map(|index| match &self.entries[index as usize].state {
+            EntryState::Open(channel) => Some(channel.last_used),
+            _ => None,
+        });
+        used.reduce(Instant::max)
     }
 
     /// Room still free for operations, all channels together.

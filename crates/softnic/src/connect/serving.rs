@@ -1,6 +1,8 @@
 //! The server's side of set-up: which channels a client gets.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
 
 use fairway_engine::ChannelId;
 use fairway_engine::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
@@ -21,6 +23,7 @@ impl Core {
         opening: &Opening,
     ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
         let hello = &opening.confirm.hello;
+        self.evict_idle(now);
         if !self.has_channel_for(opening.from.ip()) {
             return Err(RejectReason::NoResources);
         }
@@ -77,6 +80,42 @@ impl Core {
         };
         let theirs = self.channels.iter().filter(is_theirs).count();
         theirs < quota::channels_for_one(self.nic.limits().channels) as usize
+    }
+
+    /// If few channels are left, closes the connection that has been idle for longest, of the source
+    /// that has most. Only those that a peer on another host has opened count.
+    fn evict_idle(&mut self, now: Instant) {
+        let Some(idle) = self.connecting.evict_idle else { return };
+        let all = self.nic.limits().channels;
+        if all - self.nic.usage().channels > quota::reserve(all) {
+            return;
+        }
+        let own: Vec<IpAddr> = self.local_addrs().iter().map(SocketAddr::ip).collect();
+        let others = |channel: &&Channel| {
+            channel.leads()
+                && channel.role == Role::Server
+                && channel.peer.alive.load(Ordering::Acquire)
+                && !quota::is_own(channel.peer.address.ip(), own.iter().copied())
+        };
+        let mut held: HashMap<Source, u32> = HashMap::new();
+        for channel in self.channels.iter().filter(others) {
+            *held.entry(Source::of(channel.peer.address.ip())).or_default() += 1;
+        }
+        let idle_for = |channel: &Channel| {
+            let used = self.nic.last_used(channel.id)?;
+            Some(now.since(used)).filter(|unused| *unused >= idle)
+        };
+        let candidates = self.channels.iter().filter(others).filter_map(|channel| {
+            let count = held.get(&Source::of(channel.peer.address.ip()))?;
+            Some(((*count, idle_for(channel)?), channel.id))
+        });
+        if let Some((_, id)) = candidates.max_by_key(|(rank, _)| *rank)
+            && let Some(peer) = self.peer_state(id)
+            && self.close_channel(id).is_ok()
+        {
+            self.counters.evicted += 1;
+            self.notice(Notice::Evicted(peer));
+        }
     }
 
     /// The first channel of the group that a client wants to join: its own, from a port of it, with the

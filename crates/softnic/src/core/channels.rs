@@ -29,6 +29,8 @@ pub(crate) struct Channel {
     pub(crate) peer: Arc<PeerState>,
     /// Whose sockets it uses.
     pub(crate) engine: u32,
+    /// Which side has opened it.
+    pub(crate) role: Role,
     /// The peer's number for it.
     pub(crate) remote_tpn: Tpn,
     /// Of the first channel: how many its group is to have, and which of the others have joined, a
@@ -74,6 +76,7 @@ impl Channel {
             id,
             peer,
             engine,
+            role,
             remote_tpn,
             members: 1,
             joined: 1,

@@ -76,6 +76,11 @@ pub(crate) fn channels_for_one(all: u32) -> u32 {
     (all - all / 4).max(1)
 }
 
+/// When no more channels than this are left, a connection that is idle is closed for each new one.
+pub(crate) fn reserve(all: u32) -> u32 {
+    (all / 16).max(1)
+}
+
 /// Is it an address of this host? Its users share a machine, so no quota keeps them apart.
 pub(crate) fn is_own(address: IpAddr, own: impl IntoIterator<Item = IpAddr>) -> bool {
     let address = address.to_canonical();

@@ -94,8 +94,8 @@ fn close_whose_number_is_outside_the_window_is_ignored() {
     assert!(matches!(pair.nics[1].poll_event(), Some(Event::PeerClosed { .. })));
 }
 
-/// 4,096 wrong keys are refused one by one; more end in an event, said once. Refusals for other
-/// reasons are not counted.
+/// Wrong keys are refused one by one until too many are used, which is reported once. Refusals for
+/// other reasons are not counted: operations on a segment that has gone among them.
 #[test]
 fn wrong_keys_are_counted_and_reported_once() {
     let profile = Profile { refused_keys: 20, ..Profile::default() };
@@ -128,4 +128,10 @@ fn wrong_keys_are_counted_and_reported_once() {
     pair.run_for(2000);
     assert!(pair.nics[1].counters().not_ready > 0);
     assert_eq!(pair.nics[1].counters().keys_refused, before, "no receive is not a wrong key");
+    pair.nics[1].deregister(pair.segments[1]).unwrap();
+    pair.completions(0);
+    pair.post(100, Work::Write { remote: pair.remote() }, 8);
+    pair.run_for(2000);
+    assert_eq!(pair.completions(0)[0].status, Status::RemoteAccess);
+    assert_eq!(pair.nics[1].counters().keys_refused, before, "nor is a segment that has gone");
 }

@@ -69,7 +69,7 @@ use fairway_engine::roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
-use fairway_engine::wire::Qpn;
+use fairway_engine::wire::{self, Qpn};
 use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
 pub(crate) use tables::Verbs;
@@ -170,14 +170,22 @@ pub(super) fn open(
 }
 
 fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder {
-    let profile = Profile { not_ready_retries: 7, ..Profile::default() };
+    let profile = Profile {
+        not_ready_retries: 7,
+        // Keys have few random bits.
+        refused_keys: 256,
+        refused_key_interval: wire::Duration::from_secs(10),
+        ..Profile::default()
+    };
     let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
     let mut builder = Builder::default()
         .bind(addresses[0])
         .bind_also(others)
         .listen_at(fairway_port(slot))
         .limits(LIMITS)
-        .profile(profile);
+        .profile(profile)
+        // A queue pair may be idle for as long as its program likes.
+        .evict_idle(None);
     if let Some((spec, seed)) = &options.emulate {
         builder = builder.emulate(spec.clone(), *seed);
     }
