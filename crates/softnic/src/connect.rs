@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairway_engine::wire::{
     self, BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject,
-    RejectReason, Role, Setup, UNRELIABLE,
+    RejectReason, Role, UNRELIABLE,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -17,13 +17,13 @@ use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
 use crate::peer::PeerState;
-use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
 use crate::setup::quota::{self, Quota};
 use crate::setup::server::{Listener, Reaction};
 use crate::setup::sizes::SizeProbe;
+use crate::setup::{Identity, Padded};
 use crate::turn::Bound;
 use crate::verbs::source_towards;
 
@@ -306,8 +306,9 @@ impl Core {
             if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
                 pending.attempt.refuse();
             }
-            if let Some(setup) = pending.attempt.poll_transmit(now) {
-                self.send_of_attempt(now, index, &setup);
+            let messages = pending.attempt.poll_transmit(now);
+            if !messages.is_empty() {
+                self.send_of_attempt(now, index, &messages);
             }
             self.settle_attempt(now, index);
         }
@@ -319,10 +320,10 @@ impl Core {
         now: Instant,
         at: (u32, usize),
         from: &Address,
-        setup: &Setup,
+        message: &Padded,
     ) {
         self.counters.setup_messages += 1;
-        let sender = SocketAddr::from(*from);
+        let (sender, setup) = (SocketAddr::from(*from), &message.setup);
         for index in 0..self.connecting.attempts.len() {
             let path = self.answer_path(index, at.1, from);
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
@@ -340,7 +341,7 @@ impl Core {
         {
             return;
         }
-        if !self.connecting.quota.take(now, sender.ip(), quota::ASKING) {
+        if !self.connecting.quota.take(now, sender.ip(), quota::asking(message.length)) {
             self.counters.setup_limited += 1;
             return;
         }
@@ -361,6 +362,7 @@ impl Core {
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
         };
+        let answer = message.answered(answer);
         self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
     }
 
@@ -433,10 +435,9 @@ impl Core {
         for number in 1..=others {
             let joins = Joins { leader, number: number as u8 };
             let joining = self.ask(now, (socket, server), mtu, limits, Some((index, joins)))?;
-            if let Some(pending) = &mut self.connecting.attempts[joining]
-                && let Some(setup) = pending.attempt.poll_transmit(now)
-            {
-                self.send_of_attempt(now, joining, &setup);
+            if let Some(pending) = &mut self.connecting.attempts[joining] {
+                let messages = pending.attempt.poll_transmit(now);
+                self.send_of_attempt(now, joining, &messages);
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::control::ProcessorStats;
-use fairway_engine::wire::{self, Instant, JettyId, Setup, TokenId};
+use fairway_engine::wire::{self, Instant, JettyId, TokenId};
 use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
@@ -32,8 +32,8 @@ use crate::memory::Memory;
 use crate::peer::PeerState;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
-use crate::setup::Identity;
 use crate::setup::numbers::Numbers;
+use crate::setup::{Identity, Padded};
 use crate::turn::{Bound, Io};
 use crate::verbs::fairway::Verbs;
 
@@ -112,7 +112,7 @@ const CLOSE_REPEATED_WITHIN: wire::Duration = wire::Duration::from_ms(200);
 #[derive(Debug, Default)]
 pub(crate) struct EngineNote {
     /// Set-up messages that it is to send, and where.
-    pub(crate) outbox: Vec<(Bound, Setup)>,
+    pub(crate) outbox: VecDeque<(Bound, Padded)>,
     /// Packets that it was given name memory, and have not been sent.
     unsent: bool,
     /// What its sockets have counted, as of its last turn.
@@ -348,10 +348,10 @@ impl Core {
     }
 
     /// Leaves a set-up message to an engine.
-    pub(crate) fn send_setup(&mut self, engine: u32, bound: Bound, setup: &Setup) {
+    pub(crate) fn send_setup(&mut self, engine: u32, bound: Bound, message: &Padded) {
         let outbox = &mut self.engines[engine as usize].outbox;
         if outbox.len() < OUTBOX_MAX {
-            outbox.push((bound, *setup));
+            outbox.push_back((bound, *message));
         }
         self.wants_send = true;
     }

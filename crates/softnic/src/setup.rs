@@ -10,13 +10,54 @@
 pub(crate) mod client;
 mod cookie;
 pub(crate) mod keys;
+mod ladder;
 pub(crate) mod listening;
 pub(crate) mod numbers;
 pub(crate) mod quota;
 pub(crate) mod server;
 pub(crate) mod sizes;
 
-use fairway_engine::wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Versions};
+use fairway_engine::wire::{
+    Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, SETUP_LEN, Setup, SetupMessage, Versions,
+};
+
+use crate::builder::HEADER_BYTES;
+
+/// A set-up message and the length of its datagram in bytes, zeros behind the message included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Padded {
+    pub(crate) setup: Setup,
+    pub(crate) length: usize,
+}
+
+impl Padded {
+    /// As long as the longest packets with `mtu_bytes` of payload.
+    pub(crate) fn to_mtu(setup: Setup, mtu_bytes: u16) -> Padded {
+        Padded { setup, length: packet_length(mtu_bytes).max(SETUP_LEN) }
+    }
+
+    /// With nothing behind the message.
+    pub(crate) fn short(setup: Setup) -> Padded {
+        Padded { setup, length: SETUP_LEN }
+    }
+
+    /// The answer to this question: an offer is as long as the packets that it offers, and none is
+    /// longer than its question.
+    pub(crate) fn answered(&self, answer: Setup) -> Padded {
+        match &answer.message {
+            SetupMessage::Welcome(welcome) => {
+                let whole = Padded::to_mtu(answer, welcome.offer.mtu_bytes);
+                Padded { length: whole.length.min(self.length), ..whole }
+            }
+            _ => Padded::short(answer),
+        }
+    }
+}
+
+/// Length in bytes of the longest packets with so much payload, without headers of IP and UDP.
+pub(crate) fn packet_length(mtu_bytes: u16) -> usize {
+    usize::from(mtu_bytes) + HEADER_BYTES
+}
 
 /// What a node says of itself in every message.
 #[derive(Clone, Debug)]

@@ -8,12 +8,13 @@ mod transmit;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::Event;
-use fairway_engine::wire::{Duration, Instant, Setup};
+use fairway_engine::wire::{Duration, Instant};
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Train, Waiter};
 
 use crate::clock;
 use crate::core::{Core, Notice, What};
 use crate::fidelity::Meter;
+use crate::setup::Padded;
 
 use receive::{BUDGET, Eagerness};
 
@@ -47,7 +48,7 @@ pub(crate) struct Io {
     /// there are several engines.
     pub(crate) late: Vec<Late>,
     /// Set-up messages of this turn: the socket, the sender, the message.
-    setups: Vec<(usize, Address, Setup)>,
+    setups: Vec<(usize, Address, Padded)>,
     /// Watches all sockets, to ask which have something without waiting.
     look: Option<Waiter>,
     ready: Vec<usize>,

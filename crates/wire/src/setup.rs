@@ -12,8 +12,10 @@
 //!     |<---------------------------------------|
 //! ```
 //!
-//! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, so no answer is longer
-//! than its question. Only a HELLO may be padded, to probe for how long packets may be.
+//! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, but a HELLO may be padded to
+//! the length of the longest packets that it asks for, and its WELCOME to that of those it offers:
+//! an offer that arrives has shown that such packets get through, there and back. No answer is longer
+//! than its question.
 //!
 //! CONFIRM and ACCEPT carry a public key each, from which both sides derive the secret key of the
 //! channel's header checks. WELCOME and REJECT may go to strangers, so they tell nothing of what
@@ -29,13 +31,14 @@ pub const PATHS_MAX: u16 = 256;
 pub const SLOTS_MAX: u16 = 256;
 /// The most channels of a TP channel group.
 pub const GROUP_MAX: u16 = 16;
-/// Capability: answers a HELLO that is followed by any number of bytes without meaning.
+/// Capability: answers a HELLO that is followed by any number of bytes without meaning, and pads its
+/// WELCOME likewise.
 pub const PADDED_QUESTIONS: u16 = 1;
 /// Capability: unreliable messages (mode UNO) may be sent on the channel.
 pub const UNRELIABLE: u16 = 2;
 /// Capability: loads and stores (transport bypass) may be sent on the channel.
 pub const BYPASS: u16 = 4;
-/// Length of every set-up message in bytes, without what a HELLO is padded with.
+/// Length of every set-up message in bytes, without what a HELLO or WELCOME is padded with.
 pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).
 pub const KEY_LEN: usize = 32;

@@ -13,12 +13,11 @@ use fairway_engine::wire::{
 };
 
 use super::{Connecting, Pending, SPEAKER};
-use crate::builder::HEADER_BYTES;
 use crate::clock;
 use crate::core::Core;
 use crate::peer::PeerState;
 use crate::setup::sizes::SizeProbe;
-use crate::setup::versions;
+use crate::setup::{Padded, packet_length, versions};
 use crate::turn::Bound;
 
 /// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).
@@ -67,14 +66,19 @@ impl Pending {
 }
 
 impl Core {
-    /// Sends a message of an attempt: by the way that has answered, or by the next ones.
-    pub(super) fn send_of_attempt(&mut self, now: Instant, index: usize, setup: &Setup) {
+    /// Sends what an attempt has to say: by the way that has answered, or by the next ones.
+    pub(super) fn send_of_attempt(&mut self, now: Instant, index: usize, messages: &[Padded]) {
         let Some(pending) = &self.connecting.attempts[index] else { return };
         if !pending.attempt.is_unanswered() {
-            let Some(pending) = &mut self.connecting.attempts[index] else { return };
-            match pending.way {
-                Way::Detour(number) => pending.listening.confirms(now, number, setup),
-                Way::Path(bound) => self.send_setup(SPEAKER, bound, setup),
+            let way = pending.way;
+            for message in messages {
+                match (way, &mut self.connecting.attempts[index]) {
+                    (Way::Path(bound), _) => self.send_setup(SPEAKER, bound, message),
+                    (Way::Detour(number), Some(pending)) => {
+                        pending.listening.confirms(now, number, message);
+                    }
+                    (Way::Detour(_), None) => {}
+                }
             }
             return;
         }
@@ -84,11 +88,11 @@ impl Core {
         let fan = if asked > 0 && pending.leader.is_some() { JOINING_PATHS } else { 1 };
         for path in asked * fan..(asked + 1) * fan {
             if let Some(bound) = self.question_path(index, path) {
-                self.send_setup(SPEAKER, bound, setup);
+                messages.iter().for_each(|message| self.send_setup(SPEAKER, bound, message));
             }
         }
         if let Some(pending) = &mut self.connecting.attempts[index] {
-            pending.listening.asks(now, local, server, setup);
+            pending.listening.asks(now, local, server, messages);
         }
     }
 
@@ -152,7 +156,7 @@ impl Core {
             joins: None,
         });
         let question = Setup { source: identity.cna, destination: Cna::default(), message };
-        let length = usize::from(agreed.mtu_bytes) + HEADER_BYTES;
+        let length = packet_length(agreed.mtu_bytes);
         let local = self.local_addrs()[socket];
         let probe = SizeProbe::new(now, peer.clone(), local, question, length);
         self.connecting.sizes.push(probe);

@@ -1,33 +1,46 @@
 //! The asking side.
 //!
-//! | state | WELCOME | ACCEPT | REJECT: stale cookie | other REJECT | no listener | time to ask again | too late |
-//! |---|---|---|---|---|---|---|---|
-//! | asking | confirming | — | — | refused | no listener | HELLO | timed out |
-//! | confirming | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
-//! | done | — | — | — | — | — | — | — |
+//! | state | WELCOME, long | WELCOME, short | ACCEPT | REJECT: stale cookie | other REJECT | no listener | time to ask again | too late |
+//! |---|---|---|---|---|---|---|---|---|
+//! | asking | confirming | searching | — | — | refused | no listener | HELLO, later a short one, too | timed out |
+//! | searching | confirming, if it is the longest | — | — | — | refused | — | HELLOs of several lengths; confirming, if it was long enough | timed out |
+//! | confirming | — | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
+//! | done | — | — | — | — | — | — | — | — |
+//!
+//! What searching is for, [`super::ladder`] says. A client that need not search asks short questions, and
+//! takes their answers for long ones.
 
 use std::net::SocketAddr;
 
 use fairway_engine::wire::{
-    Accept, CheckKey, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, Parameters, Psn,
-    Reject, RejectReason, Setup, SetupMessage, Tpn, Welcome,
+    Accept, CheckKey, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, PADDED_QUESTIONS,
+    Parameters, Psn, Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, Welcome,
 };
 
 use super::keys::{End, KeyPair, Terms};
-use super::{Identity, versions};
+use super::ladder::{Asked, Offer, Search};
+use super::{Identity, Padded, packet_length, versions};
 
 /// The first wait for an answer; it doubles up to [`INTERVAL_MAX`].
 const INTERVAL_MIN: Duration = Duration::from_ms(20);
 const INTERVAL_MAX: Duration = Duration::from_ms(500);
 /// How often a stale cookie sends us back to the start.
 const STALE_COOKIES_MAX: u8 = 3;
+/// Questions differ in their nonces, which answers repeat: that of a long one is the attempt's with
+/// the MTU mixed in, that of a short one has this bit as well.
+const SHORT: u64 = 1 << 16;
 
 /// One attempt to open a channel.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     server: SocketAddr,
     source: Cna,
+    /// What is asked at first; the others differ in nonce and MTU.
     hello: Hello,
+    /// Long questions are asked.
+    searches: bool,
+    /// How often it has asked in this state.
+    asked: u32,
     keys: KeyPair,
     state: State,
     ask_at: Instant,
@@ -39,8 +52,8 @@ pub(crate) struct Attempt {
 #[derive(Debug)]
 enum State {
     Asking,
-    /// The server's address for set-up, and its offer.
-    Confirming(Cna, Welcome),
+    Searching(Search),
+    Confirming(Offer),
     Done(Outcome),
 }
 
@@ -97,6 +110,9 @@ impl Attempt {
             server: question.server,
             source: identity.cna,
             hello,
+            // What joins a group has the MTU of the group's first channel, which is proven.
+            searches: question.joins.is_none() && packet_length(mtu_bytes) > SETUP_LEN,
+            asked: 0,
             keys: question.keys,
             state: State::Asking,
             ask_at: now,
@@ -131,7 +147,7 @@ impl Attempt {
     pub(crate) fn check_key(&self, server: Cna, accept: &Accept) -> Option<CheckKey> {
         let tpn = self.hello.client.tpn;
         let terms = Terms {
-            nonce: self.hello.nonce,
+            nonce: accept.nonce,
             client: End { cna: self.source, tpn, key: self.keys.public() },
             server: End { cna: server, tpn: accept.server.tpn, key: accept.key },
         };
@@ -153,18 +169,22 @@ impl Attempt {
             return false;
         }
         match (&self.state, &setup.message) {
-            (State::Asking, SetupMessage::Welcome(welcome)) if self.accepts(welcome) => {
-                self.enter(now, State::Confirming(setup.source, *welcome));
+            (State::Asking | State::Searching(_), SetupMessage::Welcome(welcome)) => {
+                match self.asked_for(welcome) {
+                    Some(asked) => {
+                        self.offered(now, Offer { asked, server: setup.source, welcome: *welcome });
+                    }
+                    None => return self.is_about_us(&setup.message),
+                }
             }
-            (State::Confirming(_, welcome), SetupMessage::Accept(accept))
-                if self.agrees(welcome, accept) =>
+            (State::Confirming(offer), SetupMessage::Accept(accept))
+                if agrees(&offer.welcome, accept) =>
             {
                 let server = setup.source;
                 self.state = State::Done(Outcome::Open { server, accept: *accept });
             }
-            (State::Asking | State::Confirming(..), SetupMessage::Reject(reject))
-                if reject.nonce == self.hello.nonce =>
-            {
+            (State::Done(_), _) => return self.is_about_us(&setup.message),
+            (_, SetupMessage::Reject(reject)) if self.is_ours(reject.nonce) => {
                 self.rejected(now, *reject);
             }
             _ => return self.is_about_us(&setup.message),
@@ -172,39 +192,74 @@ impl Attempt {
         true
     }
 
-    /// The next message to send, if it is time for one.
-    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Setup> {
+    /// The messages to send, if it is time for any.
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Vec<Padded> {
         if matches!(self.state, State::Done(_)) {
-            return None;
+            return Vec::new();
         }
         if now.is_at_or_after(self.deadline) {
             self.state = State::Done(Outcome::TimedOut);
-            return None;
+            return Vec::new();
+        }
+        if let State::Searching(search) = &self.state
+            && let Some(offer) = search.settled(now)
+        {
+            self.enter(now, State::Confirming(offer));
         }
         if now.is_before(self.ask_at) {
-            return None;
+            return Vec::new();
         }
         self.ask_at = now + self.interval;
         self.interval = Duration::from_ps((self.interval.as_ps() * 2).min(INTERVAL_MAX.as_ps()));
+        self.asked = self.asked.saturating_add(1);
         match &self.state {
-            State::Asking => Some(Setup {
-                source: self.source,
-                destination: Cna::default(),
-                message: SetupMessage::Hello(self.hello),
-            }),
-            State::Confirming(server, welcome) => Some(Setup {
-                source: self.source,
-                destination: *server,
-                message: SetupMessage::Confirm(Confirm {
-                    hello: self.hello,
-                    version: welcome.version,
-                    cookie: welcome.cookie,
-                    agreed: welcome.offer,
-                    key: self.keys.public(),
-                }),
-            }),
-            State::Done(_) => None,
+            State::Asking if !self.searches => vec![self.question(Asked::Short)],
+            State::Asking => {
+                let long = self.question(Asked::Long(self.hello.wish.mtu_bytes));
+                let short = (self.asked > 1).then(|| self.question(Asked::Short));
+                [long].into_iter().chain(short).collect()
+            }
+            State::Searching(search) => {
+                search.candidates().map(|mtu| self.question(Asked::Long(mtu))).collect()
+            }
+            State::Confirming(offer) => vec![self.confirmation(offer)],
+            State::Done(_) => Vec::new(),
         }
+    }
+
+    /// The question for an MTU, which has a nonce of its own.
+    fn question(&self, asked: Asked) -> Padded {
+        let hello = self.hello_of(asked);
+        let message = SetupMessage::Hello(hello);
+        let setup = Setup { source: self.source, destination: Cna::default(), message };
+        match asked {
+            Asked::Short => Padded::short(setup),
+            Asked::Long(mtu) => Padded::to_mtu(setup, mtu),
+        }
+    }
+
+    fn hello_of(&self, asked: Asked) -> Hello {
+        let (bit, mtu_bytes) = match asked {
+            Asked::Short => (SHORT, self.hello.wish.mtu_bytes),
+            Asked::Long(mtu) => (0, mtu),
+        };
+        let nonce = self.hello.nonce ^ bit ^ u64::from(mtu_bytes);
+        Hello { nonce, wish: Parameters { mtu_bytes, ..self.hello.wish }, ..self.hello }
+    }
+
+    fn confirmation(&self, offer: &Offer) -> Padded {
+        let Offer { asked, server, welcome } = offer;
+        Padded::short(Setup {
+            source: self.source,
+            destination: *server,
+            message: SetupMessage::Confirm(Confirm {
+                hello: self.hello_of(*asked),
+                version: welcome.version,
+                cookie: welcome.cookie,
+                agreed: welcome.offer,
+                key: self.keys.public(),
+            }),
+        })
     }
 
     /// True while the server has not answered at all.
@@ -224,6 +279,10 @@ impl Attempt {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Done(_) => None,
+            State::Searching(_) => {
+                let settle_at = self.settle_at().unwrap_or(self.deadline);
+                Some(self.ask_at.min(self.deadline).min(settle_at))
+            }
             _ => Some(self.ask_at.min(self.deadline)),
         }
     }
@@ -232,6 +291,34 @@ impl Attempt {
         self.state = state;
         self.ask_at = now;
         self.interval = INTERVAL_MIN;
+        self.asked = 0;
+    }
+
+    fn settle_at(&self) -> Option<Instant> {
+        match &self.state {
+            State::Searching(search) => search.settle_at(),
+            _ => None,
+        }
+    }
+
+    /// The server offers a channel.
+    fn offered(&mut self, now: Instant, offer: Offer) {
+        let parameters = offer.welcome.offer;
+        let searches = self.searches && parameters.capabilities & PADDED_QUESTIONS != 0;
+        match (&mut self.state, offer.asked) {
+            (State::Asking, Asked::Short) if searches => {
+                let search = Search::new(now, parameters.mtu_bytes);
+                self.enter(now, State::Searching(search));
+            }
+            (State::Asking, _) => self.enter(now, State::Confirming(offer)),
+            (State::Searching(search), Asked::Long(_)) => {
+                search.take(now, self.deadline, offer);
+                if let Some(offer) = search.settled(now) {
+                    self.enter(now, State::Confirming(offer));
+                }
+            }
+            (State::Searching(_), Asked::Short) | (State::Confirming(_) | State::Done(_), _) => {}
+        }
     }
 
     fn rejected(&mut self, now: Instant, reject: Reject) {
@@ -247,17 +334,22 @@ impl Attempt {
         }
     }
 
-    /// Is this an answer to our question that gives no more than we asked for?
-    fn accepts(&self, welcome: &Welcome) -> bool {
-        welcome.nonce == self.hello.nonce
-            && versions().agree(self.hello.versions) == Some(welcome.version)
-            && welcome.offer.agree(&self.hello.wish) == welcome.offer
+    /// The question that this answers, if it gives no more than was asked for.
+    fn asked_for(&self, welcome: &Welcome) -> Option<Asked> {
+        let mixed = welcome.nonce ^ self.hello.nonce;
+        let long = u16::try_from(mixed & !SHORT).ok()?;
+        let asked = if mixed & SHORT == 0 { Asked::Long(long) } else { Asked::Short };
+        let hello = self.hello_of(asked);
+        let accepts = hello.nonce == welcome.nonce
+            && long <= self.hello.wish.mtu_bytes
+            && versions().agree(hello.versions) == Some(welcome.version)
+            && welcome.offer.agree(&hello.wish) == welcome.offer;
+        accepts.then_some(asked)
     }
 
-    fn agrees(&self, welcome: &Welcome, accept: &Accept) -> bool {
-        accept.nonce == self.hello.nonce
-            && accept.version == welcome.version
-            && accept.agreed == welcome.offer
+    /// Is it the nonce of one of our questions?
+    fn is_ours(&self, nonce: u64) -> bool {
+        nonce ^ self.hello.nonce < SHORT << 1
     }
 
     fn is_about_us(&self, message: &SetupMessage) -> bool {
@@ -267,6 +359,12 @@ impl Attempt {
             SetupMessage::Reject(reject) => reject.nonce,
             SetupMessage::Hello(_) | SetupMessage::Confirm(_) => return false,
         };
-        nonce == self.hello.nonce
+        self.is_ours(nonce)
     }
+}
+
+fn agrees(welcome: &Welcome, accept: &Accept) -> bool {
+    accept.nonce == welcome.nonce
+        && accept.version == welcome.version
+        && accept.agreed == welcome.offer
 }

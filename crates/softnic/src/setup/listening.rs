@@ -12,6 +12,8 @@ use std::net::SocketAddr;
 use fairway_engine::wire::{Decoded, Duration, Instant, SETUP_LEN, Setup, decode, encode_setup};
 use fairway_port::Knock;
 
+use super::Padded;
+
 /// A refusal counts once an attempt has gone on for so long. Until then the peer's program may be
 /// starting, and a single forged or late report does no harm.
 const CREDIBLE_AFTER: Duration = Duration::from_ms(250);
@@ -75,7 +77,7 @@ impl Listening {
         now: Instant,
         local: SocketAddr,
         server: SocketAddr,
-        setup: &Setup,
+        questions: &[Padded],
     ) {
         self.asked += 1;
         if self.asked < 2 {
@@ -89,21 +91,23 @@ impl Listening {
         let fresh = if self.detours { DETOURS } else { usize::from(self.knocks.is_empty()) };
         let first = self.knocks.len();
         for _ in 0..fresh {
-            match Knock::new(local, server) {
+            match long_knock(local, server) {
                 Ok(knock) => self.knocks.push((self.opened, knock)),
                 Err(error) => self.report = Some(error),
             }
             self.opened += 1;
         }
         let first = if self.detours { first } else { 0 };
-        self.knocks[first..].iter().for_each(|(_, knock)| say(knock, setup));
+        for (_, knock) in &self.knocks[first..] {
+            questions.iter().for_each(|question| say(knock, question));
+        }
     }
 
     /// Sends a message by a socket of number `detour`. What is lost is repeated.
-    pub(crate) fn confirms(&mut self, now: Instant, detour: u32, setup: &Setup) {
+    pub(crate) fn confirms(&mut self, now: Instant, detour: u32, message: &Padded) {
         self.look_at = now + LOOK_EVERY;
         let knock = self.knocks.iter().find(|(number, _)| *number == detour);
-        knock.into_iter().for_each(|(_, knock)| say(knock, setup));
+        knock.into_iter().for_each(|(_, knock)| say(knock, message));
     }
 
     /// When [`Listening::look`] is due.
@@ -154,8 +158,15 @@ impl Listening {
     }
 }
 
-fn say(knock: &Knock, setup: &Setup) {
-    let mut message = [0; SETUP_LEN];
-    let length = encode_setup(setup, &mut message);
-    knock.send(&message[..length]);
+/// A socket whose packets leave whole.
+fn long_knock(local: SocketAddr, server: SocketAddr) -> io::Result<Knock> {
+    let knock = Knock::new(local, server)?;
+    knock.probe_length()?;
+    Ok(knock)
+}
+
+fn say(knock: &Knock, message: &Padded) {
+    let mut bytes = vec![0; message.length.max(SETUP_LEN)];
+    encode_setup(&message.setup, &mut bytes);
+    knock.send(&bytes);
 }

@@ -16,10 +16,17 @@ const BUCKETS: usize = 1024;
 /// What a full bucket holds, and what it gets in a second.
 const BURST: u64 = 4096;
 const PER_SECOND: u64 = 4096;
-/// What a question costs.
-pub(crate) const ASKING: u64 = 1;
+/// What a question costs, and each further piece of it of so many bytes: its answer may be as long,
+/// and goes to where nothing has been proven of.
+const ASKING: u64 = 1;
+const PIECE_BYTES: usize = 2048;
 /// What it costs to open a channel: two multiplications on the curve.
 pub(crate) const OPENING: u64 = 4;
+
+/// What a question of so many bytes costs.
+pub(crate) fn asking(length: usize) -> u64 {
+    ASKING * (1 + length / PIECE_BYTES) as u64
+}
 
 /// What an address counts as: itself, or its IPv6 network of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
 use crate::memory::SharedBytes;
+use crate::setup::Padded;
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
 pub(super) const BUDGET: usize = 64;
@@ -150,7 +151,11 @@ impl Core {
             Ok(Decoded::Setup(setup)) => {
                 // More than fit are lost; they are repeated.
                 if io.setups.len() < io.setups.capacity() {
-                    io.setups.push((socket, *arrival.from(), setup));
+                    io.setups.push((
+                        socket,
+                        *arrival.from(),
+                        Padded { setup, length: bytes.len() },
+                    ));
                 }
                 return None;
             }

@@ -13,6 +13,9 @@ use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
 use crate::promptness::PROMPT;
 
+/// What set-up messages are padded with.
+static ZEROS: [u8; 32 * 1024] = [0; 32 * 1024];
+
 /// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
 const RUNS_MAX: u32 = 4;
 const PACKETS_MAX: usize = 256;
@@ -98,12 +101,16 @@ impl Core {
             self.append(io, first.bound, &first.header[..first.length], first.payload);
             io.measure(Meter::began_run);
         }
-        while let Some((bound, setup)) = self.engines[io.engine as usize].outbox.pop() {
+        let outbox = &mut self.engines[io.engine as usize].outbox;
+        if io.bound_for.is_some() && !outbox.is_empty() {
+            return true;
+        }
+        if let Some((bound, padded)) = outbox.pop_front() {
             let mut message = [0; SETUP_LEN];
-            let length = encode_setup(&setup, &mut message);
-            if !self.append(io, bound, &message[..length], RawSlice::EMPTY) {
-                return true;
-            }
+            encode_setup(&padded.setup, &mut message);
+            self.append(io, bound, &message, padding(padded.length));
+            // It is a run of its own: a link that refuses long packets is to take the short ones.
+            return true;
         }
         while io.packets < PACKETS_MAX {
             let Some(transmit) = self.nic.poll_engine(now, io.engine) else { break };
@@ -223,6 +230,16 @@ impl Core {
                 false
             }
         }
+    }
+}
+
+/// What a set-up message of `length` bytes is padded with.
+fn padding(length: usize) -> RawSlice {
+    let zeros = &ZEROS[..length.saturating_sub(SETUP_LEN).min(ZEROS.len())];
+    match zeros.is_empty() {
+        true => RawSlice::EMPTY,
+        // SAFETY: they are there for ever.
+        false => unsafe { RawSlice::new(zeros.as_ptr(), zeros.len()) },
     }
 }
 

@@ -140,8 +140,9 @@ fn reason_code(reason: RejectReason) -> u32 {
 pub(super) fn decode(header: &[u8], datagram_len: usize) -> Result<Setup, DecodeError> {
     let message: &Header = header.first_chunk().ok_or(too_short(header, SETUP_LEN))?;
     let extra = datagram_len - SETUP_LEN;
-    // A question may be as long as the longest packet, to learn whether such packets get through.
-    if extra != 0 && message[4 * at::KIND] != kind::HELLO {
+    // A question and its answer may be as long as the longest packet, to learn whether such packets
+    // get through, there and back.
+    if extra != 0 && !matches!(message[4 * at::KIND], kind::HELLO | kind::WELCOME) {
         return Err(DecodeError::TooLong { extra });
     }
     if header_check(SETUP_VERSION, &message[4..], 0) != word(message, 0) {

@@ -313,6 +313,16 @@ fn setup_messages() {
     let mut out = [0; SETUP_LEN];
     encode_setup(&hello, &mut out);
     assert_eq!(decode(&out, 9000), Ok(Decoded::Setup(hello)), "a question may be padded");
+    let offer = SetupMessage::Welcome(Welcome {
+        version: PROTOCOL_VERSION,
+        nonce: 5,
+        cookie: [7; 16],
+        offer: wish,
+    });
+    let offer = Setup { message: offer, ..hello };
+    let mut welcome = [0; SETUP_LEN];
+    encode_setup(&offer, &mut welcome);
+    assert_eq!(decode(&welcome, 9000), Ok(Decoded::Setup(offer)), "and an offer, likewise");
     let message = SetupMessage::Reject(Reject {
         versions: Versions::new(1, 1).expect("a legal range"),
         nonce: 5,
@@ -323,7 +333,7 @@ fn setup_messages() {
     assert_eq!(
         decode(&answer, SETUP_LEN + 1),
         Err(DecodeError::TooLong { extra: 1 }),
-        "an answer may not"
+        "an answer without an offer may not"
     );
     let short = DecodeError::TooShort { needed: SETUP_LEN, available: SETUP_LEN - 1 };
     assert_eq!(decode(&out[..SETUP_LEN - 1], SETUP_LEN), Err(short));
