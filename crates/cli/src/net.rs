@@ -231,6 +231,9 @@ impl NetOptions {
             match context.connect(server, patience.connect_timeout) {
                 Ok(peer) => {
                     self.warn_of_paths(&peer);
+                    if let Some(text) = self.mtu.and_then(|asked| shorter(asked, peer.mtu())) {
+                        eprintln!("fairway: {text}");
+                    }
                     self.say_where_to_look();
                     return Ok((context, peer));
                 }
@@ -240,6 +243,15 @@ impl NetOptions {
         }
         Err(refused.map_or_else(|| Failure::failed("the host has no address"), |e| to.explain(e)))
     }
+}
+
+/// What there is to say of an MTU that was asked for with `--mtu`, if another was agreed on.
+fn shorter(asked: u32, agreed: u32) -> Option<String> {
+    (agreed < asked).then(|| {
+        format!(
+            "packets have up to {agreed} bytes of payload, not the {asked} of --mtu: no longer ones              got through to the server and back, or the link or the server takes none"
+        )
+    })
 }
 
 impl Service {

@@ -317,7 +317,10 @@ fn setup_messages() {
         version: PROTOCOL_VERSION,
         nonce: 5,
         cookie: [7; 16],
-        offer: wish,
+        offer: match hello.message {
+            SetupMessage::Hello(hello) => hello.wish,
+            _ => unreachable!("it is a HELLO"),
+        },
     });
     let offer = Setup { message: offer, ..hello };
     let mut welcome = [0; SETUP_LEN];
