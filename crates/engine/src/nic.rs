@@ -585,6 +585,7 @@ mod guard;
 mod jetties;
 mod laws;
 mod mailboxes;
+mod missing;
 mod opened;
 mod queues;
 mod request;

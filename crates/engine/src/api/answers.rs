@@ -220,6 +220,8 @@ pub enum Status {
     PeerClosed,
     /// This side closed the channel or destroyed the Jetty first.
     Flushed,
+    /// Memory of this side's operation or receive is not there any more, or cannot be written.
+    LocalMemory,
 }
 
 /// What kind of operation completed.

@@ -396,6 +396,16 @@ impl Channel {
 
     /// A store of the peer is in place.
     pub(crate) fn bypass_placed(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        self.end_store(shared, token, None);
+    }
+
+    /// A store of the peer's has been done, or is refused.
+    pub(crate) fn end_store(
+        &mut self,
+        shared: &mut Shared,
+        token: &PlacementToken,
+        refusal: Option<Refusal>,
+    ) {
         if token.subject >= shared.answers.high_water() {
             return;
         }
@@ -407,11 +417,16 @@ impl Channel {
         if below < WINDOW {
             self.bypass.done |= 1 << below;
         }
+        shared.answers[token.subject].refusal = refusal;
         self.owe_answer(shared, token.subject);
     }
 
     /// What we loaded is in place.
     pub(crate) fn loaded(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        self.end_load(shared, token, Status::Success);
+    }
+
+    pub(crate) fn end_load(&mut self, shared: &mut Shared, token: &PlacementToken, status: Status) {
         let pending = self.bypass.pending.contains(&token.subject);
         if !pending || token.subject >= shared.messages.high_water() {
             return;
@@ -421,7 +436,7 @@ impl Channel {
             && Msn::new(message.compare as u32) == token.message
         {
             shared.messages[token.subject].place = MessagePlace::Unlisted;
-            self.finish_bypass(shared, token.subject, Status::Success);
+            self.finish_bypass(shared, token.subject, status);
         }
     }
 

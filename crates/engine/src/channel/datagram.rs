@@ -3,8 +3,8 @@
 
 use super::Channel;
 use crate::api::{
-    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
-    Verdict,
+    Completion, DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights,
+    SegmentId, Status, Verdict,
 };
 use crate::canary::Canary;
 use crate::pool::NONE;
@@ -84,6 +84,15 @@ impl Channel {
 
     /// The payload of an unreliable packet is in place.
     pub(crate) fn datagram_placed(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        self.end_datagram(shared, token, Status::Success);
+    }
+
+    pub(crate) fn end_datagram(
+        &mut self,
+        shared: &mut Shared,
+        token: &PlacementToken,
+        status: Status,
+    ) {
         let index = token.subject;
         if index >= shared.arrivals.high_water() {
             return;
@@ -91,7 +100,7 @@ impl Channel {
         let arrival = shared.arrivals[index];
         let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
         if is_it && arrival.message == token.message {
-            let completion = self.receive_completion(&arrival);
+            let completion = Completion { status, ..self.receive_completion(&arrival) };
             shared.complete_receive(arrival.receive, completion);
             shared.free_arrival(index);
         }

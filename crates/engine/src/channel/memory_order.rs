@@ -203,7 +203,7 @@ impl Channel {
     }
 
     /// The message that a packet was set aside for, if it is still under way.
-    fn arrival_of(&self, shared: &Shared, held: &Held) -> Option<Arrival> {
+    pub(crate) fn arrival_of(&self, shared: &Shared, held: &Held) -> Option<Arrival> {
         let arrival = shared.arrivals[held.arrival];
         let same = arrival.channel == self.index()
             && arrival.message == held.data.message

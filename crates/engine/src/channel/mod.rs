@@ -16,6 +16,7 @@ mod flow;
 mod loss;
 mod mail;
 mod memory_order;
+mod missing;
 mod paths;
 mod probe;
 mod receive;

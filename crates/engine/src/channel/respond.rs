@@ -256,7 +256,12 @@ impl Channel {
 
     /// The answer is complete, and what it brought is in place.
     pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: u32) {
-        shared.complete_message(index, Status::Success);
+        self.finish_question(shared, index, Status::Success);
+    }
+
+    /// An operation that waits for an answer ends, with whatever of the answer has come.
+    pub(crate) fn finish_question(&mut self, shared: &mut Shared, index: u32, status: Status) {
+        shared.complete_message(index, status);
         shared.messages[index].outcome = Outcome::Reported;
         self.release_slots(shared, index);
         if shared.messages[index].outstanding == 0 {

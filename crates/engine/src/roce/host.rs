@@ -391,7 +391,7 @@ impl Host {
 
     // ---- within ----
 
-    fn pair(&mut self, number: Qpn) -> Option<(&mut Shared, &mut QueuePair)> {
+    pub(super) fn pair(&mut self, number: Qpn) -> Option<(&mut Shared, &mut QueuePair)> {
         let index = self.index_of(number);
         let pair = self.pairs.get_mut(index)?.as_deref_mut()?;
         (pair.number == number).then_some((&mut self.shared, pair))
@@ -403,7 +403,7 @@ impl Host {
     }
 
     /// Ends the queue pairs whose completion queue has lost something.
-    fn settle_overruns(&mut self) {
+    pub(super) fn settle_overruns(&mut self) {
         while let Some(queue) = self.shared.overruns.pop() {
             for pair in self.pairs.iter_mut().flatten() {
                 let uses = pair.send_queue == queue || pair.receive_queue == queue;

@@ -33,6 +33,7 @@ pub mod cm;
 mod completions;
 mod host;
 mod limits;
+mod missing;
 mod queue_pair;
 mod reading;
 mod recovery;

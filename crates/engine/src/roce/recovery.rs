@@ -170,6 +170,9 @@ impl QueuePair {
         if !self.is_repairable(shared) {
             return None;
         }
+        if self.is_missing(shared, oldest) {
+            return None;
+        }
         let send = shared.sends[oldest];
         if shared.is_revoked(self.domain, &send.local) {
             self.fail(shared, oldest, super::api::Status::LocalProtection);

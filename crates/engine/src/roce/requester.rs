@@ -68,6 +68,8 @@ pub(crate) struct Requester {
     pub(crate) read_window: Window,
     /// [`Event::Drained`] is owed.
     draining: bool,
+    /// Memory of this send is not there.
+    pub(crate) missing: Option<u32>,
     /// Its rate, if it is controlled (DCQCN).
     pub(crate) rate: Option<DcqcnRate>,
     /// When the rate allows the next packet.
@@ -102,6 +104,7 @@ impl Requester {
             window: Window::new(0),
             read_window: Window::new(SPAN_MAX),
             draining: false,
+            missing: None,
             rate: None,
             paced_until: None,
         }
@@ -179,6 +182,9 @@ impl QueuePair {
             return self.repair(shared, now);
         }
         if index == NONE {
+            return None;
+        }
+        if self.is_missing(shared, index) {
             return None;
         }
         let send = shared.sends[index];

@@ -107,6 +107,15 @@ impl Resources {
         })
     }
 
+    /// From this PSN on, nothing is answered.
+    pub(crate) fn call_off(&mut self, psn: Psn) {
+        for resource in &mut self.entries {
+            if psn.is_before(resource.first.plus(resource.packets)) {
+                resource.stage = Stage::Answered;
+            }
+        }
+    }
+
     /// True if one begins after `psn`.
     pub(crate) fn any_after(&self, psn: Psn) -> bool {
         self.entries.iter().any(|entry| entry.packets > 0 && psn.is_before(entry.first))

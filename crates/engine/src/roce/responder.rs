@@ -46,6 +46,8 @@ pub(crate) struct Responder {
     pub(crate) nak: Option<(Psn, Syndrome)>,
     /// It ends the queue pair: with this status.
     pub(crate) fatal: Option<Status>,
+    /// What is behind the refused packet has been accepted already, and is to be dropped.
+    pub(crate) broken: bool,
     /// Everything up to this is in place.
     pub(crate) finished: Psn,
     /// An acknowledgement of this PSN is to be sent.
@@ -128,6 +130,7 @@ impl Responder {
             told: false,
             nak: None,
             fatal: None,
+            broken: false,
             finished: Psn::new(0).minus(1),
             ack_due: None,
             resources: Resources::new(),
@@ -149,7 +152,7 @@ impl Responder {
     /// Nothing is under way any more.
     pub(crate) fn forget(&mut self) {
         (self.told, self.nak, self.fatal, self.ack_due) = (false, None, None, None);
-        (self.cnp_due, self.cnp_not_before) = (false, None);
+        (self.cnp_due, self.cnp_not_before, self.broken) = (false, None, false);
         self.resources.reset(0);
     }
 }
@@ -302,6 +305,7 @@ impl QueuePair {
             links: Links::UNLINKED,
             psn,
             placed: placed && !self.is_atomic(taken.resource),
+            missing: false,
             ack_request: bth.ack_request,
             first: false,
             last: taken.last,
@@ -349,9 +353,15 @@ impl QueuePair {
 
     /// Finishes what is in place, in order.
     pub(crate) fn finish_pending(&mut self, shared: &mut Shared) {
+        if self.responder.broken {
+            return self.drop_broken(shared);
+        }
         while self.responder.pending.head != NONE {
             let index = self.responder.pending.head;
             let pending = shared.pending[index];
+            if pending.missing {
+                return self.end_missing(shared, index);
+            }
             if !pending.placed {
                 self.make_due(shared, pending.resource);
                 break;

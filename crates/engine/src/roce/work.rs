@@ -110,6 +110,8 @@ pub(crate) struct Pending {
     pub(crate) psn: Psn,
     /// It is in place.
     pub(crate) placed: bool,
+    /// The memory for it is not there.
+    pub(crate) missing: bool,
     pub(crate) ack_request: bool,
     /// It begins a message, and came too early.
     pub(crate) first: bool,

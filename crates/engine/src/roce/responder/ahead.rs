@@ -249,6 +249,7 @@ impl QueuePair {
             links: Links::UNLINKED,
             psn,
             placed,
+            missing: false,
             ack_request: packet.bth.ack_request,
             first: early.first,
             last: early.last,

@@ -1,0 +1,203 @@
+//! Memory that its owner has taken away without deregistering it: what the caller could not place,
+//! change or gather ends in an error, here and at the peer.
+
+use super::{Channel, Why};
+use crate::api::{Completion, PlacementKind, PlacementToken, Status};
+use crate::arrival::ArrivalKind;
+use crate::held::HeldState;
+use crate::message::{Message, MessageKind, MessagePlace, Outcome};
+use crate::pool::NONE;
+use crate::send_window::ACKNOWLEDGED;
+use crate::shared::Shared;
+use fairway_wire::{Data, Instant, Refusal};
+
+impl Channel {
+    /// A payload could not be placed, or a word not be changed.
+    pub(crate) fn unplaced(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
+        match token.kind {
+            PlacementKind::Deferred => return self.unexecuted(shared, token),
+            PlacementKind::Datagram => {
+                return self.end_datagram(shared, token, Status::LocalMemory);
+            }
+            PlacementKind::Stored => return self.end_store(shared, token, Some(Refusal::Access)),
+            PlacementKind::Loaded => return self.end_load(shared, token, Status::LocalMemory),
+            // The stash is the caller's own.
+            PlacementKind::Stash => return self.placed(shared, now, token, 0),
+            _ => {}
+        }
+        if !self.is_placing(token) {
+            return;
+        }
+        let refusal = match token.kind {
+            PlacementKind::Atomic => {
+                self.unreserve_changed(shared, token.subject);
+                Some(Refusal::Access)
+            }
+            PlacementKind::Arrival => {
+                let arrival = &shared.arrivals[token.subject];
+                let is_it = arrival.message == token.message && arrival.channel == self.index();
+                (is_it && !arrival.refused).then(|| self.break_off(shared, token.subject))
+            }
+            PlacementKind::Read => {
+                self.fail_answered(shared, token.subject);
+                None
+            }
+            _ => Some(Refusal::Access),
+        };
+        let Some(at) = self.placing(token) else { return };
+        match refusal {
+            Some(reason) => {
+                let message = token.message;
+                self.withheld[at].why = Why::Refused { message, reason, nak_due: true };
+                self.owed.naks += 1;
+                self.mark_urgent(shared);
+            }
+            None => {
+                self.withheld.swap_remove(at);
+                self.note_received(shared, now, token.psn, token.ack_request, token.retry);
+            }
+        }
+    }
+
+    fn placing(&self, token: &PlacementToken) -> Option<usize> {
+        let is_it = |why: &Why| matches!(why, Why::Placing);
+        self.withheld.iter().rposition(|entry| entry.psn == token.psn && is_it(&entry.why))
+    }
+
+    fn is_placing(&self, token: &PlacementToken) -> bool {
+        self.placing(token).is_some()
+    }
+
+    /// The rest of a message goes nowhere. A receive whose memory is missing completes with an error;
+    /// that of a WRITE goes back. Why the message is refused.
+    fn break_off(&mut self, shared: &mut Shared, index: u32) -> Refusal {
+        let arrival = shared.arrivals[index];
+        if arrival.receive != NONE && !arrival.is_into_segment() {
+            shared.arrivals[index].receive = NONE;
+            let completion = self.receive_completion(&arrival);
+            let failed = Completion { status: Status::LocalMemory, bytes: 0, ..completion };
+            shared.complete_receive(arrival.receive, failed);
+        }
+        self.abandon_arrival(shared, index);
+        self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
+        if !arrival.has_slot {
+            shared.free_arrival(index);
+        }
+        match arrival.kind {
+            ArrivalKind::Write | ArrivalKind::WriteImmediate => Refusal::Access,
+            ArrivalKind::Send | ArrivalKind::SendImmediate => Refusal::Operation,
+            ArrivalKind::Put => Refusal::Resources,
+        }
+    }
+
+    /// A word was not changed: nothing waits for that any more.
+    fn unmark(&mut self, shared: &mut Shared, answer: u32) {
+        let Message { marks, jetty, sequence, .. } = shared.messages[answer];
+        if marks {
+            shared.messages[answer].marks = false;
+            self.mark_executed(shared, jetty, sequence);
+        }
+    }
+
+    fn unreserve_changed(&mut self, shared: &mut Shared, answer: u32) {
+        self.unmark(shared, answer);
+        self.unreserve_answer(shared, answer);
+    }
+
+    /// An answer to a READ of ours could not be placed.
+    fn fail_answered(&mut self, shared: &mut Shared, index: u32) {
+        let message = &shared.messages[index];
+        let is_read = matches!(message.kind, MessageKind::Read | MessageKind::Get);
+        if is_read && message.outcome == Outcome::Open {
+            self.finish_question(shared, index, Status::LocalMemory);
+        }
+    }
+
+    /// What was held could not be executed. Its packets may have been acknowledged, so the answer says
+    /// so, if there is one; otherwise the refusal goes with the message's next packet.
+    fn unexecuted(&mut self, shared: &mut Shared, token: &PlacementToken) {
+        if token.subject >= shared.held.high_water() {
+            return;
+        }
+        let held = shared.held[token.subject];
+        let is_it = held.channel == self.index()
+            && held.state == HeldState::Executing
+            && held.data.psn == token.psn;
+        if !is_it {
+            return;
+        }
+        let arrival = match held.is_part {
+            true => self.arrival_of(shared, &held).map_or(NONE, |_| held.arrival),
+            false => held.arrival,
+        };
+        shared.free_held(token.subject);
+        if arrival != NONE {
+            self.break_off_later(shared, arrival);
+        } else if !held.is_part {
+            self.unmark(shared, held.response);
+            shared.messages[held.response].kind = MessageKind::Done;
+            self.answer_refused(shared, held.response, &held.data, Refusal::Access);
+        }
+    }
+
+    fn break_off_later(&mut self, shared: &mut Shared, index: u32) {
+        let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
+        let has_slot = shared.arrivals[index].has_slot;
+        let refusal = self.break_off(shared, index);
+        if response != NONE {
+            shared.messages[response].refusal = Some(refusal);
+            self.answer_done(shared, response);
+        } else if has_slot {
+            shared.arrivals[index].untold = Some(refusal);
+        }
+    }
+
+    /// The payload of a packet that was handed out could not be gathered. An operation of ours ends;
+    /// the sender of a READ is told.
+    pub(crate) fn ungathered(&mut self, shared: &mut Shared, data: &Data) {
+        let in_window =
+            data.psn.distance_from(self.tp.oldest) >= 0 && data.psn.distance_from(self.tp.next) < 0;
+        if !in_window {
+            return;
+        }
+        let sent = *self.send.record(data.psn, &mut shared.send_blocks);
+        let message = shared.messages[sent.message];
+        let is_it = !sent.is(ACKNOWLEDGED)
+            && message.number == data.message
+            && message.outcome == Outcome::Open;
+        if !is_it {
+            return;
+        }
+        let is_answer = message.kind == MessageKind::ReadResponse;
+        if is_answer && !self.refuse_read(shared, &message) {
+            // It is sent again, and found missing again.
+            return;
+        }
+        if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
+            self.delist(shared, sent.message);
+        }
+        // The packets on their way become void when they are lost, as if the operation had been called
+        // off; the target need not wait for its numbers.
+        shared.messages[sent.message].outcome = Outcome::Failed(Status::Flushed);
+        if is_answer {
+            self.unmark(shared, sent.message);
+        } else if !message.reported && message.parked.is_none() {
+            shared.complete_message(sent.message, Status::LocalMemory);
+        }
+    }
+
+    /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no record
+    /// for it at present.
+    fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
+        let mut answer = Message::new(MessageKind::Done, self.index(), begun.jetty);
+        answer.transaction = begun.transaction;
+        answer.slot = begun.slot;
+        answer.sequence = begun.sequence;
+        answer.reported = true;
+        answer.refusal = Some(Refusal::Access);
+        let Some(index) = shared.messages.take(answer) else { return false };
+        self.responses += 1;
+        self.answer_done(shared, index);
+        true
+    }
+}
