@@ -66,6 +66,8 @@ pub(crate) struct Core {
     pub(crate) end_waits: bool,
     /// A peer has closed, but memory was lent: none is to be until it says so again.
     close_waits_until: Option<Instant>,
+    /// Payloads are copied before they are sent until then: the kernel could not read one.
+    pub(crate) careful_until: Option<wire::Instant>,
     /// Room for a payload on its way from the stash to its place.
     pub(crate) scratch: Vec<u8>,
     local_addrs: Vec<SocketAddr>,
@@ -173,6 +175,7 @@ impl Core {
             ends: 0,
             end_waits: false,
             close_waits_until: None,
+            careful_until: None,
             scratch: Vec::new(),
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),

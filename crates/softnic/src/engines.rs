@@ -149,11 +149,11 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     if alone {
         locked.core.lent |= 1 << io.engine;
         shared.unlock_lent(locked);
-        io.late.iter().for_each(|late| late.place(arrival));
+        io.late.iter_mut().for_each(|late| late.place(arrival));
         locked = shared.lock();
         locked.core.lent &= !(1 << io.engine);
     } else {
-        io.late.iter().for_each(|late| late.place(arrival));
+        io.late.iter_mut().for_each(|late| late.place(arrival));
     }
     locked.core.placed_late(io, clock::now());
     locked.core.hear_events();

@@ -55,6 +55,8 @@ pub enum Error {
     },
     /// The memory can't be written.
     ReadOnly,
+    /// The memory is not there any more: its owner has unmapped it, or its file was truncated.
+    MemoryGone,
     /// The completion queue could not take this operation's completion.
     QueueFull,
     /// As many operations are in flight as [`crate::Limits`] allow.
@@ -178,6 +180,12 @@ pub enum Refusal {
     Unwanted,
 }
 
+impl From<crate::memory::Gone> for Error {
+    fn from(_: crate::memory::Gone) -> Error {
+        Error::MemoryGone
+    }
+}
+
 impl Error {
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
         Error::Io { doing: doing.into(), source }
@@ -280,6 +288,11 @@ impl fmt::Display for Error {
             Error::TooLong { length } => write!(
                 f,
                 "{length} bytes are too many for one operation: split it into pieces below 4 GiB"
+            ),
+            Error::MemoryGone => write!(
+                f,
+                "the memory is not there any more, because it was unmapped or its file was truncated: \
+                 keep registered memory as it is, or deregister it first"
             ),
             Error::ReadOnly => {
                 write!(f, "the memory is mapped read-only: map it writable to let it be written")

@@ -1,5 +1,6 @@
 //! Memory that can be registered: where it comes from, and how it is given back.
 
+mod guard;
 mod sanitizer;
 mod shared_bytes;
 
@@ -9,7 +10,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-pub(crate) use shared_bytes::SharedBytes;
+pub(crate) use guard::install as survive_missing_memory;
+pub(crate) use shared_bytes::{Gone, SharedBytes};
 
 use crate::error::Error;
 
@@ -51,6 +53,9 @@ enum Backing {
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
+
+/// Bytes that are read at a time where some may be missing: a page, or part of one.
+const PAGE: usize = 4096;
 
 /// A file in memory that can be given a fixed length, and goes with the program.
 const MEMORY_FILE: u32 = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -110,6 +115,7 @@ impl Memory {
 
     /// The bytes of a vector, without copying. [`Memory::into_vec`] is the way back.
     pub fn from_vec(vector: Vec<u8>) -> Memory {
+        guard::install();
         let mut vector = ManuallyDrop::new(vector);
         let backing = Backing::Vector { capacity: vector.capacity() };
         let start = NonNull::new(vector.as_mut_ptr()).unwrap_or(NonNull::dangling());
@@ -119,8 +125,8 @@ impl Memory {
     /// A whole file. What is written to it, here or by peers, is written to the file if
     /// `writable`; otherwise it can only be read.
     ///
-    /// Other processes may change the file meanwhile. If somebody truncates it, touching what is
-    /// gone ends the process (SIGBUS).
+    /// Other processes may change the file meanwhile. If one truncates it, operations on what is gone
+    /// fail.
     pub fn map_file(file: &File, writable: bool) -> Result<Memory, Error> {
         let length =
             file.metadata().map_err(|error| Error::io("read the length of the file", error))?.len();
@@ -137,10 +143,12 @@ impl Memory {
     /// Memory that somebody else provides.
     ///
     /// # Safety
-    /// `length` bytes from `start` must stay mapped, readable and writable until the value has
+    /// `length` bytes from `start` must be the caller's, readable and writable, until the value has
     /// been dropped (for registered memory: until [`crate::Segment::into_memory`] returned it),
-    /// and nobody may hold Rust references to them that far.
+    /// and nobody may hold Rust references to them that far. They may be unmapped before, if nothing
+    /// else is mapped there instead: operations on them fail then.
     pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
+        guard::install();
         Memory { start, length, writable: true, backing: Backing::Borrowed }
     }
 
@@ -159,7 +167,8 @@ impl Memory {
         self.writable
     }
 
-    /// The bytes as a vector: without copying if they came from one.
+    /// The bytes as a vector: without copying if they came from one. Bytes of a file that was
+    /// truncated are zeros.
     pub fn into_vec(self) -> Vec<u8> {
         if let Backing::Vector { capacity } = self.backing {
             let memory = ManuallyDrop::new(self);
@@ -169,7 +178,11 @@ impl Memory {
             return unsafe { Vec::from_raw_parts(memory.start.as_ptr(), memory.length, capacity) };
         }
         let mut bytes = vec![0; self.length];
-        self.bytes(0, self.length).read(&mut bytes);
+        for (index, piece) in bytes.chunks_mut(PAGE).enumerate() {
+            if self.bytes(index * PAGE, piece.len()).read(piece).is_err() {
+                piece.fill(0);
+            }
+        }
         bytes
     }
 
@@ -225,6 +238,7 @@ impl fmt::Debug for Memory {
 }
 
 fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, Error> {
+    guard::install();
     let writable = protection & libc::PROT_WRITE != 0;
     if length == 0 {
         let start = NonNull::dangling();

@@ -72,20 +72,20 @@ impl Segment {
     /// Copies the bytes from `offset` on to `out`.
     ///
     /// # Errors
-    /// The range leaves the segment.
+    /// The range leaves the segment, or its memory is not there any more.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
         let start = self.checked(offset, out.len() as u64)?;
-        self.inner.memory.bytes(start, out.len()).read(out);
+        self.inner.memory.bytes(start, out.len()).read(out)?;
         Ok(())
     }
 
     /// Copies `data` into the segment, from `offset` on.
     ///
     /// # Errors
-    /// The range leaves the segment, or its memory can't be written.
+    /// The range leaves the segment, or its memory can't be written, or is not there any more.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
         let start = self.checked_writable(offset, data.len() as u64)?;
-        self.inner.memory.bytes(start, data.len()).write(data);
+        self.inner.memory.bytes(start, data.len()).write(data)?;
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Segment {
         for (position, length) in pieces(range) {
             let piece = &mut scratch[..length];
             fill(position, piece);
-            self.inner.memory.bytes(position as usize, length).write(piece);
+            self.inner.memory.bytes(position as usize, length).write(piece)?;
         }
         Ok(())
     }
@@ -112,16 +112,16 @@ impl Segment {
     /// True if the segment holds `data` at `offset`.
     ///
     /// # Errors
-    /// The range leaves the segment.
+    /// The range leaves the segment, or its memory is not there any more.
     pub fn compare(&self, offset: u64, data: &[u8]) -> Result<bool, Error> {
         let start = self.checked(offset, data.len() as u64)?;
-        Ok(self.inner.memory.bytes(start, data.len()).equals(data))
+        Ok(self.inner.memory.bytes(start, data.len()).equals(data)?)
     }
 
     /// A 64-bit hash of a range, the same on every machine; for comparing, not for security.
     ///
     /// # Errors
-    /// The range leaves the segment.
+    /// The range leaves the segment, or its memory is not there any more.
     pub fn hash(&self, range: Range<u64>) -> Result<u64, Error> {
         let length = range.end.saturating_sub(range.start);
         self.checked(range.start, length)?;
@@ -129,7 +129,7 @@ impl Segment {
         let mut scratch = [0; CHUNK];
         for (position, length) in pieces(range) {
             let piece = &mut scratch[..length];
-            self.inner.memory.bytes(position as usize, length).read(piece);
+            self.inner.memory.bytes(position as usize, length).read(piece)?;
             hash.add(piece);
         }
         Ok(hash.finish())

@@ -84,6 +84,8 @@ pub(crate) struct Io {
     ends: u32,
     /// There was more to do than a turn may.
     unfinished: bool,
+    /// The kernel could not read what was to be sent.
+    unreadable: bool,
     /// Measures how late things are done, if that is asked for.
     pub(crate) meter: Option<Box<Meter>>,
     /// Errors that were no ordinary packet loss, and the latest.
@@ -140,6 +142,7 @@ impl Io {
             packets: 0,
             ends: 0,
             unfinished: false,
+            unreadable: false,
             meter: None,
             errors: 0,
             last_error: None,
@@ -173,6 +176,7 @@ impl Io {
 
     /// Counts an error of the sockets: to the protocol it is a lost packet.
     pub(crate) fn trouble(&mut self, error: &std::io::Error) {
+        self.unreadable |= error.raw_os_error() == Some(libc::EFAULT);
         self.errors += 1;
         self.last_error = Some(error.to_string());
     }

@@ -39,7 +39,9 @@ impl HintWords {
         for word in &mut self.words {
             let Some(memory) = word.memory.upgrade() else { continue };
             let mut bytes = [0; size_of::<u64>()];
-            memory.bytes(word.offset, bytes.len()).read(&mut bytes);
+            if memory.bytes(word.offset, bytes.len()).read(&mut bytes).is_err() {
+                continue;
+            }
             let now = u64::from_ne_bytes(bytes);
             if word.last != Some(now) {
                 word.last = Some(now);

@@ -8,20 +8,20 @@ fn copies_are_exact_at_every_alignment_and_length() {
     for offset in 0..17 {
         for length in 0..70 {
             let data: Vec<u8> = (0..length).map(|i| (offset * 7 + i * 3 + 1) as u8).collect();
-            memory.bytes(0, 256).write(&[0xee; 256]);
-            memory.bytes(offset, length).write(&data);
+            memory.bytes(0, 256).write(&[0xee; 256]).unwrap();
+            memory.bytes(offset, length).write(&data).unwrap();
             let mut back = vec![0; length];
-            memory.bytes(offset, length).read(&mut back);
+            memory.bytes(offset, length).read(&mut back).unwrap();
             assert_eq!(back, data);
-            assert!(memory.bytes(offset, length).equals(&data));
+            assert!(memory.bytes(offset, length).equals(&data).unwrap());
             let mut all = vec![0; 256];
-            memory.bytes(0, 256).read(&mut all);
+            memory.bytes(0, 256).read(&mut all).unwrap();
             assert!(all[..offset].iter().all(|byte| *byte == 0xee), "wrote in front");
             assert!(all[offset + length..].iter().all(|byte| *byte == 0xee), "wrote behind");
             if length > 0 {
                 let mut other = data.clone();
                 other[length / 2] ^= 0x10;
-                assert!(!memory.bytes(offset, length).equals(&other));
+                assert!(!memory.bytes(offset, length).equals(&other).unwrap());
             }
         }
     }
@@ -33,7 +33,7 @@ fn a_vector_comes_back_as_it_is() {
     vector.reserve(100);
     let start = vector.as_ptr();
     let memory = Memory::from_vec(vector);
-    memory.bytes(1, 2).write(&[8, 9]);
+    memory.bytes(1, 2).write(&[8, 9]).unwrap();
     let vector = memory.into_vec();
     assert_eq!(vector, [1, 8, 9, 4, 5]);
     assert_eq!(vector.as_ptr(), start, "not copied");
@@ -43,7 +43,7 @@ fn a_vector_comes_back_as_it_is() {
 fn empty_memory_is_memory() {
     for memory in [Memory::zeroed(0).unwrap(), Memory::from_vec(Vec::new())] {
         assert!(memory.is_empty());
-        memory.bytes(0, 0).write(&[]);
+        memory.bytes(0, 0).write(&[]).unwrap();
         assert!(memory.into_vec().is_empty());
     }
 }
@@ -54,7 +54,7 @@ fn a_mapped_file_is_written_through() {
     std::fs::write(&path, b"0123456789").unwrap();
     let open = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let memory = Memory::map_file(&open, true).unwrap();
-    memory.bytes(2, 3).write(b"abc");
+    memory.bytes(2, 3).write(b"abc").unwrap();
     drop(memory);
     assert_eq!(std::fs::read(&path).unwrap(), b"01abc56789");
     let read_only = Memory::map_file(&open, false).unwrap();
@@ -69,7 +69,7 @@ fn foreign_memory_is_left_alone() {
     let start = NonNull::new(bytes.as_mut_ptr()).unwrap();
     // SAFETY: `bytes` is not touched while `memory` exists.
     let memory = unsafe { Memory::from_raw(start, 32) };
-    memory.bytes(0, 4).write(&[1, 2, 3, 4]);
+    memory.bytes(0, 4).write(&[1, 2, 3, 4]).unwrap();
     drop(memory);
     assert_eq!(bytes[..5], [1, 2, 3, 4, 7]);
 }
@@ -82,15 +82,18 @@ fn words_change_as_the_operator_says() {
         for operator in AtomicOperator::ALL {
             for (old, operand, compare) in [(7, 9, 7), (7, 9, 8), (mask, 2, mask), (0, 1, 1)] {
                 let bytes = old.to_ne_bytes();
-                memory.bytes(0, 16).write(&[0xee; 16]);
-                memory.bytes(8, width).write(&bytes[..width]);
-                assert_eq!(memory.bytes(8, width).change(operator, operand, compare), old);
+                memory.bytes(0, 16).write(&[0xee; 16]).unwrap();
+                memory.bytes(8, width).write(&bytes[..width]).unwrap();
+                assert_eq!(memory.bytes(8, width).change(operator, operand, compare), Ok(old));
                 let mut now = [0; 8];
-                memory.bytes(8, width).read(&mut now[..width]);
+                memory.bytes(8, width).read(&mut now[..width]).unwrap();
                 let expected = operator.apply(old, operand, compare) & mask;
                 assert_eq!(u64::from_ne_bytes(now), expected, "{operator:?} of {old}");
-                assert!(memory.bytes(0, 8).equals(&[0xee; 8]), "the word before is untouched");
-                assert!(memory.bytes(8 + width, 8 - width).equals(&[0xee; 8][width..]));
+                assert!(
+                    memory.bytes(0, 8).equals(&[0xee; 8]).unwrap(),
+                    "the word before is untouched"
+                );
+                assert!(memory.bytes(8 + width, 8 - width).equals(&[0xee; 8][width..]).unwrap());
             }
         }
     }
@@ -106,13 +109,13 @@ fn aligned_words_do_not_tear() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..200_000_u32 {
-                    memory.bytes(offset, length).write(&[round as u8; 8][..length]);
+                    memory.bytes(offset, length).write(&[round as u8; 8][..length]).unwrap();
                 }
                 done.store(true, Ordering::Relaxed);
             });
             while !done.load(Ordering::Relaxed) {
                 let mut seen = [0; 8];
-                memory.bytes(offset, length).read(&mut seen[..length]);
+                memory.bytes(offset, length).read(&mut seen[..length]).unwrap();
                 assert!(seen[..length].iter().all(|byte| *byte == seen[0]), "torn: {seen:?}");
             }
         });

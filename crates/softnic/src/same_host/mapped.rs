@@ -67,7 +67,9 @@ impl Mapped {
         if !self.holds(Rights::READ, offset, out.len()) || self.gate.is_closed() {
             return false;
         }
-        self.memory.bytes(offset as usize, out.len()).read(out);
+        if self.memory.bytes(offset as usize, out.len()).read(out).is_err() {
+            return false;
+        }
         fence(Ordering::SeqCst);
         !self.gate.is_closed()
     }
@@ -75,7 +77,8 @@ impl Mapped {
     /// Stores; false if it may not, or not any more.
     pub(crate) fn store(&self, offset: u64, data: &[u8]) -> bool {
         let store = || self.memory.bytes(offset as usize, data.len()).write(data);
-        self.holds(Rights::WRITE, offset, data.len()) && self.gate.pass(store).is_some()
+        self.holds(Rights::WRITE, offset, data.len())
+            && self.gate.pass(store).is_some_and(|stored| stored.is_ok())
     }
 
     /// Changes a word, and gives what it was; `None` if it may not, or not any more.
@@ -90,6 +93,6 @@ impl Mapped {
             return None;
         }
         let word = self.memory.bytes(offset as usize, width);
-        self.gate.pass(|| word.change(operator, operand, compare))
+        self.gate.pass(|| word.change(operator, operand, compare))?.ok()
     }
 }

@@ -8,7 +8,7 @@ use super::Io;
 use crate::clock;
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
-use crate::memory::SharedBytes;
+use crate::memory::{Gone, SharedBytes};
 use crate::setup::Padded;
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
@@ -45,11 +45,13 @@ pub(crate) struct Late {
     header_len: usize,
     room: SharedBytes,
     token: PlacementToken,
+    /// What came of it.
+    placed: Result<(), Gone>,
 }
 
 impl Late {
-    pub(crate) fn place(&self, arrival: &Arrival<'_>) {
-        self.room.write(&arrival.segment(self.index)[self.header_len..]);
+    pub(crate) fn place(&mut self, arrival: &Arrival<'_>) {
+        self.placed = self.room.write(&arrival.segment(self.index)[self.header_len..]);
     }
 }
 
@@ -132,7 +134,7 @@ impl Core {
     /// Tells the engine of payloads that were put in place without the lock.
     pub(crate) fn placed_late(&mut self, io: &mut Io, now: Instant) {
         for late in io.late.drain(..) {
-            self.placed(now, late.token, 0);
+            self.placed(now, late.token, late.placed.map(|()| 0));
         }
     }
 
@@ -191,12 +193,12 @@ impl Core {
             Verdict::Place(placement) if self.may_be_late(&placement, late) => {
                 let room = self.room_for(&placement.target, heard.received.payload);
                 let (header_len, token) = (heard.header_len, placement.token);
-                late.push(Late { index, header_len, room, token });
+                late.push(Late { index, header_len, room, token, placed: Ok(()) });
             }
             Verdict::Place(placement) => {
                 let room = self.room_for(&placement.target, heard.received.payload);
-                room.write(&arrival.segment(index)[heard.header_len..]);
-                self.placed(now, placement.token, 0);
+                let placed = room.write(&arrival.segment(index)[heard.header_len..]);
+                self.placed(now, placement.token, placed.map(|()| 0));
             }
             Verdict::Atomic(atomic) => {
                 let old = self.change_word(&atomic);

@@ -1,8 +1,8 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
 use fairway_engine::wire::{
-    Ack, AckFlags, BYPASS_BYTES, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route, SETUP_LEN,
-    encode_setup,
+    Ack, AckFlags, BYPASS_BYTES, Duration, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route,
+    SETUP_LEN, encode_setup,
 };
 use fairway_engine::{ChannelId, LocalRange, Transmit};
 use fairway_port::{RawSlice, Sent};
@@ -11,6 +11,7 @@ use super::{Bound, Io, RETRY_AFTER, ns};
 use crate::clock;
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
+use crate::memory::Gone;
 use crate::promptness::PROMPT;
 
 /// What set-up messages are padded with.
@@ -22,6 +23,10 @@ const PACKETS_MAX: usize = 256;
 
 /// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a turn.
 const COPIES_BYTES: usize = 1 << 20;
+
+/// After the kernel could not read a payload, payloads are copied before they are sent for so long: the
+/// packets are sent again in that time, and the copy shows whose memory is missing.
+const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 
 /// A packet that is to be sent next.
 pub(super) struct Pending {
@@ -52,6 +57,15 @@ impl Held {
         let length = channels.encode(self.channel, packet, 0, &mut header)?;
         Some(Pending { bound: self.bound, header, length, payload: RawSlice::EMPTY })
     }
+}
+
+/// Whether a payload was copied.
+enum Copied {
+    Yes,
+    /// It is too long, or there is no room.
+    No,
+    /// Its memory is not there.
+    Gone,
 }
 
 /// What became of a packet that was to be added to the run.
@@ -97,6 +111,10 @@ impl Core {
     /// Puts the next run together. False if there is nothing to send.
     pub(crate) fn fill(&mut self, io: &mut Io, now: Instant) -> bool {
         self.forget_ended(io);
+        if std::mem::take(&mut io.unreadable) {
+            self.careful_until = Some(now + CAREFUL_FOR);
+        }
+        self.careful_until = self.careful_until.filter(|until| now.is_before(*until));
         if let Some(first) = io.pending.take() {
             self.append(io, first.bound, &first.header[..first.length], first.payload);
             io.measure(Meter::began_run);
@@ -167,51 +185,69 @@ impl Core {
             self.counters.unsendable += 1;
             return true;
         };
-        if self.copy_word(&transmit.gather, &mut header[length..]) {
-            let whole = &header[..length + payload.len()];
-            return self.append(io, bound, whole, RawSlice::EMPTY);
-        }
-        let payload = match transmit.packet {
-            Packet::Datagram(_) if transmit.gather.length > 0 => {
-                match self.copy_datagram(io, &transmit.gather) {
-                    Some(copy) => copy,
-                    // Such packets may be lost.
-                    None => return true,
-                }
+        match self.copy_word(&transmit.gather, &mut header[length..]) {
+            Copied::Yes => {
+                let whole = &header[..length + payload.len()];
+                return self.append(io, bound, whole, RawSlice::EMPTY);
             }
-            _ => payload,
-        };
-        self.append(io, bound, &header[..length], payload)
+            Copied::Gone => {
+                self.ungathered(transmit);
+                return true;
+            }
+            Copied::No => {}
+        }
+        let is_datagram = matches!(transmit.packet, Packet::Datagram(_));
+        let copies = is_datagram || self.careful_until.is_some();
+        if !copies || transmit.gather.length == 0 {
+            return self.append(io, bound, &header[..length], payload);
+        }
+        match self.copy_payload(io, &transmit.gather) {
+            Ok(Some(copy)) => self.append(io, bound, &header[..length], copy),
+            // Lost, like any packet that the network drops.
+            Ok(None) => true,
+            Err(Gone) => {
+                self.ungathered(transmit);
+                true
+            }
+        }
+    }
+
+    /// A packet was not sent, because its payload is not there.
+    fn ungathered(&mut self, transmit: &Transmit) {
+        self.counters.memory_gone += 1;
+        self.changes += 1;
+        self.nic.handle_ungathered(transmit);
     }
 
     /// Copies what is short behind its header. The kernel would copy a word byte by byte as it
-    /// likes; here an aligned one is read whole. False if it is too long.
-    fn copy_word(&self, gather: &LocalRange, room: &mut [u8]) -> bool {
+    /// likes; here an aligned one is read whole.
+    fn copy_word(&self, gather: &LocalRange, room: &mut [u8]) -> Copied {
         let length = gather.length as usize;
         if !(1..=BYPASS_BYTES as usize).contains(&length) || length > room.len() {
-            return false;
+            return Copied::No;
         }
-        let Some(bytes) = self.memories.source(gather) else { return false };
-        bytes.read(&mut room[..length]);
-        true
+        let Some(bytes) = self.memories.source(gather) else { return Copied::No };
+        match bytes.read(&mut room[..length]) {
+            Ok(()) => Copied::Yes,
+            Err(Gone) => Copied::Gone,
+        }
     }
 
-    /// Copies the payload of an unreliable packet to where it stays until it has left; `None` if
-    /// there is no room.
-    fn copy_datagram(&mut self, io: &mut Io, gather: &LocalRange) -> Option<RawSlice> {
+    /// Copies a payload to where it stays until it has left; `None` if there is no room.
+    fn copy_payload(&mut self, io: &mut Io, gather: &LocalRange) -> Result<Option<RawSlice>, Gone> {
         if io.copies.is_empty() {
             io.copies = vec![0; COPIES_BYTES].into();
         }
         let room = io.copies.get_mut(io.copied..io.copied + gather.length as usize);
         let (Some(room), Some(bytes)) = (room, self.memories.source(gather)) else {
             self.counters.unsendable += 1;
-            return None;
+            return Ok(None);
         };
-        bytes.read(room);
+        bytes.read(room)?;
         io.copied += room.len();
         // SAFETY: the room lies in `copies`, which is never replaced once it is there, and is not
         // taken anew while a packet that was given it waits to be sent (`reuse_copies`).
-        Some(unsafe { RawSlice::new(room.as_ptr(), room.len()) })
+        Ok(Some(unsafe { RawSlice::new(room.as_ptr(), room.len()) }))
     }
 
     /// Adds a packet to the run. False if the run is complete: the packet begins the next one.
@@ -314,7 +350,7 @@ impl Io {
         let at = (pending.payload.as_ptr() as usize).wrapping_sub(start);
         if length > 0 && at < self.copies.len() {
             self.copies.copy_within(at..at + length, 0);
-            // SAFETY: as in `copy_datagram`.
+            // SAFETY: as in `copy_payload`.
             pending.payload = unsafe { RawSlice::new(self.copies.as_ptr(), length) };
             self.copied = length;
         }

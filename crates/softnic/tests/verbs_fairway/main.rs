@@ -4,9 +4,13 @@ use fairway_softnic::verbs::CarrierKind;
 
 mod errors;
 mod many;
+#[path = "../verbs/missing.rs"]
+mod missing;
 #[path = "../verbs/node.rs"]
 mod node;
 mod order;
+#[path = "../common/pages.rs"]
+mod pages;
 #[path = "../verbs/processes.rs"]
 mod processes;
 #[path = "../verbs/progress.rs"]

@@ -5,9 +5,13 @@ use fairway_softnic::verbs::CarrierKind;
 mod hosts;
 mod life;
 mod management;
+#[path = "../verbs/missing.rs"]
+mod missing;
 mod namespaces;
 #[path = "../verbs/node.rs"]
 mod node;
+#[path = "../common/pages.rs"]
+mod pages;
 #[path = "../verbs/processes.rs"]
 mod processes;
 #[path = "../verbs/progress.rs"]

@@ -8,7 +8,7 @@ use fairway_engine::wire::JettyId;
 use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 
 use crate::core::Core;
-use crate::memory::Memory;
+use crate::memory::{Gone, Memory};
 use crate::verbs::{CarrierError, ForeignMemory};
 
 /// Bits of a key below the segment's number: a tag that changes with every registration.
@@ -188,7 +188,16 @@ pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::
 }
 
 /// Copies between a piece of ours and the bytes of a list, the first `length` of them.
-pub(super) fn copy(core: &Core, list: &ScatterList, piece: &LocalRange, length: u32, out: bool) {
+///
+/// # Errors
+/// The memory of the list is gone.
+pub(super) fn copy(
+    core: &Core,
+    list: &ScatterList,
+    piece: &LocalRange,
+    length: u32,
+    out: bool,
+) -> Result<(), Gone> {
     let mut scratch = [0; 4096];
     let mut done = 0;
     for range in list.slice(0, length).ranges() {
@@ -204,13 +213,14 @@ pub(super) fn copy(core: &Core, list: &ScatterList, piece: &LocalRange, length: 
             if let (Some(source), Some(target)) =
                 (core.memories.source(source), core.memories.target(target))
             {
-                source.read(bytes);
-                target.write(bytes);
+                source.read(bytes)?;
+                target.write(bytes)?;
             }
             from += count;
             done += count;
         }
     }
+    Ok(())
 }
 
 impl super::Verbs {

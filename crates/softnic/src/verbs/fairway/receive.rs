@@ -16,6 +16,7 @@ use super::note::Note;
 use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::core::Core;
+use crate::memory::Gone;
 use crate::verbs::addresses::NOWHERE;
 use crate::verbs::{LOCAL_BITS, fairway_port};
 
@@ -196,6 +197,9 @@ impl Verbs {
         if record.shared == ALONE {
             remove(&mut pair.receives, index);
         }
+        if ended.status == fairway_engine::Status::LocalMemory {
+            return self.fail_receive(core, local, index);
+        }
         if ended.status != fairway_engine::Status::Success {
             self.free_receive(core, index);
             let flushed = empty(number, record.id, Status::Flushed);
@@ -214,24 +218,26 @@ impl Verbs {
         // Memory that nothing goes to is not looked at, as over adapters.
         if before + placed > 0 && !self.regions.holds(config.domain, &record.local) {
             // Deregistered since it was posted: its bytes went nowhere.
-            self.free_receive(core, index);
-            let status = Status::LocalProtection;
-            self.report(core, config.receive_queue, empty(number, record.id, status));
-            return self.fail(core, local, status);
+            return self.fail_receive(core, local, index);
         }
+        let mut moved = Ok(());
         if let Some(piece) = &record.piece {
             let body = record.local.slice(before, record.local.length());
-            copy(core, &body, piece, placed, true);
+            moved = copy(core, &body, piece, placed, true);
         } else if datagrams && record.shared != ALONE {
-            make_room(core, &record.local, ended.bytes);
+            moved = make_room(core, &record.local, ended.bytes);
         }
         let from = if datagrams {
             let from = self.sender(core, ended);
-            self.fill_header(core, &record.local, from, ended.bytes);
+            let filled = self.fill_header(core, &record.local, from, ended.bytes);
+            moved = moved.and(filled);
             from
         } else {
             self.pairs[local as usize].as_deref().map_or(Peer::default(), |pair| pair.peer)
         };
+        if moved.is_err() {
+            return self.fail_receive(core, local, index);
+        }
         self.free_receive(core, index);
         let completion = Completion {
             id: record.id,
@@ -246,6 +252,16 @@ impl Verbs {
         };
         self.note_established(local);
         self.report(core, config.receive_queue, completion);
+    }
+
+    /// The memory of a receive that a message has taken may not be used, or is gone.
+    fn fail_receive(&mut self, core: &mut Core, local: u32, index: u32) {
+        let receive = self.free_receive(core, index);
+        let Some(pair) = self.pairs[local as usize].as_deref() else { return };
+        let (number, queue) = (pair.number, pair.config.receive_queue);
+        let status = Status::LocalProtection;
+        self.report(core, queue, empty(number, receive.id, status));
+        self.fail(core, local, status);
     }
 
     /// Is there room for a message? Of a shared receive it is not known before that a datagram will
@@ -288,17 +304,24 @@ impl Verbs {
     }
 
     /// Fills the 40 bytes in front of a datagram.
-    fn fill_header(&self, core: &Core, list: &ScatterList, from: Peer, length: u32) {
-        let Some(source) = self.addresses.address(from.address) else { return };
+    fn fill_header(
+        &self,
+        core: &Core,
+        list: &ScatterList,
+        from: Peer,
+        length: u32,
+    ) -> Result<(), Gone> {
+        let Some(source) = self.addresses.address(from.address) else { return Ok(()) };
         let bytes = header(source, self.own_for(source), length);
         let mut at = 0;
         for range in list.slice(0, HEADER_BYTES).ranges() {
             let next = at + range.length as usize;
             if let Some(target) = core.memories.target(range) {
-                target.write(&bytes[at..next]);
+                target.write(&bytes[at..next])?;
             }
             at = next;
         }
+        Ok(())
     }
 
     /// The receives of a queue pair alone end as flushed.
@@ -332,14 +355,14 @@ impl Verbs {
 
 /// Moves a datagram that was put where its header belongs behind that: of a receive in a shared
 /// queue it is not known before what it will take.
-fn make_room(core: &Core, list: &ScatterList, length: u32) {
+fn make_room(core: &Core, list: &ScatterList, length: u32) -> Result<(), Gone> {
     let mut bytes = vec![0; length as usize];
     let (from, to) = (list.slice(0, length), list.slice(HEADER_BYTES, length));
     let mut rest = &mut bytes[..];
     for range in from.ranges() {
         let (now, later) = rest.split_at_mut(range.length as usize);
         if let Some(source) = core.memories.source(range) {
-            source.read(now);
+            source.read(now)?;
         }
         rest = later;
     }
@@ -347,10 +370,11 @@ fn make_room(core: &Core, list: &ScatterList, length: u32) {
     for range in to.ranges() {
         let (now, later) = rest.split_at(range.length as usize);
         if let Some(target) = core.memories.target(range) {
-            target.write(now);
+            target.write(now)?;
         }
         rest = later;
     }
+    Ok(())
 }
 
 /// Takes a receive out of a queue in which it is most likely the first.

@@ -20,6 +20,7 @@ use super::queue_pair::QueuePair;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::clock;
 use crate::core::Core;
+use crate::memory::Gone;
 use crate::verbs::slot_of;
 
 /// The longest message.
@@ -168,8 +169,16 @@ impl Verbs {
             Ok(channel) => channel,
             Err(begun) => return begun,
         };
-        if !self.gather(core, local, index) {
-            return self.wait(local);
+        match self.gather(core, local, index) {
+            Ok(true) => {}
+            Ok(false) => return self.wait(local),
+            Err(Gone) => {
+                self.set(local, |pair| {
+                    pair.sends[index].finish(Status::LocalProtection);
+                    pair.is_failing = true;
+                });
+                return Begun::Yes;
+            }
         }
         self.post_parts(core, local, index, channel)
     }
@@ -234,22 +243,23 @@ impl Verbs {
         Begun::Later
     }
 
-    /// Copies what lies in several ranges and has to be one message to one.
-    fn gather(&mut self, core: &mut Core, local: u32, index: usize) -> bool {
-        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return false };
+    /// Copies what lies in several ranges and has to be one message to one. False if there is no memory
+    /// for that at present.
+    fn gather(&mut self, core: &mut Core, local: u32, index: usize) -> Result<bool, Gone> {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Ok(false) };
         let send = &mut pair.sends[index];
         let whole = matches!(
             send.request.work,
             Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
         );
         if !whole || send.local.ranges().len() < 2 || send.piece.is_some() {
-            return true;
+            return Ok(true);
         }
         let (list, length) = (send.local, send.length);
-        let Ok(piece) = self.regions.lend(core, length) else { return false };
-        copy(core, &list, &piece, length, false);
+        let Ok(piece) = self.regions.lend(core, length) else { return Ok(false) };
         self.set(local, |pair| pair.sends[index].piece = Some(piece));
-        true
+        copy(core, &list, &piece, length, false)?;
+        Ok(true)
     }
 
     fn post_parts(
@@ -347,12 +357,12 @@ impl Verbs {
             if pair.begun() == 0 || !pair.sends.front().is_some_and(Send::is_done) {
                 break;
             }
-            let Some(send) = pair.sends.pop_front() else { break };
+            let Some(mut send) = pair.sends.pop_front() else { break };
             pair.first = pair.first.wrapping_add(1);
-            let status = send.status;
-            if status == Status::Success {
-                store_value(core, &send);
+            if send.status == Status::Success && store_value(core, &send).is_err() {
+                send.status = Status::LocalProtection;
             }
+            let status = send.status;
             self.complete(core, local, send);
             if status != Status::Success {
                 return self.fail(core, local, status);
@@ -553,20 +563,21 @@ const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
 const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Mo);
 
 /// The old value of a word that was changed goes to memory.
-fn store_value(core: &Core, send: &Send) {
+fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
     let atomic = matches!(send.request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
     if !atomic {
-        return;
+        return Ok(());
     }
     let bytes = send.value.to_ne_bytes();
     let mut at = 0;
     for range in send.local.ranges() {
         let next = at + range.length as usize;
         if let Some(target) = core.memories.target(range) {
-            target.write(&bytes[at..next]);
+            target.write(&bytes[at..next])?;
         }
         at = next;
     }
+    Ok(())
 }
 
 /// How verbs call the end of an operation.
@@ -583,5 +594,6 @@ fn status_of(status: fairway_engine::Status) -> Status {
             Status::RemoteOperation
         }
         S::Flushed => Status::Flushed,
+        S::LocalMemory => Status::LocalProtection,
     }
 }

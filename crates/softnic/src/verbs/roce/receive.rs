@@ -1,6 +1,6 @@
 //! Packets in: their ICRC is checked, the protocol judges them, their payload is put into place.
 
-use fairway_engine::roce::{Placement, Received, Verdict};
+use fairway_engine::roce::{Placement, PlacementToken, Received, Verdict};
 use fairway_engine::wire::roce::{self, Decoded, Icrc, Network, Operation, Outer};
 use fairway_engine::wire::{Ecn, Instant, Qpn};
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use super::device;
 use super::device::{Device, Notice};
 use super::transmit::{crc32, outer};
+use crate::memory::Gone;
 use crate::verbs::letter::{self, Letter};
 use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, SLOTS, roce_port, slot_of};
 
@@ -222,22 +223,33 @@ impl Device {
     ) {
         match *verdict {
             Verdict::Place(Placement { target, header, token, .. }) => {
-                if let Some(arrived) = arrived.filter(|_| header.length() > 0) {
-                    self.memories.scatter(&header, &ip_header(arrived));
-                }
-                self.memories.scatter(&target, payload);
-                self.host.handle_placed(now, token, 0);
+                let arrived = arrived.filter(|_| header.length() > 0);
+                let head = arrived
+                    .map_or(Ok(()), |arrived| self.memories.scatter(&header, &ip_header(arrived)));
+                let placed = head.and_then(|()| self.memories.scatter(&target, payload));
+                self.tell_placed(now, token, placed.map(|()| 0));
             }
             Verdict::Store { target, value, token } => {
-                self.memories.scatter(&target, &value.to_ne_bytes());
-                self.host.handle_placed(now, token, 0);
+                let placed = self.memories.scatter(&target, &value.to_ne_bytes());
+                self.tell_placed(now, token, placed.map(|()| 0));
             }
             Verdict::Keep { place } => self.kept.put(place, received, payload),
             Verdict::Done | Verdict::Drop(_) => {}
         }
         while let Some(execution) = self.host.poll_execution() {
             let old = self.memories.change(&execution);
-            self.host.handle_placed(now, execution.token, old);
+            self.tell_placed(now, execution.token, old);
+        }
+    }
+
+    /// Tells the protocol that something is in place, or that its memory is gone.
+    fn tell_placed(&mut self, now: Instant, token: PlacementToken, old: Result<u64, Gone>) {
+        match old {
+            Ok(old) => self.host.handle_placed(now, token, old),
+            Err(Gone) => {
+                self.counters.memory_gone += 1;
+                self.host.handle_unplaced(token);
+            }
         }
     }
 }

@@ -41,6 +41,15 @@ pub(super) struct Outbox {
     segmentation: bool,
 }
 
+/// What became of a packet that was to be added to the run.
+enum Pushed {
+    Yes,
+    /// It does not fit.
+    No,
+    /// It has no payload to write.
+    Unfilled,
+}
+
 /// Where a run goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Bound {
@@ -114,7 +123,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a packet; `fill` writes its payload of `payload` bytes. False if it has none to write.
+    /// Adds a packet; `fill` writes its payload of `payload` bytes, and returns false if there is none.
     fn push(
         &mut self,
         bound: Bound,
@@ -122,7 +131,7 @@ impl Outbox {
         packet: &Packet,
         payload: usize,
         fill: impl FnOnce(&mut [u8]) -> bool,
-    ) -> bool {
+    ) -> Pushed {
         let outer = outer(from, bound.to.into(), self.identification());
         let length = roce::datagram_len(packet, payload);
         // The header is encoded in a place of its own, because its encoder wants room for the
@@ -134,7 +143,7 @@ impl Outbox {
         head.copy_from_slice(&header[..header_len]);
         let (body, tail) = rest.split_at_mut(payload);
         if !fill(body) {
-            return false;
+            return Pushed::Unfilled;
         }
         let mut icrc = Icrc::new(&outer, head, length);
         icrc.update_with(|crc| crc32(crc, body));
@@ -142,11 +151,11 @@ impl Outbox {
         // SAFETY: the room is not written here, nor freed, before the train was sent and cleared.
         let slice = unsafe { RawSlice::new(bytes.as_ptr(), length) };
         if self.train.push(&[], slice).is_err() {
-            return false;
+            return Pushed::No;
         }
         self.room.used += length;
         self.bound_for = Some(bound);
-        true
+        Pushed::Yes
     }
 
     /// Can this acknowledgement be the one that is held?
@@ -246,8 +255,15 @@ impl Device {
             Some(carried) => {
                 (self.outbox.pending, self.outbox.carried) = (Some(transmit), carried);
             }
-            None => self.counters.send_errors += 1,
+            None => self.ungathered(&transmit),
         }
+    }
+
+    /// A packet is not sent, because what it is to carry is not there.
+    fn ungathered(&mut self, transmit: &Transmit) {
+        self.counters.send_errors += 1;
+        self.counters.memory_gone += 1;
+        self.host.handle_ungathered(transmit);
     }
 
     /// `carried`: its payload, if that is not where it says any more.
@@ -262,8 +278,10 @@ impl Device {
             }
             None => memories.gather(gather, bytes),
         };
-        if !outbox.push(bound, way.from, packet, payload, fill) {
-            counters.send_errors += 1;
+        match outbox.push(bound, way.from, packet, payload, fill) {
+            Pushed::Yes => {}
+            Pushed::No => counters.send_errors += 1,
+            Pushed::Unfilled => self.ungathered(transmit),
         }
     }
 
