@@ -413,3 +413,11 @@ pub fn open(
         CarrierKind::Fairway => fairway::open(options, listener),
     }
 }
+
+/// A random number.
+fn random() -> Result<u64, CarrierError> {
+    crate::clock::random().map_err(|error| match error {
+        crate::Error::Io { source, .. } => CarrierError::Io("draw random bytes", source),
+        other => CarrierError::Io("draw random bytes", std::io::Error::other(other)),
+    })
+}

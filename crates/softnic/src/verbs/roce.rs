@@ -95,10 +95,7 @@ fn start(
     let slot = opened.slot.number();
     let received = opened.datapath.port().granted().receive_bytes;
     let limits = limits(slot);
-    let seed = clock::random().map_err(|error| match error {
-        crate::Error::Io { source, .. } => CarrierError::Io("draw random bytes", source),
-        other => CarrierError::Io("draw random bytes", std::io::Error::other(other)),
-    })?;
+    let seed = super::random()?;
     let host = Host::new(&limits, &profile(options, received), seed);
     let watch = |opened: &sockets::Sockets| -> std::io::Result<Waiter> {
         let waiter = opened.datapath.port().waiter()?;

@@ -57,7 +57,8 @@ impl Regions {
         // SAFETY: who made the `ForeignMemory` promised that it stays mapped while it is
         // registered, and that nobody has references to it; it is writable where that matters.
         let memory = unsafe { Memory::from_raw(start, memory.len()) };
-        let seed = crate::clock::random().unwrap_or_default() as u32;
+        // A key that a peer could foretell is none.
+        let seed = crate::verbs::random()? as u32;
         let (segment, generation) = self.add(
             core,
             memory,
