@@ -31,6 +31,9 @@ pub struct Profile {
     pub wait_min: Duration,
     /// And at most.
     pub wait_max: Duration,
+    /// How often the end that asks repeats RTU, whether or not it was lost: nothing answers it, and the
+    /// other end does not repeat REP, because it may not send more than it has received.
+    pub ready_repeats: u8,
     /// A peer that asks for more time gets it up to this.
     pub extension_max: Duration,
     /// What a peer is asked to wait while the application thinks whether to accept, 4.096 µs × 2^n.
@@ -48,6 +51,7 @@ impl Default for Profile {
             patience_max: Duration::from_ms(4_300),
             wait_min: Duration::from_ms(500),
             wait_max: Duration::from_secs(5),
+            ready_repeats: 7,
             extension_max: Duration::from_secs(70),
             // 69 s, as Linux asks for.
             request_timeout: 24,

@@ -159,17 +159,24 @@ impl Manager {
         if let Message::Reject(reject) = &mut message {
             reject.private = *private;
         }
-        let transaction = record.transaction;
+        let (is_asked, transaction) = (record.listener.is_some(), record.transaction);
         self.send(index, transaction, message);
-        // Not forgotten at once: the REJ may be lost, and REQ or REP repeated.
+        // Not forgotten at once: the REJ may be lost, and REQ repeated. REP is not.
         self.wait(now, index);
+        if !is_asked {
+            let patience = self.profile.patience_min;
+            let record = &mut self.records[index];
+            record.repeats = record.repeats_max.min(self.profile.ready_repeats);
+            record.patience = patience;
+            self.wake(index, now + patience);
+        }
         Ok(())
     }
 
     /// After a reply: both ends are connected now.
     pub fn confirm(
         &mut self,
-        _now: Instant,
+        now: Instant,
         id: ConnectionId,
         private: &[u8; ReadyToUse::PRIVATE_LEN],
     ) -> Result<(), CommandError> {
@@ -179,7 +186,9 @@ impl Manager {
         record.was_connected = true;
         let (names, transaction) = (record.names(), record.transaction);
         let message = Message::ReadyToUse(ReadyToUse { names, private: *private });
-        self.send(index, transaction, message);
+        self.send_patiently(now, index, transaction, message);
+        let record = &mut self.records[index];
+        record.repeats = record.repeats_max.min(self.profile.ready_repeats);
         Ok(())
     }
 
@@ -187,6 +196,7 @@ impl Manager {
     /// established).
     pub fn establish(&mut self, _now: Instant, id: ConnectionId) -> Result<(), CommandError> {
         let index = self.find_in(id, &[State::Accepting])?;
+        self.records[index].is_proven = true;
         self.established(index, [0; ReadyToUse::PRIVATE_LEN]);
         Ok(())
     }
@@ -271,12 +281,9 @@ impl Manager {
                 State::Requesting | State::Accepting | State::Disconnecting | State::Querying => {
                     self.repeat(now, index)
                 }
-                State::Waiting => self.waited(index),
-                State::Replied
-                | State::Requested
-                | State::Established
-                | State::Ended
-                | State::Queried => {}
+                State::Waiting => self.waited(now, index),
+                State::Established => self.repeat_ready(now, index),
+                State::Replied | State::Requested | State::Ended | State::Queried => {}
             }
         }
     }
@@ -385,9 +392,16 @@ impl Manager {
         self.send_last(index);
     }
 
+    /// Sends what was sent last, unless the peer may be nobody who has asked for it: then it gets as
+    /// many datagrams as came from it.
     pub(super) fn send_last(&mut self, index: u32) {
-        let Record { peer, last, .. } = self.records[index];
-        self.transmit(peer, last);
+        let record = &mut self.records[index];
+        if record.spend() {
+            let (peer, last) = (record.peer, record.last);
+            self.transmit(peer, last);
+        } else {
+            self.counters.withheld += 1;
+        }
     }
 
     /// Sends a message that is repeated until it is answered.
@@ -397,7 +411,7 @@ impl Manager {
         let record = &mut self.records[index];
         record.repeats = record.repeats_max;
         record.patience = patience;
-        record.is_extended = false;
+        record.extended_until = None;
         self.wake(index, now + patience);
     }
 
@@ -413,17 +427,35 @@ impl Manager {
     }
 
     fn repeat(&mut self, now: Instant, index: u32) {
+        let patience_max = self.profile.patience_max;
         let record = &mut self.records[index];
+        if let Some(until) = record.extended_until.filter(|until| now.is_before(*until)) {
+            record.patience = record.patience.times(2).min(patience_max);
+            let at = until.min(now + record.patience);
+            self.counters.repeated += 1;
+            self.send_last(index);
+            return self.wake(index, at);
+        }
         if record.repeats == 0 {
             return self.unanswered(now, index);
         }
         record.repeats -= 1;
-        record.is_extended = false;
+        record.extended_until = None;
         record.patience = record.patience.times(2).min(self.profile.patience_max);
         let at = now + record.patience;
-        self.counters.repeated += 1;
-        self.send_last(index);
+        // REP comes again when REQ does: a peer that has proven nothing gets no more than it sends.
+        if record.state != State::Accepting {
+            self.counters.repeated += 1;
+            self.send_last(index);
+        }
         self.wake(index, at);
+    }
+
+    /// RTU once more, as long as it may have got lost.
+    fn repeat_ready(&mut self, now: Instant, index: u32) {
+        if self.records[index].listener.is_none() && self.records[index].repeats > 0 {
+            self.repeat(now, index);
+        }
     }
 
     /// All repetitions were in vain.
@@ -443,7 +475,8 @@ impl Manager {
     /// REJ for a timeout; its information is the sender's adapter, since the peer may have no name
     /// for the connection (12.6.7.2).
     fn give_up(&mut self, index: u32, refused: Refused) {
-        let record = &self.records[index];
+        let record = &mut self.records[index];
+        record.gave_up = true;
         let mut message = rejection(record.names(), refused, Reason::TIMEOUT);
         if let Message::Reject(reject) = &mut message {
             reject.information[..8].copy_from_slice(&record.ca_guid.to_be_bytes());
@@ -483,12 +516,24 @@ impl Manager {
         let wait_min = self.profile.wait_min;
         let record = &mut self.records[index];
         record.state = State::Waiting;
-        let wait = record.wait.max(wait_min);
-        self.wake(index, now + wait);
+        record.repeats = 0;
+        record.over_at = now + record.wait.max(wait_min);
+        let at = record.over_at;
+        self.wake(index, at);
     }
 
-    fn waited(&mut self, index: u32) {
-        let record = &self.records[index];
+    /// The end has been remembered long enough, or REJ is to be sent once more.
+    fn waited(&mut self, now: Instant, index: u32) {
+        let record = &mut self.records[index];
+        if now.is_before(record.over_at) {
+            record.patience = record.patience.times(2);
+            let next = if record.repeats > 1 { now + record.patience } else { record.over_at };
+            let at = next.min(record.over_at);
+            record.repeats = record.repeats.saturating_sub(1);
+            self.counters.repeated += 1;
+            self.send_last(index);
+            return self.wake(index, at);
+        }
         if record.was_connected {
             let connection = record.id;
             self.tell(index, Event::Released { connection });

@@ -73,8 +73,7 @@ impl Manager {
             self.answer_with(origin, names, Refused::Request, Reason::INVALID_TRANSPORT);
             return Err(DropReason::Unsupported);
         }
-        let mut record = Record::new(from, State::Requested, origin.transaction);
-        record.listener = Some(listener);
+        let mut record = Record::asked(from, State::Requested, origin.transaction, listener);
         record.remote = request.local;
         record.queue_pair = request.queue_pair;
         record.repeats_max = request.cm_retries;
@@ -92,11 +91,13 @@ impl Manager {
 
     /// Our answer was lost, or is not decided yet (12.9.8.3.2).
     fn repeated_request(&mut self, index: u32) -> Handled {
+        self.records[index].credit += 1;
         match self.records[index].state {
             State::Requested => self.ask_for_time(index, Refused::Request),
             // What was sent last is REP or REJ.
             State::Accepting => self.send_last(index),
             State::Waiting if !self.records[index].was_connected => self.send_last(index),
+            State::Ended if self.records[index].gave_up => self.send_last(index),
             _ => return Err(DropReason::State),
         }
         Ok(())
@@ -148,12 +149,14 @@ impl Manager {
             _ => return Err(DropReason::State),
         };
         // Once for every repetition: nobody is kept waiting for ever.
-        if record.peer != from || message.received != expected || record.is_extended {
+        if record.peer != from || message.received != expected || record.extended_until.is_some() {
             return Err(DropReason::State);
         }
-        record.is_extended = true;
         let extension = record::timeout(message.service_timeout, min, max);
-        let at = now + extension + record.patience;
+        let until = now + extension + record.patience;
+        record.extended_until = Some(until);
+        record.is_proven |= message.names.local == record.remote;
+        let at = until.min(now + record.patience);
         self.wake(index, at);
         Ok(())
     }
@@ -211,10 +214,13 @@ impl Manager {
 
     fn handle_ready(&mut self, from: u64, ready: &ReadyToUse) -> Handled {
         let index = self.meant(from, ready.names)?;
-        if self.records[index].state != State::Accepting {
-            return Err(DropReason::State);
+        self.records[index].is_proven = true;
+        match self.records[index].state {
+            State::Accepting => self.established(index, ready.private),
+            // DREQ may not have been sent to a peer that had proven nothing.
+            State::Disconnecting => self.send_last(index),
+            _ => return Err(DropReason::State),
         }
-        self.established(index, ready.private);
         Ok(())
     }
 
@@ -228,6 +234,7 @@ impl Manager {
     ) -> Handled {
         self.end_unreplied(origin.from, disconnect.names);
         let index = self.meant(origin.from, disconnect.names)?;
+        self.records[index].is_proven = true;
         let names = self.records[index].names();
         let private = [0; Disconnected::PRIVATE_LEN];
         let message = Message::Disconnected(Disconnected { names, private });
@@ -287,6 +294,7 @@ impl Manager {
                 && (record.peer, record.remote) == (from, request.id)
         });
         if let Some(index) = known {
+            self.records[index].credit += 1;
             return match self.records[index].state {
                 State::Waiting => {
                     self.send_last(index);
@@ -296,8 +304,7 @@ impl Manager {
             };
         }
         let listener = self.listener(request.service)?;
-        let mut record = Record::new(from, State::Queried, origin.transaction);
-        record.listener = Some(listener);
+        let mut record = Record::asked(from, State::Queried, origin.transaction, listener);
         record.is_query = true;
         record.remote = request.id;
         // No answer is the answer: the peer asks again.
@@ -352,6 +359,9 @@ impl Manager {
 
     /// MRA: the application has not decided yet (12.9.8.6).
     fn ask_for_time(&mut self, index: u32, received: Refused) {
+        if !self.records[index].spend() {
+            return;
+        }
         let Record { peer, transaction, .. } = self.records[index];
         let service_timeout = match received {
             Refused::Reply => self.profile.reply_timeout,

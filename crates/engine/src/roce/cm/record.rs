@@ -26,8 +26,14 @@ pub(super) struct Record {
     pub is_orphan: bool,
     /// It was connected, so that its queue pair has to wait.
     pub was_connected: bool,
-    /// The peer was granted more time since we last repeated.
-    pub is_extended: bool,
+    /// The peer was granted time until then, since we last gave up a repetition. It is asked again
+    /// meanwhile, because its answer may get lost, but that does not count.
+    pub extended_until: Option<Instant>,
+    /// The peer receives at the address that it sends from: it is the one that this end asks, or has
+    /// said what only an answer can have told it.
+    pub is_proven: bool,
+    /// Datagrams that may be sent to a peer that has proven nothing: one for each that came.
+    pub credit: u32,
     /// The exchange that established it.
     pub transaction: u64,
     /// This end's adapter.
@@ -44,6 +50,10 @@ pub(super) struct Record {
     pub deadline: Option<Instant>,
     /// How long an end is remembered.
     pub wait: Duration,
+    /// When it need not be remembered any more, once it is over.
+    pub over_at: Instant,
+    /// The peer did not answer: a REJ says so, when it asks again.
+    pub gave_up: bool,
 }
 
 impl Record {
@@ -58,7 +68,9 @@ impl Record {
             is_query: false,
             is_orphan: false,
             was_connected: false,
-            is_extended: false,
+            extended_until: None,
+            is_proven: true,
+            credit: 0,
             transaction,
             ca_guid: 0,
             last: [0; MAD_LEN],
@@ -67,7 +79,25 @@ impl Record {
             patience: Duration::ZERO,
             deadline: None,
             wait: Duration::ZERO,
+            over_at: Instant::ZERO,
+            gave_up: false,
         }
+    }
+
+    /// The record of somebody who has asked this end.
+    pub(super) fn asked(peer: u64, state: State, transaction: u64, listener: ListenerId) -> Record {
+        let listener = Some(listener);
+        Record { listener, is_proven: false, credit: 1, ..Record::new(peer, state, transaction) }
+    }
+
+    /// May a datagram be sent to the peer? Then it counts as sent.
+    pub(super) fn spend(&mut self) -> bool {
+        if self.is_proven {
+            return true;
+        }
+        let may = self.credit > 0;
+        self.credit = self.credit.saturating_sub(1);
+        may
     }
 
     pub(super) fn names(&self) -> Names {

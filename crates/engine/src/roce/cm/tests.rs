@@ -12,6 +12,7 @@ use fairway_wire::{Duration, Instant, Psn, Qpn};
 
 mod ends;
 mod garbage;
+mod proof;
 mod queries;
 mod storm;
 
@@ -302,15 +303,21 @@ fn who_thinks_long_asks_for_time() {
     pair.listen();
     let active = pair.connect(5);
     pair.pass(Duration::from_ms(300));
-    // REQ, its repetition, and then patience for 69 s.
-    assert_eq!(pair.said(), [(0, "REQ"), (0, "REQ"), (1, "MRA")]);
+    let said = [(0, "REQ"), (0, "REQ"), (1, "MRA")];
+    assert_eq!(pair.said(), said);
+    // Patience for 69 s. It is asked again meanwhile, since its answer may get lost, but that does not
+    // count.
     pair.pass(Duration::from_secs(60));
-    assert_eq!(pair.said(), []);
+    let said = pair.said();
+    assert!(
+        said.len() < 40 && said.chunks(2).all(|two| two == [(0, "REQ"), (1, "MRA")]),
+        "{said:?}"
+    );
     let passive = pair.requested();
     pair.accept(passive, 6);
     // The end that has its reply may think, too.
     pair.pass(Duration::from_secs(4));
-    assert_eq!(pair.said(), [(1, "REP"), (1, "REP"), (0, "MRA")]);
+    assert_eq!(pair.said(), [(1, "REP")]);
     pair.confirm(active);
     assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
     pair.finish([active, passive]);
