@@ -86,7 +86,9 @@ impl QueuePair {
             (_, Incoming::Write { granted, .. }) => Some(granted),
             _ => None,
         };
-        granted.map_or(ScatterList::EMPTY, |granted| target(&granted, payload))
+        // An access of no bytes is to no segment: payload behind it will be refused.
+        let somewhere = granted.filter(|granted| granted.segment != NONE);
+        somewhere.map_or(ScatterList::EMPTY, |granted| target(&granted, payload))
     }
 
     /// True if bytes that are to be placed, or the word of an atomic, have to wait for a READ or atomic

@@ -124,3 +124,28 @@ fn demand_inside(pair: &Pair, list: &ScatterList) {
         assert!(range.offset + u64::from(range.length) <= LENGTH);
     }
 }
+
+/// Found by the fuzz target `roce_packets`.
+#[test]
+fn write_that_promises_no_bytes_and_brings_some_is_refused_behind_a_read() {
+    let mut pair = Pair::new(Transport::Rc);
+    let r_key = pair.regions[1].r_key;
+    let reth = |length| roce::Reth { address: BASE, r_key, length };
+    let service = roce::Service::Rc;
+    let first = roce::WriteFragment::First(reth(0));
+    let mut psn = Psn::new(0xff_fffe);
+    let mut verdicts = Vec::new();
+    for (operation, payload) in [
+        (Operation::ReadRequest(reth(3 * MTU)), 0),
+        (Operation::Write { service, fragment: first }, MTU),
+    ] {
+        let bth = roce::Bth { destination: pair.pairs[1], psn, ..roce::Bth::default() };
+        let packet = Packet { bth, operation };
+        let received = Received { source: 0, packet, payload, ecn: Ecn::Capable };
+        while pair.hosts[1].poll_answer(&received).is_some() {}
+        verdicts.push(pair.hosts[1].handle_packet(pair.now, &received));
+        // The answer has three packets.
+        psn = psn.plus(3);
+    }
+    assert_eq!(verdicts, [Verdict::Done, Verdict::Drop(DropReason::Refused)]);
+}
