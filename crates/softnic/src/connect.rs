@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairway_engine::wire::{
     self, BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject,
-    RejectReason, Role, UNRELIABLE,
+    RejectReason, Role, SetupMessage, UNRELIABLE,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -345,10 +345,8 @@ impl Core {
             self.counters.setup_limited += 1;
             return;
         }
-        // Where no route is found the answer won't get anyway.
         let path = self.path_of(at, sender, setup);
-        let link = fairway_port::mtu_towards(local, &sender);
-        let mtu = link.map_or(u16::MAX, payload_mtu);
+        let mtu = self.mtu_to_offer(now, local, sender, &setup.message);
         let listener = &mut self.connecting.listener;
         let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
@@ -364,6 +362,23 @@ impl Core {
         };
         let answer = message.answered(answer);
         self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
+    }
+
+    /// What the first link on the way to a client carries, in bytes of payload. It only makes the search
+    /// for the longest packets shorter, so in a flood of questions the node's own limit is offered.
+    fn mtu_to_offer(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        client: SocketAddr,
+        message: &SetupMessage,
+    ) -> u16 {
+        let is_question = matches!(message, SetupMessage::Hello(_));
+        if !is_question || !self.connecting.quota.take_route(now) {
+            return u16::MAX;
+        }
+        // Where no route is found the answer won't get anyway.
+        fairway_port::mtu_towards(local, &client).map_or(u16::MAX, payload_mtu)
     }
 
     fn settle_attempt(&mut self, now: Instant, index: usize) {

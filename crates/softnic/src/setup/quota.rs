@@ -15,7 +15,8 @@ use fairway_engine::wire::{Duration, Instant};
 const BUCKETS: usize = 1024;
 /// What a full bucket holds, and what it gets in a second.
 const BURST: u64 = 4096;
-const PER_SECOND: u64 = 4096;
+/// Looks at the routing table in a second. Each takes some 15 us.
+const ROUTES_PER_SECOND: u64 = 1000;
 /// What a question costs, and each further piece of it of so many bytes: its answer may be as long,
 /// and goes to where nothing has been proven of.
 const ASKING: u64 = 1;
@@ -46,6 +47,8 @@ impl Source {
 pub(crate) struct Quota {
     hasher: RandomState,
     buckets: Box<[Bucket]>,
+    /// Looks at the routing table that are left, for all sources together.
+    routes: Bucket,
 }
 
 #[derive(Clone, Copy)]
@@ -56,21 +59,34 @@ struct Bucket {
 
 impl Quota {
     pub(crate) fn new() -> Quota {
-        let bucket = Bucket { left: BURST, at: Instant::ZERO };
-        Quota { hasher: RandomState::new(), buckets: vec![bucket; BUCKETS].into() }
+        let bucket = |left| Bucket { left, at: Instant::ZERO };
+        let buckets = vec![bucket(BURST); BUCKETS].into();
+        Quota { hasher: RandomState::new(), buckets, routes: bucket(ROUTES_PER_SECOND) }
+    }
+
+    /// May the routing table be looked at for a question? Whether it may depends on no source, because
+    /// a flood of questions may have a forged source each.
+    pub(crate) fn take_route(&mut self, now: Instant) -> bool {
+        self.routes.take(now, 1, ROUTES_PER_SECOND)
     }
 
     /// Takes what some work costs. False if the source has taken too much lately.
     pub(crate) fn take(&mut self, now: Instant, from: IpAddr, cost: u64) -> bool {
         let hash = self.hasher.hash_one(Source::of(from));
-        let bucket = &mut self.buckets[hash as usize % BUCKETS];
-        let earned = now.since(bucket.at).as_ns().saturating_mul(PER_SECOND) / SECOND_NS;
+        self.buckets[hash as usize % BUCKETS].take(now, cost, BURST)
+    }
+}
+
+impl Bucket {
+    /// Takes what some work costs from a bucket that holds `most`, and gets that much in a second.
+    fn take(&mut self, now: Instant, cost: u64, most: u64) -> bool {
+        let earned = now.since(self.at).as_ns().saturating_mul(most) / SECOND_NS;
         if earned > 0 {
-            bucket.left = bucket.left.saturating_add(earned).min(BURST);
-            bucket.at = now;
+            self.left = self.left.saturating_add(earned).min(most);
+            self.at = now;
         }
-        let is_enough = bucket.left >= cost;
-        bucket.left -= if is_enough { cost } else { 0 };
+        let is_enough = self.left >= cost;
+        self.left -= if is_enough { cost } else { 0 };
         is_enough
     }
 }
@@ -112,7 +128,7 @@ mod tests {
         assert!(!quota.take(now, NEIGHBOUR, ASKING), "another address of the same network");
         let later = now + Duration::from_ms(250);
         let taken = (0..BURST).filter(|_| quota.take(later, ONE, OPENING)).count() as u64;
-        assert_eq!(taken, PER_SECOND / 4 / OPENING);
+        assert_eq!(taken, BURST / 4 / OPENING);
         let much_later = later + Duration::from_secs(1000);
         let taken = (0..2 * BURST).filter(|_| quota.take(much_later, ONE, ASKING)).count() as u64;
         assert_eq!(taken, BURST, "what is not used is not kept for ever");
@@ -124,13 +140,23 @@ mod tests {
         let start = Instant::from_ns(5_000_000_000);
         while quota.take(start, ONE, ASKING) {}
         // Ten looks in the time of one piece.
-        let step = SECOND_NS / PER_SECOND / 10 + 1;
+        let step = SECOND_NS / BURST / 10 + 1;
         let taken = (1..=10)
             .filter(|step_number| {
                 quota.take(start + Duration::from_ns(step * step_number), ONE, ASKING)
             })
             .count();
         assert_eq!(taken, 1);
+    }
+
+    #[test]
+    fn routing_table_is_looked_at_a_thousand_times_a_second_at_most() {
+        let mut quota = Quota::new();
+        let start = Instant::from_ns(5_000_000_000);
+        let step = Duration::from_us(10);
+        let looks =
+            (0..200_000).filter(|n| quota.take_route(start + step.times(*n))).count() as u64;
+        assert!((2 * ROUTES_PER_SECOND..=3 * ROUTES_PER_SECOND).contains(&looks), "{looks} in 2 s");
     }
 
     #[test]
