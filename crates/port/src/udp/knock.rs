@@ -1,5 +1,6 @@
 //! What the network says about packets to one address.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +21,8 @@ const REPORTS_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Knock {
     socket: OwnedFd,
+    /// A report that the system gave instead of sending.
+    early: RefCell<Option<io::Error>>,
 }
 
 impl Knock {
@@ -35,7 +38,7 @@ impl Knock {
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
         };
         set(&socket, level, option, 1)?;
-        Ok(Knock { socket })
+        Ok(Knock { socket, early: RefCell::new(None) })
     }
 
     /// Has packets leave whole, and however long the path's MTU is believed to be (RFC 8899, 3).
@@ -64,7 +67,14 @@ impl Knock {
         message.msg_iovlen = 1;
         // SAFETY: the piece, and the bytes it names, outlive the call and are only read. A packet
         // that does not leave is like one that is lost.
-        let _ = unsafe { send_message(self.socket.as_fd(), &message) };
+        let send = || unsafe { send_message(self.socket.as_fd(), &message) };
+        if let Err(error) = send()
+            && !matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::EAGAIN | libc::ENOBUFS))
+        {
+            // It is about an earlier packet, and is reported once: so this one did not leave.
+            self.early.replace(Some(error));
+            let _ = send();
+        }
     }
 
     /// The next answer from the remote address: its length, of which at most as much as `bytes` has
@@ -73,6 +83,9 @@ impl Knock {
     /// # Errors
     /// A report, as [`Knock::report`] gives it.
     pub fn receive(&self, bytes: &mut [u8]) -> Option<io::Result<usize>> {
+        if let Some(early) = self.early.take() {
+            return Some(Err(early));
+        }
         let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let mut message = empty_message();
         message.msg_iov = &raw mut piece;
@@ -87,7 +100,7 @@ impl Knock {
     /// The latest report since the last call, if there was one: an error of the kind
     /// `ConnectionRefused` if no program listens at the remote port. Answers are dropped.
     pub fn report(&self) -> Option<io::Error> {
-        let mut latest = None;
+        let mut latest = self.early.take();
         for _ in 0..REPORTS_MAX {
             let mut message = empty_message();
             // SAFETY: nothing is to be written but the flags in the message itself.
@@ -116,6 +129,21 @@ mod tests {
                 return error.kind();
             }
             assert!(Instant::now() < patience, "no report came");
+        }
+    }
+
+    /// The system gives a report to whichever call comes next, be it one that sends.
+    #[test]
+    fn report_that_comes_between_two_packets_is_not_lost() {
+        let ip = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let program = UdpSocket::bind(ip).expect("a socket");
+        let knock = Knock::new(ip, program.local_addr().expect("an address")).expect("a route");
+        drop(program);
+        for _ in 0..3 {
+            knock.send(b"?");
+            knock.send(b"??");
+            let report = knock.receive(&mut [0; 8]).expect("a report").expect_err("no answer");
+            assert_eq!(report.kind(), io::ErrorKind::ConnectionRefused);
         }
     }
 
