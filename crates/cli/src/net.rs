@@ -417,6 +417,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn mtu_that_was_not_agreed_on_is_named() {
+        let text = shorter(4096, 1272).expect("it is shorter");
+        assert!(text.contains("1272") && text.contains("the 4096 of --mtu"), "{text}");
+        assert_eq!(shorter(1272, 1272), None);
+    }
+
+    #[test]
     fn servers_are_resolved() {
         let at = |text| resolve(text, 7, None).map(|found| found[0].to_string()).ok();
         assert_eq!(at("127.0.0.1").as_deref(), Some("127.0.0.1:7"));
