@@ -1,5 +1,7 @@
 //! `fairway policy`: what a file with a policy holds, what it costs, and how it gets into place.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
@@ -146,24 +148,56 @@ fn value(cost: &Cost) -> Value {
 fn put(new: &Path, running: &Path) -> Result<(), Failure> {
     let module = Module::read(new)
         .map_err(|error| Failure::failed(format!("{}: {error}", new.display())))?;
-    // Beside the other, so that it can take its name in one step; named so that two at a time do
-    // not write to the same file.
-    let mut beside = running.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let copied = std::fs::copy(new, &beside);
-    let moved = copied.and_then(|_| std::fs::rename(&beside, running));
-    moved.map_err(|error| {
-        // Perhaps it was never there.
-        let _ = std::fs::remove_file(&beside);
-        Failure::io(format!("write {}", running.display()), &error)
-    })?;
+    replace(new, running)
+        .map_err(|error| Failure::io(format!("write {}", running.display()), &error))?;
     let (bytes, running) = (module.file_bytes(), running.display());
     process::print(&format!("{running}: {bytes} bytes, in place\n"))
+}
+
+/// Puts a copy of `new` in the place of `running`, in one step. The copy is made beside it under a name
+/// that no other process can have created a file or a link of in advance.
+fn replace(new: &Path, running: &Path) -> io::Result<()> {
+    let mut beside = running.as_os_str().to_owned();
+    beside.push(format!(".{:016x}.new", process::random()?));
+    let mut from = File::open(new)?;
+    // A file or link of that name, if there is one, is an error.
+    let mut copy = File::options().write(true).create_new(true).open(&beside)?;
+    let moved = io::copy(&mut from, &mut copy)
+        .and_then(|_| copy.set_permissions(from.metadata()?.permissions()))
+        .and_then(|()| copy.sync_all())
+        .and_then(|()| std::fs::rename(&beside, running));
+    if moved.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    moved
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_takes_the_place_of_a_link_and_leaves_its_target_alone() {
+        let folder = std::env::temp_dir().join(format!("fairway-put-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (new, running, target) =
+            (folder.join("new"), folder.join("running"), folder.join("target"));
+        std::fs::write(&new, "new").expect("write");
+        std::fs::write(&target, "target").expect("write");
+        // What an earlier release wrote to, and any user could create in advance.
+        let guessed = folder.join(format!("running.{}.new", std::process::id()));
+        for link in [&running, &guessed] {
+            std::os::unix::fs::symlink(&target, link).expect("a link");
+        }
+        replace(&new, &running).expect("it is in place");
+        assert_eq!(std::fs::read(&running).expect("it is there"), b"new");
+        assert!(running.symlink_metadata().expect("it is there").is_file());
+        assert_eq!(std::fs::read(&target).expect("it is there"), b"target");
+        assert!(replace(&folder.join("none"), &running).is_err());
+        let names = std::fs::read_dir(&folder).expect("a folder").count();
+        assert_eq!(names, 4, "nothing is left beside the four");
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
 
     #[test]
     fn files_are_named_as_specifications_name_them() {

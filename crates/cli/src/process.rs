@@ -54,6 +54,19 @@ pub(crate) fn stopping() -> bool {
     STOP.load(Ordering::Acquire)
 }
 
+/// Random bits of the system, for names that no other process can guess.
+///
+/// # Errors
+/// If the system has none.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut random = [0; 8];
+    // SAFETY: there is room for so many bytes.
+    if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != 8 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from_ne_bytes(random))
+}
+
 /// The flag behind [`stopping`].
 pub(crate) fn stop_flag() -> &'static AtomicBool {
     &STOP

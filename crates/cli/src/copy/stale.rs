@@ -10,18 +10,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::process;
+
 /// The name of a temporary file. It contains 64 random bits, so that no other process can create a
 /// file or a link of that name in advance.
 ///
 /// # Errors
 /// If the system has no random bytes.
 pub(super) fn name(number: u64) -> io::Result<String> {
-    let mut random = [0; 8];
-    // SAFETY: there is room for so many bytes.
-    if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != 8 {
-        return Err(io::Error::last_os_error());
-    }
-    let random = u64::from_ne_bytes(random);
+    let random = process::random()?;
     Ok(format!(".fairway-{}-{number}-{random:016x}.part", std::process::id()))
 }
 
