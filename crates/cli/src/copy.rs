@@ -14,6 +14,7 @@ mod client;
 mod incoming;
 mod limits;
 mod message;
+mod opening;
 mod server;
 mod stale;
 

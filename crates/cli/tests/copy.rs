@@ -166,6 +166,30 @@ fn clients_take_no_more_of_a_server_than_it_gives() {
     copy(&address, "empty", "empty").ok();
 }
 
+/// One address gets three quarters of the files that may arrive at once.
+#[test]
+fn one_address_leaves_places_to_others() {
+    let scratch = Scratch::new();
+    let (server, address) = serve(&scratch, &["--max-files=4"]);
+    scratch.file("source", 8_000_000);
+    scratch.file("small", 1000);
+    let copy = |own: &str, name: &str| {
+        let (source, target) = (scratch.text("small"), format!("{address}/{name}"));
+        fairway(&["copy", "--bind", own, &source, &target])
+    };
+    let slow: Vec<_> = (0..3)
+        .map(|number| {
+            let (source, target) = (scratch.text("source"), format!("{address}/slow{number}"));
+            let client = Running::start(&["copy", "--emulate", "rate=10M", &source, &target]);
+            server.line(&format!("receiving 'slow{number}'"));
+            client
+        })
+        .collect();
+    copy("127.0.0.1", "fourth").fails(1, &["refuses", "from this address", "(3, three quarters"]);
+    copy("127.0.0.2", "other").ok();
+    drop(slow);
+}
+
 #[test]
 fn an_interrupted_client_and_an_ended_server_leave_nothing() {
     let scratch = Scratch::new();

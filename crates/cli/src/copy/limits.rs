@@ -1,15 +1,17 @@
-//! What clients together may take of a server: files, bytes, the disk, and lines of its log.
+//! What clients may take of a server, together and by address: files, bytes, the disk, and lines of its
+//! log.
 
+use std::collections::HashMap;
 use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::quantity::{self, show_size};
 
-/// Refusals that the server prints within [`STRETCH`]. It counts further ones, and prints their
-/// number before the next refusal.
+/// Lines of a kind that the server prints within [`STRETCH`]. It counts further ones, and prints their
+/// number before the next.
 const LINES: u32 = 20;
 const STRETCH: Duration = Duration::from_secs(1);
 
@@ -25,10 +27,17 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Takes a place for a file of `size` bytes, if there is one beside what is arriving.
-    pub(super) fn admit(&self, taken: &Arc<Taken>, size: u64) -> Result<Place, String> {
-        let files = taken.files.load(Ordering::Relaxed);
-        let bytes = taken.bytes.load(Ordering::Relaxed);
+    /// Takes a place for a file of `size` bytes from `client`, if there is one beside what is arriving.
+    pub(super) fn admit(
+        &self,
+        taken: &Arc<Taken>,
+        client: IpAddr,
+        size: u64,
+    ) -> Result<Place, String> {
+        let client = source(client);
+        let mut state = taken.state();
+        let Share { files, bytes } = state.all;
+        let theirs = state.sources.get(&client).copied().unwrap_or_default();
         if files >= self.files {
             return Err(format!(
                 "as many files are arriving as this server takes at once ({}): try again later, or \
@@ -45,30 +54,99 @@ impl Limits {
                 show_size(self.bytes)
             ));
         }
-        taken.files.fetch_add(1, Ordering::Relaxed);
-        taken.bytes.fetch_add(size, Ordering::Relaxed);
-        Ok(Place { taken: Arc::clone(taken), size })
+        self.share_allows(theirs, size)?;
+        state.all.add(size);
+        state.sources.entry(client).or_default().add(size);
+        Ok(Place { taken: Arc::clone(taken), client, size })
+    }
+
+    /// An address gets three quarters of the files at most, and further files only up to three
+    /// quarters of the bytes. One file alone may have all bytes.
+    fn share_allows(&self, theirs: Share, size: u64) -> Result<(), String> {
+        let files = self.files - self.files / 4;
+        if theirs.files >= files {
+            return Err(format!(
+                "as many files are arriving from this address as one address may send at once \
+                 ({files}, three quarters of --max-files): try again later"
+            ));
+        }
+        let bytes = self.bytes - self.bytes / 4;
+        if theirs.files > 0 && size > bytes.saturating_sub(theirs.bytes) {
+            return Err(format!(
+                "{} more are too many for one address: files of {} are arriving from it, and it may \
+                 send {} at once (three quarters of --max-bytes): try again later",
+                show_size(size),
+                show_size(theirs.bytes),
+                show_size(bytes)
+            ));
+        }
+        Ok(())
     }
 }
 
-/// What is arriving. Only the thread of the server takes places; any may give one back.
+/// What counts as one client: an IPv4 address, or the IPv6 network of 64 bits, all addresses of which a
+/// host commonly has.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
+}
+
+/// Files that are arriving, and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    files: u32,
+    bytes: u64,
+}
+
+impl Share {
+    fn add(&mut self, size: u64) {
+        self.files += 1;
+        self.bytes += size;
+    }
+
+    fn give_back(&mut self, size: u64) {
+        self.files -= 1;
+        self.bytes -= size;
+    }
+}
+
+/// What is arriving. Any thread may give a place back.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
-    files: AtomicU32,
-    bytes: AtomicU64,
+pub(super) struct Taken(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    all: Share,
+    /// Of addresses that send something.
+    sources: HashMap<IpAddr, Share>,
+}
+
+impl Taken {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A place for a file, until it is stored or dropped. Given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     taken: Arc<Taken>,
+    client: IpAddr,
     size: u64,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.taken.files.fetch_sub(1, Ordering::Relaxed);
-        self.taken.bytes.fetch_sub(self.size, Ordering::Relaxed);
+        let mut state = self.taken.state();
+        state.all.give_back(self.size);
+        if let Some(share) = state.sources.get_mut(&self.client) {
+            share.give_back(self.size);
+            if share.files == 0 {
+                state.sources.remove(&self.client);
+            }
+        }
     }
 }
 
@@ -141,8 +219,28 @@ impl Lines {
         Lines { began: now, printed: 0, left_out: 0 }
     }
 
+    /// What to print for a line; `None` if there were too many.
+    pub(super) fn line(&mut self, line: &str) -> Option<String> {
+        let mut text = String::new();
+        match self.admit(Instant::now())? {
+            0 => {}
+            left_out => {
+                text +=
+                    &format!("fairway serve: {left_out} lines like the next one are not shown\n");
+            }
+        }
+        Some(text + "fairway serve: " + line)
+    }
+
+    /// Prints a line on standard error, unless there were too many.
+    pub(super) fn print(&mut self, line: &str) {
+        if let Some(text) = self.line(line) {
+            eprintln!("{text}");
+        }
+    }
+
     /// May a line be printed? If so, and lines were left out before it, how many.
-    pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
+    fn admit(&mut self, now: Instant) -> Option<u64> {
         if now.duration_since(self.began) >= STRETCH {
             (self.began, self.printed) = (now, 0);
         }
@@ -163,7 +261,8 @@ mod tests {
     fn files_and_bytes_are_limited_by_themselves() {
         let limits = Limits { files: 3, bytes: 1000, keep_free: KeepFree::Percent(5) };
         let taken = Arc::new(Taken::default());
-        let admit = |size| limits.admit(&taken, size);
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let admit = |size| limits.admit(&taken, if size < 900 { one } else { other }, size);
         let first = admit(900).expect("a place");
         let bytes = admit(101).expect_err("too large");
         assert!(bytes.contains("101") && bytes.contains("--max-bytes"), "{bytes}");
@@ -174,6 +273,28 @@ mod tests {
         assert!(admit(u64::MAX).expect_err("too large").contains("--max-bytes"));
         drop(first);
         admit(900).expect("what was given back");
+    }
+
+    #[test]
+    fn one_address_leaves_a_quarter_to_others() {
+        let limits = Limits { files: 8, bytes: 1000, keep_free: KeepFree::Percent(5) };
+        let taken = Arc::new(Taken::default());
+        let admit =
+            |address: &str, size| limits.admit(&taken, address.parse().expect("an address"), size);
+        let places: Vec<_> = (0..6).map(|_| admit("2001:db8::1", 1).expect("a place")).collect();
+        for same in ["2001:db8::1", "2001:db8::ffff:0:0:2"] {
+            let refused = admit(same, 1).expect_err("too many");
+            assert!(refused.contains("(6") && refused.contains("--max-files"), "{refused}");
+        }
+        let first = admit("2001:db8:0:1::1", 700).expect("another network has the rest");
+        let refused = admit("2001:db8:0:1::1", 51).expect_err("too large");
+        assert!(refused.contains("51") && refused.contains("--max-bytes"), "{refused}");
+        let second = admit("2001:db8:0:1::1", 50).expect("three quarters");
+        drop((places, first, second));
+        assert!(taken.state().sources.is_empty(), "nothing is kept of those who have gone");
+        let mapped = admit("::ffff:192.0.2.1", 999).expect("one file alone may have all bytes");
+        assert!(admit("192.0.2.1", 1).expect_err("the same address").contains("one address"));
+        drop(mapped);
     }
 
     #[test]

@@ -6,12 +6,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use fairway_softnic::wire::Duration as EngineDuration;
-use fairway_softnic::{ChannelId, Context, Memory, Peer, Profile, Rights, Segment, SegmentKey};
+use fairway_softnic::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
 
 use super::hash;
 use super::incoming::{Directory, Incoming};
 use super::limits::{Limits, Lines, Place, Taken};
 use super::message::{JETTY, MESSAGE_BYTES, Message};
+use super::opening::{Opened, Request};
 use super::stale;
 use crate::args::ServeOptions;
 use crate::failure::Failure;
@@ -23,8 +24,10 @@ use crate::quantity::show_size;
 
 /// How often an idle server looks for clients that have gone, and whether it is to end.
 const STEP: Duration = Duration::from_millis(100);
-/// Pages of longer files are made as they come, so that no client can take all memory at once.
-const POPULATE_BYTES_MAX: u64 = 1 << 30;
+/// For files for which room is being made when the server ends.
+const LAST_WAIT: Duration = Duration::from_millis(500);
+/// How often it looks for files whose room has been made.
+const SHORT_STEP: Duration = Duration::from_millis(1);
 /// Keep-alives within the time after which a silent client is dead.
 const KEEP_ALIVES: u32 = 6;
 
@@ -67,14 +70,24 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         bytes: options.max_bytes.unwrap_or(u64::MAX),
         keep_free: options.keep_free,
     };
-    let lines = Lines::new(Instant::now());
-    let (copies, taken) = (HashMap::new(), Arc::new(Taken::default()));
-    let mut server =
-        Server { context, mailbox, directory, limits, taken, lines, copies, sender, results };
+    let mut server = Server {
+        context,
+        mailbox,
+        directory: Arc::new(directory),
+        limits,
+        taken: Arc::default(),
+        refusals: Lines::new(Instant::now()),
+        arrivals: Lines::new(Instant::now()),
+        copies: HashMap::new(),
+        opening: HashMap::new(),
+        tickets: 0,
+        sender,
+        results,
+    };
     while !process::stopping() {
         server.turn()?;
     }
-    server.copies.clear();
+    server.end();
     // Those who are still there are told; whether they answer does not matter any more.
     let _ = server.context.shutdown(Duration::from_millis(500));
     Ok(())
@@ -83,16 +96,27 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
 struct Server {
     context: Context,
     mailbox: Arc<Mailbox>,
-    directory: Directory,
+    directory: Arc<Directory>,
     limits: Limits,
     taken: Arc<Taken>,
-    /// Of refusals, in the log.
-    lines: Lines,
+    /// Of refusals, in the log; and of files that begin to arrive, or are dropped.
+    refusals: Lines,
+    arrivals: Lines,
     /// What is arriving, by client. A client copies one file at a time.
     copies: HashMap<ChannelId, Copy>,
-    sender: Sender<Copy>,
-    /// Copies whose hash has been sent.
-    results: Receiver<Copy>,
+    /// Clients for whose files room is being made, with the ticket of the latest request.
+    opening: HashMap<ChannelId, u64>,
+    tickets: u64,
+    sender: Sender<Finished>,
+    results: Receiver<Finished>,
+}
+
+/// What another thread has done.
+enum Finished {
+    /// It has made room for a file, or not.
+    Opened(Box<Request>, Result<Opened, String>),
+    /// It has hashed a file, and sent the hash.
+    Hashed(Copy),
 }
 
 /// A file that is arriving.
@@ -106,27 +130,20 @@ struct Copy {
     /// The client has been told the hash.
     hashed: bool,
     /// Given back when the file is stored or gone.
-    _place: Place,
+    place: Place,
 }
 
 impl Server {
     fn turn(&mut self) -> Result<(), Failure> {
         let mail = self.mail()?;
         let _ = self.context.poll_events();
-        for copy in self.results.try_iter() {
-            self.copies.insert(copy.peer.channel(), copy);
+        while let Ok(finished) = self.results.try_recv() {
+            self.finished(finished);
         }
-        let mut gone = Vec::new();
-        self.copies.retain(|_, copy| {
-            let alive = copy.peer.is_alive();
-            if !alive {
-                gone.push((copy.peer.address(), copy.incoming.shown.clone()));
-            }
-            alive
-        });
-        // Only now are the files gone as well.
-        for (client, name) in gone {
-            eprintln!("fairway serve: {client}: '{name}' dropped: the client has gone");
+        for (_, copy) in self.copies.extract_if(|_, copy| !copy.peer.is_alive()) {
+            let (client, name) = (copy.peer.address(), copy.incoming.shown.clone());
+            let line = format!("{client}: '{name}' dropped: the client has gone");
+            copy.discard(self.arrivals.line(&line));
         }
         if let Some(Mail { peer: Some(peer), sender, bytes }) = mail {
             self.handle(&peer, sender, &bytes);
@@ -134,13 +151,29 @@ impl Server {
         Ok(())
     }
 
+    /// Removes the files that are arriving. A disk that takes its time for some is not waited for: they
+    /// are removed at the next start.
+    fn end(&mut self) {
+        self.copies.clear();
+        let until = Instant::now() + LAST_WAIT;
+        while !self.opening.is_empty()
+            && let Ok(finished) =
+                self.results.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            if let Finished::Opened(request, _) = finished {
+                self.opening.retain(|_, ticket| *ticket != request.ticket);
+            }
+        }
+    }
+
     /// A message, if one comes in a moment. While files are being written the wait is a busy one:
     /// whoever polls moves the packets, and this side has nothing else to do.
     fn mail(&self) -> Result<Option<Mail>, Failure> {
+        let step = if self.opening.is_empty() { STEP } else { SHORT_STEP };
         if self.copies.values().all(|copy| copy.segment.is_none()) {
-            return self.mailbox.wait(STEP);
+            return self.mailbox.wait(step);
         }
-        let until = Instant::now() + STEP;
+        let until = Instant::now() + step;
         while Instant::now() < until {
             if let Some(mail) = self.mailbox.poll()? {
                 return Ok(Some(mail));
@@ -154,62 +187,114 @@ impl Server {
         let result = match Message::decode(bytes) {
             Ok(Message::Open { size, mode, overwrite, name }) => {
                 // What it was sending before is dropped.
-                self.copies.remove(&channel);
-                self.limits.admit(&self.taken, size).and_then(|place| {
-                    let keep_free = self.limits.keep_free;
-                    let incoming =
-                        self.directory.create(&name, size, mode, overwrite, keep_free)?;
-                    self.open(peer, reply_to, incoming, place)
+                self.forget(channel);
+                self.limits.admit(&self.taken, peer.address().ip(), size).and_then(|place| {
+                    self.tickets += 1;
+                    let (ticket, peer) = (self.tickets, peer.clone());
+                    self.open(Request {
+                        ticket,
+                        peer,
+                        reply_to,
+                        size,
+                        mode,
+                        overwrite,
+                        name,
+                        place,
+                    })
                 })
             }
             Ok(Message::Done) => self.done(channel),
             Ok(Message::Commit) => self.commit(channel),
             Ok(Message::Abort) => {
-                self.copies.remove(&channel);
+                self.forget(channel);
                 Ok(())
             }
             Ok(_) => Err("the client sent what makes no sense now".into()),
             Err(error) => Err(error),
         };
         if let Err(reason) = result {
-            self.copies.remove(&channel);
-            if let Some(left_out) = self.lines.admit(Instant::now()) {
-                if left_out > 0 {
-                    eprintln!("fairway serve: {left_out} refusals more, which are not shown");
-                }
-                eprintln!("fairway serve: {}: refused: {reason}", peer.address());
-            }
-            // A client that has gone needs no answer.
-            let _ = self.mailbox.send(peer, reply_to, &Message::Refusal(reason).encode());
+            self.refuse(peer, reply_to, reason);
         }
     }
 
-    fn open(
-        &mut self,
-        peer: &Peer,
-        reply_to: u32,
-        incoming: Incoming,
-        place: Place,
-    ) -> Result<(), String> {
-        let text = |error: fairway_softnic::Error| error.to_string();
-        let mut key = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 };
-        let mut segment = None;
-        if incoming.size > 0 {
-            let memory = Memory::map_file(&incoming.file, true).map_err(text)?;
-            let registered = self.context.register(memory, Rights::WRITE).map_err(text)?;
-            if incoming.size <= POPULATE_BYTES_MAX {
-                populate(&registered);
-            }
-            key = registered.key();
-            segment = Some(registered);
+    fn refuse(&mut self, peer: &Peer, reply_to: u32, reason: String) {
+        self.forget(peer.channel());
+        self.refusals.print(&format!("{}: refused: {reason}", peer.address()));
+        // A client that has gone needs no answer.
+        let _ = self.mailbox.send(peer, reply_to, &Message::Refusal(reason).encode());
+    }
+
+    /// Drops what a client is sending, or is about to send.
+    fn forget(&mut self, channel: ChannelId) {
+        self.opening.remove(&channel);
+        if let Some(copy) = self.copies.remove(&channel) {
+            copy.discard(None);
         }
-        let copy =
-            Copy { peer: peer.clone(), reply_to, incoming, segment, hashed: false, _place: place };
-        let (shown, size) = (&copy.incoming.shown, show_size(copy.incoming.size));
-        eprintln!("fairway serve: {}: receiving '{shown}', {size} bytes", peer.address());
-        copy.answer(&self.mailbox, &Message::Opened { key })?;
-        self.copies.insert(peer.channel(), copy);
+    }
+
+    /// Makes room for a file, meanwhile serving others.
+    fn open(&mut self, request: Request) -> Result<(), String> {
+        let (context, directory) = (self.context.clone(), Arc::clone(&self.directory));
+        let (sender, keep_free) = (self.sender.clone(), self.limits.keep_free);
+        let (channel, ticket) = (request.peer.channel(), request.ticket);
+        beside(move || {
+            let opened = request.open(&context, &directory, keep_free);
+            // If the server has ended, the file goes with the message.
+            let _ = sender.send(Finished::Opened(Box::new(request), opened));
+        })?;
+        self.opening.insert(channel, ticket);
         Ok(())
+    }
+
+    fn finished(&mut self, finished: Finished) {
+        match finished {
+            Finished::Hashed(copy) => {
+                self.copies.insert(copy.peer.channel(), copy);
+            }
+            Finished::Opened(request, opened) => {
+                let channel = request.peer.channel();
+                let is_wanted = self.opening.get(&channel) == Some(&request.ticket);
+                if is_wanted {
+                    self.opening.remove(&channel);
+                }
+                match opened {
+                    Ok(opened) if is_wanted => self.begin(*request, opened),
+                    Ok(Opened { incoming, segment }) => {
+                        let Request { peer, reply_to, place, .. } = *request;
+                        Copy { peer, reply_to, incoming, segment, hashed: false, place }
+                            .discard(None);
+                    }
+                    Err(reason) if is_wanted => {
+                        let Request { peer, reply_to, place, .. } = *request;
+                        drop(place);
+                        self.refuse(&peer, reply_to, reason);
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// There is room: the client may write.
+    fn begin(&mut self, request: Request, opened: Opened) {
+        let Request { peer, reply_to, place, .. } = request;
+        let Opened { incoming, segment } = opened;
+        let nothing = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 };
+        let key = segment.as_ref().map_or(nothing, Segment::key);
+        let (shown, size) = (&incoming.shown, show_size(incoming.size));
+        self.arrivals.print(&format!("{}: receiving '{shown}', {size} bytes", peer.address()));
+        let channel = peer.channel();
+        let copy = Copy { peer, reply_to, incoming, segment, hashed: false, place };
+        match copy.answer(&self.mailbox, &Message::Opened { key }) {
+            Ok(()) => {
+                self.copies.insert(channel, copy);
+            }
+            Err(reason) => {
+                let peer = copy.peer.clone();
+                copy.discard(None);
+                self.refuse(&peer, reply_to, reason);
+            }
+        }
     }
 
     /// Hashes the file, meanwhile serving others.
@@ -226,7 +311,7 @@ impl Server {
             copy.hashed = matches!(answer, Message::Hash(_));
             let (peer, reply_to) = (copy.peer.clone(), copy.reply_to);
             // Handed back first: the client's answer must find it.
-            if sender.send(copy).is_ok() {
+            if sender.send(Finished::Hashed(copy)).is_ok() {
                 let _ = mailbox.send(&peer, reply_to, &answer.encode());
             }
         };
@@ -241,7 +326,7 @@ impl Server {
         }
         let mailbox = Arc::clone(&self.mailbox);
         let work = move || {
-            let Copy { peer, reply_to, incoming, _place, .. } = copy;
+            let Copy { peer, reply_to, incoming, place: _place, .. } = copy;
             let what = format!("'{}', {} bytes", incoming.shown, show_size(incoming.size));
             let answer = match incoming.keep() {
                 Ok(()) => {
@@ -269,20 +354,21 @@ fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
 }
 
 impl Copy {
+    /// Gives its place back, and removes the file, which takes the time of the disk, on another thread.
+    /// Then the line is printed.
+    fn discard(self, line: Option<String>) {
+        let Copy { incoming, segment, place, .. } = self;
+        drop(place);
+        // Without a thread for it the two are dropped here.
+        let _ = beside(move || {
+            drop((segment, incoming));
+            line.into_iter().for_each(|line| eprintln!("{line}"));
+        });
+    }
+
     fn answer(&self, mailbox: &Mailbox, message: &Message) -> Result<(), String> {
         mailbox
             .send(&self.peer, self.reply_to, &message.encode())
             .map_err(|failure| failure.to_string())
-    }
-}
-
-/// Makes all pages at once, which takes a fraction of making each when the first packet for it
-/// arrives. Without it (before Linux 5.14) it is only slower.
-fn populate(segment: &Segment) {
-    // SAFETY: the range is the segment's whole mapping, which lives as long as the segment; making
-    // pages present changes no byte of them.
-    unsafe {
-        let start = segment.as_ptr().cast();
-        libc::madvise(start, segment.len() as usize, libc::MADV_POPULATE_WRITE);
     }
 }

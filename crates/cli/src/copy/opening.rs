@@ -1,0 +1,71 @@
+//! Making room for a file that is to arrive, beside the server's loop: it takes the time of the disk.
+
+use fairway_softnic::{Context, Memory, Peer, Rights, Segment};
+
+use super::incoming::{Directory, Incoming};
+use super::limits::{KeepFree, Place};
+
+/// Pages of longer files are made as they come, so that no client can take all memory at once.
+const POPULATE_BYTES_MAX: u64 = 1 << 30;
+/// Pages are made so many bytes at a time: while a call makes them, the process gets no other memory.
+const POPULATE_STEP: usize = 16 << 20;
+
+/// A client's request for a file, admitted.
+pub(super) struct Request {
+    /// Tells it from earlier ones of the same client, which are of no interest any more.
+    pub(super) ticket: u64,
+    pub(super) peer: Peer,
+    /// The client's Jetty for our messages.
+    pub(super) reply_to: u32,
+    pub(super) size: u64,
+    pub(super) mode: u32,
+    pub(super) overwrite: bool,
+    pub(super) name: Vec<u8>,
+    pub(super) place: Place,
+}
+
+/// A file with room for all of its bytes, and its pages; `None` if it is empty.
+pub(super) struct Opened {
+    pub(super) incoming: Incoming,
+    pub(super) segment: Option<Segment>,
+}
+
+impl Request {
+    /// Makes the file. Blocks for as long as the disk takes.
+    pub(super) fn open(
+        &self,
+        context: &Context,
+        directory: &Directory,
+        keep_free: KeepFree,
+    ) -> Result<Opened, String> {
+        let text = |error: fairway_softnic::Error| error.to_string();
+        let (size, mode, overwrite) = (self.size, self.mode, self.overwrite);
+        let incoming = directory.create(&self.name, size, mode, overwrite, keep_free)?;
+        let mut segment = None;
+        if incoming.size > 0 {
+            let memory = Memory::map_file(&incoming.file, true).map_err(text)?;
+            let registered = context.register(memory, Rights::WRITE).map_err(text)?;
+            if incoming.size <= POPULATE_BYTES_MAX {
+                populate(&registered);
+            }
+            segment = Some(registered);
+        }
+        Ok(Opened { incoming, segment })
+    }
+}
+
+/// Makes all pages, which takes a fraction of making each when the first packet for it arrives. Without
+/// it (before Linux 5.14) it is only slower.
+fn populate(segment: &Segment) {
+    // SAFETY: nothing is read or written by the pointer itself.
+    let start = unsafe { segment.as_ptr() };
+    let length = segment.len() as usize;
+    for at in (0..length).step_by(POPULATE_STEP) {
+        // SAFETY: the range lies in the segment's mapping, which lives as long as the segment, and
+        // begins at a page of it; making pages present changes no byte of them.
+        unsafe {
+            let piece = start.add(at).cast();
+            libc::madvise(piece, POPULATE_STEP.min(length - at), libc::MADV_POPULATE_WRITE);
+        }
+    }
+}
