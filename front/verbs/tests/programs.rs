@@ -226,6 +226,29 @@ fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
     }
 }
 
+/// A program over both carriers.
+fn run_over_both(name: &str) {
+    let Some(program) = compile(name) else { return };
+    let _alone = alone();
+    for carrier in CARRIERS {
+        let mut program = command(&program);
+        program.env("FAIRWAY_CARRIER", carrier);
+        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+    }
+}
+
+/// A cancellation that meets a thread within a call leaves no lock held.
+#[test]
+fn polling_threads_are_cancelled_a_thousand_times() {
+    run_over_both("polled");
+}
+
+/// Memory that is unmapped or truncated while it is registered gives completions with errors.
+#[test]
+fn missing_memory_is_an_error_and_no_signal() {
+    run_over_both("missing");
+}
+
 /// What a shared receive queue takes and reports, over both carriers.
 #[test]
 fn a_receive_without_memory_is_reported_when_it_is_used() {
