@@ -1,5 +1,6 @@
 //! The rim between C and Rust: no panic crosses it, and every failure is kept for who asks.
 
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,10 +20,30 @@ pub(crate) fn value<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
     run(body).unwrap_or(failed)
 }
 
+unsafe extern "C" {
+    /// From `<pthread.h>`; the crate `libc` lacks it.
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs the body of a call, in which the thread is not cancelled (`pthread_cancel`): that would unwind
+/// the stack within a system call, and leave locks held. It is cancelled at the next point where that
+/// is possible, in the program.
+fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
+    /// Its value in `<pthread.h>` of glibc and musl.
+    const PTHREAD_CANCEL_DISABLE: c_int = 1;
+    let (mut before, mut disabled) = (0, 0);
+    // SAFETY: room for one number each. The state is this thread's, and is set back below.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+    let result = body();
+    // SAFETY: likewise.
+    unsafe { pthread_setcancelstate(before, &raw mut disabled) };
+    result
+}
+
 fn run<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
     // What a panic left half done is behind locks whose poison `lock` overlooks: a window or a
     // request may be lost by it, and memory is not endangered, because the NIC keeps its own tables.
-    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+    let result = uncancelled(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or_else(|_| {
         Err(Failure::new(Status::Internal, "the library panicked: please report what it printed"))
     });
     result.map_err(|failure| {

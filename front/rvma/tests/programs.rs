@@ -10,6 +10,7 @@ const PROGRAMS: &[&str] = &[
     "tests/c/basics.c",
     "tests/c/windows.c",
     "tests/c/threads.c",
+    "tests/c/cancelled.c",
     "tests/c/peers.c",
     "examples/halo.c",
     "examples/server.c",
