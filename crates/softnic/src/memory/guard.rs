@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// Copies `length` bytes: the first `head` byte by byte, then eight at a time, then byte by byte.
+/// Copies `length` bytes: the first `head` byte by byte, then words of 8 bytes or more, then byte by byte.
 /// After a failure any of the bytes may have been copied.
 ///
 /// # Safety

@@ -1,8 +1,8 @@
 //! Bytes that somebody else may read or write at any time, or unmap, and how to copy them anyway.
 //!
 //! The NIC places payload into an application's memory while the application looks at it. Plain
-//! Rust accesses would be data races; here every access is made by assembly ([`guard`]), eight bytes
-//! at a time where the shared side is aligned, so the outcome is at worst a mixture of old and new
+//! Rust accesses would be data races; here every access is made by assembly ([`guard`]), 8 bytes or
+//! more at a time where the shared side is aligned, so the outcome is at worst a mixture of old and new
 //! bytes. Where the memory is not there any more, the access fails and nothing else happens.
 //!
 //! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. Whoever sees what was written
