@@ -29,8 +29,8 @@ const MTU_DEFAULT: usize = 4096;
 const MTU_MAX: usize = 32 * 1024;
 /// IPv6 and UDP headers.
 const IP_UDP_BYTES: usize = 48;
-/// Headers of our longest packet with payload (a WRITE with immediate data).
-pub(crate) const HEADER_BYTES: usize = 80;
+/// Headers of our longest packet with payload: the first one of a PUT that is in an order.
+pub(crate) const HEADER_BYTES: usize = 92;
 
 /// Addresses of a context, of four sockets each: more sockets are not looked at in one turn.
 pub(crate) const ADDRESSES_MAX: usize = 7;

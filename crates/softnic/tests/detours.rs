@@ -79,8 +79,8 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
 fn client_learns_whether_packets_of_full_size_arrive() {
     let cases = [
         ("", 4096, LongPackets::Arrive),
-        // 1,320 bytes of payload and 80 of headers.
-        ("longest=1400", 1320, LongPackets::Arrive),
+        // 1,304 bytes of payload and 92 of headers.
+        ("longest=1400", 1304, LongPackets::Arrive),
         ("all but the first", 4096, LongPackets::Vanish),
     ];
     for (spec, mtu, expected) in cases {
