@@ -56,7 +56,7 @@ pub(crate) struct NetOptions {
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<Policies>,
 
-    /// Payload bytes per packet [default: 4096, or what the link has room for]
+    /// Payload bytes per packet [default: 4096, or what the path has room for]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=32_768))]
     pub(crate) mtu: Option<u32>,
 

@@ -203,8 +203,9 @@ impl Builder {
         self
     }
 
-    /// Payload bytes per packet (default: 4096, or less if the link is too narrow for that). The
-    /// smaller wish of the two sides counts.
+    /// Payload bytes per packet at most (default: 4096). A connection has fewer if the other side
+    /// asks for fewer, or if packets of that length do not get through in both directions:
+    /// [`Peer::mtu`](crate::Peer::mtu) says how many.
     #[must_use]
     pub fn mtu(mut self, payload_bytes: usize) -> Self {
         self.mtu = Some(payload_bytes);

@@ -42,9 +42,9 @@ pub enum LongPackets {
     Unknown,
     /// They arrive.
     Arrive,
-    /// None of those that were sent to find out was answered, in about two seconds, although the
-    /// connection was set up by short ones: the path MTU is shorter than the packets, and the network
-    /// does not report it.
+    /// None of those that were sent from further ports to find out was answered, in about two seconds,
+    /// although those of the set-up were: some path of the network is shorter than the one that the
+    /// set-up took, and the network does not report it.
     Vanish,
 }
 
@@ -151,7 +151,8 @@ impl Peer {
         self.state.channel
     }
 
-    /// Payload bytes per packet, as agreed.
+    /// Payload bytes per packet, as agreed: set-up messages as long as such packets got through in both
+    /// directions.
     pub fn mtu(&self) -> u32 {
         self.state.mtu
     }
