@@ -14,6 +14,7 @@ mod channel_groups;
 mod laws;
 mod mail;
 mod memory_order;
+mod missing;
 mod pacing;
 mod probing;
 mod tracing;

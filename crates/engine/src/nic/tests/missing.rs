@@ -1,0 +1,194 @@
+//! Memory that the caller finds missing, at random, on a network that loses and reorders: every operation
+//! ends once, everything comes back, and what follows succeeds.
+
+use super::*;
+use fairway_wire::Tag;
+
+/// Chances out of a hundred.
+#[derive(Clone, Copy)]
+struct Troubles {
+    loss: u64,
+    reorder: u64,
+    missing: u64,
+}
+
+struct Gap {
+    pair: Pair,
+    random: Random,
+    troubles: Troubles,
+    missed: u32,
+}
+
+impl Gap {
+    fn new(seed: u64, troubles: Troubles) -> Gap {
+        let mut pair = Pair::new(0xFF_FF00, 4);
+        for nic in &mut pair.nics {
+            let request = SegmentRequest {
+                address: 0,
+                length: 1 << 24,
+                rights: Rights::NONE,
+                token_value: 1,
+            };
+            let stash = nic.register(&request).unwrap();
+            nic.set_stash(stash, MTU).unwrap();
+        }
+        Gap { pair, random: Random::new(seed), troubles, missed: 0 }
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.random.next() % 100 < percent
+    }
+
+    fn is_missing(&mut self) -> bool {
+        let is_missing = self.chance(self.troubles.missing);
+        self.missed += u32::from(is_missing);
+        is_missing
+    }
+
+    fn pull(&mut self, n: usize) -> bool {
+        let mut moved = false;
+        while let Some(transmit) = self.pair.nics[n].poll_transmit(self.pair.now) {
+            moved = true;
+            if transmit.gather.length > 0 && self.is_missing() {
+                self.pair.nics[n].handle_ungathered(&transmit);
+            } else if !self.chance(self.troubles.loss) {
+                let wire = &mut self.pair.wires[1 - n];
+                let at = match self.random.next() % 100 < self.troubles.reorder {
+                    true => self.random.next() as usize % (wire.len() + 1),
+                    false => wire.len(),
+                };
+                wire.insert(at, transmit);
+            }
+        }
+        moved
+    }
+
+    fn deliver(&mut self, n: usize, transmit: &Transmit) {
+        let (route, packet) = (transmit.route, transmit.packet);
+        let payload = transmit.gather.length;
+        let received = Received { route, packet, payload, ecn: Ecn::Capable };
+        match self.pair.nics[n].handle_packet(self.pair.now, &received) {
+            Verdict::Place(placement) => self.placed(n, placement.token),
+            Verdict::Atomic(atomic) => self.placed(n, atomic.token),
+            Verdict::Done | Verdict::Drop(_) => {}
+        }
+        while let Some(execution) = self.pair.nics[n].poll_execution() {
+            let (Execution::Copy { token, .. } | Execution::Atomic(AtomicExecution { token, .. })) =
+                execution;
+            self.placed(n, token);
+        }
+    }
+
+    fn placed(&mut self, n: usize, token: crate::api::PlacementToken) {
+        let now = self.pair.now;
+        match self.is_missing() {
+            true => self.pair.nics[n].handle_unplaced(now, token),
+            false => self.pair.nics[n].handle_placed(now, token, 0),
+        }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..200_000 {
+            self.pair.now = self.pair.now + Duration::from_us(1);
+            let mut moved = false;
+            for n in 0..2 {
+                self.pair.nics[n].handle_timeout(self.pair.now);
+                moved |= self.pull(n);
+                while let Some(transmit) = self.pair.wires[n].pop_front() {
+                    moved = true;
+                    self.deliver(n, &transmit);
+                }
+                self.pair.nics[n].audit();
+            }
+            if !moved {
+                // Of a message that its sender gave up in the middle the target keeps what it knows, and
+                // the record for its answer, until the slot is used again.
+                if self.pair.nics[0].usage().messages == 0 {
+                    return;
+                }
+                let due = self.pair.nics.iter().filter_map(Nic::poll_timeout);
+                self.pair.now = self.pair.now.max(due.reduce(Instant::min).unwrap());
+            }
+        }
+        let waiting = self.pair.nics.each_ref().map(|nic| nic.usage().messages);
+        panic!("it never settles: {waiting:?} messages wait");
+    }
+
+    fn post_all(&mut self, from: u64, order: OrderRequest) {
+        let (remote, target) = (self.pair.remote(), named(1));
+        let works = [
+            Work::Write { remote },
+            Work::Read { remote },
+            Work::Send { target },
+            Work::SendImmediate { target, immediate: 3 },
+            Work::WriteImmediate { remote, target, immediate: 4 },
+        ];
+        for (id, work) in (from..).zip(works.iter().cycle().take(20)) {
+            self.pair.receive(1000 + id, 20_000);
+            let length = [8, 900, 9_000][self.random.next() as usize % 3];
+            self.pair.post_in_order(id, *work, length, allowed(order, work));
+        }
+        let operator = fairway_wire::AtomicOperator::Add;
+        let work = Work::Atomic { remote, width: 8, operator, operand: 1, compare: 0 };
+        self.pair.post_in_order(from + 20, work, 0, allowed(order, &work));
+    }
+}
+
+/// In memory order the kind of an operation says who keeps it.
+fn allowed(order: OrderRequest, work: &Work) -> OrderRequest {
+    let mode = match work {
+        _ if order.tag != Tag::Mo => order.mode,
+        Work::Read { .. } | Work::Atomic { .. } => ServiceMode::Rot,
+        _ => ServiceMode::Rol,
+    };
+    OrderRequest { mode, ..order }
+}
+
+fn orders() -> [OrderRequest; 4] {
+    let plain = OrderRequest::default();
+    let of = |mode, tag| OrderRequest { mode, tag, ..plain };
+    [
+        plain,
+        of(ServiceMode::Rol, Tag::Mo),
+        of(ServiceMode::Rot, Tag::So),
+        OrderRequest { receive_in_order: true, ..of(ServiceMode::Rol, Tag::Ro) },
+    ]
+}
+
+fn ids(mut done: Vec<Completion>) -> Vec<u64> {
+    done.sort_by_key(|completion| completion.id);
+    done.iter().map(|completion| completion.id).collect()
+}
+
+#[test]
+fn every_operation_ends_once_where_memory_is_missing() {
+    let mut failed = 0;
+    for seed in 0..60 {
+        for order in orders() {
+            let troubles = Troubles { loss: seed % 3 * 10, reorder: seed % 2 * 30, missing: 5 };
+            let mut gap = Gap::new(seed, troubles);
+            gap.post_all(0, order);
+            gap.settle();
+            let done = gap.pair.completions(0);
+            failed += done.iter().filter(|done| done.status != Status::Success).count();
+            let expected = |status: &Status| {
+                use Status as S;
+                matches!(status, S::Success | S::LocalMemory | S::RemoteAccess | S::RemoteOperation)
+            };
+            assert!(done.iter().all(|done| expected(&done.status)), "seed {seed}: {done:?}");
+            assert_eq!(ids(done), (0..21).collect::<Vec<_>>(), "seed {seed} {order:?}");
+            assert!(gap.pair.completions(1).len() <= 20);
+            // Nothing is missing any more.
+            gap.troubles.missing = 0;
+            gap.post_all(50, order);
+            gap.settle();
+            let done = gap.pair.completions(0);
+            assert!(
+                done.iter().all(|done| done.status == Status::Success),
+                "seed {seed}: {done:?}"
+            );
+            assert_eq!(ids(done), (50..71).collect::<Vec<_>>(), "seed {seed} {order:?}");
+        }
+    }
+    assert!(failed > 500, "{failed} operations failed");
+}
