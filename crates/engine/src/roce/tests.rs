@@ -12,6 +12,7 @@ mod early;
 mod errors;
 mod hostile;
 mod life;
+mod missing;
 mod order;
 mod queues;
 mod reliable;
