@@ -9,6 +9,10 @@ CLANG ?= clang
 # The script that boots guests whose kernels speak soft-RoCE.
 RXE_PEER ?= ../shared/tools/rxe-peer.sh
 
+# What `make fuzz` fuzzes, and how long each.
+TARGET ?= decode roce setup cm letter copy_messages names nic_packets roce_packets
+SECONDS ?= 60
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
@@ -42,9 +46,12 @@ canaries:  ## Plant each known bug and demand that the storm, or the test of mem
 	$(CARGO) run --quiet --release --package xtask --features canary -- canaries
 	$(CARGO) test --quiet --release --package fairway-engine --features canary --test roce_world canaries
 
-fuzz:      ## Fuzz both wire codecs for a minute each (needs cargo-fuzz and a nightly toolchain).
-	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
-	cd crates/wire/fuzz && $(CARGO) +nightly fuzz run roce -- -max_total_time=60
+fuzz:      ## Fuzz every target for a minute each, or one: make fuzz TARGET=nic_packets SECONDS=600
+	cd fuzz && for target in $(TARGET); do \
+		mkdir -p grown/$$target && \
+		$(CARGO) +nightly fuzz run --sanitizer none $$target grown/$$target corpus/$$target -- \
+			-max_len=256 -max_total_time=$(SECONDS) -print_final_stats=1 || exit 1; \
+	done
 
 interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make interop RXE_PEER=path
 	$(CARGO) build --release --package fairway-cli --package xtask

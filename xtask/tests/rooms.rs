@@ -15,6 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-fabric", &["fairway-engine", "fairway-sandbox"]),
     ("fairway-nicmodel", &["fairway-engine", "fairway-fabric"]),
     ("fairway-cli", &["fairway-softnic", "fairway-fabric", "fairway-nicmodel", "fairway-sandbox"]),
+    // Bodies of fuzz targets: no room either, but it may look no deeper than this.
+    ("fairway-fuzz", &["fairway-engine", "fairway-softnic", "fairway-cli"]),
     ("fairway-collectives", &["fairway-softnic", "fairway-fabric"]),
     ("fairway-verbs", &["fairway-softnic"]),
     ("fairway-rvma", &["fairway-softnic"]),

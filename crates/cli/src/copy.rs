@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 use xxhash_rust::xxh3::Xxh3;
 
 mod client;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod incoming;
 mod limits;
 mod message;

@@ -25,6 +25,9 @@ mod codec;
 mod copy;
 mod emulate;
 mod failure;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod ignored;
 mod info;
 mod mailbox;

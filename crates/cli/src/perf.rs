@@ -19,7 +19,7 @@ mod flows;
 mod inbox;
 mod initiator;
 mod latency;
-mod message;
+pub(crate) mod message;
 mod operation;
 mod order;
 mod report;

@@ -72,6 +72,9 @@ mod engines;
 mod error;
 mod event;
 mod fidelity;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod jetty;
 mod key;

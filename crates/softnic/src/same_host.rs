@@ -37,6 +37,15 @@ pub(crate) use mapped::Mapped;
 pub(crate) use passing::is_ours;
 pub(crate) use server::Server;
 
+/// Any bytes are a question or none, and a question is written as it was read.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn question_is_sound(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    if let Some(question) = passing::Question::from_bytes(bytes) {
+        assert_eq!(question.to_bytes(), *bytes);
+    }
+}
+
 /// How long a closed gate waits for those who are at it.
 const PATIENCE: Duration = Duration::from_millis(100);
 

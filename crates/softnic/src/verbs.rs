@@ -15,7 +15,7 @@
 
 mod addresses;
 pub(crate) mod fairway;
-mod letter;
+pub(crate) mod letter;
 mod management;
 mod roce;
 mod slot;

@@ -11,7 +11,7 @@
 //! **Invariants.** A packet value is at most 80 bytes and never carries payload. Decoding is
 //! total: any byte string gives a packet or a typed error. `decode(encode(p)) == p`.
 //!
-//! **How to test:** `cargo test -p fairway-wire`; `fuzz/` has a cargo-fuzz target.
+//! **How to test:** `cargo test -p fairway-wire`; `fairway-fuzz` has the fuzz targets.
 #![no_std]
 #![forbid(unsafe_code)]
 

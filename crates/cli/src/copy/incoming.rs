@@ -173,7 +173,7 @@ fn temporary(parent: &OwnedFd) -> io::Result<(CString, File)> {
 }
 
 /// The parts of a name, if it is one that stays within the directory.
-fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
+pub(super) fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
     const REMEDY: &str = "is no file's name: write it relative to the directory served, as a/b.img";
     if name.is_empty() {
         return Err("is empty: write HOST/NAME");

@@ -14,6 +14,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 const PURPOSE: &[u8] = b"fairway header check, protocol 5";
 
 /// One side's keys for one channel.
+#[cfg_attr(feature = "fuzzing", derive(Clone))]
 pub(crate) struct KeyPair {
     secret: StaticSecret,
     public: [u8; KEY_LEN],

@@ -1,0 +1,33 @@
+//! What the fuzz target `copy_messages` runs of messages between client and server.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use super::incoming::parts;
+use super::message::Message;
+
+/// Any bytes are a message or an error, and a message survives being encoded and decoded; the name
+/// of a file in it leads to no other directory.
+pub(crate) fn message(bytes: &[u8]) {
+    name(bytes);
+    match Message::decode(bytes) {
+        Ok(message) => {
+            assert_eq!(Message::decode(&message.encode()).as_ref(), Ok(&message));
+            if let Message::Open { name: text, .. } = &message {
+                name(text);
+            }
+        }
+        Err(error) => assert!(!error.is_empty()),
+    }
+}
+
+fn name(text: &[u8]) {
+    let Ok(parts) = parts(text) else { return };
+    assert!(!parts.is_empty());
+    for part in parts {
+        let path = Path::new(std::ffi::OsStr::from_bytes(part.as_bytes()));
+        let mut components = path.components();
+        let only = components.next();
+        assert!(matches!(only, Some(Component::Normal(_))) && components.next().is_none());
+    }
+}

@@ -1,0 +1,54 @@
+//! What the fuzz targets run: for each target a function that takes any bytes and panics if
+//! something is wrong.
+//!
+//! **What it is.** Targets of parsers hand the bytes to the parser, and demand that what it returns
+//! survives being written and parsed again. Targets of state machines read the bytes as a script
+//! ([`script::Script`]): what is posted, delivered, changed on the way, and when. The functions
+//! that need private items are in modules `fuzzing` of their crates, behind the feature of that
+//! name. The programs that libFuzzer drives are in `fuzz/`, outside this workspace.
+//!
+//! **May import:** `fairway-engine`, and `fairway-softnic` and `fairway-cli` with their feature
+//! `fuzzing`.
+//!
+//! **Invariants.** A function gives the same result for the same bytes, and takes a bounded time.
+//! No function uses a socket, a file, a thread or the clock.
+//!
+//! **How to test:** `cargo test -p fairway-fuzz` replays the inputs in `fuzz/corpus`;
+//! `docs/testing.md` describes fuzzing.
+#![forbid(unsafe_code)]
+
+mod books;
+mod cm;
+mod codecs;
+mod nic;
+mod roce_host;
+pub mod script;
+
+pub use cm::cm;
+pub use codecs::{decode, names, roce};
+pub use fairway_cli::fuzzing::{copy_messages, quantities};
+pub use fairway_softnic::fuzzing::{letter, setup};
+pub use nic::nic_packets;
+pub use roce_host::roce_packets;
+
+/// A target by its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target. Each has a program in `fuzz/fuzz_targets` and inputs in `fuzz/corpus`.
+pub const TARGETS: [Target; 9] = [
+    ("decode", decode),
+    ("roce", roce),
+    ("setup", setup),
+    ("cm", cm),
+    ("letter", letter),
+    ("copy_messages", copy_messages),
+    ("names", names_and_quantities),
+    ("nic_packets", nic_packets),
+    ("roce_packets", roce_packets),
+];
+
+/// Names of policies, and quantities as people write them.
+pub fn names_and_quantities(input: &[u8]) {
+    names(input);
+    quantities(input);
+}

@@ -1,0 +1,349 @@
+//! `Nic` with a legal but malicious peer: one that has a channel, knows all numbers and keys but
+//! one, and sends what it likes.
+//!
+//! The peer is a second `Nic` whose packets reach the first one as they are, changed, repeated,
+//! late or never, and between them others that no `Nic` has sent. A script says which. Payload has
+//! no bytes here: what is looked at is where it would be put.
+
+mod defects;
+mod forge;
+mod side;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use fairway_engine::wire::{Duration, Ecn, Instant, Packet, Psn};
+use fairway_engine::{Event, Execution, LocalRange, PlacementToken, Received, Verdict};
+
+use crate::script::Script;
+use defects::Sent;
+use side::{FIRST_PSN, Side};
+
+/// The NIC that is attacked, and its peer.
+const HERE: usize = 0;
+const PEER: usize = 1;
+
+const STEPS_MAX: u32 = 96;
+/// Packets on their way in one direction; more are lost.
+const WIRE_MAX: usize = 12;
+/// Packets of the peer that may be sent again.
+const REMEMBERED_MAX: usize = 6;
+/// How often the clock may go on until the channel has ended.
+const PATIENCE: u32 = 2_000;
+
+/// A NIC, and a peer that sends it what the input says.
+///
+/// Demanded: nothing panics; payload goes only to memory that a key the peer knows opens, or that
+/// an operation or receive of this side has lent; every operation completes once; when the channel
+/// has ended, every record is back in its pool and all memory can be released.
+pub fn nic_packets(input: &[u8]) {
+    let mut pair = Pair::new(input);
+    for _ in 0..STEPS_MAX {
+        if pair.script.is_over() {
+            break;
+        }
+        pair.step();
+    }
+    pair.finish();
+}
+
+/// A payload that has not been put in place yet.
+struct Late {
+    side: usize,
+    target: LocalRange,
+    token: PlacementToken,
+}
+
+struct Pair<'a> {
+    script: Script<'a>,
+    now: Instant,
+    sides: [Side; 2],
+    /// Packets on their way to each side.
+    wires: [VecDeque<Received>; 2],
+    remembered: VecDeque<Received>,
+    /// The sequence number that each side used last.
+    last_psn: [Psn; 2],
+    /// What the attacked side has sent.
+    sent: Sent,
+    late: Vec<Late>,
+    /// Payload is put in place late.
+    holds: bool,
+    /// The peer goes on until the end.
+    polite: bool,
+}
+
+impl<'a> Pair<'a> {
+    fn new(input: &'a [u8]) -> Pair<'a> {
+        let mut script = Script::new(input);
+        let settings = script.byte();
+        let now = Instant::from_ps(u64::MAX - 1_000_000_000);
+        let sides = side::two(now, settings);
+        Pair {
+            script,
+            now,
+            sides,
+            wires: [VecDeque::with_capacity(WIRE_MAX), VecDeque::with_capacity(WIRE_MAX)],
+            remembered: VecDeque::with_capacity(REMEMBERED_MAX),
+            last_psn: FIRST_PSN,
+            sent: Sent::new(FIRST_PSN[HERE]),
+            late: Vec::new(),
+            holds: settings & 32 != 0,
+            polite: settings & 64 != 0,
+        }
+    }
+
+    fn step(&mut self) {
+        let code = self.script.byte();
+        let some = usize::from(code >> 4);
+        match code & 15 {
+            0 | 1 => self.sides[some & 1].post(self.now, &mut self.script),
+            2 => self.sides[some & 1].post_receive(&mut self.script),
+            3 => {
+                for _ in 0..=some {
+                    self.deliver_first(HERE);
+                }
+            }
+            4 => self.deliver_from(some, false),
+            5 | 6 => self.deliver_from(some, true),
+            7 => self.replay(some),
+            8 | 9 => self.forge(|pair| forge::data(pair)),
+            10 => self.forge(|pair| forge::ack(pair)),
+            11 => self.forge(|pair| forge::news(pair)),
+            12 => {
+                for _ in 0..=some {
+                    self.deliver_first(PEER);
+                }
+            }
+            13 => self.pass(some),
+            14 => self.place_late(some),
+            _ => self.be_rough(some),
+        }
+        for side in [HERE, PEER] {
+            self.pump(side);
+            self.collect(side);
+        }
+    }
+
+    /// Takes out packets that a side has to send.
+    fn pump(&mut self, side: usize) {
+        let to = 1 - side;
+        while self.wires[to].len() < WIRE_MAX {
+            let Some(transmit) = self.sides[side].nic.poll_transmit(self.now) else { return };
+            if transmit.gather.length > 0 {
+                self.sides[side].books.demand_readable(&transmit.gather);
+            }
+            if let Packet::Data(data) = &transmit.packet {
+                self.last_psn[side] = data.psn;
+                if side == HERE {
+                    self.sent.note(data.psn);
+                }
+            }
+            let received = Received {
+                route: transmit.route,
+                packet: transmit.packet,
+                payload: transmit.gather.length,
+                ecn: Ecn::Capable,
+            };
+            if side == PEER {
+                self.remember(received);
+            }
+            self.wires[to].push_back(received);
+        }
+    }
+
+    fn remember(&mut self, received: Received) {
+        if self.remembered.len() == REMEMBERED_MAX {
+            self.remembered.pop_front();
+        }
+        self.remembered.push_back(received);
+    }
+
+    fn deliver_first(&mut self, to: usize) {
+        if let Some(received) = self.wires[to].pop_front() {
+            self.deliver(to, &received);
+        }
+    }
+
+    /// A packet that may not be the first one, and may be changed, lost or without its payload.
+    fn deliver_from(&mut self, at: usize, changed: bool) {
+        let Some(received) = self.wires[HERE].remove(at % WIRE_MAX) else { return };
+        if changed {
+            if let Some(changed) = forge::change(&received, &mut self.script) {
+                self.deliver(HERE, &changed);
+            }
+        } else if self.script.flag() {
+            let verdict = self.sides[HERE].nic.handle_trimmed(self.now, &received);
+            assert!(!matches!(verdict, Verdict::Place(_) | Verdict::Atomic(_)));
+        }
+    }
+
+    fn replay(&mut self, at: usize) {
+        let Some(&received) = self.remembered.get(at % REMEMBERED_MAX) else { return };
+        match forge::change(&received, &mut self.script) {
+            Some(changed) => self.deliver(HERE, &changed),
+            None => self.deliver(HERE, &received),
+        }
+    }
+
+    fn forge(&mut self, make: impl FnOnce(&mut Self) -> Option<Received>) {
+        if let Some(received) = make(self) {
+            self.deliver(HERE, &received);
+        }
+    }
+
+    fn deliver(&mut self, to: usize, received: &Received) {
+        if to == HERE {
+            let is_placing = self.late.iter().any(|late| late.side == HERE);
+            if forge::names_the_secret(received) || self.sent.shows_defect(received, is_placing) {
+                return;
+            }
+        }
+        match self.sides[to].nic.handle_packet(self.now, received) {
+            Verdict::Place(placement) => {
+                assert_eq!(placement.target.length, received.payload, "{received:?}");
+                self.place(to, placement.target, placement.token);
+            }
+            Verdict::Atomic(atomic) => self.place(to, atomic.target, atomic.token),
+            Verdict::Done | Verdict::Drop(_) => {}
+        }
+        self.execute(to);
+        self.collect(to);
+    }
+
+    fn place(&mut self, side: usize, target: LocalRange, token: PlacementToken) {
+        self.sides[side].books.demand_writable(&target);
+        if self.holds {
+            self.late.push(Late { side, target, token });
+        } else {
+            self.sides[side].nic.handle_placed(self.now, token, 0);
+        }
+    }
+
+    fn execute(&mut self, side: usize) {
+        while let Some(execution) = self.sides[side].nic.poll_execution() {
+            match execution {
+                Execution::Copy { from, to, token } => {
+                    assert_eq!(from.length, to.length);
+                    self.sides[side].books.demand_stash(&from);
+                    self.place(side, to, token);
+                }
+                Execution::Atomic(atomic) => self.place(side, atomic.target, atomic.token),
+            }
+        }
+    }
+
+    /// Puts one payload in place that has waited; or turns to placing late or at once.
+    fn place_late(&mut self, at: usize) {
+        if at == 15 {
+            self.holds = !self.holds;
+        } else if at < self.late.len() {
+            let late = self.late.remove(at);
+            self.finish_placement(&late);
+        }
+    }
+
+    fn finish_placement(&mut self, late: &Late) {
+        let side = &mut self.sides[late.side];
+        // What came over a channel that has ended is no longer put anywhere.
+        if side.nic.is_open(late.token.channel()) {
+            side.books.demand_registered(&late.target);
+        }
+        side.nic.handle_placed(self.now, late.token, 0);
+        self.execute(late.side);
+    }
+
+    fn finish_placements(&mut self) {
+        let held = std::mem::take(&mut self.holds);
+        while let Some(late) = self.late.pop() {
+            self.finish_placement(&late);
+        }
+        self.holds = held;
+    }
+
+    /// Time passes: up to the next deadline, or a little.
+    fn pass(&mut self, some: usize) {
+        let due = self.sides[some & 1].nic.poll_timeout();
+        self.now = match due {
+            Some(due) if some & 2 == 0 => self.now.max(due),
+            _ => self.now + Duration::from_us(u64::from(self.script.byte()) << (some >> 2)),
+        };
+        for side in [HERE, PEER] {
+            self.sides[side].nic.handle_timeout(self.now);
+            self.execute(side);
+        }
+    }
+
+    fn be_rough(&mut self, some: usize) {
+        match some {
+            0 => self.sides[HERE].close(self.now),
+            1 => self.sides[PEER].close(self.now),
+            2 => {
+                self.finish_placements();
+                self.sides[HERE].deregister_open();
+            }
+            // What is late may belong to a buffer that the application gets back.
+            3 => {
+                self.finish_placements();
+                self.sides[HERE].change_mailbox(&mut self.script);
+            }
+            4..=9 => {
+                self.finish_placements();
+                self.sides[HERE].change_jetty(&mut self.script);
+            }
+            10 => self.wires[HERE].clear(),
+            11 => self.wires[PEER].clear(),
+            _ => defects::audit(&mut self.sides[HERE].nic),
+        }
+        self.execute(HERE);
+    }
+
+    fn collect(&mut self, side: usize) {
+        let side = &mut self.sides[side];
+        while let Some(event) = side.nic.poll_event() {
+            if let Event::SegmentReleased { segment } = event {
+                side.books.released(segment);
+            }
+        }
+        side.collect();
+    }
+
+    /// The channel ends, by a farewell or by silence, and everything is given back.
+    fn finish(&mut self) {
+        self.finish_placements();
+        self.holds = false;
+        defects::audit(&mut self.sides[HERE].nic);
+        if self.polite {
+            self.sides[HERE].close(self.now);
+        }
+        let mut left = PATIENCE;
+        while self.sides[HERE].nic.usage().channels > 0 {
+            assert!(left > 0, "the channel does not end: {:?}", self.sides[HERE].nic.usage());
+            left -= 1;
+            for side in [HERE, PEER] {
+                self.pump(side);
+            }
+            if self.polite {
+                self.deliver_all();
+            } else {
+                self.wires = [VecDeque::new(), VecDeque::new()];
+            }
+            let due = self.sides[HERE].nic.poll_timeout();
+            self.now = self.now.max(due.unwrap_or(self.now + Duration::from_ms(1)));
+            for side in [HERE, PEER] {
+                self.sides[side].nic.handle_timeout(self.now);
+                self.execute(side);
+                self.collect(side);
+            }
+        }
+        self.sides[HERE].strip();
+    }
+
+    fn deliver_all(&mut self) {
+        for to in [HERE, PEER] {
+            while !self.wires[to].is_empty() {
+                self.deliver_first(to);
+            }
+        }
+    }
+}

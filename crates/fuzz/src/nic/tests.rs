@@ -1,0 +1,54 @@
+use super::*;
+
+/// Settings, then steps.
+fn run(script: &[u8]) -> Pair<'_> {
+    let mut pair = Pair::new(script);
+    while !pair.script.is_over() {
+        pair.step();
+    }
+    pair
+}
+
+#[test]
+fn peer_writes_reads_and_sends_as_the_script_says() {
+    let script = [
+        0, // settings: the first policies, no stash
+        0x02, 0, 1, 0, // a receive here, of three packets
+        0x10, 0, 1, 0, 0, 0, // the peer posts a WRITE of 64 bytes,
+        0x10, 3, 1, 0, 0, 0, // a READ,
+        0x10, 5, 1, 0, 0, 0, // and a SEND
+        0xf3, 0xfc, 0xf3, 0xfc, // all packets arrive
+    ];
+    let mut pair = run(&script);
+    assert_eq!(pair.sides[HERE].nic.counters().payload_received, 128);
+    assert_eq!(pair.sides[PEER].nic.counters().payload_received, 64);
+    pair.finish();
+}
+
+#[test]
+fn forged_write_is_placed_if_the_key_grants_it() {
+    // A WRITE of 8 bytes at the next number, and the same into memory without rights.
+    let forged = |memory| [0, 8, 0, 0, 64, 0, memory, 0, 0, 0, 0, 1];
+    let refusals = |script: [u8; 12]| {
+        let pair = run(&script);
+        let counters = pair.sides[HERE].nic.counters();
+        (counters.data_received, counters.naks_sent)
+    };
+    assert_eq!((refusals(forged(0)), refusals(forged(2))), ((1, 0), (1, 1)));
+}
+
+#[test]
+fn memory_that_was_not_lent_is_noticed() {
+    let pair = Pair::new(&[]);
+    let books = &pair.sides[HERE].books;
+    for (memory, offset, length) in [
+        (crate::books::Memory::Own, 0, 8),
+        (crate::books::Memory::Closed, 0, 8),
+        (crate::books::Memory::Secret, 0, 8),
+        (crate::books::Memory::Open, 1020, 8),
+    ] {
+        let range = LocalRange { segment: books.segment(memory), offset, length };
+        let checked = std::panic::AssertUnwindSafe(|| books.demand_writable(&range));
+        assert!(std::panic::catch_unwind(checked).is_err(), "{memory:?}");
+    }
+}

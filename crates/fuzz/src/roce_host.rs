@@ -1,0 +1,260 @@
+//! `roce::Host` with a legal but malicious peer: one that is connected, knows all numbers and keys
+//! but one, and sends what it likes.
+//!
+//! As in [`crate::nic`], the peer is a second `Host`, whose packets are changed, repeated, late or
+//! lost, and between them others arrive. Payload has no bytes.
+
+mod forge;
+mod side;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use fairway_engine::roce::{PlacementToken, Received, ScatterList, Verdict};
+use fairway_engine::wire::{Duration, Ecn, Instant, Psn};
+
+use crate::script::Script;
+use side::{FIRST_PSN, Side};
+
+/// The host that is attacked, and its peer.
+const HERE: usize = 0;
+const PEER: usize = 1;
+
+const STEPS_MAX: u32 = 96;
+/// Packets on their way in one direction; more are lost.
+const WIRE_MAX: usize = 12;
+/// Packets of the peer that may be sent again.
+const REMEMBERED_MAX: usize = 6;
+
+/// A host, and a peer that sends it what the input says.
+///
+/// Demanded: nothing panics; payload goes only to memory that a key the peer knows opens, or that
+/// an operation or receive of this side has lent; every operation and receive completes once; when
+/// the connection has ended, every record is back in its pool and all memory can be released.
+pub fn roce_packets(input: &[u8]) {
+    let mut pair = Pair::new(input);
+    for _ in 0..STEPS_MAX {
+        if pair.script.is_over() {
+            break;
+        }
+        pair.step();
+    }
+    pair.sides[HERE].end();
+    pair.sides[HERE].strip();
+}
+
+struct Pair<'a> {
+    script: Script<'a>,
+    now: Instant,
+    sides: [Side; 2],
+    /// Packets on their way to each side.
+    wires: [VecDeque<Received>; 2],
+    remembered: VecDeque<Received>,
+    /// The sequence number that each side used last.
+    last_psn: [Psn; 2],
+    late: Vec<(usize, ScatterList, PlacementToken)>,
+    /// Payload is put in place late.
+    holds: bool,
+    /// There is no room to send before a packet is taken in.
+    blocked: bool,
+}
+
+impl<'a> Pair<'a> {
+    fn new(input: &'a [u8]) -> Pair<'a> {
+        let mut script = Script::new(input);
+        let settings = script.byte();
+        let now = Instant::from_ps(u64::MAX - 1_000_000_000);
+        Pair {
+            script,
+            now,
+            sides: side::two(settings),
+            wires: [VecDeque::with_capacity(WIRE_MAX), VecDeque::with_capacity(WIRE_MAX)],
+            remembered: VecDeque::with_capacity(REMEMBERED_MAX),
+            last_psn: FIRST_PSN,
+            late: Vec::new(),
+            holds: settings & 64 != 0,
+            blocked: false,
+        }
+    }
+
+    fn step(&mut self) {
+        let code = self.script.byte();
+        let some = usize::from(code >> 4);
+        match code & 15 {
+            0 | 1 => self.sides[some & 1].post(self.now, &mut self.script),
+            2 => self.sides[some & 1].post_receive(&mut self.script),
+            3 => {
+                for _ in 0..=some {
+                    self.deliver_first(HERE);
+                }
+            }
+            4 => drop(self.wires[HERE].remove(some % WIRE_MAX)),
+            5 | 6 => {
+                if let Some(received) = self.wires[HERE].remove(some % WIRE_MAX) {
+                    self.deliver_changed(&received);
+                }
+            }
+            7 => {
+                if let Some(&received) = self.remembered.get(some % REMEMBERED_MAX) {
+                    self.deliver_changed(&received);
+                }
+            }
+            8..=10 => {
+                if let Some(received) = forge::any(self) {
+                    self.deliver(HERE, &received);
+                }
+            }
+            11 | 12 => {
+                for _ in 0..=some {
+                    self.deliver_first(PEER);
+                }
+            }
+            13 => self.pass(some),
+            14 => self.place_late(some),
+            _ => self.be_rough(some),
+        }
+        for side in [HERE, PEER] {
+            self.pump(side);
+            self.sides[side].collect();
+        }
+    }
+
+    /// Takes out packets that a side has to send.
+    fn pump(&mut self, side: usize) {
+        while self.wires[1 - side].len() < WIRE_MAX {
+            let Some(transmit) = self.sides[side].host.poll_transmit(self.now) else { return };
+            self.send(side, &transmit);
+        }
+    }
+
+    fn send(&mut self, side: usize, transmit: &fairway_engine::roce::Transmit) {
+        for range in transmit.gather.ranges() {
+            self.sides[side].books.demand_readable(range);
+        }
+        if !transmit.packet.operation.is_response() {
+            self.last_psn[side] = transmit.packet.bth.psn;
+        }
+        let payload = transmit.gather.length();
+        let received = Received { source: 1, packet: transmit.packet, payload, ecn: Ecn::Capable };
+        if side == PEER {
+            if self.remembered.len() == REMEMBERED_MAX {
+                self.remembered.pop_front();
+            }
+            self.remembered.push_back(received);
+        }
+        if self.wires[1 - side].len() < WIRE_MAX {
+            self.wires[1 - side].push_back(received);
+        }
+    }
+
+    fn deliver_first(&mut self, to: usize) {
+        if let Some(received) = self.wires[to].pop_front() {
+            self.deliver(to, &received);
+        }
+    }
+
+    fn deliver_changed(&mut self, received: &Received) {
+        let changed = forge::change(received, &mut self.script);
+        self.deliver(HERE, &changed.unwrap_or(*received));
+    }
+
+    fn deliver(&mut self, to: usize, received: &Received) {
+        if to == HERE && self.sides[HERE].is_secret(&received.packet) {
+            return;
+        }
+        self.take_in(to, received);
+        while let Some(place) = self.sides[to].host.poll_recall() {
+            let kept = self.sides[to].recall(place);
+            self.take_in(to, &kept);
+        }
+        while let Some(execution) = self.sides[to].host.poll_execution() {
+            self.place(to, &execution.target.into(), execution.token);
+        }
+        self.sides[to].collect();
+    }
+
+    fn take_in(&mut self, to: usize, received: &Received) {
+        while let Some(answer) = self.sides[to].host.poll_answer(received) {
+            if self.blocked {
+                return;
+            }
+            self.send(to, &answer);
+        }
+        match self.sides[to].host.handle_packet(self.now, received) {
+            Verdict::Place(placement) => {
+                assert_eq!(placement.target.length(), received.payload, "{received:?}");
+                self.sides[to].demand_writable(&placement.header);
+                self.place(to, &placement.target, placement.token);
+            }
+            Verdict::Store { target, token, .. } => {
+                assert_eq!(target.length(), 8);
+                self.place(to, &target, token);
+            }
+            Verdict::Keep { place } => self.sides[to].keep(place, received),
+            Verdict::Done | Verdict::Drop(_) => {}
+        }
+    }
+
+    fn place(&mut self, side: usize, target: &ScatterList, token: PlacementToken) {
+        self.sides[side].demand_writable(target);
+        if self.holds {
+            self.late.push((side, *target, token));
+        } else {
+            self.sides[side].host.handle_placed(self.now, token, 0);
+            self.execute(side);
+        }
+    }
+
+    fn execute(&mut self, side: usize) {
+        while let Some(execution) = self.sides[side].host.poll_execution() {
+            self.sides[side].demand_writable(&execution.target.into());
+            self.sides[side].host.handle_placed(self.now, execution.token, 0);
+        }
+    }
+
+    /// Puts one payload in place that has waited; or turns to placing late or at once.
+    fn place_late(&mut self, at: usize) {
+        if at == 15 {
+            self.holds = !self.holds;
+        } else if at == 14 {
+            self.blocked = !self.blocked;
+        } else if at < self.late.len() {
+            let (side, _, token) = self.late.remove(at);
+            self.sides[side].host.handle_placed(self.now, token, 0);
+            self.execute(side);
+        }
+    }
+
+    /// Time passes: up to the next deadline, or a little.
+    fn pass(&mut self, some: usize) {
+        let due = self.sides[some & 1].host.poll_timeout();
+        self.now = match due {
+            Some(due) if some & 2 == 0 => self.now.max(due),
+            _ => self.now + Duration::from_us(u64::from(self.script.byte()) << (some >> 2)),
+        };
+        for side in [HERE, PEER] {
+            self.sides[side].host.handle_timeout(self.now);
+        }
+    }
+
+    fn be_rough(&mut self, some: usize) {
+        match some {
+            0 => self.sides[PEER].end(),
+            1 => {
+                // What was put off goes nowhere.
+                self.late.retain(|(side, ..)| *side != HERE);
+                self.sides[HERE].end();
+            }
+            2 => {
+                self.late.retain(|(side, ..)| *side != HERE);
+                self.sides[HERE].deregister_open();
+            }
+            3..=5 => self.sides[HERE].change(some),
+            6 => self.wires[HERE].clear(),
+            7 => self.wires[PEER].clear(),
+            _ => self.sides[PEER].change(some),
+        }
+        self.execute(HERE);
+    }
+}

@@ -1,0 +1,57 @@
+//! An input read as a script: small numbers, one after the other.
+
+/// Takes numbers from the front of an input. At its end all numbers are 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Script<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Script<'a> {
+    /// The script in these bytes.
+    pub fn new(bytes: &'a [u8]) -> Script<'a> {
+        Script { rest: bytes }
+    }
+
+    /// True if nothing is left.
+    pub fn is_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.rest.split_first() else { return 0 };
+        self.rest = rest;
+        *first
+    }
+
+    /// A number below `end`, which is at most 256.
+    pub fn below(&mut self, end: u32) -> u32 {
+        u32::from(self.byte()) % end
+    }
+
+    /// One of `choices`.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[usize::from(self.byte()) % choices.len()]
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self) -> bool {
+        self.byte() & 1 != 0
+    }
+
+    /// Any number of 32 bits; most scripts write small ones and those near the end of the range.
+    pub fn number(&mut self) -> u32 {
+        match self.byte() {
+            small @ 0..=127 => u32::from(small),
+            large @ 128..=191 => u32::MAX - u32::from(large - 128),
+            192..=223 => u32::from(self.byte()) << 8 | u32::from(self.byte()),
+            _ => u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()]),
+        }
+    }
+
+    /// Any number of 64 bits, likewise.
+    pub fn long(&mut self) -> u64 {
+        let low = self.number();
+        if low & 3 == 3 { u64::from(self.number()) << 32 | u64::from(low) } else { low.into() }
+    }
+}

@@ -1,0 +1,259 @@
+//! Set-up: a listener, a client's attempt, and between them a network that repeats, swaps and
+//! changes messages.
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use fairway_engine::wire::{
+    Cna, Decoded, Duration, Hello, Instant, Parameters, Ports, Psn, RejectReason, SETUP_LEN, Setup,
+    SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
+};
+
+use crate::setup::Identity;
+use crate::setup::client::{Attempt, Outcome, Question};
+use crate::setup::keys::KeyPair;
+use crate::setup::server::{Listener, Opening, Reaction};
+
+const START: Instant = Instant::from_ns(1_000_000_000);
+const PATIENCE: Duration = Duration::from_secs(60);
+const STEPS_MAX: u32 = 256;
+
+/// A listener and an attempt at the two ends of a network that does what the input says.
+///
+/// Demanded: a channel is opened only for a client that repeats what it was told in a WELCOME for
+/// its address, and once for each; the attempt ends once, and with no more than it asked for; every
+/// message survives being encoded and decoded.
+pub fn setup(input: &[u8]) {
+    if let Ok(Decoded::Setup(setup)) = decode(&input[..input.len().min(SETUP_LEN)], input.len()) {
+        demand_sound(&setup);
+    }
+    let mut stage = Stage::new();
+    let mut bytes = input.iter().copied();
+    for _ in 0..STEPS_MAX {
+        let Some(code) = bytes.next() else { break };
+        let mut next = || bytes.next().unwrap_or(0);
+        match code % 12 {
+            0 | 1 => stage.ask(),
+            2 | 3 => stage.to_server(next() % 4 == 3),
+            4 | 5 => stage.to_client(),
+            6 => stage.change(true, [next(), next(), next()]),
+            7 => stage.change(false, [next(), next(), next()]),
+            8 => stage.now = stage.now + Duration::from_ms(u64::from(next()) * u64::from(next())),
+            9 => stage.swap(),
+            10 => stage.from = (stage.from + 1) % 3,
+            _ => stage.fill(code & 16 != 0, &mut next),
+        }
+        stage.check();
+    }
+}
+
+struct Stage {
+    now: Instant,
+    listener: Listener,
+    attempt: Attempt,
+    wish: Parameters,
+    /// From which of three addresses messages reach the listener.
+    from: u8,
+    /// The message that last left each side.
+    asked: Option<Setup>,
+    answered: Option<Setup>,
+    welcomed: Vec<(SocketAddr, Cna, Hello, Welcome)>,
+    opened: Vec<Opening>,
+    ended: Option<Outcome>,
+}
+
+/// A key pair costs as much as a thousand steps.
+fn keys() -> KeyPair {
+    static KEYS: OnceLock<KeyPair> = OnceLock::new();
+    KEYS.get_or_init(|| KeyPair::new([1; 32])).clone()
+}
+
+fn client_address(number: u8) -> SocketAddr {
+    match number {
+        0 => SocketAddr::from(([192, 0, 2, 1], 4000)),
+        1 => SocketAddr::from(([192, 0, 2, 1], 4001)),
+        _ => SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 4000)),
+    }
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 2], 4810))
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let limits = Parameters {
+            mtu_bytes: 4096,
+            paths: 16,
+            window_packets: 4096,
+            message_slots: 64,
+            read_slots: 64,
+            keep_alive_ms: 500,
+            channels: 1,
+            capabilities: 1,
+        };
+        let identity = |cna: u32, limits| Identity {
+            cna: Cna::new(cna),
+            asked_as: Cna::new(cna ^ 0xffff),
+            ports: vec![Ports::new(&[4810, 4811]).unwrap_or_else(|| unreachable!())],
+            limits,
+        };
+        let question = Question {
+            server: server_address(),
+            tpn: Tpn::new(5),
+            first_psn: Psn::new(77),
+            nonce: 0x1234_5678_9abc_def0,
+            joins: None,
+            mtu_bytes: 1400,
+            deadline: START + PATIENCE,
+            keys: keys(),
+        };
+        let offer = Parameters { paths: 8, window_packets: 1024, ..limits };
+        Stage {
+            now: START,
+            listener: Listener::new(identity(0x5e_12e1, offer), [7; 32]),
+            attempt: Attempt::new(START, &identity(0xc1_1e17, limits), question),
+            wish: Parameters { mtu_bytes: 1400, ..limits },
+            from: 0,
+            asked: None,
+            answered: None,
+            welcomed: Vec::new(),
+            opened: Vec::new(),
+            ended: None,
+        }
+    }
+
+    fn ask(&mut self) {
+        if let Some(setup) = self.attempt.poll_transmit(self.now) {
+            demand_sound(&setup);
+            self.asked = Some(setup);
+        } else if let Some(due) = self.attempt.poll_timeout() {
+            assert!(self.now.is_before(due), "it is due and does nothing");
+        }
+    }
+
+    fn to_server(&mut self, refuses: bool) {
+        let Some(setup) = self.asked else { return };
+        let from = client_address(self.from);
+        match self.listener.handle_message(self.now, from, 9000, &setup) {
+            Reaction::Ignore => {}
+            Reaction::Answer(answer) => {
+                if let (SetupMessage::Hello(hello), SetupMessage::Welcome(welcome)) =
+                    (&setup.message, &answer.message)
+                {
+                    self.welcomed.push((from, setup.source, *hello, *welcome));
+                }
+                self.answer(answer);
+            }
+            Reaction::Open(opening) => {
+                self.demand_welcomed(&opening);
+                let answer = if refuses {
+                    self.listener.refuse(&opening, RejectReason::NoResources)
+                } else {
+                    let again = self.opened.iter().any(|earlier| same(earlier, &opening));
+                    assert!(!again, "opened twice: {opening:?}");
+                    self.opened.push(opening);
+                    let end = (Tpn::new(9), Psn::new(1000));
+                    self.listener.opened(self.now, &opening, end, [9; 32])
+                };
+                self.answer(answer);
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Setup) {
+        demand_sound(&answer);
+        self.answered = Some(answer);
+    }
+
+    /// Only a client to which the listener has said the same may have a channel.
+    fn demand_welcomed(&self, opening: &Opening) {
+        let confirm = &opening.confirm;
+        let is_known = self.welcomed.iter().any(|(from, client, hello, welcome)| {
+            *from == opening.from
+                && *client == opening.client
+                && *hello == confirm.hello
+                && welcome.cookie == confirm.cookie
+                && welcome.offer == confirm.agreed
+                && welcome.version == confirm.version
+        });
+        assert!(is_known, "a stranger gets a channel: {opening:?}");
+    }
+
+    fn to_client(&mut self) {
+        if let Some(setup) = self.answered {
+            self.attempt.handle_message(self.now, server_address(), &setup);
+        }
+    }
+
+    /// Changes a byte of a message on its way.
+    fn change(&mut self, question: bool, [high, low, change]: [u8; 3]) {
+        let message = if question { &mut self.asked } else { &mut self.answered };
+        let Some(setup) = *message else { return };
+        let mut bytes = [0; SETUP_LEN];
+        encode_setup(&setup, &mut bytes);
+        let at = 4 + (usize::from(high) << 8 | usize::from(low)) % (SETUP_LEN - 4);
+        bytes[at] ^= change;
+        if let Some(changed) = sealed(&mut bytes) {
+            *message = Some(changed);
+        }
+    }
+
+    /// Takes a message from the input, as far as it goes.
+    fn fill(&mut self, question: bool, next: &mut impl FnMut() -> u8) {
+        let message = if question { &mut self.asked } else { &mut self.answered };
+        let mut bytes = [0; SETUP_LEN];
+        if let Some(setup) = *message {
+            encode_setup(&setup, &mut bytes);
+        }
+        let begin = 4 + usize::from(next()) % (SETUP_LEN - 4);
+        let end = SETUP_LEN.min(begin + usize::from(next() % 32));
+        for byte in &mut bytes[begin..end] {
+            *byte = next();
+        }
+        if let Some(changed) = sealed(&mut bytes) {
+            *message = Some(changed);
+        }
+    }
+
+    /// The messages of both directions change places.
+    fn swap(&mut self) {
+        std::mem::swap(&mut self.asked, &mut self.answered);
+    }
+
+    fn check(&mut self) {
+        let outcome = self.attempt.outcome();
+        if self.ended.is_some() {
+            assert_eq!(outcome, self.ended, "it ends once");
+        }
+        if let Some(Outcome::Open { accept, .. }) = &outcome {
+            assert_eq!(accept.agreed.agree(&self.wish), accept.agreed, "more than it asked for");
+        }
+        assert_eq!(outcome.is_some(), self.attempt.poll_timeout().is_none());
+        self.ended = outcome;
+    }
+}
+
+fn same(one: &Opening, other: &Opening) -> bool {
+    let (first, second) = (&one.confirm, &other.confirm);
+    one.from == other.from
+        && one.client == other.client
+        && first.cookie == second.cookie
+        && first.hello.nonce == second.hello.nonce
+}
+
+/// The message in these bytes, once the check is right.
+fn sealed(bytes: &mut [u8; SETUP_LEN]) -> Option<Setup> {
+    let check = header_check(0, &bytes[4..], 0);
+    bytes[..4].copy_from_slice(&check.to_be_bytes());
+    match decode(bytes, SETUP_LEN) {
+        Ok(Decoded::Setup(setup)) => Some(setup),
+        _ => None,
+    }
+}
+
+fn demand_sound(setup: &Setup) {
+    let mut bytes = [0; SETUP_LEN];
+    encode_setup(setup, &mut bytes);
+    assert_eq!(decode(&bytes, SETUP_LEN), Ok(Decoded::Setup(*setup)));
+}
