@@ -10,9 +10,9 @@
 //!    its void has left counts as revoked from the lost ones, though it was never counted as lost:
 //!    `Nic::audit` fails.
 //! 3. *An answer, then its refusal.* While the payload of an answer to a READ is being put in
-//!    place, a refusal that asks to try again puts the READ back into a list; when the payload is in
-//!    place the READ is released in spite of that (`Channel::release`). A caller that places at once
-//!    never sees it.
+//!    place, a refusal that asks to try again puts the READ back into a list; when the payload is
+//!    in place the READ is released in spite of that (`Channel::release`). A caller that places at
+//!    once never sees it.
 
 use fairway_engine::wire::{Ack, AckFlags, Operation, Packet, Psn, Refusal};
 use fairway_engine::{Nic, Received};

@@ -34,8 +34,8 @@ pub fn setup(input: &[u8]) {
         let mut next = || bytes.next().unwrap_or(0);
         match code % 12 {
             0 | 1 => stage.ask(),
-            2 | 3 => stage.to_server(next() % 4 == 3),
-            4 | 5 => stage.to_client(),
+            2 | 3 => stage.deliver_to_server(next() % 4 == 3),
+            4 | 5 => stage.deliver_to_client(),
             6 => stage.change(true, [next(), next(), next()]),
             7 => stage.change(false, [next(), next(), next()]),
             8 => stage.now = stage.now + Duration::from_ms(u64::from(next()) * u64::from(next())),
@@ -132,7 +132,7 @@ impl Stage {
         }
     }
 
-    fn to_server(&mut self, refuses: bool) {
+    fn deliver_to_server(&mut self, refuses: bool) {
         let Some(setup) = self.asked else { return };
         let from = client_address(self.from);
         match self.listener.handle_message(self.now, from, 9000, &setup) {
@@ -180,7 +180,7 @@ impl Stage {
         assert!(is_known, "a stranger gets a channel: {opening:?}");
     }
 
-    fn to_client(&mut self) {
+    fn deliver_to_client(&mut self) {
         if let Some(setup) = self.answered {
             self.attempt.handle_message(self.now, server_address(), &setup);
         }
