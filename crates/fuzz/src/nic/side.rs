@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
-    AtomicOperator, Cna, Duration, Instant, JettyId, Psn, ServiceMode, Tag, Target, TokenId,
+    AtomicOperator, Cna, Duration, Instant, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId,
 };
 use fairway_engine::{
     ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, ExceptionMode, JettyConfig,
@@ -114,6 +114,9 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
             remote_tpn: channel.tpn(),
             first_psn: FIRST_PSN[n],
             remote_first_psn: FIRST_PSN[1 - n],
+            first_message: Msn::new(0xFF_FFF0),
+            unreliable: true,
+            bypass: true,
             mtu: MTU,
             paths: LIMITS.paths,
             remote_window: LIMITS.receive_window(),

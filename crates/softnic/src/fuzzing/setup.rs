@@ -9,10 +9,10 @@ use fairway_engine::wire::{
     SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
 };
 
-use crate::setup::Identity;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
 use crate::setup::server::{Listener, Opening, Reaction};
+use crate::setup::{Identity, Padded};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,6 +54,8 @@ struct Stage {
     wish: Parameters,
     /// From which of three addresses messages reach the listener.
     from: u8,
+    /// Questions that left the attempt at once, and are yet to be looked at.
+    leaving: Vec<Padded>,
     /// The message that last left each side.
     asked: Option<Setup>,
     answered: Option<Setup>,
@@ -115,6 +117,7 @@ impl Stage {
             attempt: Attempt::new(START, &identity(0xc1_1e17, limits), question),
             wish: Parameters { mtu_bytes: 1400, ..limits },
             from: 0,
+            leaving: Vec::new(),
             asked: None,
             answered: None,
             welcomed: Vec::new(),
@@ -124,11 +127,17 @@ impl Stage {
     }
 
     fn ask(&mut self) {
-        if let Some(setup) = self.attempt.poll_transmit(self.now) {
+        if self.leaving.is_empty() {
+            self.leaving = self.attempt.poll_transmit(self.now);
+            if self.leaving.is_empty()
+                && let Some(due) = self.attempt.poll_timeout()
+            {
+                assert!(self.now.is_before(due), "it is due and does nothing");
+            }
+        }
+        if let Some(Padded { setup, .. }) = self.leaving.pop() {
             demand_sound(&setup);
             self.asked = Some(setup);
-        } else if let Some(due) = self.attempt.poll_timeout() {
-            assert!(self.now.is_before(due), "it is due and does nothing");
         }
     }
 
