@@ -45,8 +45,8 @@ pub struct NicCounters {
     pub connections: u64,
     /// Packets that could not be sent: too long, or for a channel that is gone.
     pub unsendable: u64,
-    /// Payloads, words and packets for or from registered memory that its owner has unmapped, or whose
-    /// file was truncated.
+    /// Payloads, words and packets for or from registered memory that its owner has unmapped, or
+    /// whose file was truncated.
     pub memory_gone: u64,
     /// Errors of the sockets that were no ordinary packet loss.
     pub io_errors: u64,

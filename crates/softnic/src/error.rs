@@ -291,8 +291,8 @@ impl fmt::Display for Error {
             ),
             Error::MemoryGone => write!(
                 f,
-                "the memory is not there any more, because it was unmapped or its file was truncated: \
-                 keep registered memory as it is, or deregister it first"
+                "the memory is not there any more, because it was unmapped or its file was \
+                 truncated: keep registered memory as it is, or deregister it first"
             ),
             Error::ReadOnly => {
                 write!(f, "the memory is mapped read-only: map it writable to let it be written")

@@ -125,8 +125,8 @@ impl Memory {
     /// A whole file. What is written to it, here or by peers, is written to the file if
     /// `writable`; otherwise it can only be read.
     ///
-    /// Other processes may change the file meanwhile. If one truncates it, operations on what is gone
-    /// fail.
+    /// Other processes may change the file meanwhile. If one truncates it, operations on what is
+    /// gone fail.
     pub fn map_file(file: &File, writable: bool) -> Result<Memory, Error> {
         let length =
             file.metadata().map_err(|error| Error::io("read the length of the file", error))?.len();
@@ -145,8 +145,8 @@ impl Memory {
     /// # Safety
     /// `length` bytes from `start` must be the caller's, readable and writable, until the value has
     /// been dropped (for registered memory: until [`crate::Segment::into_memory`] returned it),
-    /// and nobody may hold Rust references to them that far. They may be unmapped before, if nothing
-    /// else is mapped there instead: operations on them fail then.
+    /// and nobody may hold Rust references to them that far. They may be unmapped before, if
+    /// nothing else is mapped there instead: operations on them fail then.
     pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
         guard::install();
         Memory { start, length, writable: true, backing: Backing::Borrowed }

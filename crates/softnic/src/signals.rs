@@ -1,7 +1,7 @@
 //! Signals, of which a program's handlers run on the program's own threads only.
 
-/// Signals that the kernel raises for what a thread itself has just done. A thread that blocks one of
-/// them ends the process with it, even if there is a handler (`memory/guard.rs` has one).
+/// Signals that the kernel raises for what a thread itself has just done. A thread that blocks one
+/// of them ends the process with it, even if there is a handler (`memory/guard.rs` has one).
 const OWN_FAULTS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
 /// Does something that starts threads. They inherit that every signal is blocked but those for

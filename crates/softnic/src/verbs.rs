@@ -100,9 +100,10 @@ impl ForeignMemory {
     ///
     /// # Safety
     ///
-    /// While it is registered the bytes are the caller's (readable; writable too, if local or remote
-    /// writing was granted), and nobody has a Rust reference to them but as atomics. They may be
-    /// unmapped before, if nothing else is mapped there instead: operations on them fail then.
+    /// While it is registered the bytes are the caller's (readable; writable too, if local or
+    /// remote writing was granted), and nobody has a Rust reference to them but as atomics. They
+    /// may be unmapped before, if nothing else is mapped there instead: operations on them fail
+    /// then.
     pub unsafe fn new(start: *mut u8, length: usize) -> ForeignMemory {
         crate::memory::survive_missing_memory();
         ForeignMemory { start, length }
@@ -144,8 +145,8 @@ pub struct NetworkCounters {
     pub unroutable: u64,
     /// Packets that the operating system refused to send.
     pub send_errors: u64,
-    /// Payloads, words and packets for or from registered memory that the program has unmapped, or whose
-    /// file was truncated.
+    /// Payloads, words and packets for or from registered memory that the program has unmapped, or
+    /// whose file was truncated.
     pub memory_gone: u64,
     /// Turns of the background thread.
     pub background_turns: u64,

@@ -1,5 +1,5 @@
-//! Registered memory that its owner unmaps, or whose file is truncated: an error at the owner and at the
-//! peer, no signal, and everything else goes on.
+//! Registered memory that its owner unmaps, or whose file is truncated: an error at the owner and
+//! at the peer, no signal, and everything else goes on.
 
 mod common;
 #[path = "common/pages.rs"]

@@ -25,9 +25,9 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Runs the body of a call, in which the thread is not cancelled (`pthread_cancel`): that would unwind
-/// the stack within a system call, and leave locks held. It is cancelled at the next point where that
-/// is possible, in the program.
+/// Runs the body of a call, in which the thread is not cancelled (`pthread_cancel`): that would
+/// unwind the stack within a system call, and leave locks held. It is cancelled at the next point
+/// where that is possible, in the program.
 fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     /// Its value in `<pthread.h>` of glibc and musl.
     const PTHREAD_CANCEL_DISABLE: c_int = 1;

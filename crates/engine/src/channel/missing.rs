@@ -68,8 +68,8 @@ impl Channel {
         self.placing(token).is_some()
     }
 
-    /// The rest of a message goes nowhere. A receive whose memory is missing completes with an error;
-    /// that of a WRITE goes back. Why the message is refused.
+    /// The rest of a message goes nowhere. A receive whose memory is missing completes with an
+    /// error; that of a WRITE goes back. Why the message is refused.
     fn break_off(&mut self, shared: &mut Shared, index: u32) -> Refusal {
         let arrival = shared.arrivals[index];
         if arrival.receive != NONE && !arrival.is_into_segment() {
@@ -113,8 +113,8 @@ impl Channel {
         }
     }
 
-    /// What was held could not be executed. Its packets may have been acknowledged, so the answer says
-    /// so, if there is one; otherwise the refusal goes with the message's next packet.
+    /// What was held could not be executed. Its packets may have been acknowledged, so the answer
+    /// says so, if there is one; otherwise the refusal goes with the message's next packet.
     fn unexecuted(&mut self, shared: &mut Shared, token: &PlacementToken) {
         if token.subject >= shared.held.high_water() {
             return;
@@ -152,8 +152,8 @@ impl Channel {
         }
     }
 
-    /// The payload of a packet that was handed out could not be gathered. An operation of ours ends;
-    /// the sender of a READ is told.
+    /// The payload of a packet that was handed out could not be gathered. An operation of ours
+    /// ends; the sender of a READ is told.
     pub(crate) fn ungathered(&mut self, shared: &mut Shared, data: &Data) {
         let in_window =
             data.psn.distance_from(self.tp.oldest) >= 0 && data.psn.distance_from(self.tp.next) < 0;
@@ -176,8 +176,8 @@ impl Channel {
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, sent.message);
         }
-        // The packets on their way become void when they are lost, as if the operation had been called
-        // off; the target need not wait for its numbers.
+        // The packets on their way become void when they are lost, as if the operation had been
+        // called off; the target need not wait for its numbers.
         shared.messages[sent.message].outcome = Outcome::Failed(Status::Flushed);
         if is_answer {
             self.unmark(shared, sent.message);
@@ -186,8 +186,8 @@ impl Channel {
         }
     }
 
-    /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no record
-    /// for it at present.
+    /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no
+    /// record for it at present.
     fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
         let mut answer = Message::new(MessageKind::Done, self.index(), begun.jetty);
         answer.transaction = begun.transaction;

@@ -5,11 +5,12 @@ use crate::api::{PlacementToken, Transmit};
 use fairway_wire::{Instant, Packet};
 
 impl Nic {
-    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written. The
-    /// operation ends in an error, at the peer ([`Status::RemoteAccess`](crate::Status::RemoteAccess),
-    /// or for a SEND [`Status::RemoteOperation`](crate::Status::RemoteOperation)) or here
-    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)); a receive that took a SEND completes with
-    /// the latter, too. Any of the bytes may have been written.
+    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
+    /// The operation ends in an error, at the peer
+    /// ([`Status::RemoteAccess`](crate::Status::RemoteAccess), or for a SEND
+    /// [`Status::RemoteOperation`](crate::Status::RemoteOperation)) or here
+    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)); a receive that took a SEND completes
+    /// with the latter, too. Any of the bytes may have been written.
     pub fn handle_unplaced(&mut self, now: Instant, token: PlacementToken) {
         if let Some((shared, channel)) = self.open(token.channel) {
             channel.unplaced(shared, now, &token);
@@ -17,11 +18,11 @@ impl Nic {
         self.resume_channels();
     }
 
-    /// The payload of a packet cannot be gathered, because the memory is not there any more; the packet
-    /// was not sent. The operation ends in an error: here
-    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)), or if it is a READ of the peer's, there
-    /// ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Unreliable packets, loads and stores
-    /// count as lost.
+    /// The payload of a packet cannot be gathered, because the memory is not there any more; the
+    /// packet was not sent. The operation ends in an error: here
+    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)), or if it is a READ of the peer's,
+    /// there ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Unreliable packets, loads and
+    /// stores count as lost.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
         if let (Packet::Data(data), Some((shared, channel))) =
             (&transmit.packet, self.open(transmit.channel))

@@ -12,10 +12,10 @@ use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation};
 
 impl Host {
-    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written. Of
-    /// a connection the peer's operation ends as one outside a region does, and a receive whose memory
-    /// is missing completes with [`Status::LocalProtection`]; so does an operation of this side whose
-    /// answer could not be placed. Any of the bytes may have been written.
+    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
+    /// Of a connection the peer's operation ends as one outside a region does, and a receive whose
+    /// memory is missing completes with [`Status::LocalProtection`]; so does an operation of this
+    /// side whose answer could not be placed. Any of the bytes may have been written.
     pub fn handle_unplaced(&mut self, token: PlacementToken) {
         let Some((shared, pair)) = self.pair(token.queue_pair) else { return };
         if pair.life != token.life {
@@ -29,9 +29,10 @@ impl Host {
         self.settle_overruns();
     }
 
-    /// The payload of a packet cannot be gathered, because the memory is not there any more; the packet
-    /// was not sent. An operation of this side ends with [`Status::LocalProtection`] when those before
-    /// it are done; a READ of the peer's is refused. Of unreliable services the packet counts as lost.
+    /// The payload of a packet cannot be gathered, because the memory is not there any more; the
+    /// packet was not sent. An operation of this side ends with [`Status::LocalProtection`] when
+    /// those before it are done; a READ of the peer's is refused. Of unreliable services the packet
+    /// counts as lost.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
         let Some((shared, pair)) = self.pair(transmit.queue_pair) else { return };
         if pair.transport == Transport::Rc {

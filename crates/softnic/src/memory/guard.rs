@@ -1,12 +1,12 @@
 //! Access to an application's memory that survives the memory's disappearance.
 //!
 //! A program may unmap memory, or truncate the file behind it, while it is registered. The kernel
-//! then raises SIGSEGV or SIGBUS for the next access. Every access of this library to such memory is
-//! therefore one of the few functions in assembly of `guard/x86_64.rs` and `guard/aarch64.rs`. They
-//! lie between two labels, use no stack, and change no register that their caller keeps. If the
-//! signal handler finds the program counter between the labels, it moves it to the code that returns
-//! "failed". It needs no record of what is under way, so it allocates nothing and takes no lock.
-//! On other architectures the accesses are plain, and such a fault ends the process.
+//! then raises SIGSEGV or SIGBUS for the next access. Every access of this library to such memory
+//! is therefore one of the few functions in assembly of `guard/x86_64.rs` and `guard/aarch64.rs`.
+//! They lie between two labels, use no stack, and change no register that their caller keeps. If
+//! the signal handler finds the program counter between the labels, it moves it to the code that
+//! returns "failed". It needs no record of what is under way, so it allocates nothing and takes no
+//! lock. On other architectures the accesses are plain, and such a fault ends the process.
 //!
 //! The handler is installed once, with the first memory. Every other signal goes to the action that
 //! the program had before. A program that installs a handler of its own later, and does not pass
@@ -44,8 +44,8 @@ impl Outcome {
     }
 }
 
-/// Copies `length` bytes: the first `head` byte by byte, then words of 8 bytes or more, then byte by byte.
-/// After a failure any of the bytes may have been copied.
+/// Copies `length` bytes: the first `head` byte by byte, then words of 8 bytes or more, then byte
+/// by byte. After a failure any of the bytes may have been copied.
 ///
 /// # Safety
 /// One of the ranges is memory of ours, the other the application's; they do not overlap. Whatever
@@ -84,8 +84,8 @@ pub(super) unsafe fn store(word: *mut u8, value: u64, width: usize) -> Result<()
     }
 }
 
-/// Changes a word of 4 or 8 bytes from `expected` to `new`, if it is that, in one atomic operation of
-/// the CPU (sequentially consistent). Returns what it was.
+/// Changes a word of 4 or 8 bytes from `expected` to `new`, if it is that, in one atomic operation
+/// of the CPU (sequentially consistent). Returns what it was.
 ///
 /// # Safety
 /// The address is aligned for the word, which is the application's.
@@ -117,8 +117,8 @@ pub(crate) fn install() {
 }
 
 fn install_for(signal: c_int, before: &AtomicPtr<sigaction>) {
-    // SAFETY: actions are plain memory; the handler has the type that SA_SIGINFO demands, and may run
-    // at any time, because what it reads is set before it is installed.
+    // SAFETY: actions are plain memory; the handler has the type that SA_SIGINFO demands, and may
+    // run at any time, because what it reads is set before it is installed.
     unsafe {
         let mut earlier: Box<sigaction> = Box::new(std::mem::zeroed());
         libc::sigaction(signal, ptr::null(), &raw mut *earlier);

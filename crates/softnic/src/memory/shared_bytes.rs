@@ -2,8 +2,8 @@
 //!
 //! The NIC places payload into an application's memory while the application looks at it. Plain
 //! Rust accesses would be data races; here every access is made by assembly ([`guard`]), 8 bytes or
-//! more at a time where the shared side is aligned, so the outcome is at worst a mixture of old and new
-//! bytes. Where the memory is not there any more, the access fails and nothing else happens.
+//! more at a time where the shared side is aligned, so the outcome is at worst a mixture of old and
+//! new bytes. Where the memory is not there any more, the access fails and nothing else happens.
 //!
 //! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. Whoever sees what was written
 //! sees what was written before it: a flag that follows its data can be trusted.
@@ -39,8 +39,8 @@ unsafe impl Send for SharedBytes {}
 impl SharedBytes {
     /// # Safety
     /// `length` bytes from `start` must stay the application's while the value is used, mapped or
-    /// not, and nobody in this process may hold a Rust reference to any of them. To write, they must
-    /// be writable if they are mapped.
+    /// not, and nobody in this process may hold a Rust reference to any of them. To write, they
+    /// must be writable if they are mapped.
     pub(crate) unsafe fn new(start: NonNull<u8>, length: usize) -> Self {
         SharedBytes { start, length }
     }

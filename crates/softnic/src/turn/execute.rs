@@ -7,8 +7,8 @@ use crate::core::Core;
 use crate::memory::Gone;
 
 impl Core {
-    /// Tells the engine that something is in place (`old` is what a word was that was changed), or that
-    /// its memory is gone, and carries out what that makes due.
+    /// Tells the engine that something is in place (`old` is what a word was that was changed), or
+    /// that its memory is gone, and carries out what that makes due.
     pub(super) fn placed(&mut self, now: Instant, token: PlacementToken, old: Result<u64, Gone>) {
         self.tell_placed(now, token, old);
         self.execute_due(now);

@@ -24,8 +24,8 @@ const PACKETS_MAX: usize = 256;
 /// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a turn.
 const COPIES_BYTES: usize = 1 << 20;
 
-/// After the kernel could not read a payload, payloads are copied before they are sent for so long: the
-/// packets are sent again in that time, and the copy shows whose memory is missing.
+/// After the kernel could not read a payload, payloads are copied before they are sent for so long:
+/// the packets are sent again in that time, and the copy shows whose memory is missing.
 const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 
 /// A packet that is to be sent next.

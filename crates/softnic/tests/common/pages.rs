@@ -6,8 +6,8 @@ use std::process::Command;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pages at a place that nothing else is mapped to, even when they are gone: the kernel chooses places
-/// far above.
+/// Pages at a place that nothing else is mapped to, even when they are gone: the kernel chooses
+/// places far above.
 pub struct Pages {
     pub start: NonNull<u8>,
     pub length: usize,

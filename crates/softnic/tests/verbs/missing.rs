@@ -1,5 +1,5 @@
-//! Registered memory that the program unmaps, or whose file is truncated: a completion with an error at
-//! both ends, no signal, and other connections and regions go on.
+//! Registered memory that the program unmaps, or whose file is truncated: a completion with an
+//! error at both ends, no signal, and other connections and regions go on.
 
 use crate::node::{BASE, DOMAIN, Node, Pair};
 use crate::pages::{Pages, in_child};
@@ -49,7 +49,8 @@ fn demand_others_go_on(pair: &Pair) {
     assert_eq!(here.memory.read(500_000, 100_000), crate::node::content(5, 100_000));
 }
 
-/// The work of a fresh connection between a node and one whose memory, from offset 8192 on, is gone.
+/// The work of a fresh connection between a node and one whose memory, from offset 8192 on, is
+/// gone.
 fn demand_refused(kind: fn(usize) -> Pages, work: fn(RemoteAddress) -> Work, length: u32) {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;

@@ -1,5 +1,5 @@
-/* Threads that put are cancelled (pthread_cancel) wherever that meets them: the library stays usable.
- * They end at points of cancellation of their own. */
+/* Threads that put are cancelled (pthread_cancel) wherever that meets them: the library stays
+ * usable. They end at points of cancellation of their own. */
 #include "check.h"
 #include <pthread.h>
 

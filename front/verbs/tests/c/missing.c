@@ -1,6 +1,6 @@
-/* Registered memory that the program unmaps, or whose file it truncates: completions with an error, no
- * signal, and another connection goes on. Handlers of the program for SIGSEGV and SIGBUS are not called.
- * In the end it reads from where nothing is, and its handler of SIGSEGV is called. */
+/* Registered memory that the program unmaps, or whose file it truncates: completions with an error,
+ * no signal, and another connection goes on. Handlers of the program for SIGSEGV and SIGBUS are not
+ * called. In the end it reads from where nothing is, and its handler of SIGSEGV is called. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <signal.h>

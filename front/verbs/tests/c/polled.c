@@ -1,5 +1,5 @@
-/* Threads that post and poll are cancelled (pthread_cancel) a thousand times, wherever that meets them:
- * the library stays usable. They end at points of cancellation of their own. */
+/* Threads that post and poll are cancelled (pthread_cancel) a thousand times, wherever that meets
+ * them: the library stays usable. They end at points of cancellation of their own. */
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>

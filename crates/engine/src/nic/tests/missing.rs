@@ -1,5 +1,5 @@
-//! Memory that the caller finds missing, at random, on a network that loses and reorders: every operation
-//! ends once, everything comes back, and what follows succeeds.
+//! Memory that the caller finds missing, at random, on a network that loses and reorders: every
+//! operation ends once, everything comes back, and what follows succeeds.
 
 use super::*;
 use fairway_wire::Tag;
@@ -101,8 +101,8 @@ impl Gap {
                 self.pair.nics[n].audit();
             }
             if !moved {
-                // Of a message that its sender gave up in the middle the target keeps what it knows, and
-                // the record for its answer, until the slot is used again.
+                // Of a message that its sender gave up in the middle the target keeps what it
+                // knows, and the record for its answer, until the slot is used again.
                 if self.pair.nics[0].usage().messages == 0 {
                     return;
                 }

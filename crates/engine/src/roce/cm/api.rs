@@ -197,8 +197,8 @@ pub struct Counters {
     pub sent: u64,
     /// Of these, repeated for want of an answer.
     pub repeated: u64,
-    /// Datagrams that were not sent, because the peer has not proven that it receives at its address and
-    /// has been sent as many as came from it.
+    /// Datagrams that were not sent, because the peer has not proven that it receives at its
+    /// address and has been sent as many as came from it.
     pub withheld: u64,
     /// Datagrams that found no room: `Limits::transmits` waited.
     pub overflowed: u64,

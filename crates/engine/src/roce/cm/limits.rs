@@ -31,8 +31,8 @@ pub struct Profile {
     pub wait_min: Duration,
     /// And at most.
     pub wait_max: Duration,
-    /// How often the end that asks repeats RTU, whether or not it was lost: nothing answers it, and the
-    /// other end does not repeat REP, because it may not send more than it has received.
+    /// How often the end that asks repeats RTU, whether or not it was lost: nothing answers it, and
+    /// the other end does not repeat REP, because it may not send more than it has received.
     pub ready_repeats: u8,
     /// A peer that asks for more time gets it up to this.
     pub extension_max: Duration,

@@ -392,8 +392,8 @@ impl Manager {
         self.send_last(index);
     }
 
-    /// Sends what was sent last, unless the peer may be nobody who has asked for it: then it gets as
-    /// many datagrams as came from it.
+    /// Sends what was sent last, unless the peer may be nobody who has asked for it: then it gets
+    /// as many datagrams as came from it.
     pub(super) fn send_last(&mut self, index: u32) {
         let record = &mut self.records[index];
         if record.spend() {

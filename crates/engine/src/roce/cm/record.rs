@@ -29,8 +29,8 @@ pub(super) struct Record {
     /// The peer was granted time until then, since we last gave up a repetition. It is asked again
     /// meanwhile, because its answer may get lost, but that does not count.
     pub extended_until: Option<Instant>,
-    /// The peer receives at the address that it sends from: it is the one that this end asks, or has
-    /// said what only an answer can have told it.
+    /// The peer receives at the address that it sends from: it is the one that this end asks, or
+    /// has said what only an answer can have told it.
     pub is_proven: bool,
     /// Datagrams that may be sent to a peer that has proven nothing: one for each that came.
     pub credit: u32,

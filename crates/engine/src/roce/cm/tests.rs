@@ -305,8 +305,8 @@ fn who_thinks_long_asks_for_time() {
     pair.pass(Duration::from_ms(300));
     let said = [(0, "REQ"), (0, "REQ"), (1, "MRA")];
     assert_eq!(pair.said(), said);
-    // Patience for 69 s. It is asked again meanwhile, since its answer may get lost, but that does not
-    // count.
+    // Patience for 69 s. It is asked again meanwhile, since its answer may get lost, but that does
+    // not count.
     pair.pass(Duration::from_secs(60));
     let said = pair.said();
     assert!(

@@ -1,5 +1,5 @@
-//! RC: memory that the caller finds missing. The connection ends, every operation once and in order, and
-//! nothing stays behind.
+//! RC: memory that the caller finds missing. The connection ends, every operation once and in
+//! order, and nothing stays behind.
 
 use super::*;
 use crate::random::Random;

@@ -1,5 +1,5 @@
-//! The accesses on AArch64 (AAPCS64): only registers that belong to the called function are used, and
-//! the stack is not.
+//! The accesses on AArch64 (AAPCS64): only registers that belong to the called function are used,
+//! and the stack is not.
 
 use std::arch::global_asm;
 

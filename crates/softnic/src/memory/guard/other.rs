@@ -20,8 +20,8 @@ pub(super) unsafe fn fairway_guarded_copy(
     let mut at = 0;
     while at < length {
         let width = if at >= head && length - at >= 8 { 8 } else { 1 };
-        // SAFETY: within both ranges. A word of 8 bytes is aligned in the application's memory, which
-        // `head` sees to; in ours it need not be.
+        // SAFETY: within both ranges. A word of 8 bytes is aligned in the application's memory,
+        // which `head` sees to; in ours it need not be.
         unsafe {
             let (to, from) = (to.add(at), from.add(at));
             let is_aligned = width == 1 || (to as usize | from as usize).is_multiple_of(8);

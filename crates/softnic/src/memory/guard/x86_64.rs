@@ -1,5 +1,5 @@
-//! The accesses on x86-64 (System V ABI): only registers that belong to the called function are used,
-//! and the stack holds nothing but the return address.
+//! The accesses on x86-64 (System V ABI): only registers that belong to the called function are
+//! used, and the stack holds nothing but the return address.
 
 use std::arch::global_asm;
 

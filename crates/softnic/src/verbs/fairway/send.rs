@@ -243,8 +243,8 @@ impl Verbs {
         Begun::Later
     }
 
-    /// Copies what lies in several ranges and has to be one message to one. False if there is no memory
-    /// for that at present.
+    /// Copies what lies in several ranges and has to be one message to one. False if there is no
+    /// memory for that at present.
     fn gather(&mut self, core: &mut Core, local: u32, index: usize) -> Result<bool, Gone> {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Ok(false) };
         let send = &mut pair.sends[index];

@@ -30,8 +30,8 @@ impl Memories {
         }
     }
 
-    /// Copies the bytes of `list` to `out`, which is as long. False if some are not there: their segment
-    /// is deregistered, or its memory is gone.
+    /// Copies the bytes of `list` to `out`, which is as long. False if some are not there: their
+    /// segment is deregistered, or its memory is gone.
     pub(super) fn gather(&self, list: &ScatterList, out: &mut [u8]) -> bool {
         let mut rest = out;
         for range in list.ranges() {
@@ -102,9 +102,9 @@ impl Memories {
             return None;
         }
         let start = memory.start().wrapping_add(range.offset as usize);
-        // SAFETY: within the memory, as was checked; its registration promised that it is the program's
-        // until it is deregistered, which removes it from this table, and that nobody has references
-        // to it. The value is used at once, while the table is borrowed.
+        // SAFETY: within the memory, as was checked; its registration promised that it is the
+        // program's until it is deregistered, which removes it from this table, and that nobody has
+        // references to it. The value is used at once, while the table is borrowed.
         Some(unsafe { SharedBytes::new(NonNull::new(start)?, range.length as usize) })
     }
 }

@@ -123,7 +123,8 @@ impl Outbox {
         }
     }
 
-    /// Adds a packet; `fill` writes its payload of `payload` bytes, and returns false if there is none.
+    /// Adds a packet; `fill` writes its payload of `payload` bytes, and returns false if there is
+    /// none.
     fn push(
         &mut self,
         bound: Bound,

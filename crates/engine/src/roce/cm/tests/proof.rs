@@ -102,7 +102,8 @@ struct Lossy {
 }
 
 impl Lossy {
-    /// Carries one datagram of a side, or has its program hear one event. False if there is neither.
+    /// Carries one datagram of a side, or has its program hear one event. False if there is
+    /// neither.
     fn step(&mut self, side: usize) -> bool {
         let pair = &mut self.pair;
         let now = pair.now;
