@@ -220,24 +220,9 @@ impl Verbs {
             // Deregistered since it was posted: its bytes went nowhere.
             return self.fail_receive(core, local, index);
         }
-        let mut moved = Ok(());
-        if let Some(piece) = &record.piece {
-            let body = record.local.slice(before, record.local.length());
-            moved = copy(core, &body, piece, placed, true);
-        } else if datagrams && record.shared != ALONE {
-            moved = make_room(core, &record.local, ended.bytes);
-        }
-        let from = if datagrams {
-            let from = self.sender(core, ended);
-            let filled = self.fill_header(core, &record.local, from, ended.bytes);
-            moved = moved.and(filled);
-            from
-        } else {
-            self.pairs[local as usize].as_deref().map_or(Peer::default(), |pair| pair.peer)
-        };
-        if moved.is_err() {
+        let Ok(from) = self.arrange(core, (local, &record), ended, placed) else {
             return self.fail_receive(core, local, index);
-        }
+        };
         self.free_receive(core, index);
         let completion = Completion {
             id: record.id,
@@ -252,6 +237,32 @@ impl Verbs {
         };
         self.note_established(local);
         self.report(core, config.receive_queue, completion);
+    }
+
+    /// Moves the bytes of a message to where the program wants them, behind a header if it is a
+    /// datagram. Returns its sender.
+    fn arrange(
+        &mut self,
+        core: &Core,
+        (local, record): (u32, &Receive),
+        ended: &fairway_engine::Completion,
+        placed: u32,
+    ) -> Result<Peer, Gone> {
+        let pair = self.pairs[local as usize].as_deref();
+        let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
+        let before = if datagrams { HEADER_BYTES } else { 0 };
+        if let Some(piece) = &record.piece {
+            let body = record.local.slice(before, record.local.length());
+            copy(core, &body, piece, placed, true)?;
+        } else if datagrams && record.shared != ALONE {
+            make_room(core, &record.local, ended.bytes)?;
+        }
+        if !datagrams {
+            return Ok(pair.map_or(Peer::default(), |pair| pair.peer));
+        }
+        let from = self.sender(core, ended);
+        self.fill_header(core, &record.local, from, ended.bytes)?;
+        Ok(from)
     }
 
     /// The memory of a receive that a message has taken may not be used, or is gone.
