@@ -21,13 +21,13 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 
 use super::Gone;
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
 #[path = "guard/aarch64.rs"]
 mod arch;
-#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+#[cfg(any(miri, not(any(target_arch = "aarch64", target_arch = "x86_64"))))]
 #[path = "guard/other.rs"]
 mod arch;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[path = "guard/x86_64.rs"]
 mod arch;
 
