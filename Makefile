@@ -18,7 +18,7 @@ DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check canaries fuzz interop policies install-rvma clean
+.PHONY: run test lint bench soak order-check canaries fuzz miri loom deny interop policies install-rvma clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -52,6 +52,19 @@ fuzz:      ## Fuzz every target for a minute each, or one: make fuzz TARGET=nic_
 		$(CARGO) +nightly fuzz run --sanitizer none $$target grown/$$target corpus/$$target -- \
 			-max_len=256 -max_total_time=$(SECONDS) -print_final_stats=1 || exit 1; \
 	done
+
+miri:      ## Undefined behaviour in lock-free code and registered memory (needs a nightly toolchain with miri, rust-src).
+	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ring
+	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" $(CARGO) +nightly miri test \
+		--package fairway-softnic --lib -- memory::tests
+
+loom:      ## Every interleaving of small models of the lock-free code.
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairway-ring --release --lib
+
+deny:      ## Licences, sources and known vulnerabilities of dependencies (needs cargo-deny, cargo-audit and the network).
+	$(CARGO) deny check
+	$(CARGO) audit
+	$(CARGO) audit --file fuzz/Cargo.lock
 
 interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make interop RXE_PEER=path
 	$(CARGO) build --release --package fairway-cli --package xtask

@@ -6,7 +6,8 @@
 //! They lie between two labels, use no stack, and change no register that their caller keeps. If
 //! the signal handler finds the program counter between the labels, it moves it to the code that
 //! returns "failed". It needs no record of what is under way, so it allocates nothing and takes no
-//! lock. On other architectures the accesses are plain, and such a fault ends the process.
+//! lock. On other architectures, and where Miri interprets a test, the accesses are plain, and such
+//! a fault ends the process.
 //!
 //! The handler is installed once, with the first memory. Every other signal goes to the action that
 //! the program had before. A program that installs a handler of its own later, and does not pass
