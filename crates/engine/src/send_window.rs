@@ -38,8 +38,8 @@ pub(crate) const LOST: u8 = 2;
 pub(crate) const RESENT: u8 = 4;
 /// Its message was given up: only its sequence number has to arrive.
 pub(crate) const VOID: u8 = 8;
-/// It waits to leave as a probe, and was not declared lost.
-pub(crate) const PROBE: u8 = 16;
+/// It waits to leave again, as a probe or because it was refused, and was not declared lost.
+pub(crate) const UNCOUNTED: u8 = 16;
 /// It has been sent more than twice, so an echo does not tell which copy has arrived. These bits
 /// count the copies after the second, up to seven.
 pub(crate) const RESENT_AGAIN: u8 = 0b111 << COPIES_SHIFT;
@@ -71,7 +71,7 @@ impl Sent {
         let is_full = self.flags & RESENT_AGAIN == RESENT_AGAIN;
         let counts = self.is(RESENT) && !is_full;
         let flags = self.flags + (u8::from(counts) << COPIES_SHIFT);
-        (flags | RESENT) & !(LOST | PROBE)
+        (flags | RESENT) & !(LOST | UNCOUNTED)
     }
 }
 

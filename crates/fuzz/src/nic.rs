@@ -5,7 +5,6 @@
 //! late or never, and between them others that no `Nic` has sent. A script says which. Payload has
 //! no bytes here: what is looked at is where it would be put.
 
-mod defects;
 mod forge;
 mod side;
 #[cfg(test)]
@@ -17,7 +16,6 @@ use fairway_engine::wire::{Duration, Ecn, Instant, Packet, Psn};
 use fairway_engine::{Event, Execution, LocalRange, PlacementToken, Received, Verdict};
 
 use crate::script::Script;
-use defects::Sent;
 use side::{FIRST_PSN, Side};
 
 /// The NIC that is attacked, and its peer.
@@ -64,8 +62,6 @@ struct Pair<'a> {
     remembered: VecDeque<Received>,
     /// The sequence number that each side used last.
     last_psn: [Psn; 2],
-    /// What the attacked side has sent.
-    sent: Sent,
     late: Vec<Late>,
     /// Payload is put in place late.
     holds: bool,
@@ -86,7 +82,6 @@ impl<'a> Pair<'a> {
             wires: [VecDeque::with_capacity(WIRE_MAX), VecDeque::with_capacity(WIRE_MAX)],
             remembered: VecDeque::with_capacity(REMEMBERED_MAX),
             last_psn: FIRST_PSN,
-            sent: Sent::new(FIRST_PSN[HERE]),
             late: Vec::new(),
             holds: settings & 32 != 0,
             polite: settings & 64 != 0,
@@ -135,9 +130,6 @@ impl<'a> Pair<'a> {
             }
             if let Packet::Data(data) = &transmit.packet {
                 self.last_psn[side] = data.psn;
-                if side == HERE {
-                    self.sent.note(data.psn);
-                }
             }
             let received = Received {
                 route: transmit.route,
@@ -193,11 +185,8 @@ impl<'a> Pair<'a> {
     }
 
     fn deliver(&mut self, to: usize, received: &Received) {
-        if to == HERE {
-            let is_placing = self.late.iter().any(|late| late.side == HERE);
-            if forge::names_the_secret(received) || self.sent.shows_defect(received, is_placing) {
-                return;
-            }
+        if to == HERE && forge::names_the_secret(received) {
+            return;
         }
         match self.sides[to].nic.handle_packet(self.now, received) {
             Verdict::Place(placement) => {
@@ -293,7 +282,7 @@ impl<'a> Pair<'a> {
             }
             10 => self.wires[HERE].clear(),
             11 => self.wires[PEER].clear(),
-            _ => defects::audit(&mut self.sides[HERE].nic),
+            _ => self.sides[HERE].nic.audit(),
         }
         self.execute(HERE);
     }
@@ -312,7 +301,7 @@ impl<'a> Pair<'a> {
     fn finish(&mut self) {
         self.finish_placements();
         self.holds = false;
-        defects::audit(&mut self.sides[HERE].nic);
+        self.sides[HERE].nic.audit();
         if self.polite {
             self.sides[HERE].close(self.now);
         }

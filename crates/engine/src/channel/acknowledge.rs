@@ -5,7 +5,7 @@ use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, PROBE, RESENT, RESENT_AGAIN, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, SACK_BITS, Sack};
@@ -299,7 +299,7 @@ impl Channel {
         if sent.is(LOST) {
             self.lost.unlink(&mut links, psn.value());
             self.lost_bytes -= u64::from(sent.bytes);
-            if !sent.is(PROBE) || shared.is_planted(Canary::RevokeProbe) {
+            if !sent.is(UNCOUNTED) || shared.is_planted(Canary::RevokeProbe) {
                 shared.counters.lost_revoked += 1;
                 gain.revoked += 1;
             }
@@ -351,7 +351,7 @@ impl Channel {
         }
         let path_late = ahead.min(0).unsigned_abs();
         let across = psn_late > 0 && !sent.is(RESENT) && self.policy.loss.looks_across_paths();
-        let was_lost = sent.is(LOST) && !sent.is(PROBE);
+        let was_lost = sent.is(LOST) && !sent.is(UNCOUNTED);
         if path_late > 0 || across || was_lost {
             self.policy.loss.on_reordering(path_late, psn_late, was_lost);
         }

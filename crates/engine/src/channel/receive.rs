@@ -11,7 +11,7 @@ use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
-use crate::message::{MessageKind, Outcome};
+use crate::message::{MessageKind, MessagePlace, Outcome};
 use crate::order::{Key, Standing};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
@@ -518,9 +518,13 @@ impl Channel {
             }
             PlacementKind::Read => {
                 let message = &mut shared.messages[token.subject];
-                if !matches!(message.kind, MessageKind::Read | MessageKind::Get)
-                    || message.outcome != Outcome::Open
-                {
+                // A peer that refuses what it has answered, or answers twice, must not end the READ
+                // while it waits to be asked again, nor another one.
+                let is_it = matches!(message.kind, MessageKind::Read | MessageKind::Get)
+                    && message.channel == self.index()
+                    && message.outcome == Outcome::Open
+                    && message.place == MessagePlace::Unlisted;
+                if !is_it {
                     return;
                 }
                 message.placed += token.bytes;

@@ -11,7 +11,7 @@ use super::{Channel, Timer, Why, Withheld};
 use crate::api::{DropReason, Event, Verdict};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
-use crate::send_window::{ACKNOWLEDGED, LOST, VOID};
+use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal};
 
@@ -140,6 +140,8 @@ impl Channel {
         self.send.record(nak.psn, &mut shared.send_blocks).flags |= VOID;
         if !sent.is(LOST) {
             self.take_from_path(shared, nak.psn, &sent);
+            // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
+            self.send.record(nak.psn, &mut shared.send_blocks).flags |= UNCOUNTED;
         }
         let wait = match nak.reason {
             Refusal::OutOfOrder => shared.profile.not_ready_delay,

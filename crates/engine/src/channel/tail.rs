@@ -11,7 +11,7 @@
 use super::{Channel, Timer};
 use crate::canary::Canary;
 use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, PROBE, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant, Psn};
 
@@ -211,7 +211,7 @@ impl Channel {
                 shared.counters.tail_probes += 1;
                 self.tail.probe_due = true;
                 self.take_from_path(shared, psn, &sent);
-                self.send.record(psn, &mut shared.send_blocks).flags |= PROBE;
+                self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
                 if shared.is_planted(Canary::ForgetProbed) {
                     self.lost_bytes -= u64::from(sent.bytes);
                     let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };

@@ -6,7 +6,7 @@ use crate::limits::{HEADER_BYTES, Profile};
 use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
-use crate::send_window::{LOST, Sent, SentLinks, VOID};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
     Access, Close, Data, Datagram, Duration, Get, Instant, Operation, Order, Packet, Psn, Put,
@@ -371,7 +371,9 @@ impl Channel {
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
         let one_by_one = self.backoff > 0 && !shared.is_planted(crate::Canary::OldestLast);
         let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
-        let first = match one_by_one && oldest.is(LOST) {
+        // A peer may have claimed it, and yet say that it is missing.
+        let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
+        let first = match one_by_one && is_due {
             true => self.tp.oldest,
             false => Psn::new(self.lost.head),
         };

@@ -448,6 +448,7 @@ fn a_message_that_fits_a_chunk_leaves_before_the_next_one() {
 mod aborting;
 mod agreed;
 mod bypassing;
+mod contradictions;
 mod crawling;
 mod credit;
 mod defects;

@@ -1,0 +1,130 @@
+//! A peer that contradicts itself: each of these was found by fuzzing, and broke the accounts of the
+//! channel, or a list.
+
+use super::*;
+use fairway_wire::{Ack, Data, Nak, Order, Packet, Refusal};
+
+impl Pair {
+    fn sent(&mut self, n: usize) -> Vec<Transmit> {
+        let now = self.now;
+        core::iter::from_fn(|| self.nics[n].poll_transmit(now)).collect()
+    }
+
+    /// A packet that node 1 sends to node 0, whatever it has really to say.
+    fn forged(&mut self, like: &Transmit, packet: Packet) -> Transmit {
+        let mut route = like.route;
+        if route.source == self.nics[0].address() {
+            core::mem::swap(&mut route.source, &mut route.destination);
+            core::mem::swap(&mut route.source_tpn, &mut route.destination_tpn);
+        }
+        let channel = self.channels[1];
+        Transmit { channel, route, packet, gather: LocalRange::default() }
+    }
+
+    /// The next acknowledgement of node 1.
+    fn true_acknowledgement(&mut self) -> Ack {
+        self.now = self.now + Duration::from_ms(1);
+        self.nics[1].handle_timeout(self.now);
+        let acks = self.sent(1).into_iter().filter_map(|packet| match packet.packet {
+            Packet::Ack(ack) => Some(ack),
+            _ => None,
+        });
+        acks.last().expect("an acknowledgement")
+    }
+}
+
+#[test]
+fn packet_that_is_claimed_and_called_missing_is_not_resent_twice() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(0, Work::Write { remote }, 12 * MTU);
+    let packets = pair.sent(0);
+    pair.deliver(1, &packets[3]);
+    let mut ack = pair.true_acknowledgement();
+    // Nothing is acknowledged, so all is lost in time.
+    pair.now = pair.now + Duration::from_secs(1);
+    pair.nics[0].handle_timeout(pair.now);
+    pair.nics[0].audit();
+    assert!(pair.nics[0].counters().lost > 0);
+    // Packet 0 is what is missing, and has arrived.
+    assert_eq!(ack.cumulative.next(), Psn::new(0));
+    (ack.sack.base, ack.sack.bitmap) = (Psn::new(0), [1, 0, 0, 0, 0, 0, 0, 0]);
+    let forged = pair.forged(&packets[0], Packet::Ack(ack));
+    pair.deliver(0, &forged);
+    pair.nics[0].audit();
+    for _ in 0..4 {
+        pair.sent(0);
+        pair.nics[0].audit();
+        pair.now = pair.now + Duration::from_ms(600);
+        pair.nics[0].handle_timeout(pair.now);
+    }
+}
+
+#[test]
+fn refused_packet_that_is_acknowledged_is_no_revoked_loss() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(0, Work::Write { remote }, 8);
+    let packets = pair.sent(0);
+    let Packet::Data(data) = packets[0].packet else { panic!("data") };
+    pair.deliver(1, &packets[0]);
+    let ack = pair.true_acknowledgement();
+    let nak = Nak {
+        psn: data.psn,
+        message: data.message,
+        reason: Refusal::ReceiverNotReady,
+        retry_after_us: 100,
+    };
+    let forged = pair.forged(&packets[0], Packet::Nak(nak));
+    pair.deliver(0, &forged);
+    let forged = pair.forged(&packets[0], Packet::Ack(ack));
+    pair.deliver(0, &forged);
+    pair.nics[0].audit();
+    assert_eq!(pair.nics[0].counters().lost_revoked, 0);
+}
+
+#[test]
+fn answer_whose_operation_was_refused_meanwhile_ends_nothing() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(1, Work::Read { remote }, 8);
+    let question = pair.sent(0).remove(0);
+    pair.deliver(1, &question);
+    pair.now = pair.now + Duration::from_ms(1);
+    pair.nics[1].handle_timeout(pair.now);
+    let sent = pair.sent(1);
+    let is_answer = |packet: &&Transmit| {
+        matches!(packet.packet, Packet::Data(Data { operation: Operation::ReadResponse, .. }))
+    };
+    let answer = *sent.iter().find(is_answer).expect("an answer");
+    let Packet::Data(data) = answer.packet else { panic!("data") };
+    let received = |transmit: &Transmit| Received {
+        route: transmit.route,
+        packet: transmit.packet,
+        payload: transmit.gather.length,
+        ecn: Ecn::Capable,
+    };
+    let Verdict::Place(placement) = pair.nics[0].handle_packet(pair.now, &received(&answer)) else {
+        panic!("an answer to be placed");
+    };
+    // The request is acknowledged, so the refusal has it asked again.
+    for packet in sent.iter().filter(|packet| matches!(packet.packet, Packet::Ack(_))) {
+        pair.deliver(0, packet);
+    }
+    let refusal = Some(Refusal::ReceiverNotReady);
+    let operation = Operation::Done { refusal, retry_after_us: 100 };
+    let psn = data.psn.next();
+    let done = Data { psn, last: true, index: 0, order: Order::NONE, operation, ..data };
+    let forged = pair.forged(&answer, Packet::Data(done));
+    pair.deliver(0, &forged);
+    pair.nics[0].handle_placed(pair.now, placement.token, 0);
+    pair.nics[0].audit();
+    assert_eq!(pair.completions(0), [], "it is asked again");
+    pair.now = pair.now + Duration::from_ms(1);
+    pair.nics[0].handle_timeout(pair.now);
+    let again = pair.sent(0);
+    let asks = |packet: &Transmit| {
+        matches!(packet.packet, Packet::Data(Data { operation: Operation::Read { .. }, .. }))
+    };
+    assert!(again.iter().any(asks), "{again:?}");
+}
