@@ -29,7 +29,7 @@ impl Pair {
             Packet::Ack(ack) => Some(ack),
             _ => None,
         });
-        acks.last().expect("an acknowledgement")
+        acks.reduce(|_, newer| newer).expect("an acknowledgement")
     }
 }
 
