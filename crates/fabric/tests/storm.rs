@@ -51,7 +51,9 @@ fn the_standard_seeds_pass_and_cover_everything() {
         assert!(sums.faults[fault as usize] > 0, "{fault:?} never happened");
     }
     for reason in DropReason::ALL {
-        assert!(sums.drops[reason as usize] > 0, "nothing was dropped for {reason:?}");
+        // The nodes agree on unreliable messages, loads and stores.
+        let possible = reason != DropReason::NotAgreed;
+        assert_eq!(sums.drops[reason as usize] > 0, possible, "dropped for {reason:?}");
     }
     for status in STATUSES {
         // Only a peer that contradicts itself is refused an operation, and nodes do not.
