@@ -19,7 +19,7 @@ use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::message::Message;
-use crate::order::{Incomplete, Initiator, Keyed, Tracker};
+use crate::order::{Incomplete, Initiator, Key, Keyed, Tracker};
 use crate::pool::{NONE, Pool};
 use crate::puts::Puts;
 use crate::random::Random;
@@ -434,7 +434,29 @@ impl Shared {
                 others = next;
             }
         }
+        self.unlink_held(index);
         self.free_held(index);
+    }
+
+    /// Takes a packet that waits for its turn out of the list of its tracker, if it is in there: as
+    /// long as its channel ends, other packets of the list may be called.
+    fn unlink_held(&mut self, index: u32) {
+        let held = self.held[index];
+        let key = Key::of(held.leader, held.data.jetty);
+        let Some(tracker) = self.trackers.find(&key).filter(|_| !held.is_part) else { return };
+        let mut at = self.trackers[tracker].held;
+        if at == index {
+            self.trackers[tracker].held = held.next;
+            return;
+        }
+        while at != NONE {
+            let next = self.held[at].next;
+            if next == index {
+                self.held[at].next = held.next;
+                return;
+            }
+            at = next;
+        }
     }
 
     /// The Jetty that is to take a message for `target`, and its next receive. One whose receive
