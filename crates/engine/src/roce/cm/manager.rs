@@ -1,33 +1,30 @@
 //! The manager and its commands.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::api::{CommandError, ConnectionId, Counters, Event, ListenerId, State, Transmit};
 use super::limits::{Limits, Profile};
+use super::names::Names as NewNames;
 use super::record::{self, Record};
 use super::refuse::rejection;
-use super::route::LOCAL_BITS;
 use crate::deadlines::Deadlines;
 use crate::pool::Pool;
-use crate::random::Random;
 use fairway_wire::roce::cm::{
     self, CommunicationId, Datagram, Disconnect, Message, ReadyToUse, Reason, Refused, Reject,
     Reply, Request, ServiceReply, ServiceRequest, ServiceStatus,
 };
 use fairway_wire::{Instant, Qpn};
 
-/// Bits of a communication id that say which record; above are those of its generation.
-const INDEX_BITS: u32 = 12;
-
 /// The connection manager of one process at one device.
 pub struct Manager {
     pub(super) limits: Limits,
     pub(super) profile: Profile,
     slot: u8,
-    random: Random,
-    generation: u32,
+    names: NewNames,
     pub(super) records: Pool<Record>,
+    /// The record of each name in use.
+    by_name: BTreeMap<ConnectionId, u32>,
     pub(super) listeners: Vec<Listener>,
     listener_next: u32,
     deadlines: Deadlines,
@@ -43,21 +40,21 @@ pub(super) struct Listener {
 }
 
 impl Manager {
-    /// A manager for the process of this slot.
+    /// A manager for the process of this slot. Whoever knows `seed` can tell the names of its
+    /// connections in advance.
     ///
     /// # Panics
     ///
     /// If `limits.connections` is more than 4096.
     pub fn new(limits: &Limits, profile: &Profile, slot: u8, seed: u64) -> Manager {
-        assert!(limits.connections <= 1 << INDEX_BITS, "at most 4096 connections");
-        let mut random = Random::new(seed);
+        assert!(limits.connections <= 4096, "at most 4096 connections");
         Manager {
             limits: *limits,
             profile: *profile,
             slot,
-            generation: random.next() as u32,
-            random,
+            names: NewNames::new(slot, seed),
             records: Pool::new(limits.connections),
+            by_name: BTreeMap::new(),
             listeners: Vec::with_capacity(limits.listeners as usize),
             listener_next: 0,
             deadlines: Deadlines::new(limits.connections),
@@ -330,9 +327,7 @@ impl Manager {
     // ---- within ----
 
     pub(super) fn find(&self, id: ConnectionId) -> Option<u32> {
-        let index = id.0 & ((1 << INDEX_BITS) - 1);
-        (id.0 != 0 && index < self.records.high_water() && self.records[index].id == id)
-            .then_some(index)
+        self.by_name.get(&id).copied()
     }
 
     fn find_in(&self, id: ConnectionId, states: &[State]) -> Result<u32, CommandError> {
@@ -350,19 +345,14 @@ impl Manager {
             self.release(spare.ok_or(CommandError::Limit("connections"))?);
         }
         let index = self.records.take(record).ok_or(CommandError::Limit("connections"))?;
-        let id = loop {
-            self.generation = self.generation.wrapping_add(1);
-            let local = (self.generation << INDEX_BITS | index) & ((1 << LOCAL_BITS) - 1);
-            match u32::from(self.slot) << LOCAL_BITS | local {
-                0 => {}
-                id => break CommunicationId(id),
-            }
-        };
+        let id = self.names.draw(|id| self.by_name.contains_key(&id));
         self.records[index].id = id;
+        self.by_name.insert(id, index);
         Ok(index)
     }
 
     pub(super) fn release(&mut self, index: u32) {
+        self.by_name.remove(&self.records[index].id);
         self.records[index].id = CommunicationId(0);
         self.records[index].deadline = None;
         self.deadlines.remove(index);
@@ -423,7 +413,7 @@ impl Manager {
     /// A number for a new exchange.
     fn transaction(&mut self, index: u32) -> u64 {
         let id = self.records[index].id.0;
-        self.random.next() << 32 | u64::from(id)
+        self.names.number() << 32 | u64::from(id)
     }
 
     fn repeat(&mut self, now: Instant, index: u32) {

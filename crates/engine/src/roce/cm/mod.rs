@@ -15,11 +15,13 @@
 //! Nothing that came from a wire is unwrapped, asserted or used as an unchecked index.
 //!
 //! **Files.** `manager` has the commands, `receive` what comes in, `record` one connection,
-//! `route` says whose a datagram is, `refuse` what is said for whom nobody answers.
+//! `names` draws names, `route` says whose a datagram is, `refuse` what is said for whom nobody
+//! answers.
 
 mod api;
 mod limits;
 mod manager;
+mod names;
 mod receive;
 mod record;
 mod refuse;
