@@ -44,7 +44,7 @@ order-check: ## Schedules of small programs against the rules of order, for abou
 
 canaries:  ## Plant each known bug and demand that the storm, or the test of memory order, finds it.
 	$(CARGO) run --quiet --release --package xtask --features canary -- canaries
-	$(CARGO) test --quiet --release --package fairway-engine --features canary --test roce_world canaries
+	$(CARGO) test --quiet --release --package fairway-roce --features canary --test world canaries
 
 fuzz:      ## Fuzz every target for a minute each, or one: make fuzz TARGET=nic_packets SECONDS=600
 	cd fuzz && for target in $(TARGET); do \

@@ -7,16 +7,21 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-wire", &[]),
     ("fairway-policy", &["fairway-wire"]),
-    ("fairway-engine", &["fairway-wire", "fairway-policy"]),
+    ("fairway-device", &["fairway-wire"]),
+    ("fairway-engine", &["fairway-wire", "fairway-policy", "fairway-device"]),
+    ("fairway-roce", &["fairway-wire", "fairway-policy", "fairway-device"]),
     ("fairway-sandbox", &["fairway-wire", "fairway-policy"]),
     ("fairway-ring", &[]),
     ("fairway-port", &["fairway-wire"]),
-    ("fairway-softnic", &["fairway-engine", "fairway-port", "fairway-ring", "fairway-sandbox"]),
-    ("fairway-fabric", &["fairway-engine", "fairway-sandbox"]),
-    ("fairway-nicmodel", &["fairway-engine", "fairway-fabric"]),
+    (
+        "fairway-softnic",
+        &["fairway-engine", "fairway-roce", "fairway-port", "fairway-ring", "fairway-sandbox"],
+    ),
+    ("fairway-fabric", &["fairway-engine", "fairway-roce", "fairway-sandbox"]),
+    ("fairway-nicmodel", &["fairway-engine", "fairway-roce", "fairway-fabric"]),
     ("fairway-cli", &["fairway-softnic", "fairway-fabric", "fairway-nicmodel", "fairway-sandbox"]),
     // Bodies of fuzz targets: no room either, but it may look no deeper than this.
-    ("fairway-fuzz", &["fairway-engine", "fairway-softnic", "fairway-cli"]),
+    ("fairway-fuzz", &["fairway-engine", "fairway-roce", "fairway-softnic", "fairway-cli"]),
     ("fairway-collectives", &["fairway-softnic", "fairway-fabric"]),
     ("fairway-verbs", &["fairway-softnic"]),
     ("fairway-rvma", &["fairway-softnic"]),
@@ -25,7 +30,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms whose code may use nothing but the standard `core` and `alloc`.
-const WITHOUT_DEPENDENCIES: &[&str] = &["fairway-wire", "fairway-policy", "fairway-engine"];
+const WITHOUT_DEPENDENCIES: &[&str] =
+    &["fairway-wire", "fairway-policy", "fairway-device", "fairway-engine", "fairway-roce"];
 
 fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
@@ -79,7 +85,7 @@ fn only_the_arrows_of_the_design_are_drawn() {
 
 #[test]
 fn the_core_rooms_are_no_std_and_without_unsafe() {
-    for room in ["wire", "policy", "engine"] {
+    for room in ["wire", "policy", "device", "engine", "roce"] {
         let path = format!("{}/../crates/{room}/src/lib.rs", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).expect("the room has a lib.rs");
         for attribute in ["#![no_std]", "#![forbid(unsafe_code)]"] {

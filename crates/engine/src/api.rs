@@ -5,6 +5,9 @@ mod answers;
 
 pub use answers::*;
 
+pub use fairway_device::{
+    CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError,
+};
 use fairway_policy::PolicySet;
 use fairway_wire::{AtomicOperator, Cna, Msn, Psn, ServiceMode, Tag, Target, TokenId, Tpn};
 
@@ -21,119 +24,6 @@ impl ChannelId {
     pub const fn index(self) -> usize {
         (self.0 & 0xFFFF) as usize
     }
-}
-
-/// A segment of one NIC: its index, which is also its [`TokenId`] on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SegmentId(pub(crate) u32);
-
-impl SegmentId {
-    /// The segment at this index, of whatever counts its segments so.
-    pub const fn new(index: u32) -> Self {
-        SegmentId(index)
-    }
-    /// The segment's name on the wire.
-    pub const fn token_id(self) -> TokenId {
-        TokenId::new(self.0)
-    }
-    /// The dense index of the segment: below `Limits::segments`, reused after release.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A completion queue of one NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CompletionQueueId(pub(crate) u32);
-
-impl CompletionQueueId {
-    /// The queue at this index, of whatever counts its queues so.
-    pub const fn new(index: u32) -> Self {
-        CompletionQueueId(index)
-    }
-    /// The dense index of the queue.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// What remote peers may do to a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rights(u8);
-
-impl Rights {
-    /// Nothing: the segment is local.
-    pub const NONE: Rights = Rights(0);
-    /// READ.
-    pub const READ: Rights = Rights(1);
-    /// WRITE and WRITE_IMM.
-    pub const WRITE: Rights = Rights(2);
-    /// Atomics.
-    pub const ATOMIC: Rights = Rights(4);
-    /// The memory may be seen to change in another order than that of a connection's operations
-    /// (relaxed ordering). It opens no access by itself.
-    pub const RELAXED: Rights = Rights(8);
-    /// READ and WRITE.
-    pub const READ_WRITE: Rights = Rights(3);
-    /// READ, WRITE and atomics.
-    pub const ALL: Rights = Rights(7);
-
-    /// The union.
-    #[must_use]
-    pub const fn with(self, other: Rights) -> Rights {
-        Rights(self.0 | other.0)
-    }
-    /// True if every right of `other` is granted.
-    pub const fn contains(self, other: Rights) -> bool {
-        self.0 & other.0 == other.0
-    }
-    /// The accesses among them: those without [`Rights::RELAXED`].
-    #[must_use]
-    pub const fn accesses(self) -> Rights {
-        Rights(self.0 & Rights::ALL.0)
-    }
-}
-
-/// What peers may do with memory by way of a Jetty
-/// ([`Nic::guard_segments`](crate::Nic::guard_segments)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Grant {
-    /// Nothing: peers are told that there is no such Jetty.
-    #[default]
-    Nothing,
-    /// Nothing yet: peers try again, as they do when a receive is missing.
-    Later,
-    /// Some accesses to some segments.
-    Access {
-        /// Which accesses.
-        rights: Rights,
-        /// The segments' domain.
-        domain: u32,
-    },
-}
-
-/// Memory to register. The engine only knows its numbers; the bytes are the caller's affair.
-#[derive(Clone, Copy, Debug)]
-pub struct SegmentRequest {
-    /// The address remote peers use for its first byte.
-    pub address: u64,
-    /// Length in bytes.
-    pub length: u64,
-    /// What remote peers may do.
-    pub rights: Rights,
-    /// The secret a remote peer must know.
-    pub token_value: u32,
-}
-
-/// A range of a local segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LocalRange {
-    /// The segment.
-    pub segment: SegmentId,
-    /// First byte, from the start of the segment.
-    pub offset: u64,
-    /// Length in bytes.
-    pub length: u32,
 }
 
 /// The start of a range in a remote segment; the length is that of the local range.

@@ -109,7 +109,7 @@ impl Arrival {
 
     /// The memory that it goes into.
     pub(crate) fn range(&self) -> LocalRange {
-        let segment = SegmentId(self.segment);
+        let segment = SegmentId::new(self.segment);
         LocalRange { segment, offset: self.offset, length: self.length }
     }
 

@@ -13,7 +13,7 @@ use crate::list::{Linked, Links, List};
 use crate::message::Message;
 use crate::order::{Key, Keyed};
 use crate::pace::Pace;
-use crate::pool::{NONE, Pool};
+use crate::pool::NONE;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -422,15 +422,4 @@ impl Flows {
 
 fn key_of(channel: u32, jetty: JettyId, answers: bool) -> Key {
     Key { channel, jetty, address: u64::from(answers) }
-}
-
-/// Moves a parked message in front of the others of its flow.
-pub(crate) fn push_front(list: &mut List, messages: &mut Pool<Message>, index: u32) {
-    let head = list.head;
-    *messages.links(index) = Links { next: head, previous: NONE };
-    match head {
-        NONE => list.tail = index,
-        head => messages.links(head).previous = index,
-    }
-    list.head = index;
 }

@@ -23,6 +23,10 @@ extern crate alloc;
 #[macro_use]
 extern crate std;
 
+pub use fairway_device::{
+    CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError, StateSize,
+};
+use fairway_device::{completion, deadlines, guard, list, pool, random, segment};
 pub use fairway_policy as policy;
 pub use fairway_wire as wire;
 
@@ -30,44 +34,35 @@ mod api;
 mod arrival;
 mod canary;
 mod channel;
-mod completion;
 pub mod control;
 mod counters;
-mod deadlines;
 mod flow;
 mod group;
-mod guard;
 mod held;
 mod in_sequence;
 mod jetty;
 mod limits;
-mod list;
 mod mailbox;
 mod message;
 mod nic;
 mod order;
 mod pace;
-mod pool;
 mod puts;
-mod random;
 mod receive_window;
-pub mod roce;
-mod segment;
 mod send_window;
 mod shared;
 mod tpg;
 mod usage;
 
 pub use api::{
-    AtomicExecution, ChannelConfig, ChannelId, Completion, CompletionKind, CompletionQueueId,
-    Dispatch, DropReason, EpochDone, Event, ExceptionMode, Execution, Grant, GroupConfig,
-    JettyConfig, JettyState, LocalRange, MailboxConfig, MailboxId, OrderRequest, Placement,
-    PlacementToken, PostError, ReceiveRequest, Received, RemoteMailbox, RemoteRange, Rights,
-    SegmentId, SegmentRequest, SetupError, Status, Steering, Threshold, Transmit, Verdict,
+    AtomicExecution, ChannelConfig, ChannelId, Completion, CompletionKind, Dispatch, DropReason,
+    EpochDone, Event, ExceptionMode, Execution, GroupConfig, JettyConfig, JettyState,
+    MailboxConfig, MailboxId, OrderRequest, Placement, PlacementToken, PostError, ReceiveRequest,
+    Received, RemoteMailbox, RemoteRange, Status, Steering, Threshold, Transmit, Verdict,
     WhenEmpty, Work, WorkRequest,
 };
 pub use canary::Canary;
 pub use counters::Counters;
 pub use limits::{Limits, Profile};
 pub use nic::{FlowView, Nic};
-pub use usage::{StateSize, Usage};
+pub use usage::Usage;

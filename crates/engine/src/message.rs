@@ -3,9 +3,9 @@
 use crate::api::{
     ChannelId, CompletionKind, LocalRange, OrderRequest, RemoteRange, Status, Work, WorkRequest,
 };
-use crate::list::{Linked, Links};
+use crate::list::{Links, ListRecord};
 use crate::order::is_numbered;
-use crate::pool::{NONE, Pool};
+use crate::pool::NONE;
 use fairway_wire::{
     AtomicOperator, Instant, JettyId, Msn, Refusal, ServiceMode, Tag, Target, TokenId,
 };
@@ -457,8 +457,8 @@ pub(crate) fn packets_of(length: u32, mtu: u32) -> u32 {
     length.div_ceil(mtu).max(1)
 }
 
-impl Linked for Pool<Message> {
-    fn links(&mut self, index: u32) -> &mut Links {
-        &mut self[index].links
+impl ListRecord for Message {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
     }
 }

@@ -189,7 +189,7 @@ impl Nic {
         let kind = MessageKind::of(&request.work);
         let local = request.local;
         if kind != MessageKind::Atomic {
-            match self.shared.segments.holds(local.segment.0, local.offset, local.length) {
+            match self.shared.segments.holds(local.segment.number(), local.offset, local.length) {
                 None => return Err(PostError::NoSegment),
                 Some(false) => return Err(PostError::OutOfBounds),
                 Some(true) => {}
@@ -239,7 +239,7 @@ impl Nic {
         endpoint.outstanding += 1;
         shared.channels.give(chosen, shared.messages[index].local.length);
         if kind != MessageKind::Atomic {
-            shared.segments.hold(local.segment.0);
+            shared.segments.hold(local.segment.number());
         }
         if kind == MessageKind::Put {
             shared.puts.number(&mut shared.messages, index);
@@ -271,7 +271,7 @@ impl Nic {
     ) -> Result<(), PostError> {
         let local = request.local;
         let shared = &mut self.shared;
-        match shared.segments.holds(local.segment.0, local.offset, local.length) {
+        match shared.segments.holds(local.segment.number(), local.offset, local.length) {
             None => return Err(PostError::NoSegment),
             Some(false) => return Err(PostError::OutOfBounds),
             Some(true) => {}
@@ -289,13 +289,13 @@ impl Nic {
         let receive = Receive {
             id: request.id,
             offset: local.offset,
-            segment: local.segment.0,
+            segment: local.segment.number(),
             length: local.length,
             next: NONE,
             sequence: 0,
         };
         let index = shared.receives.take(receive).ok_or(PostError::TooManyReceives)?;
-        shared.segments.hold(local.segment.0);
+        shared.segments.hold(local.segment.number());
         shared.add_receive(jetty, index);
         Ok(())
     }

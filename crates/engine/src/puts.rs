@@ -43,7 +43,7 @@ struct Stream {
 
 impl Stream {
     const NEW: Stream = Stream {
-        open: List { head: NONE, tail: NONE },
+        open: List::EMPTY,
         next: 0,
         bytes: 0,
         bound: 0,
@@ -62,7 +62,7 @@ impl Stream {
     /// May this put be under way, too? The oldest always may. One that was sent back may only
     /// follow one that was let go after that: until then what it came before is still missing.
     fn has_room_for(&self, messages: &Pool<Message>, index: u32) -> bool {
-        let first = self.open.head;
+        let first = self.open.head();
         if first == index || first == NONE {
             return true;
         }
@@ -75,7 +75,7 @@ impl Stream {
             // Those that wait go first.
             return self.waiting == 0 || message.place == MessagePlace::AwaitingTurn;
         }
-        let previous = &messages[message.put_links.previous];
+        let previous = &messages[message.put_links.previous()];
         previous.is_issued && previous.put_serial.wrapping_sub(message.put_serial) as i32 >= 0
     }
 }
@@ -134,7 +134,7 @@ impl Puts {
             return false;
         };
         let stream = &self.streams[index];
-        let open = match stream.open.head {
+        let open = match stream.open.head() {
             NONE => 0,
             first => stream.bytes.wrapping_sub(messages[first].compare as u32),
         };
@@ -160,7 +160,7 @@ impl Puts {
         let Some(at) = self.streams.find(&Self::key(message)) else { return (true, false) };
         let stream = &self.streams[at];
         let others = stream.bound - u32::from(message.is_bound);
-        (stream.open.head == index, others > 0)
+        (stream.open.head() == index, others > 0)
     }
 
     /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room
@@ -239,7 +239,7 @@ impl Puts {
             stream.window = (stream.window / 2).max(1);
             stream.halved_at = stream.next;
         }
-        stream.open.head != index
+        stream.open.head() != index
     }
 
     /// The first put of the stream of `index` that waits for its turn, if that has come.
@@ -248,14 +248,14 @@ impl Puts {
         if stream.waiting == 0 {
             return None;
         }
-        let first = stream.open.head;
+        let first = stream.open.head();
         let mut at = first;
         while at != NONE {
             let message = &messages[at];
             if message.place == MessagePlace::AwaitingTurn {
                 return stream.has_room_for(messages, at).then_some(at);
             }
-            at = message.put_links.next;
+            at = message.put_links.next();
         }
         None
     }
@@ -270,7 +270,7 @@ impl Puts {
     fn next_to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
         let stream = &mut self.streams[at];
         let (first, last) = stream.unnoted.filter(|_| !stream.telling)?;
-        let floor = match stream.open.head {
+        let floor = match stream.open.head() {
             NONE => stream.next,
             first => number_of(&messages[first]),
         };

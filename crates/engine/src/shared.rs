@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// Jetties that have gone to the error state and are to be flushed.
     pub(crate) failing: Vec<JettyId>,
     pub(crate) receives: Pool<Receive>,
-    pub(crate) queues: Vec<Option<CompletionQueue>>,
+    pub(crate) queues: Vec<Option<CompletionQueue<Completion>>>,
     pub(crate) messages: Pool<Message>,
     pub(crate) arrivals: Pool<Arrival>,
     /// Of those, the ones in memory order that had to wait for their turn.
@@ -295,7 +295,7 @@ impl Shared {
     /// Reports the operations of a Jetty that had to wait for one before them.
     fn report_parked(&mut self, jetty: usize) {
         loop {
-            let next = self.initiator.incomplete[jetty].head;
+            let next = self.initiator.incomplete[jetty].head();
             // One that has been reported is there because it bars.
             if next == NONE || self.messages[next].reported {
                 return;
@@ -332,7 +332,8 @@ impl Shared {
         message.reported = true;
         let success = status == Status::Success;
         let atomic = message.completes_as == CompletionKind::Atomic;
-        let (id, segment, silent) = (message.jetty, message.local.segment.0, !message.signaled);
+        let (id, segment, silent) =
+            (message.jetty, message.local.segment.number(), !message.signaled);
         let completion = Completion {
             id: message.id,
             jetty: id,
@@ -534,11 +535,11 @@ impl Shared {
     /// Drops a reference to a segment, and says so if that released it.
     pub(crate) fn let_go(&mut self, segment: u32) {
         if self.segments.let_go(segment) {
-            self.events.push_back(Event::SegmentReleased { segment: SegmentId(segment) });
+            self.events.push_back(Event::SegmentReleased { segment: SegmentId::new(segment) });
         }
     }
 
-    pub(crate) fn queue(&mut self, index: u16) -> &mut CompletionQueue {
+    pub(crate) fn queue(&mut self, index: u16) -> &mut CompletionQueue<Completion> {
         // Jetties hold their queues: a queue cannot be destroyed before them.
         self.queues[usize::from(index)].as_mut().expect("a Jetty's completion queue exists")
     }

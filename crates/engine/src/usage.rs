@@ -17,6 +17,7 @@ use crate::receive_window::BLOCK_PSNS;
 use crate::segment::Segment;
 use crate::send_window::{BLOCK_RECORDS, Sent};
 use crate::tpg::ChannelGroup;
+use fairway_device::StateSize;
 use fairway_policy::PathView;
 
 /// Records of each pool in use now.
@@ -60,19 +61,6 @@ pub struct Usage {
     pub bitmap_blocks: u32,
     /// Room set aside in completion queues.
     pub completions_reserved: u32,
-}
-
-/// One line of the state table: a kind of record, its size, and how many there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StateSize {
-    /// What it is.
-    pub name: &'static str,
-    /// Bytes of one.
-    pub bytes: usize,
-    /// How many the given numbers of Jetties and hosts take at most.
-    pub count: u64,
-    /// True if it is taken from a shared pool on demand; false if it is there as long as its owner.
-    pub pooled: bool,
 }
 
 impl Limits {

@@ -1,13 +1,13 @@
 //! The connection manager: a peer that sends any management datagrams, mostly with right names.
 
-use fairway_engine::roce::cm::{
-    CommandError, ConnectionId, Event, Limits, Manager, Profile, Refuser, State, destination, route,
-};
 use fairway_engine::wire::roce::cm::{
     self, CommunicationId, IpHeader, MAD_LEN, Path, Reason, Reject, Reply, Request, Service,
     ServiceReply, ServiceRequest, ServiceStatus,
 };
 use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
+use fairway_roce::cm::{
+    CommandError, ConnectionId, Event, Limits, Manager, Profile, Refuser, State, destination, route,
+};
 
 use crate::script::Script;
 

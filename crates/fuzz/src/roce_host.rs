@@ -11,8 +11,8 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use fairway_engine::roce::{PlacementToken, Received, ScatterList, Verdict};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn};
+use fairway_roce::{PlacementToken, Received, ScatterList, Verdict};
 
 use crate::script::Script;
 use side::{FIRST_PSN, Side};
@@ -128,7 +128,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn send(&mut self, side: usize, transmit: &fairway_engine::roce::Transmit) {
+    fn send(&mut self, side: usize, transmit: &fairway_roce::Transmit) {
         for range in transmit.gather.ranges() {
             self.sides[side].books.demand_readable(range);
         }

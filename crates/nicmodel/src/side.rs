@@ -12,7 +12,8 @@ pub(crate) use ub::UbSide;
 use crate::coherent::{Message, Pending};
 use crate::config::{Config, Ordering, Verb};
 use fairway_engine::wire::{self, AtomicOperator, Ecn, Route};
-use fairway_engine::{LocalRange, PlacementToken, roce as rocev2};
+use fairway_engine::{LocalRange, PlacementToken};
+use fairway_roce as rocev2;
 
 /// Memory that peers work on, by the number of its segment.
 pub(crate) const EXPOSED: usize = 0;

@@ -6,7 +6,8 @@
 //! Jetties on UB's side it is about 630.
 
 use crate::config::Config;
-use fairway_engine::{Limits, StateSize, roce};
+use fairway_engine::{Limits, StateSize};
+use fairway_roce as roce;
 
 /// Operations that an application may have under way, and receives that it keeps posted to each of
 /// its endpoints.

@@ -137,7 +137,7 @@ pub use signals::without_signals;
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.
-pub use {fairway_engine as engine, fairway_port as port};
+pub use {fairway_engine as engine, fairway_port as port, fairway_roce as roce};
 
 /// The Rust of the README compiles.
 #[cfg(doctest)]

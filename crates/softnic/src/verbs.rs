@@ -2,7 +2,7 @@
 //!
 //! **What it is.** [`Carrier`] is what `front/verbs` (libibverbs) asks of a NIC: memory regions,
 //! completion queues, queue pairs, receives, management datagrams. Its words are those of
-//! [`engine::roce`](crate::engine::roce). There are two: real RoCEv2 packets on UDP port 4791, and
+//! [`roce`](crate::roce). There are two: real RoCEv2 packets on UDP port 4791, and
 //! queue pairs mapped onto Jetties over shared TP channels. A program can't tell them apart.
 //!
 //! **Numbers.** Many processes of a host share its addresses. Each claims a *slot* (0 to 255) when
@@ -25,12 +25,12 @@ pub(crate) use roce::{source_towards, with_scope};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use fairway_engine::roce::{
+use fairway_engine::wire::Qpn;
+use fairway_engine::{CompletionQueueId, Rights, SegmentId};
+use fairway_roce::{
     Change, ChangeError, Completion, Counters, Event, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
-use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, Rights, SegmentId};
 
 pub mod devices;
 

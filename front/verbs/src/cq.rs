@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fairway_softnic::engine::CompletionQueueId;
-use fairway_softnic::engine::roce::Completion;
 use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::roce::Completion;
 use fairway_softnic::verbs::{Carrier, Gid};
 use libc::{c_int, c_uint, c_void};
 

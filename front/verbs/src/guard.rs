@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use fairway_softnic::engine::roce::{ChangeError, PostError};
+use fairway_softnic::roce::{ChangeError, PostError};
 use fairway_softnic::verbs::CarrierError;
 use libc::c_int;
 

@@ -6,9 +6,9 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fairway_softnic::engine::roce::{Event, MemoryRequest, ReceiveQueueId, Status};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::{CompletionQueueId, SegmentId};
+use fairway_softnic::roce::{Event, MemoryRequest, ReceiveQueueId, Status};
 use fairway_softnic::verbs::devices::Device;
 use fairway_softnic::verbs::{self, Carrier, ForeignMemory, Listener, Management, Routed};
 use fairway_softnic::without_signals;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fairway_softnic::Rights;
 use fairway_softnic::engine::LocalRange;
-use fairway_softnic::engine::roce::{MemoryRegion, MemoryRequest};
+use fairway_softnic::roce::{MemoryRegion, MemoryRequest};
 use fairway_softnic::verbs::{Carrier, ForeignMemory};
 
 use crate::abi::ibv_sge;

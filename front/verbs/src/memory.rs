@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use fairway_softnic::Rights;
 use fairway_softnic::engine::SegmentId;
-use fairway_softnic::engine::roce::MemoryRequest;
+use fairway_softnic::roce::MemoryRequest;
 use fairway_softnic::verbs::{Carrier, ForeignMemory};
 use libc::{c_int, c_uint, c_void};
 

@@ -5,12 +5,12 @@
 // `sg_list` has `num_sge` entries; inline data is readable now.
 
 use fairway_softnic::engine::LocalRange;
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{
     Peer, PostError, ReceiveRequest, RemoteAddress, SGE_MAX, ScatterList, Transport, Work,
     WorkRequest,
 };
-use fairway_softnic::engine::wire::Qpn;
-use fairway_softnic::engine::wire::roce::Tail;
 use fairway_softnic::verbs::Carrier;
 use libc::{c_int, c_uint};
 

@@ -5,7 +5,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fairway_softnic::engine::roce::{Limits, SGE_MAX};
+use fairway_softnic::roce::{Limits, SGE_MAX};
 use fairway_softnic::verbs::Gid;
 use libc::{c_int, c_void};
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway_softnic::engine::roce::{ReceiveQueueId, SGE_MAX};
+use fairway_softnic::roce::{ReceiveQueueId, SGE_MAX};
 use fairway_softnic::verbs::Carrier;
 use libc::c_int;
 

@@ -373,18 +373,3 @@ pub enum PostError {
     /// `Limits::mailbox_buffers` are in use.
     TooManyBuffers,
 }
-
-/// Why an object could not be made, opened or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetupError {
-    /// The limit of this name is reached.
-    Limit(&'static str),
-    /// The number is taken or out of range.
-    Number,
-    /// The parameter of this name is out of range.
-    Parameter(&'static str),
-    /// No such object.
-    Missing,
-    /// Something still uses it.
-    Busy,
-}

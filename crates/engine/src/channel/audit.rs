@@ -32,11 +32,11 @@ impl Channel {
             assert_eq!(*count, self.views[path].in_flight, "packets in flight on path {path}");
         }
         let mut listed = 0;
-        let mut at = self.lost.head;
+        let mut at = self.lost.head();
         while at != NONE {
             listed += 1;
             let psn = fairway_wire::Psn::new(at);
-            at = self.send.record(psn, &mut shared.send_blocks).links.next;
+            at = self.send.record(psn, &mut shared.send_blocks).links.next();
         }
         assert_eq!(lost, listed, "packets waiting to be resent");
         let usable = self.views.iter().filter(|view| view.usable).count();

@@ -126,7 +126,7 @@ impl Channel {
             return Some(answer);
         }
         loop {
-            let index = self.bypass.sending.head;
+            let index = self.bypass.sending.head();
             let is_repeat = index != NONE && shared.messages[index].next_index > 0;
             // Those that found no number free have waited longest.
             if !is_repeat
@@ -269,7 +269,7 @@ impl Channel {
         let mut answer = self.answer(bypass, true, path);
         match shared.segments.check(&access, Rights::READ) {
             Ok((_, offset)) => {
-                let segment = SegmentId(access.token_id.value());
+                let segment = SegmentId::new(access.token_id.value());
                 answer.gather = LocalRange { segment, offset, length: access.length };
             }
             Err(refusal) => {
@@ -282,7 +282,7 @@ impl Channel {
             return shared.drop(DropReason::MessagePool);
         };
         if holds {
-            shared.segments.hold(answer.gather.segment.0);
+            shared.segments.hold(answer.gather.segment.number());
         }
         self.owe_answer(shared, index);
         Verdict::Done
@@ -331,7 +331,7 @@ impl Channel {
         };
         self.bypass.seen |= bit;
         shared.counters.stores_done += 1;
-        let segment = SegmentId(access.token_id.value());
+        let segment = SegmentId::new(access.token_id.value());
         let target = LocalRange { segment, offset, length: access.length };
         let token = self.bypass_token(bypass.number, index, received.payload);
         if access.length == 0 {
@@ -497,7 +497,7 @@ impl Shared {
         self.answers[index].channel = NONE;
         self.answers.give_back(index);
         if answer.is_load && answer.refusal.is_none() {
-            self.let_go(answer.gather.segment.0);
+            self.let_go(answer.gather.segment.number());
         }
     }
 }

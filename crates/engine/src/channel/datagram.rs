@@ -39,14 +39,17 @@ impl Channel {
                 Ok((_, offset)) => offset,
                 Err(_) => return self.lose_refused(shared, datagram),
             };
-            (LocalRange { segment: SegmentId(access.token_id.value()), offset, length }, NONE)
+            (LocalRange { segment: SegmentId::new(access.token_id.value()), offset, length }, NONE)
         } else {
             let mut arrival = match self.admit_message(shared, &data, length) {
                 Ok(arrival) => arrival,
                 Err(_) => return self.lose_refused(shared, datagram),
             };
-            let target =
-                LocalRange { segment: SegmentId(arrival.segment), offset: arrival.offset, length };
+            let target = LocalRange {
+                segment: SegmentId::new(arrival.segment),
+                offset: arrival.offset,
+                length,
+            };
             arrival.is_datagram = true;
             let Some(index) = shared.arrivals.take(arrival) else {
                 shared.return_receive(arrival.jetty, arrival.receive);

@@ -340,7 +340,7 @@ impl Shared {
             return false;
         }
         let Ok((_, offset)) = self.segments.check(&access, Rights::ATOMIC) else { return false };
-        let segment = SegmentId(access.token_id.value());
+        let segment = SegmentId::new(access.token_id.value());
         self.is_being_read(tracker, &LocalRange { segment, offset, length: access.length })
     }
 

@@ -2,7 +2,7 @@
 
 use super::Channel;
 use crate::canary::Canary;
-use crate::flow::{FlowPlace, Gate, push_front};
+use crate::flow::{FlowPlace, Gate};
 use crate::list::List;
 use crate::message::MessagePlace;
 use crate::pool::NONE;
@@ -33,7 +33,7 @@ impl Channel {
                 if flow.current != NONE || flow.place != FlowPlace::Open {
                     message.place = MessagePlace::Parked;
                     return match is_oldest {
-                        true => push_front(&mut flow.parked, &mut shared.messages, index),
+                        true => flow.parked.push_front(&mut shared.messages, index),
                         false => flow.parked.push_back(&mut shared.messages, index),
                     };
                 }
@@ -100,7 +100,7 @@ impl Channel {
         self.sending.unlink(&mut shared.messages, index);
         shared.messages[index].place = MessagePlace::Parked;
         let record = shared.flows.get_mut(flow);
-        push_front(&mut record.parked, &mut shared.messages, index);
+        record.parked.push_front(&mut shared.messages, index);
         if record.current == index {
             record.current = NONE;
         }

@@ -30,7 +30,7 @@ impl Channel {
             while bits != 0 {
                 let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
                 bits &= bits - 1;
-                if self.paths[usize::from(path)].flying.head == NONE {
+                if self.paths[usize::from(path)].flying.head() == NONE {
                     self.flying_paths[word] &= !(1 << (path % 64));
                 } else {
                     lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
@@ -51,7 +51,7 @@ impl Channel {
     fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
         let mut lost_bytes = 0;
         loop {
-            let head = self.paths[usize::from(path)].flying.head;
+            let head = self.paths[usize::from(path)].flying.head();
             if head == NONE {
                 break;
             }
@@ -160,8 +160,8 @@ impl Channel {
             return 0;
         }
         let mut bytes = 0;
-        while self.paths[usize::from(path)].flying.head != NONE {
-            let psn = Psn::new(self.paths[usize::from(path)].flying.head);
+        while self.paths[usize::from(path)].flying.head() != NONE {
+            let psn = Psn::new(self.paths[usize::from(path)].flying.head());
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
@@ -230,7 +230,7 @@ impl Channel {
             if lost > 0 {
                 self.tell_loss(shared, now, (lost, path as u8), silent);
             }
-            let head = self.paths[path as usize].flying.head;
+            let head = self.paths[path as usize].flying.head();
             if head != NONE {
                 let sent_at = self.send.record(Psn::new(head), &mut shared.send_blocks).sent_at;
                 let due = (sent_at + timeout).max(now + timeout.divided_by(4));
@@ -269,7 +269,7 @@ impl Channel {
         let mut bytes = 0;
         let mut down = false;
         loop {
-            let head = self.paths[usize::from(path)].flying.head;
+            let head = self.paths[usize::from(path)].flying.head();
             if head == NONE {
                 return bytes;
             }

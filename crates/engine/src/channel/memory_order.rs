@@ -289,13 +289,13 @@ impl Shared {
         if self.is_planted(Canary::ReadLate) {
             return false;
         }
-        let mut at = self.trackers[tracker].reading.head;
+        let mut at = self.trackers[tracker].reading.head();
         while at != NONE {
             let answer = &self.messages[at];
             if self.segments.overlap(&answer.local, range) {
                 return true;
             }
-            at = answer.ordered_links.next;
+            at = answer.ordered_links.next();
         }
         false
     }

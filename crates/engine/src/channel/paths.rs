@@ -170,7 +170,7 @@ impl Channel {
         }
         state.probed = false;
         state.timeouts = 0;
-        debug_assert!(state.flying.head == NONE, "a path out of use has nothing in flight");
+        debug_assert!(state.flying.head() == NONE, "a path out of use has nothing in flight");
         self.views[usize::from(path)].usable = true;
         self.usable_paths += 1;
         shared.counters.paths_up += 1;

@@ -457,7 +457,7 @@ impl Channel {
         if length == 0 {
             return Judgement::Accept { kind, subject };
         }
-        let target = LocalRange { segment: SegmentId(segment), offset, length };
+        let target = LocalRange { segment: SegmentId::new(segment), offset, length };
         Judgement::Place { target, kind, subject }
     }
 

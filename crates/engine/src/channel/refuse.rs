@@ -207,13 +207,13 @@ impl Channel {
 
     /// Refused messages whose time has come go back into the queue.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let mut at = self.awaiting_receiver.head;
+        let mut at = self.awaiting_receiver.head();
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
         let pass = self.round_trip.smoothed.min(profile.timeout_min).max(profile.not_ready_delay);
         while at != crate::pool::NONE {
             let message = &mut shared.messages[at];
-            let next = message.links.next;
+            let next = message.links.next();
             let is_due = !now.is_before(message.retry_at);
             if is_due && message.passes > 0 && message.behind == shared.initiator.first(message) {
                 message.passes -= 1;

@@ -100,7 +100,7 @@ impl Channel {
         }
         match shared.segments.check(&access, Rights::READ) {
             Ok((_, offset)) => {
-                let segment = SegmentId(access.token_id.value());
+                let segment = SegmentId::new(access.token_id.value());
                 let local = LocalRange { segment, offset, length: access.length };
                 self.answer_with(shared, data, local, reserved)
             }
@@ -126,7 +126,7 @@ impl Channel {
         // arrived, nothing that has to follow the read may change it.
         let in_memory_order = data.order.tag == Tag::Mo;
         answer.marks = is_numbered(data.order.mode, data.order.tag) && !in_memory_order;
-        shared.segments.hold(local.segment.0);
+        shared.segments.hold(local.segment.number());
         self.send_answer(shared, index);
         if in_memory_order {
             self.read_begins(shared, index);
@@ -168,7 +168,7 @@ impl Channel {
         let answer = &mut shared.messages[index];
         answer.kind = MessageKind::AtomicResponse;
         answer.marks = is_numbered(data.order.mode, data.order.tag);
-        let segment = SegmentId(access.token_id.value());
+        let segment = SegmentId::new(access.token_id.value());
         let target = LocalRange { segment, offset, length: access.length };
         Judgement::Atomic { target, subject: index }
     }
@@ -251,7 +251,7 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         let offset = local.offset + u64::from(data.index) * u64::from(self.mtu);
-        self.place_at(local.segment.0, offset, payload, PlacementKind::Read, index)
+        self.place_at(local.segment.number(), offset, payload, PlacementKind::Read, index)
     }
 
     /// The answer is complete, and what it brought is in place.

@@ -166,7 +166,8 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
-        let (kind, segment, reported) = (message.kind, message.local.segment.0, message.reported);
+        let (kind, segment, reported) =
+            (message.kind, message.local.segment.number(), message.reported);
         if kind.is_answer() {
             self.read_ends(shared, index);
             self.responses -= 1;
@@ -258,9 +259,9 @@ impl Channel {
 
     fn pass_read_slot(&mut self, shared: &mut Shared, slot: u8) {
         let is_kept = self.read_slots.free() < self.kept_for_first();
-        let mut at = self.awaiting_read_slot.head;
+        let mut at = self.awaiting_read_slot.head();
         while at != NONE && is_kept && !shared.initiator.is_first_in_order(&shared.messages, at) {
-            at = shared.messages[at].links.next;
+            at = shared.messages[at].links.next();
         }
         if at == NONE {
             self.reads[usize::from(slot)] = NONE;

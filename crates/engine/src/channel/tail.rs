@@ -177,7 +177,7 @@ impl Channel {
         let mut bytes = 0;
         let mut down = false;
         loop {
-            let head = self.paths[usize::from(path)].flying.head;
+            let head = self.paths[usize::from(path)].flying.head();
             if head == NONE {
                 return (bytes, None);
             }

@@ -125,8 +125,8 @@ impl Channel {
     /// The message whose turn it is and which has, or needs no, slot.
     fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<u32> {
         let scheduled = shared.flows.are_scheduled();
-        while self.sending.head != NONE {
-            let index = self.sending.head;
+        while self.sending.head() != NONE {
+            let index = self.sending.head();
             if scheduled && !self.passes_gate(shared, index, now) {
                 continue;
             }
@@ -315,7 +315,7 @@ impl Channel {
         let last = message.next_index == message.packets;
         if last {
             self.delist(shared, index);
-        } else if self.chunk.left == 0 && self.sending.head != self.sending.tail {
+        } else if self.chunk.left == 0 && self.sending.head() != self.sending.tail() {
             // A chunk is a message's turn.
             self.sending.unlink(&mut shared.messages, index);
             self.sending.push_back(&mut shared.messages, index);
@@ -375,7 +375,7 @@ impl Channel {
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
             true => self.tp.oldest,
-            false => Psn::new(self.lost.head),
+            false => Psn::new(self.lost.head()),
         };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
         let window = self.policy.congestion.window_bytes();

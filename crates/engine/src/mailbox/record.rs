@@ -3,8 +3,8 @@
 use super::Ticket;
 use super::index::Chained;
 use crate::api::{LocalRange, MailboxConfig, SegmentId, Steering, Threshold, WhenEmpty};
-use crate::list::{Linked, Links};
-use crate::pool::{NONE, Pool};
+use crate::list::{Links, ListRecord};
+use crate::pool::NONE;
 
 /// A mailbox. Its epochs from `kept` up to, not including, `end` have a buffer each:
 ///
@@ -170,7 +170,7 @@ impl Buffer {
             address: 0,
             reserved_bytes: 0,
             reserved_puts: 0,
-            segment: range.segment.0,
+            segment: range.segment.number(),
             length: range.length,
             append: 0,
             unfinished: 0,
@@ -185,7 +185,11 @@ impl Buffer {
     }
 
     pub(super) fn range(&self) -> LocalRange {
-        LocalRange { segment: SegmentId(self.segment), offset: self.offset, length: self.length }
+        LocalRange {
+            segment: SegmentId::new(self.segment),
+            offset: self.offset,
+            length: self.length,
+        }
     }
 
     /// Would a put still belong here if `bytes` and `puts` more came before it (RVMA §III-B)?
@@ -269,9 +273,9 @@ impl Chained for Buffer {
     }
 }
 
-impl Linked for Pool<Buffer> {
-    fn links(&mut self, index: u32) -> &mut Links {
-        &mut self[index].links
+impl ListRecord for Buffer {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
     }
 }
 

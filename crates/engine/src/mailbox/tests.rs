@@ -36,7 +36,7 @@ pub(super) fn sender(number: u32) -> Sender {
 
 /// A buffer that is a segment of its own.
 pub(super) fn range(segment: u32, length: u32) -> LocalRange {
-    LocalRange { segment: SegmentId(segment), offset: 0, length }
+    LocalRange { segment: SegmentId::new(segment), offset: 0, length }
 }
 
 /// The puts of one sender, numbered as its NIC numbers them.

@@ -21,10 +21,10 @@ impl Nic {
         self.shared.jetty(id).ok_or(SetupError::Missing)?;
         // Ending them changes the list, so it is read first.
         let mut all = Vec::new();
-        let mut at = self.shared.initiator.incomplete[id.value() as usize].head;
+        let mut at = self.shared.initiator.incomplete[id.value() as usize].head();
         while at != NONE {
             all.push(at);
-            at = self.shared.messages[at].incomplete_links.next;
+            at = self.shared.messages[at].incomplete_links.next();
         }
         // The last one first: what waits for an earlier one is not to be let go meanwhile.
         for index in all.into_iter().rev() {
@@ -76,12 +76,12 @@ impl Nic {
 
     /// Changes the secret of a segment.
     pub fn set_segment_token(&mut self, id: crate::SegmentId, token_value: u32) {
-        self.shared.segments.set_token(id.0, token_value);
+        self.shared.segments.set_token(id.number(), token_value);
     }
 
     /// Operations, answers and receives that still need a segment's memory.
     pub fn segment_references(&self, id: crate::SegmentId) -> u32 {
-        self.shared.segments.get(id.0).map_or(0, |segment| segment.references)
+        self.shared.segments.get(id.number()).map_or(0, |segment| segment.references())
     }
 
     /// Is it a Jetty, and not free or a group?

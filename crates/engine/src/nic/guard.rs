@@ -17,7 +17,7 @@ impl Nic {
         let limits = &self.shared.limits;
         assert!(secret_bits < 32 && limits.jetties <= u32::MAX >> secret_bits, "secret_bits");
         let guards = Guards::new(secret_bits, limits.jetties, limits.segments);
-        self.shared.segments.guards = Some(guards);
+        self.shared.segments.guard(guards);
     }
 
     /// What peers may do through a Jetty; nothing before this is called. What they have under way
@@ -27,7 +27,7 @@ impl Nic {
     /// `Missing` if it is no Jetty; `Parameter` if segments are not guarded.
     pub fn set_jetty_grant(&mut self, jetty: JettyId, grant: Grant) -> Result<(), SetupError> {
         self.shared.jetty(jetty).ok_or(SetupError::Missing)?;
-        let guards = self.shared.segments.guards.as_mut();
+        let guards = self.shared.segments.guards_mut();
         guards.ok_or(SetupError::Parameter("guard_segments"))?.set(jetty, grant);
         Ok(())
     }
@@ -45,11 +45,11 @@ impl Nic {
         domain: u32,
     ) -> Result<(), SetupError> {
         let segments = &mut self.shared.segments;
-        let before = segments.guards.as_ref().and_then(|guards| guards.domain(segment.0));
+        let before = segments.guards().and_then(|guards| guards.domain(segment.number()));
         let moved = before.is_some_and(|before| before != domain);
         segments.set_rights(segment, rights, moved)?;
-        if let Some(guards) = &mut segments.guards {
-            guards.set_domain(segment.0, domain);
+        if let Some(guards) = segments.guards_mut() {
+            guards.set_domain(segment.number(), domain);
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl Nic {
         if jetty.outstanding > 0 || arriving || waiting || lent {
             return Err(SetupError::Busy);
         }
-        if let Some(guards) = &mut self.shared.segments.guards {
+        if let Some(guards) = self.shared.segments.guards_mut() {
             guards.set(id, Grant::Nothing);
         }
         self.shared.return_reserved_of(id);
@@ -242,10 +242,10 @@ impl Nic {
         while let Some(&id) = self.shared.failing.last() {
             // Flushing changes the list, so it is read first.
             let mut all = Vec::new();
-            let mut at = self.shared.initiator.incomplete[id.value() as usize].head;
+            let mut at = self.shared.initiator.incomplete[id.value() as usize].head();
             while at != NONE {
                 all.push(at);
-                at = self.shared.messages[at].incomplete_links.next;
+                at = self.shared.messages[at].incomplete_links.next();
             }
             for index in all {
                 let channel = self.shared.messages[index].channel;

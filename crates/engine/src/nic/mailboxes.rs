@@ -26,13 +26,13 @@ impl Nic {
         buffer: LocalRange,
     ) -> Result<(), PostError> {
         let shared = &mut self.shared;
-        match shared.segments.holds(buffer.segment.0, buffer.offset, buffer.length) {
+        match shared.segments.holds(buffer.segment.number(), buffer.offset, buffer.length) {
             None => return Err(PostError::NoSegment),
             Some(false) => return Err(PostError::OutOfBounds),
             Some(true) => {}
         }
         shared.mailboxes.post_buffer(mailbox, id, buffer)?;
-        shared.segments.hold(buffer.segment.0);
+        shared.segments.hold(buffer.segment.number());
         Ok(())
     }
 

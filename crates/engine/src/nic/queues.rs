@@ -17,7 +17,7 @@ impl Nic {
         let free = self.shared.queues.iter().position(Option::is_none);
         let index = free.ok_or(SetupError::Limit("completion_queues"))?;
         self.shared.queues[index] = Some(CompletionQueue::new(depth));
-        Ok(CompletionQueueId(index as u32))
+        Ok(CompletionQueueId::new(index as u32))
     }
 
     /// Names the memory in which the payload of packets that wait for their turn is set aside:
@@ -27,12 +27,12 @@ impl Nic {
     /// # Errors
     /// `Missing` if it is not registered, `Parameter` if it is too short.
     pub fn set_stash(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
-        let record = self.shared.segments.get(segment.0).ok_or(SetupError::Missing)?;
+        let record = self.shared.segments.get(segment.number()).ok_or(SetupError::Missing)?;
         let needed = u64::from(self.shared.limits.held) * u64::from(packet_bytes);
-        if record.length < needed {
+        if record.length() < needed {
             return Err(SetupError::Parameter("segment length"));
         }
-        self.shared.segments.hold(segment.0);
+        self.shared.segments.hold(segment.number());
         self.shared.stash = Some(segment);
         self.shared.stash_packet = packet_bytes;
         Ok(())
@@ -42,7 +42,7 @@ impl Nic {
     /// later WRITE touch the same bytes through two segments. By default it is the address that
     /// peers use.
     pub fn set_segment_place(&mut self, segment: SegmentId, place: u64) {
-        self.shared.segments.set_place(segment.0, place);
+        self.shared.segments.set_place(segment.number(), place);
     }
 
     /// Takes the stash away again. What comes too early from now on is sent back.
@@ -52,7 +52,7 @@ impl Nic {
     pub fn clear_stash(&mut self) {
         assert!(self.shared.held.in_use() == 0, "the stash is in use");
         if let Some(segment) = self.shared.stash.take() {
-            self.shared.let_go(segment.0);
+            self.shared.let_go(segment.number());
         }
     }
 
@@ -63,7 +63,7 @@ impl Nic {
     pub fn destroy_completion_queue(&mut self, id: CompletionQueueId) -> Result<(), SetupError> {
         let slot = self.shared.queues.get_mut(id.index()).ok_or(SetupError::Missing)?;
         let queue = slot.as_ref().ok_or(SetupError::Missing)?;
-        let number = id.0 as u16;
+        let number = id.number() as u16;
         let used = self.shared.jetties.iter().any(|jetty| {
             !matches!(jetty.state, JettyState::Reset | JettyState::Group)
                 && (jetty.send_queue == number || jetty.receive_queue == number)

@@ -53,9 +53,9 @@ pub(crate) struct JettyOrder {
 impl JettyOrder {
     pub(crate) const BYTES: usize = size_of::<JettyOrder>();
     const NEW: JettyOrder = JettyOrder {
-        ordered: List { head: NONE, tail: NONE },
-        reads: List { head: NONE, tail: NONE },
-        fenced: List { head: NONE, tail: NONE },
+        ordered: List::EMPTY,
+        reads: List::EMPTY,
+        fenced: List::EMPTY,
         next_share: NONE,
         shares: 0,
         shares_max: 0,
@@ -169,7 +169,7 @@ impl JettyOrder {
     /// Moves on to the next one that waits: each is passed once.
     fn find_next_share(&mut self, messages: &Pool<Message>) {
         while self.next_share != NONE && !messages[self.next_share].waits_for_share {
-            self.next_share = messages[self.next_share].ordered_links.next;
+            self.next_share = messages[self.next_share].ordered_links.next();
         }
     }
 }
@@ -223,12 +223,12 @@ impl Initiator {
     /// The first operation that asks for order may have to wait for READs that did not.
     fn adopt(&mut self, messages: &mut Pool<Message>, jetty: usize) {
         let record = &mut self.records[self.record[jetty]];
-        let mut at = self.incomplete[jetty].head;
+        let mut at = self.incomplete[jetty].head();
         while at != NONE {
             let message = &mut messages[at];
             message.serial = record.serial;
             record.serial = record.serial.wrapping_add(1);
-            let next = message.incomplete_links.next;
+            let next = message.incomplete_links.next();
             if message.is_read() {
                 record.reads.push_back(&mut Reads(messages), at);
             }
@@ -291,7 +291,7 @@ impl Initiator {
                 record.run_start = message.serial;
             }
             let (start, multi) = (record.run_start, message.is_multi());
-            let oldest = record.ordered.head;
+            let oldest = record.ordered.head();
             // What the target would have to set aside in many packets waits here instead.
             let held_here = !numbered || multi;
             let message = &mut messages[index];
@@ -325,7 +325,7 @@ impl Initiator {
         if record == NONE || message.order.tag == Tag::No {
             return true;
         }
-        if self.records[record].ordered.head == index {
+        if self.records[record].ordered.head() == index {
             return true;
         }
         message.waits_for_order = true;
@@ -361,7 +361,7 @@ impl Initiator {
             self.record[number] = NONE;
             return self.records.give_back(record);
         }
-        let head = jetty.ordered.head;
+        let head = jetty.ordered.head();
         if head != NONE && messages[head].place == MessagePlace::AwaitingReadSlot {
             // It may have one of the last slots now.
             self.promoted.push(head);
@@ -389,11 +389,11 @@ impl Initiator {
         self.records[record].reads.unlink(&mut Reads(messages), index);
         loop {
             let record = &mut self.records[record];
-            let head = record.fenced.head;
+            let head = record.fenced.head();
             if head == NONE {
                 return;
             }
-            let oldest = record.reads.head;
+            let oldest = record.reads.head();
             let before = oldest != NONE && is_after(messages[head].serial, messages[oldest].serial);
             if before {
                 return;
@@ -469,14 +469,16 @@ impl Initiator {
             return true;
         }
         let record = self.record[message.jetty.value() as usize];
-        record == NONE || self.records[record].ordered.head == index
+        record == NONE || self.records[record].ordered.head() == index
     }
 
     /// Is everything ordered done that was posted before it?
     pub(crate) fn is_oldest(&self, messages: &Pool<Message>, index: u32) -> bool {
         let message = &messages[index];
         let record = self.record[message.jetty.value() as usize];
-        message.order.tag == Tag::No || record == NONE || self.records[record].ordered.head == index
+        message.order.tag == Tag::No
+            || record == NONE
+            || self.records[record].ordered.head() == index
     }
 
     pub(crate) fn is_first(&self, messages: &Pool<Message>, index: u32) -> bool {
@@ -485,6 +487,6 @@ impl Initiator {
 
     /// The oldest operation of the message's Jetty that has not completed; `NONE` if all have.
     pub(crate) fn first(&self, message: &Message) -> u32 {
-        self.incomplete.get(message.jetty.value() as usize).map_or(NONE, |list| list.head)
+        self.incomplete.get(message.jetty.value() as usize).map_or(NONE, |list| list.head())
     }
 }

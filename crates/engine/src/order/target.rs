@@ -54,7 +54,7 @@ impl Tracker {
         parked: NONE,
         reserved: Reserved::NEW,
         waiting: NONE,
-        reading: List { head: NONE, tail: NONE },
+        reading: List::EMPTY,
     };
 
     pub(crate) fn standing(&self, sequence: u16) -> Standing {

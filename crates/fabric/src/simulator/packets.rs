@@ -1,6 +1,7 @@
 //! The packets on their way: what a switch looks at apart from what only NICs do.
 
-use fairway_engine::{Received, roce};
+use fairway_engine::Received;
+use fairway_roce as roce;
 
 /// Names no packet.
 pub(crate) const NONE: u32 = u32::MAX;

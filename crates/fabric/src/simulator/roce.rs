@@ -10,14 +10,14 @@ use super::plan::{Plan, SLOT_BITS};
 use super::scenario::{Routing, Scenario, Stack};
 use crate::random::Random;
 use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
-use fairway_engine::roce::{
+use fairway_engine::wire::roce::{RnrTimer, datagram_len};
+use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
+use fairway_engine::{CompletionQueueId, LocalRange, Rights};
+use fairway_roce::{
     Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
     QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status, Transport,
     Verdict, Work, WorkRequest,
 };
-use fairway_engine::wire::roce::{RnrTimer, datagram_len};
-use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 
 /// The protection domain of everything.
 const DOMAIN: u32 = 1;

@@ -1,12 +1,12 @@
 //! Packets of the peer that no `Host` has sent. All are legal: each comes out of the decoder.
 
-use fairway_engine::roce::{Received, Transport};
 use fairway_engine::wire::roce::{
     Aeth, AtomicEth, Bth, Credits, Deth, MAX_HEADER, NakCode, Operation, Packet, ReadFragment,
     Reth, RnrTimer, SendFragment, Service, Syndrome, Tail, WriteFragment, datagram_len, decode,
     encode,
 };
 use fairway_engine::wire::{Ecn, Msn, Psn, Qpn};
+use fairway_roce::{Received, Transport};
 
 use super::side::{BASE, MTU, Q_KEY};
 use super::{HERE, PEER, Pair};

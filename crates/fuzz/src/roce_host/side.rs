@@ -1,14 +1,14 @@
 //! One host of the two, with memory, a queue pair and completion queues; and what its application
 //! does.
 
-use fairway_engine::roce::{
+use fairway_engine::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
+use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
+use fairway_engine::{CompletionQueueId, LocalRange, Rights};
+use fairway_roce::{
     Change, CompletionKind, Event, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
     QueuePairConfig, QueuePairState, ReceiveRequest, Received, Reliability, RemoteAddress,
     ScatterList, Status, Transport, Work, WorkRequest,
 };
-use fairway_engine::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
-use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 
 use crate::books::{Books, Loan, Memory, Piece};
 use crate::script::Script;

@@ -3,16 +3,16 @@
 
 use super::{Job, Next, Plane, Work};
 use crate::config::Config;
-use fairway_engine::roce::cm::{self, ConnectionId, Event, Manager};
-use fairway_engine::roce::{
-    Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, Transport,
-};
 use fairway_engine::wire::roce::cm::{
     CommunicationId, Names, Path, ReadyToUse, Reply, Request, Service,
 };
 use fairway_engine::wire::roce::{self, RnrTimer};
 use fairway_engine::wire::{Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, Rights};
+use fairway_roce::cm::{self, ConnectionId, Event, Manager};
+use fairway_roce::{
+    Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, Transport,
+};
 
 const DOMAIN: u32 = 1;
 const SERVICE: u64 = 0x0106_12B7;

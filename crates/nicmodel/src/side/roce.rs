@@ -6,14 +6,14 @@ use super::{
 };
 use crate::config::{Config, Stack, Verb};
 use fairway_engine::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
-use fairway_engine::roce::{
+use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
+use fairway_engine::wire::{AtomicOperator, Duration, Ecn, Instant, Psn, Qpn};
+use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use fairway_roce::{
     Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
     QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress,
     ScatterList, Status, Transport, Verdict, Work, WorkRequest,
 };
-use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
-use fairway_engine::wire::{AtomicOperator, Duration, Ecn, Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use std::collections::HashMap;
 
 const OUTER_BYTES: u32 = 42;
@@ -268,7 +268,7 @@ impl Side for RoceSide {
             fence: false,
         };
         let pair = self.pairs[post.peer][self.index(post)];
-        use fairway_engine::roce::PostError;
+        use fairway_roce::PostError;
         match self.host.post_send(Instant::from_ps(now), pair, &request) {
             Ok(()) => Ok(true),
             Err(PostError::Full | PostError::CompletionQueueFull) => Ok(false),

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use fairway_engine::CompletionQueueId;
-use fairway_engine::roce::Event;
+use fairway_roce::Event;
 
 use super::slot::Slot;
 use super::{

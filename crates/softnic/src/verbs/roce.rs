@@ -2,7 +2,7 @@
 //!
 //! `sockets` opens them; `routes` knows addresses and ways; `memory` is what was registered;
 //! `device` is all of that behind one lock, with the protocol
-//! ([`engine::roce::Host`](crate::engine::roce::Host)), and one turn of it; `receive` and `transmit`
+//! ([`roce::Host`](crate::roce::Host)), and one turn of it; `receive` and `transmit`
 //! are the halves of a turn; `progress` says who runs turns, and tells the listener what came of
 //! them. A carrier has a slot of its own, also if its process has several.
 //!
@@ -23,14 +23,14 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use fairway_engine::roce::{
+use fairway_engine::wire::Qpn;
+use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
+use fairway_port::Waiter;
+use fairway_roce::{
     Change, ChangeError, Completion, Counters, Host, Limits, MemoryRegion, MemoryRequest,
     OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX,
     ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
-use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
-use fairway_port::Waiter;
 
 use self::device::{Device, LETTERS, Notice};
 use self::progress::Shared;

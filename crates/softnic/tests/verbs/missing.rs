@@ -3,12 +3,12 @@
 
 use crate::node::{BASE, DOMAIN, Node, Pair};
 use crate::pages::{Pages, in_child};
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::engine::{LocalRange, Rights};
+use fairway_softnic::roce::{
     MemoryRegion, MemoryRequest, QueuePairState, RemoteAddress, ScatterList, Status, Transport,
     Work,
 };
-use fairway_softnic::engine::wire::roce::Tail;
-use fairway_softnic::engine::{LocalRange, Rights};
 use fairway_softnic::verbs::ForeignMemory;
 
 const LENGTH: usize = 1 << 20;
@@ -140,10 +140,8 @@ fn a_receive_without_memory_fails_at_both_ends() {
             let pages = Pages::new(LENGTH);
             let region = register(there, &pages);
             there.receive(pair.pairs[1], 70, 600_000, 300_000);
-            let request = fairway_softnic::engine::roce::ReceiveRequest {
-                id: 71,
-                local: local(&region, 0, 300_000),
-            };
+            let request =
+                fairway_softnic::roce::ReceiveRequest { id: 71, local: local(&region, 0, 300_000) };
             let posted = there.carrier.post_receive(pair.pairs[1], &[request]);
             assert_eq!(posted, (1, None));
             pages.take_away(0);

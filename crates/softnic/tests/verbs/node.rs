@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::engine::roce::{
-    Change, Completion, Event, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, ReceiveQueueId,
-    ReceiveRequest, Reliability, RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
-};
 use fairway_softnic::engine::wire::Psn;
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
 use fairway_softnic::engine::{CompletionQueueId, LocalRange, Rights};
+use fairway_softnic::roce::{
+    Change, Completion, Event, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, ReceiveQueueId,
+    ReceiveRequest, Reliability, RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
+};
 use fairway_softnic::verbs::{
     Carrier, CarrierOptions, ForeignMemory, Gid, Listener, Management, NetworkCounters, Routed,
     open,

@@ -1,8 +1,8 @@
 //! Another process of this host, and one that is killed.
 
 use crate::node::{Node, content, options, own_options, patient};
-use fairway_softnic::engine::roce::{Reliability, RemoteAddress, Status, Transport, Work};
 use fairway_softnic::engine::wire::{Duration, Qpn};
+use fairway_softnic::roce::{Reliability, RemoteAddress, Status, Transport, Work};
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};

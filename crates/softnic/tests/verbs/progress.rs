@@ -1,8 +1,8 @@
 //! Who drives a carrier: applications that poll, and otherwise the carrier itself.
 
 use crate::node::{Pair, content};
-use fairway_softnic::engine::roce::{Transport, Work, WorkRequest};
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{Transport, Work, WorkRequest};
 use std::sync::atomic::Ordering;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };

@@ -2,10 +2,10 @@
 
 use crate::node::{DOMAIN, Node, Pair, content, options, own_options, patient};
 use fairway_softnic::engine::LocalRange;
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{
     Change, CompletionKind, Event, QueuePairConfig, ReceiveRequest, ScatterList, Transport, Work,
 };
-use fairway_softnic::engine::wire::roce::Tail;
 use fairway_softnic::verbs::{CarrierError, CarrierOptions};
 use std::sync::atomic::Ordering;
 

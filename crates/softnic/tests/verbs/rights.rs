@@ -3,8 +3,8 @@
 
 use crate::node::{DOMAIN, Node, Pair, own_options, patient};
 use fairway_softnic::engine::Rights;
-use fairway_softnic::engine::roce::{Change, Completion, QueuePairConfig, Status, Transport, Work};
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{Change, Completion, QueuePairConfig, Status, Transport, Work};
 
 /// Two nodes with a connection; the second's queue pair has this domain and grants this.
 fn granting(domain: u32, rights: Rights) -> Pair {

@@ -1,10 +1,10 @@
 //! Threads that share a carrier.
 
 use crate::node::{DOMAIN, Memory, Pair, content};
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::{LocalRange, Rights};
+use fairway_softnic::roce::{
     MemoryRequest, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
 };
-use fairway_softnic::engine::{LocalRange, Rights};
 
 /// They make, use and remove everything, and none hears of the others.
 #[test]

@@ -2,10 +2,10 @@
 
 use crate::node::{Pair, content, options};
 use fairway_softnic::engine::LocalRange;
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work,
 };
-use fairway_softnic::engine::wire::roce::Tail;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

@@ -1,8 +1,8 @@
 //! Many queue pairs, few channels.
 
 use crate::node::{Node, Pair, content, options};
-use fairway_softnic::engine::roce::{Reliability, Status, Transport, Work, WorkRequest};
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{Reliability, Status, Transport, Work, WorkRequest};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

@@ -1,8 +1,8 @@
 //! What a program may rely on, over a network that loses, doubles and reorders.
 
 use crate::node::{Pair, content, options};
-use fairway_softnic::engine::roce::{Status, Transport, Work, WorkRequest};
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{Status, Transport, Work, WorkRequest};
 use fairway_softnic::verbs::CarrierOptions;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };

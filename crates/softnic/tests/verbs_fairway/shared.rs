@@ -2,12 +2,12 @@
 
 use crate::node::{BASE, Node, Pair, Q_KEY, content, options};
 use fairway_softnic::engine::LocalRange;
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::wire::Qpn;
+use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{
     Change, CompletionKind, Event, Peer, QueuePairConfig, ReceiveQueueId, ReceiveRequest,
     Reliability, RemoteAddress, ScatterList, Status, Transport, Work,
 };
-use fairway_softnic::engine::wire::Qpn;
-use fairway_softnic::engine::wire::roce::Tail;
 use fairway_softnic::verbs::slot_of;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
@@ -17,7 +17,7 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
-    let config = fairway_softnic::engine::roce::QueuePairConfig {
+    let config = fairway_softnic::roce::QueuePairConfig {
         shared_receives: Some(queue),
         ..there.config(Transport::Rc)
     };
@@ -195,7 +195,7 @@ fn datagrams_say_whom_they_are_from_and_need_the_key() {
         assert_eq!((header[0], &header[12..]), (0x45, &[127, 0, 0, 1, 127, 0, 0, 1][..]));
     }
     // Too long, and to nobody.
-    let request = |length| fairway_softnic::engine::roce::WorkRequest {
+    let request = |length| fairway_softnic::roce::WorkRequest {
         id: 1,
         work: Work::Datagram { to, q_key: Q_KEY, immediate: None },
         local: here.local(0, length),
@@ -204,7 +204,7 @@ fn datagrams_say_whom_they_are_from_and_need_the_key() {
         fence: false,
     };
     let refused = here.carrier.post_send(numbers[0], &[request(1025)]);
-    assert_eq!(refused.1, Some(fairway_softnic::engine::roce::PostError::Length));
+    assert_eq!(refused.1, Some(fairway_softnic::roce::PostError::Length));
     there.carrier.destroy_queue_pair(numbers[1]).unwrap();
     assert_eq!(here.carrier.post_send(numbers[0], &[request(8)]), (1, None));
     here.sent(1);
@@ -216,7 +216,7 @@ fn datagrams_go_into_shared_queues_too() {
     let [here, there] = &nodes;
     let from = here.queue_pair(Transport::Ud);
     let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 8).unwrap();
-    let config = fairway_softnic::engine::roce::QueuePairConfig {
+    let config = fairway_softnic::roce::QueuePairConfig {
         shared_receives: Some(queue),
         ..there.config(Transport::Ud)
     };

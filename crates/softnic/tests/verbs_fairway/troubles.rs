@@ -5,13 +5,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, content, options};
-use fairway_softnic::engine::roce::{
-    Change, Completion, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability,
-    RemoteAddress, Status, Transport, Work, WorkRequest,
-};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::Tail;
 use fairway_softnic::engine::{LocalRange, Rights};
+use fairway_softnic::roce::{
+    Change, Completion, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability,
+    RemoteAddress, Status, Transport, Work, WorkRequest,
+};
 use fairway_softnic::verbs::{CarrierOptions, Gid, LOCAL_BITS};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };

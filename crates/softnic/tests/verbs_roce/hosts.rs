@@ -3,7 +3,7 @@
 use crate::namespaces::Namespaces;
 use crate::node::{Node, options, patient};
 use crate::processes::{Other, write_and_read_back};
-use fairway_softnic::engine::roce::Transport;
+use fairway_softnic::roce::Transport;
 use std::net::IpAddr;
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
 use fairway_softnic::engine::Rights;
-use fairway_softnic::engine::roce::{MemoryRequest, Status, Transport, Work};
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{MemoryRequest, Status, Transport, Work};
 use fairway_softnic::verbs::{CarrierError, CarrierKind, DEVICE_ADDRESSES, Gid, ROCE_PORT, open};
 
 /// A region of its own is taken from the carrier while a peer writes to it. From then on nothing of
@@ -17,7 +17,7 @@ fn deregistered_memory_does_not_change_any_more() {
     let request =
         MemoryRequest { domain: DOMAIN, address: 0, length: 1 << 16, rights: Rights::ALL };
     let region = there.carrier.register(memory.foreign(1 << 16), &request).unwrap();
-    let remote = fairway_softnic::engine::roce::RemoteAddress { address: 0, r_key: region.r_key };
+    let remote = fairway_softnic::roce::RemoteAddress { address: 0, r_key: region.r_key };
     for id in 0..100 {
         pair.post(0, id, Work::Write { remote, immediate: None }, here.local(0, 1 << 16));
     }

@@ -2,7 +2,7 @@
 
 use crate::node::{Ear, Node, own_options};
 use fairway_softnic::engine::CompletionQueueId;
-use fairway_softnic::engine::roce::Event;
+use fairway_softnic::roce::Event;
 use fairway_softnic::verbs::{
     Carrier, CarrierError, CarrierKind, Listener, Management, Routed, open,
 };

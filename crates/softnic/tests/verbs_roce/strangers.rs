@@ -1,9 +1,9 @@
 //! Packets that no carrier has sent.
 
 use crate::node::{Node, Pair, Q_KEY, content, own_options, patient};
-use fairway_softnic::engine::roce::{Peer, Transport, Work};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
+use fairway_softnic::roce::{Peer, Transport, Work};
 use fairway_softnic::verbs::{ROCE_PORT, roce_port, slot_of};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::linux::net::SocketAddrExt;

@@ -1,11 +1,11 @@
 //! Networks that lose, double and reorder; peers that refuse, are not ready, or are gone.
 
 use crate::node::{BASE, Pair, content, own_options, patient};
-use fairway_softnic::engine::roce::{
-    Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work, WorkRequest,
-};
 use fairway_softnic::engine::wire::Duration;
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{
+    Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work, WorkRequest,
+};
 use fairway_softnic::verbs::CarrierOptions;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };

@@ -1,9 +1,9 @@
 //! Unreliable connections and datagrams.
 
 use crate::node::{Node, Pair, Q_KEY, content, options, own_options, patient};
-use fairway_softnic::engine::roce::{Completion, Peer, ScatterList, Transport, Work};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::Tail;
+use fairway_softnic::roce::{Completion, Peer, ScatterList, Transport, Work};
 use std::net::IpAddr;
 
 #[test]

@@ -3,8 +3,8 @@
 
 use crate::namespaces::{Namespaces, Sniffer, capture_file};
 use crate::node::{Node, Pair, Q_KEY, content, options, patient};
-use fairway_softnic::engine::roce::{Transport, Work};
 use fairway_softnic::engine::wire::roce::{self, Icrc, Network, Operation, Outer, Tail};
+use fairway_softnic::roce::{Transport, Work};
 use fairway_softnic::verbs::{CarrierOptions, ROCE_PORT};
 use std::collections::BTreeMap;
 use std::process::Command;

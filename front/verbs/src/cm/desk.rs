@@ -7,11 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
-use fairway_softnic::engine::roce::cm::{
+use fairway_softnic::engine::wire::{Duration, Instant};
+use fairway_softnic::roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Refuser, Route, Transmit, destination,
     route,
 };
-use fairway_softnic::engine::wire::{Duration, Instant};
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
 use fairway_softnic::without_signals;
 

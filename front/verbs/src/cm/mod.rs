@@ -1,7 +1,7 @@
 //! librdmacm: the connection manager as C programs know it.
 //!
 //! **What it is.** The C ABI of librdmacm on top of
-//! [`engine::roce::cm`](fairway_softnic::engine::roce::cm) and of the verbs of this library. One
+//! [`roce::cm`](fairway_softnic::roce::cm) and of the verbs of this library. One
 //! file is both libraries: whoever asks for `librdmacm.so.1` finds it under that name.
 //!
 //! **Who does what.** `abi` mirrors the header, `verbs` names the calls of libibverbs used here.

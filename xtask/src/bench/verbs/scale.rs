@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairway_softnic::Rights;
-use fairway_softnic::engine::roce::{
+use fairway_softnic::engine::wire::roce::{RnrTimer, Tail};
+use fairway_softnic::engine::wire::{Psn, Qpn};
+use fairway_softnic::engine::{CompletionQueueId, LocalRange};
+use fairway_softnic::roce;
+use fairway_softnic::roce::{
     Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
     RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
-use fairway_softnic::engine::wire::roce::{RnrTimer, Tail};
-use fairway_softnic::engine::wire::{Psn, Qpn};
-use fairway_softnic::engine::{CompletionQueueId, LocalRange, roce};
 use fairway_softnic::verbs::{
     Carrier, CarrierKind, CarrierOptions, ForeignMemory, Listener, Management, Routed, open,
 };

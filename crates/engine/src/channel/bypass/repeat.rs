@@ -247,11 +247,11 @@ impl Channel {
         path: u8,
     ) {
         self.bypass.repeats.learn(number, now, path);
-        let mut at = self.bypass.repeats.flying.head;
+        let mut at = self.bypass.repeats.flying.head();
         while at != NONE {
             let message = &shared.messages[at];
             let (number, retries, next) =
-                (message.compare as u32, message.retries, message.links.next);
+                (message.compare as u32, message.retries, message.links.next());
             if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
                 if !self.bypass.repeats.is_lost(number, now) {
                     return;

@@ -306,7 +306,7 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         pair.settle(|_, _| random.next().is_multiple_of(20));
         // Those of the READs are in the queue that the pair came with.
         let mut done = pair.completions(0).len();
-        pair.queues[0] = CompletionQueueId(0);
+        pair.queues[0] = CompletionQueueId::new(0);
         done += pair.completions(0).len();
         assert_eq!(done as u64, posted, "seed {seed}");
         let none_waits = |nic: &Nic| nic.flows().all(|flow| flow.messages_waiting == 0);

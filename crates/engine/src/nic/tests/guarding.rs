@@ -165,7 +165,7 @@ fn rights_that_a_segment_loses_count_at_once_and_its_secret_stays() {
         pair.nics[1].set_segment_access(segment, Rights::ALL, 0).unwrap();
     });
     assert_eq!(pair.statuses(), [Status::Success]);
-    let free = SegmentId(pair.segments[1].0 + 1);
+    let free = SegmentId::new(pair.segments[1].number() + 1);
     let missing = pair.nics[1].set_segment_access(free, Rights::ALL, 0);
     assert_eq!(missing, Err(SetupError::Missing));
 }
@@ -174,7 +174,7 @@ fn rights_that_a_segment_loses_count_at_once_and_its_secret_stays() {
 fn the_access_of_what_is_no_segment_cannot_be_changed() {
     let mut pair = guarded(access(Rights::ALL));
     for number in [2, 1 << 20, u32::MAX] {
-        let missing = pair.nics[1].set_segment_access(SegmentId(number), Rights::ALL, DOMAIN);
+        let missing = pair.nics[1].set_segment_access(SegmentId::new(number), Rights::ALL, DOMAIN);
         assert_eq!(missing, Err(SetupError::Missing));
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairway_engine::roce::Transport;
 use fairway_engine::wire::Instant;
+use fairway_roce::Transport;
 
 use super::tables::Verbs;
 use crate::clock;
@@ -175,8 +175,8 @@ impl Verbs {
     fn unreachable(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let status = match pair.config.transport {
-            Transport::Rc => fairway_engine::roce::Status::RetryExceeded,
-            Transport::Uc | Transport::Ud => fairway_engine::roce::Status::Success,
+            Transport::Rc => fairway_roce::Status::RetryExceeded,
+            Transport::Uc | Transport::Ud => fairway_roce::Status::Success,
         };
         let index = pair.begun() as usize;
         if let Some(send) = pair.sends.get_mut(index) {

@@ -3,9 +3,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use fairway_engine::roce::{MemoryRegion, MemoryRequest, ScatterList};
 use fairway_engine::wire::JettyId;
 use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
+use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
 
 use crate::core::Core;
 use crate::memory::{Gone, Memory};
@@ -243,7 +243,7 @@ impl super::Verbs {
             pair.sends.iter_mut().skip(begun).for_each(|send| send.lose(segment));
         }
         for local in self.users_of(segment) {
-            self.fail_oldest(core, local, fairway_engine::roce::Status::LocalProtection);
+            self.fail_oldest(core, local, fairway_roce::Status::LocalProtection);
         }
         core.hear_events();
         Ok((!self.is_released(core, segment, generation)).then_some(generation))

@@ -65,12 +65,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::roce::{
+use fairway_engine::wire::{self, Qpn};
+use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
+use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
-use fairway_engine::wire::{self, Qpn};
-use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
 pub(crate) use tables::Verbs;
 

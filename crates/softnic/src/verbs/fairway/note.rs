@@ -3,8 +3,8 @@
 //! Bits 0 to 31 are immediate data or a key, 32 to 34 say which, and bit 35 that the receiver is to
 //! be woken.
 
-use fairway_engine::roce::CompletionKind;
 use fairway_engine::wire::roce::Tail;
+use fairway_roce::CompletionKind;
 
 /// What kind of message it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fairway_engine::roce::{Completion, Status};
+use fairway_roce::{Completion, Status};
 
 pub(super) struct CompletionQueue {
     entries: VecDeque<Completion>,
@@ -120,8 +120,8 @@ impl CompletionQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairway_engine::roce::{CompletionKind, Peer};
     use fairway_engine::wire::{Qpn, roce::Tail};
+    use fairway_roce::{CompletionKind, Peer};
 
     fn completion(status: Status, solicited: bool) -> Completion {
         Completion {

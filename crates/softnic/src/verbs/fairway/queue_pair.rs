@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairway_engine::roce::{
-    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
-};
 use fairway_engine::wire::{Duration, JettyId, Qpn};
 use fairway_engine::{Grant, JettyState, Rights, SegmentId};
+use fairway_roce::{
+    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
+};
 
 use super::link::PATIENCE;
 use super::send::Send;

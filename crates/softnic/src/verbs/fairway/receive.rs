@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use fairway_engine::roce::{
-    Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
-    ScatterList, Status, Transport,
-};
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::wire::{JettyId, Qpn};
 use fairway_engine::{LocalRange, PostError as Refused, ReceiveRequest as EngineRequest};
+use fairway_roce::{
+    Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
+    ScatterList, Status, Transport,
+};
 
 use super::header::{HEADER_BYTES, header};
 use super::memory::copy;

@@ -2,15 +2,15 @@
 //!
 //! The engine is free to end operations in any order; the order of completions is made here.
 
-use fairway_engine::roce::{
-    Completion, CompletionKind, Peer, PostError, QueuePairState, ScatterList, Status, Transport,
-    Work, WorkRequest,
-};
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::wire::{AtomicOperator, JettyId, ServiceMode, Tag, Target};
 use fairway_engine::{
     LocalRange, OrderRequest, PostError as Refused, RemoteRange, SegmentId, Work as EngineWork,
     WorkRequest as EngineRequest,
+};
+use fairway_roce::{
+    Completion, CompletionKind, Peer, PostError, QueuePairState, ScatterList, Status, Transport,
+    Work, WorkRequest,
 };
 
 use super::link::{DATAGRAM_PATIENCE, PATIENCE};
@@ -467,7 +467,7 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
         return Err(PostError::Full);
     }
     let full = |range: &&LocalRange| range.length > 0;
-    let mut ranges = [LocalRange::default(); fairway_engine::roce::SGE_MAX];
+    let mut ranges = [LocalRange::default(); fairway_roce::SGE_MAX];
     let mut count = 0;
     for range in request.local.ranges().iter().filter(full) {
         ranges[count] = *range;
@@ -511,10 +511,10 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         (number == 0).then_some((work, whole, sends))
     };
     let before: u32 = ranges.iter().take(number).map(|range| range.length).sum();
-    let there = |to: &fairway_engine::roce::RemoteAddress| -> RemoteRange {
+    let there = |to: &fairway_roce::RemoteAddress| -> RemoteRange {
         remote(to.r_key, to.address.wrapping_add(u64::from(before)), target.jetty)
     };
-    let atomic = |to: &fairway_engine::roce::RemoteAddress, operator, operand, compare| {
+    let atomic = |to: &fairway_roce::RemoteAddress, operator, operand, compare| {
         let work = EngineWork::Atomic { remote: there(to), width: 8, operator, operand, compare };
         (number == 0).then_some((work, nothing, ANSWERS))
     };

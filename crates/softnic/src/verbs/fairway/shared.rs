@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use fairway_engine::roce::{Event, PostError, ReceiveQueueId, ReceiveRequest};
 use fairway_engine::wire::JettyId;
 use fairway_engine::{JettyConfig, PostError as Refused, ReceiveRequest as EngineRequest};
+use fairway_roce::{Event, PostError, ReceiveQueueId, ReceiveRequest};
 
 use super::queue_pair::suspend;
 use super::receive::remove;

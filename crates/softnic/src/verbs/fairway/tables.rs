@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fairway_engine::roce::{
-    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
-};
 use fairway_engine::wire::{Instant, JettyId, Qpn};
 use fairway_engine::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
+use fairway_roce::{
+    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
+};
 
 use super::link::Link;
 use super::memory::Regions;

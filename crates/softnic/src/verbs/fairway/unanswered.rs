@@ -1,7 +1,7 @@
 //! Sends to queue pairs that are gone.
 
-use fairway_engine::roce::Transport;
 use fairway_engine::wire::{Instant, JettyId};
+use fairway_roce::Transport;
 
 use super::tables::Verbs;
 use crate::clock;

@@ -1,9 +1,9 @@
 //! What the lock of a carrier guards: the protocol, the memory, the sockets; and one turn of it all.
 
-use fairway_engine::roce::{Completion, Event, Host};
 use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_engine::{CompletionQueueId, SegmentId};
 use fairway_port::{Address, Datapath, ReceiveBuffer, Waiter};
+use fairway_roce::{Completion, Event, Host};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};

@@ -1,8 +1,8 @@
 //! Packets that came before it was known where their payload belongs, until their turn comes
-//! ([`Verdict::Keep`](crate::engine::roce::Verdict)).
+//! ([`Verdict::Keep`](crate::roce::Verdict)).
 
-use fairway_engine::roce::Received;
 use fairway_engine::wire::Ecn;
+use fairway_roce::Received;
 
 /// By place. Grows to what was kept at once; buffers are used again.
 #[derive(Debug, Default)]

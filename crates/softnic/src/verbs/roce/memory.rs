@@ -4,8 +4,8 @@
 use std::ptr::NonNull;
 
 use fairway_engine::LocalRange;
-use fairway_engine::roce::{Execution, ScatterList};
 use fairway_engine::wire::AtomicOperator;
+use fairway_roce::{Execution, ScatterList};
 
 use crate::memory::{Gone, SharedBytes};
 use crate::verbs::ForeignMemory;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use fairway_engine::CompletionQueueId;
-use fairway_engine::roce::Completion;
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell, Role};
+use fairway_roce::Completion;
 
 use super::device::{Device, Notice};
 use crate::progress::span_until;

@@ -1,8 +1,8 @@
 //! Packets in: their ICRC is checked, the protocol judges them, their payload is put into place.
 
-use fairway_engine::roce::{Placement, PlacementToken, Received, Verdict};
 use fairway_engine::wire::roce::{self, Decoded, Icrc, Network, Operation, Outer};
 use fairway_engine::wire::{Ecn, Instant, Qpn};
+use fairway_roce::{Placement, PlacementToken, Received, Verdict};
 use std::net::SocketAddr;
 
 use super::device;

@@ -1,10 +1,10 @@
 //! Packets out: their payload is copied behind their headers, and runs of them to one process go in
 //! one call.
 
-use fairway_engine::roce::{Received, Transmit};
 use fairway_engine::wire::roce::{self, Deth, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_port::{Address, RawSlice, Sent, TRAIN_BYTES_MAX, Train};
+use fairway_roce::{Received, Transmit};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
 

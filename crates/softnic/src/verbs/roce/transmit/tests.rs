@@ -4,14 +4,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway_engine::roce::{
-    Change, Completion, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability,
-    Transport, Work, WorkRequest,
-};
 use fairway_engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
 use fairway_engine::wire::{Duration, Psn, Qpn};
 use fairway_engine::{LocalRange, Rights};
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort};
+use fairway_roce::{
+    Change, Completion, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability,
+    Transport, Work, WorkRequest,
+};
 
 use super::super::device::Device;
 use super::super::sockets;

@@ -1,0 +1,110 @@
+//! When a device next has to be woken: the earliest deadline of each channel or queue pair, in a
+//! binary heap.
+
+use crate::pool::NONE;
+use alloc::vec::Vec;
+use fairway_wire::Instant;
+
+/// One entry per channel at most. An entry may be earlier than the channel's true deadline, never
+/// later: moving a deadline back costs nothing until it fires.
+#[derive(Debug)]
+pub struct Deadlines {
+    heap: Vec<(Instant, u32)>,
+    position: Vec<u32>,
+}
+
+impl Deadlines {
+    /// No deadlines, of at most `channels` channels.
+    pub fn new(channels: u32) -> Self {
+        Deadlines {
+            heap: Vec::with_capacity(channels as usize),
+            position: alloc::vec![NONE; channels as usize],
+        }
+    }
+
+    /// When the next entry is due.
+    pub fn earliest(&self) -> Option<Instant> {
+        self.heap.first().map(|entry| entry.0)
+    }
+
+    /// Makes sure `channel` is woken at `at` or earlier.
+    #[inline]
+    pub fn wake_by(&mut self, channel: u32, at: Instant) {
+        match self.position[channel as usize] {
+            NONE => {
+                self.heap.push((at, channel));
+                self.position[channel as usize] = self.heap.len() as u32 - 1;
+                self.rise(self.heap.len() - 1);
+            }
+            position => {
+                let entry = &mut self.heap[position as usize];
+                if at.is_before(entry.0) {
+                    entry.0 = at;
+                    self.rise(position as usize);
+                }
+            }
+        }
+    }
+
+    /// Takes a channel whose entry is due.
+    pub fn pop_due(&mut self, now: Instant) -> Option<u32> {
+        let &(at, channel) = self.heap.first()?;
+        if now.is_before(at) {
+            return None;
+        }
+        self.remove(channel);
+        Some(channel)
+    }
+
+    /// Removes the entry of a channel, if it has one.
+    pub fn remove(&mut self, channel: u32) {
+        let position = self.position[channel as usize];
+        if position == NONE {
+            return;
+        }
+        self.position[channel as usize] = NONE;
+        let last = self.heap.len() - 1;
+        self.heap.swap_remove(position as usize);
+        if position as usize != last {
+            self.position[self.heap[position as usize].1 as usize] = position;
+            self.rise(position as usize);
+            self.sink(position as usize);
+        }
+    }
+
+    fn rise(&mut self, mut at: usize) {
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if !self.heap[at].0.is_before(self.heap[parent].0) {
+                break;
+            }
+            self.swap(at, parent);
+            at = parent;
+        }
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heap.len() && self.heap[child].0.is_before(self.heap[least].0) {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            self.swap(at, least);
+            at = least;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        self.position[self.heap[a].1 as usize] = a as u32;
+        self.position[self.heap[b].1 as usize] = b as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Guarded memory: a remote access goes through a Jetty of the target, which has to grant it.
+//!
+//! RDMA's queue pairs do that: a WRITE is for a queue pair, and that queue pair's state, access flags
+//! and protection domain count beside the region's. UB's accesses name a segment and a secret
+//! only. In a guarded NIC the bits of the secret above the segment's own are the number of the
+//! Jetty, so the packet's format stays what it is.
+
+use crate::{Grant, Rights};
+use alloc::vec::Vec;
+use fairway_wire::{Access, JettyId, Refusal};
+
+/// What each Jetty grants, and which domain each segment belongs to.
+#[derive(Debug)]
+pub struct Guards {
+    /// Bits of the secret that are the segment's own.
+    secret_bits: u32,
+    /// By Jetty.
+    grants: Vec<Granted>,
+    /// The domain of each segment.
+    domains: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Granted {
+    grant: Grant,
+    /// Counts changes.
+    generation: u32,
+}
+
+impl Guards {
+    /// Jetties that grant nothing, and segments of domain 0.
+    pub fn new(secret_bits: u32, jetties: u32, segments: u32) -> Guards {
+        let grants = alloc::vec![Granted::default(); jetties as usize];
+        Guards { secret_bits, grants, domains: alloc::vec![0; segments as usize] }
+    }
+
+    /// What a Jetty grants from now on.
+    ///
+    /// # Panics
+    /// If there is no such Jetty.
+    pub fn set(&mut self, jetty: JettyId, grant: Grant) {
+        let granted = &mut self.grants[jetty.value() as usize];
+        granted.grant = grant;
+        granted.generation = granted.generation.wrapping_add(1);
+    }
+
+    /// The domain of a segment from now on.
+    ///
+    /// # Panics
+    /// If there is no such segment.
+    pub fn set_domain(&mut self, segment: u32, domain: u32) {
+        self.domains[segment as usize] = domain;
+    }
+
+    /// The domain of a segment; `None` if there is no such number.
+    pub fn domain(&self, segment: u32) -> Option<u32> {
+        self.domains.get(segment as usize).copied()
+    }
+
+    /// The Jetty that an access names, if it grants it; its generation, and the segment's secret.
+    ///
+    /// # Errors
+    /// [`Refusal::NoJetty`], [`Refusal::ReceiverNotReady`] or [`Refusal::Rights`].
+    pub fn open(&self, access: &Access, rights: Rights) -> Result<(u32, u32, u32), Refusal> {
+        let via = access.token_value >> self.secret_bits;
+        let granted = self.grants.get(via as usize).ok_or(Refusal::NoJetty)?;
+        match granted.grant {
+            Grant::Nothing => Err(Refusal::NoJetty),
+            Grant::Later => Err(Refusal::ReceiverNotReady),
+            Grant::Access { rights: granted, .. } if !granted.contains(rights) => {
+                Err(Refusal::Rights)
+            }
+            Grant::Access { .. } => {
+                Ok((via, granted.generation, self.secret_of(access.token_value)))
+            }
+        }
+    }
+
+    /// The part of a token value that is the segment's own secret.
+    pub fn secret_of(&self, token_value: u32) -> u32 {
+        token_value & ((1 << self.secret_bits) - 1)
+    }
+
+    /// Checks that the segment is of the domain of the Jetty, and that the Jetty grants something.
+    ///
+    /// # Errors
+    /// [`Refusal::Access`].
+    pub fn check_domain(&self, via: u32, segment: u32) -> Result<(), Refusal> {
+        match (self.grants[via as usize].grant, self.domains.get(segment as usize)) {
+            (Grant::Access { domain, .. }, Some(&of)) if of == domain => Ok(()),
+            // As for a segment that is not there: who is outside learns nothing.
+            _ => Err(Refusal::Access),
+        }
+    }
+
+    /// True if memory may be seen to change in any order by way of this Jetty.
+    pub fn is_relaxed(&self, via: u32) -> bool {
+        let granted = self.grants.get(via as usize).map(|granted| granted.grant);
+        matches!(granted, Some(Grant::Access { rights, .. }) if rights.contains(Rights::RELAXED))
+    }
+
+    /// How often the grant of this Jetty has changed, modulo 2^32.
+    pub fn generation(&self, via: u32) -> u32 {
+        self.grants.get(via as usize).map_or(0, |granted| granted.generation)
+    }
+}

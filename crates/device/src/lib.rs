@@ -1,0 +1,36 @@
+//! What the protocols of a NIC share.
+//!
+//! **What it is.** The values of the contract between a protocol and its caller that are the same
+//! for Unified Bus (`engine`) and RoCEv2 (`roce`): names of segments and completion queues, access
+//! rights, ranges of registered memory, errors of set-up. And the parts that both are built from:
+//! pools of records, lists through them, a heap of deadlines, the table of segments with its access
+//! check, completion queues, a seeded random number generator.
+//!
+//! **May import:** `wire`.
+//!
+//! **Invariants.** No protocol: nothing here knows a packet's meaning. No clock, no sockets, no
+//! threads, no payload bytes, no globals; `no_std`, no `unsafe`. Records are allocated when a
+//! device is made, and a pool that is exhausted says so instead of growing.
+//!
+//! **How to test:** `cargo test -p fairway-device`; the storm in `fairway-fabric` runs both
+//! protocols over it.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+#[macro_use]
+extern crate std;
+
+pub mod completion;
+pub mod deadlines;
+pub mod guard;
+pub mod list;
+pub mod pool;
+pub mod random;
+pub mod segment;
+mod values;
+
+pub use values::{
+    CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError, StateSize,
+};

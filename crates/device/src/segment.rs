@@ -1,0 +1,306 @@
+//! Registered memory: what a device knows of it, and which accesses it admits.
+
+use crate::guard::Guards;
+use crate::pool::{NONE, Pool};
+use crate::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
+use alloc::vec::Vec;
+use fairway_wire::{Access, Refusal};
+
+/// A segment: 32 bytes (checked below), as OpenURMA counts an MR (paper Table 4).
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    address: u64,
+    length: u64,
+    token_value: u32,
+    /// Operations and posted receives that still need the memory.
+    references: u32,
+    /// Counts registrations of this index, so that a message to an earlier one is refused.
+    generation: u32,
+    rights: Rights,
+    state: SegmentState,
+}
+
+const _: () = assert!(size_of::<Segment>() == 32);
+
+impl Segment {
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Operations and posted receives that still need the memory.
+    pub fn references(&self) -> u32 {
+        self.references
+    }
+
+    /// What peers may do with it.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+}
+
+/// What admitted a remote access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Of the registration, and of the grant if there is one, added: both only ever grow.
+    pub generation: u32,
+    /// The Jetty that granted it, or `NONE`.
+    pub via: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SegmentState {
+    Registered,
+    /// Deregistered, but still referred to: remote accesses are refused already.
+    Releasing,
+    Free,
+}
+
+/// All segments of a device.
+#[derive(Debug)]
+pub struct Segments {
+    pool: Pool<Segment>,
+    generation: u32,
+    /// Where each lies in the memory of its owner.
+    places: Vec<u64>,
+    /// What Jetties grant, if peers name one with every access.
+    guards: Option<Guards>,
+}
+
+impl Segments {
+    /// Room for `capacity` segments.
+    pub fn new(capacity: u32) -> Self {
+        let places = alloc::vec![0; capacity as usize];
+        Segments { pool: Pool::new(capacity), generation: 0, places, guards: None }
+    }
+
+    /// What Jetties grant, if they guard the segments.
+    pub fn guards(&self) -> Option<&Guards> {
+        self.guards.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn guards_mut(&mut self) -> Option<&mut Guards> {
+        self.guards.as_mut()
+    }
+
+    /// From now on remote accesses name a Jetty, which has to grant them.
+    pub fn guard(&mut self, guards: Guards) {
+        self.guards = Some(guards);
+    }
+
+    /// Registers memory.
+    ///
+    /// # Errors
+    /// [`SetupError::Parameter`] if the end of the segment has no address; [`SetupError::Limit`] if
+    /// all records are in use.
+    pub fn register(&mut self, request: &SegmentRequest) -> Result<SegmentId, SetupError> {
+        if request.address.checked_add(request.length).is_none() {
+            return Err(SetupError::Parameter("address + length"));
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let segment = Segment {
+            address: request.address,
+            length: request.length,
+            token_value: request.token_value,
+            references: 0,
+            generation: self.generation,
+            rights: request.rights,
+            state: SegmentState::Registered,
+        };
+        let index = self.pool.take(segment).ok_or(SetupError::Limit("segments"))?;
+        self.places[index as usize] = request.address;
+        if let Some(guards) = &mut self.guards {
+            // The number may be one that was used before: its domain went with that segment.
+            guards.set_domain(index, 0);
+        }
+        Ok(SegmentId::new(index))
+    }
+
+    /// Refuses remote accesses from now on; true if the memory may be freed at once.
+    ///
+    /// # Errors
+    /// [`SetupError::Missing`] if it is not registered.
+    pub fn deregister(&mut self, id: SegmentId) -> Result<bool, SetupError> {
+        match self.get(id.number()) {
+            Some(segment) if segment.state == SegmentState::Registered => {}
+            _ => return Err(SetupError::Missing),
+        }
+        if self.pool[id.number()].references == 0 {
+            self.free(id.number());
+            return Ok(true);
+        }
+        self.pool[id.number()].state = SegmentState::Releasing;
+        Ok(false)
+    }
+
+    /// The record at this index, if it was ever used.
+    pub fn get(&self, index: u32) -> Option<&Segment> {
+        (index < self.pool.high_water()).then(|| &self.pool[index])
+    }
+
+    /// Changes what peers may do; `revoke` says that some might before and may not now, so what
+    /// they have under way is refused.
+    ///
+    /// # Errors
+    /// [`SetupError::Missing`] if it is not registered.
+    pub fn set_rights(
+        &mut self,
+        id: SegmentId,
+        rights: Rights,
+        revoke: bool,
+    ) -> Result<(), SetupError> {
+        if !self.is_registered(id.number()) {
+            return Err(SetupError::Missing);
+        }
+        let segment = &mut self.pool[id.number()];
+        if revoke || !rights.contains(segment.rights.accesses()) {
+            self.generation = self.generation.wrapping_add(1);
+            segment.generation = self.generation;
+        }
+        segment.rights = rights;
+        Ok(())
+    }
+
+    /// Changes the secret of a segment.
+    pub fn set_token(&mut self, index: u32, token_value: u32) {
+        if index < self.pool.high_water() {
+            self.pool[index].token_value = token_value;
+        }
+    }
+
+    /// True if a new local operation may use this range, false if it reaches beyond the segment,
+    /// `None` if the segment is not registered.
+    pub fn holds(&self, index: u32, offset: u64, length: u32) -> Option<bool> {
+        let segment = self.get(index)?;
+        if segment.state != SegmentState::Registered {
+            return None;
+        }
+        Some(offset.checked_add(u64::from(length)).is_some_and(|end| end <= segment.length))
+    }
+
+    /// One more operation or receive needs the memory.
+    ///
+    /// # Panics
+    /// If there is no such segment.
+    pub fn hold(&mut self, index: u32) {
+        self.pool[index].references += 1;
+    }
+
+    /// Drops a reference; true if that released a deregistered segment.
+    ///
+    /// # Panics
+    /// If there is no reference.
+    pub fn let_go(&mut self, index: u32) -> bool {
+        let segment = &mut self.pool[index];
+        assert!(segment.references > 0, "segment {index} was let go too often");
+        segment.references -= 1;
+        if segment.references == 0 && segment.state == SegmentState::Releasing {
+            self.free(index);
+            return true;
+        }
+        false
+    }
+
+    /// Checks a remote access; gives what [`Self::is_current`] asks for, and the offset in the
+    /// segment.
+    ///
+    /// # Errors
+    /// Why it is refused: [`Refusal::Access`] for a segment that is not registered, a wrong secret,
+    /// and a range outside alike; [`Refusal::Rights`]; or what [`Guards::open`] says.
+    pub fn check(&self, access: &Access, rights: Rights) -> Result<(Admission, u64), Refusal> {
+        let Some(guards) = &self.guards else {
+            let (generation, offset) = self.check_segment(access, rights)?;
+            return Ok((Admission { generation, via: NONE }, offset));
+        };
+        let (via, granted, secret) = guards.open(access, rights)?;
+        let own = Access { token_value: secret, ..*access };
+        let (generation, offset) = self.check_segment(&own, rights)?;
+        guards.check_domain(via, access.token_id.value())?;
+        Ok((Admission { generation: generation.wrapping_add(granted), via }, offset))
+    }
+
+    fn check_segment(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
+        let segment = self.get(access.token_id.value()).ok_or(Refusal::Access)?;
+        // A free or releasing segment, a wrong secret and a range outside give the same answer,
+        // so that a stranger learns nothing from it.
+        if segment.state != SegmentState::Registered || segment.token_value != access.token_value {
+            return Err(Refusal::Access);
+        }
+        let offset = access.address.checked_sub(segment.address).ok_or(Refusal::Access)?;
+        let end = offset.checked_add(u64::from(access.length)).ok_or(Refusal::Access)?;
+        if end > segment.length {
+            return Err(Refusal::Access);
+        }
+        if !segment.rights.contains(rights) {
+            return Err(Refusal::Rights);
+        }
+        Ok((segment.generation, offset))
+    }
+
+    /// True if the segment is registered, with another secret than the access names.
+    pub fn has_other_secret(&self, access: &Access) -> bool {
+        let secret = match &self.guards {
+            Some(guards) => guards.secret_of(access.token_value),
+            None => access.token_value,
+        };
+        self.get(access.token_id.value()).is_some_and(|segment| {
+            segment.state == SegmentState::Registered && segment.token_value != secret
+        })
+    }
+
+    /// True if what was admitted is still open: the registration, and the grant it came by.
+    ///
+    /// # Panics
+    /// If there never was such a segment.
+    pub fn is_current(&self, index: u32, admission: &Admission) -> bool {
+        let segment = &self.pool[index];
+        let granted = match &self.guards {
+            Some(guards) => guards.generation(admission.via),
+            None => 0,
+        };
+        segment.generation.wrapping_add(granted) == admission.generation
+            && segment.state == SegmentState::Registered
+    }
+
+    /// True if the segment was registered, or the access granted, for relaxed ordering.
+    ///
+    /// # Panics
+    /// If there never was such a segment.
+    pub fn is_relaxed(&self, index: u32, admission: &Admission) -> bool {
+        let granted = self.guards.as_ref().is_some_and(|guards| guards.is_relaxed(admission.via));
+        granted || self.pool[index].rights.contains(Rights::RELAXED)
+    }
+
+    /// True if two ranges share memory. Segments may lie in the same memory.
+    pub fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
+        let start = |range: &LocalRange| match one.segment == other.segment {
+            true => u128::from(range.offset),
+            false => u128::from(self.places[range.segment.index()]) + u128::from(range.offset),
+        };
+        let (first, second) = (start(one), start(other));
+        first < second + u128::from(other.length) && second < first + u128::from(one.length)
+    }
+
+    /// Sets where a segment lies in its owner's memory.
+    pub fn set_place(&mut self, index: u32, place: u64) {
+        if let Some(known) = self.places.get_mut(index as usize) {
+            *known = place;
+        }
+    }
+
+    /// True if it is neither free nor about to be.
+    pub fn is_registered(&self, index: u32) -> bool {
+        self.get(index).is_some_and(|segment| segment.state == SegmentState::Registered)
+    }
+
+    /// Number of segments, released ones that are still needed included.
+    pub fn in_use(&self) -> u32 {
+        self.pool.in_use()
+    }
+
+    fn free(&mut self, index: u32) {
+        self.pool[index].state = SegmentState::Free;
+        self.pool.give_back(index);
+    }
+}

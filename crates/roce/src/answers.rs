@@ -1,0 +1,325 @@
+//! What comes back to a requester: acknowledgements, refusals, answers to READs and atomics
+//! (9.7.3).
+
+use super::api::{DropReason, Placement, Status, TokenKind, Verdict, Work};
+use super::queue_pair::QueuePair;
+use super::scatter::ScatterList;
+use super::shared::Shared;
+use fairway_device::Rights;
+use fairway_device::pool::NONE;
+use fairway_wire::roce::{
+    Aeth, Credits, NakCode, Operation, Packet, ReadFragment, RnrTimer, Syndrome,
+};
+use fairway_wire::{Instant, Psn};
+
+impl QueuePair {
+    /// A response of the peer.
+    pub(crate) fn handle_response(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        packet: &Packet,
+        payload: u32,
+    ) -> Verdict {
+        let psn = packet.bth.psn;
+        let requester = &self.requester;
+        // What has been acknowledged, and what was never sent.
+        if psn.is_before(requester.una) || !psn.is_before(requester.high) {
+            if psn.next() == requester.una {
+                self.note_credits(&packet.operation);
+            }
+            return shared.drop(DropReason::BadAnswer);
+        }
+        let verdict = match packet.operation {
+            Operation::Acknowledge(aeth) => self.handle_acknowledge(shared, now, psn, &aeth),
+            Operation::ReadResponse(_) => self.handle_read_response(shared, now, psn, payload),
+            Operation::AtomicAcknowledge { original, .. } => {
+                self.handle_atomic(shared, now, psn, original)
+            }
+            _ => shared.drop(DropReason::Malformed),
+        };
+        self.note_credits(&packet.operation);
+        self.settle(shared);
+        self.mark_ready(shared);
+        verdict
+    }
+
+    /// The peer says how many more messages it can take (9.7.7.2).
+    fn note_credits(&mut self, operation: &Operation) {
+        let aeth = match operation {
+            Operation::Acknowledge(aeth) | Operation::AtomicAcknowledge { aeth, .. } => aeth,
+            Operation::ReadResponse(
+                ReadFragment::First(aeth) | ReadFragment::Last(aeth) | ReadFragment::Only(aeth),
+            ) => aeth,
+            _ => return,
+        };
+        if let Syndrome::Ack(credits) = aeth.syndrome {
+            self.requester.limit = match credits {
+                Credits::UNLIMITED => None,
+                credits => credits.count().map(|count| aeth.msn.value().wrapping_add(count)),
+            };
+        }
+    }
+
+    fn handle_acknowledge(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        psn: Psn,
+        aeth: &Aeth,
+    ) -> Verdict {
+        let before = psn.distance_from(self.requester.una).max(0) as u32;
+        match aeth.syndrome {
+            Syndrome::Ack(_) => {
+                if !self.advance(shared, now, before + 1) {
+                    self.answer_was_lost(shared, now);
+                }
+            }
+            Syndrome::RnrNak(timer) => {
+                shared.counters.rnr_naks_received += 1;
+                match self.advance(shared, now, before) {
+                    true => self.wait_for_receiver(shared, now, timer),
+                    false => self.answer_was_lost(shared, now),
+                }
+            }
+            Syndrome::Nak(NakCode::PsnSequence) => {
+                shared.counters.sequence_naks_received += 1;
+                match self.advance(shared, now, before) {
+                    true => self.go_back(shared, now),
+                    false => self.answer_was_lost(shared, now),
+                }
+            }
+            Syndrome::Nak(code) => {
+                self.advance(shared, now, before);
+                let refused = self.send_with(shared, psn);
+                self.settle(shared);
+                let status = match code {
+                    NakCode::RemoteAccess => Status::RemoteAccess,
+                    NakCode::RemoteOperational => Status::RemoteOperation,
+                    NakCode::InvalidRequest | NakCode::InvalidRdRequest | NakCode::PsnSequence => {
+                        Status::RemoteInvalidRequest
+                    }
+                };
+                self.fail(shared, refused, status);
+            }
+        }
+        Verdict::Done
+    }
+
+    /// The send that `psn` belongs to, which was not acknowledged.
+    fn send_with(&self, shared: &Shared, psn: Psn) -> u32 {
+        let mut at = self.requester.oldest;
+        let mut left = psn.distance_from(self.requester.una).max(0) as u32;
+        while at != NONE {
+            let send = &shared.sends[at];
+            let own = send.packets - send.acknowledged;
+            if left < own {
+                break;
+            }
+            left -= own;
+            at = send.links.next();
+        }
+        at
+    }
+
+    /// Packets that nothing but an acknowledgement answers are acknowledged: `count` from the
+    /// oldest. False if a READ or atomic among them has not been answered.
+    fn advance(&mut self, shared: &mut Shared, now: Instant, mut count: u32) -> bool {
+        let requester = &mut self.requester;
+        let from = requester.una;
+        while count > 0 && requester.oldest != NONE {
+            let send = &mut shared.sends[requester.oldest];
+            if send.is_answered() {
+                break;
+            }
+            let step = count.min(send.packets - send.acknowledged);
+            send.acknowledged += step;
+            requester.una = requester.una.plus(step);
+            count -= step;
+            if send.acknowledged == send.packets {
+                requester.oldest = send.links.next();
+            }
+        }
+        if requester.una != from {
+            let acknowledged = requester.una.distance_from(from).unsigned_abs();
+            requester.window.grow(acknowledged);
+            self.note_progress(shared, now);
+        }
+        count == 0
+    }
+
+    /// `una` has moved.
+    fn note_progress(&mut self, shared: &mut Shared, now: Instant) {
+        self.requester.restore_patience();
+        self.requester.rewound_to = None;
+        if self.requester.cursor_psn.is_before(self.requester.una) {
+            self.move_cursor_to_oldest(shared);
+        }
+        self.continue_recovery(shared, now);
+        self.arm(shared, now);
+    }
+
+    /// The answer to the oldest send is missing, although a later one has come: an implied NAK
+    /// (9.7.3.1.1).
+    fn answer_was_lost(&mut self, shared: &mut Shared, now: Instant) {
+        if self.requester.asked_again == Some(self.requester.una) {
+            // The peer is still at what it was asked for before. It lives, and will come to this.
+            return self.arm(shared, now);
+        }
+        if self.requester.rewound_to != Some(self.requester.una) {
+            shared.counters.implied_naks += 1;
+        }
+        self.go_back(shared, now);
+    }
+
+    /// Sends again from the oldest on, once; then it is the timer's turn.
+    fn go_back(&mut self, shared: &mut Shared, now: Instant) {
+        if self.requester.rewound_to == Some(self.requester.una) {
+            return;
+        }
+        if self.requester.retries_left == 0 {
+            return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
+        }
+        self.requester.retries_left -= 1;
+        if !self.begin_repair(shared) {
+            self.note_loss(shared);
+            self.rewind(shared);
+        }
+        self.arm(shared, now);
+    }
+
+    fn wait_for_receiver(&mut self, shared: &mut Shared, now: Instant, timer: RnrTimer) {
+        // A copy of a refusal that is already being waited out.
+        if self.requester.not_before.is_some() {
+            return;
+        }
+        match self.requester.rnr_left {
+            0 => {
+                let refused = self.requester.oldest;
+                return self.fail(shared, refused, Status::RnrRetryExceeded);
+            }
+            7 => {}
+            left => self.requester.rnr_left = left - 1,
+        }
+        self.rewind(shared);
+        self.requester.rewound_to = None;
+        self.requester.retransmit_at = None;
+        let until = now + timer.duration();
+        self.requester.not_before = Some(until);
+        shared.deadlines.wake_by(self.index, until);
+    }
+
+    fn handle_read_response(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        psn: Psn,
+        payload: u32,
+    ) -> Verdict {
+        let Some(index) = self.answered_send(shared, now, psn) else {
+            return shared.drop(DropReason::BadAnswer);
+        };
+        let send = &mut shared.sends[index];
+        if !matches!(send.work, Work::Read { .. }) {
+            self.fail(shared, index, Status::BadResponse);
+            return shared.drop(DropReason::Malformed);
+        }
+        let offset = send.acknowledged * self.mtu;
+        if payload != (send.length - offset.min(send.length)).min(self.mtu) {
+            self.fail(shared, index, Status::BadResponse);
+            return shared.drop(DropReason::Malformed);
+        }
+        let target = send.local.slice(offset, payload);
+        if shared.is_revoked(self.domain, &target) {
+            self.fail(shared, index, Status::LocalProtection);
+            return shared.drop(DropReason::Refused);
+        }
+        let send = &mut shared.sends[index];
+        send.placing += u32::from(payload > 0);
+        self.note_answer(shared, now, index);
+        if payload == 0 {
+            self.note_answered(shared, index);
+            return Verdict::Done;
+        }
+        let token = self.token(TokenKind::Answer, index);
+        let (header, relaxed) = (ScatterList::EMPTY, self.rights.contains(Rights::RELAXED));
+        Verdict::Place(Placement { target, header, relaxed, token })
+    }
+
+    fn handle_atomic(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        psn: Psn,
+        original: u64,
+    ) -> Verdict {
+        let Some(index) = self.answered_send(shared, now, psn) else {
+            return shared.drop(DropReason::BadAnswer);
+        };
+        let send = &mut shared.sends[index];
+        if matches!(send.work, Work::Read { .. }) {
+            self.fail(shared, index, Status::BadResponse);
+            return shared.drop(DropReason::Malformed);
+        }
+        send.value = original;
+        let target = send.local;
+        if shared.is_revoked(self.domain, &target) {
+            self.fail(shared, index, Status::LocalProtection);
+            return shared.drop(DropReason::Refused);
+        }
+        let send = &mut shared.sends[index];
+        send.placing += u32::from(target.length() > 0);
+        self.note_answer(shared, now, index);
+        if target.length() == 0 {
+            self.note_answered(shared, index);
+            return Verdict::Done;
+        }
+        let token = self.token(TokenKind::Answer, index);
+        Verdict::Store { target, value: original, token }
+    }
+
+    /// The READ or atomic whose next answer has this PSN. All before it are acknowledged by it.
+    fn answered_send(&mut self, shared: &mut Shared, now: Instant, psn: Psn) -> Option<u32> {
+        let before = psn.distance_from(self.requester.una).max(0) as u32;
+        if !self.advance(shared, now, before) {
+            self.answer_was_lost(shared, now);
+            return None;
+        }
+        let index = self.requester.oldest;
+        (index != NONE && shared.sends[index].is_answered()).then_some(index)
+    }
+
+    /// The oldest send got its next answer.
+    fn note_answer(&mut self, shared: &mut Shared, now: Instant, index: u32) {
+        let requester = &mut self.requester;
+        let send = &mut shared.sends[index];
+        send.acknowledged += 1;
+        requester.una = requester.una.next();
+        requester.read_span = requester.read_span.saturating_sub(1);
+        requester.read_window.grow(1);
+        if send.acknowledged == send.packets {
+            requester.oldest = send.links.next();
+            requester.readings.answered(index);
+        }
+        self.note_progress(shared, now);
+    }
+
+    /// If all of an answer is in place, the READ or atomic no longer counts as in flight.
+    fn note_answered(&mut self, shared: &mut Shared, index: u32) {
+        let send = &mut shared.sends[index];
+        if send.is_done() && send.in_flight {
+            send.in_flight = false;
+            self.requester.reads_in_flight -= 1;
+        }
+    }
+
+    /// Part of an answer is in place.
+    pub(crate) fn answer_placed(&mut self, shared: &mut Shared, index: u32) {
+        if index < shared.sends.high_water() && shared.sends[index].placing > 0 {
+            shared.sends[index].placing -= 1;
+            self.note_answered(shared, index);
+            self.settle(shared);
+            self.mark_ready(shared);
+        }
+    }
+}

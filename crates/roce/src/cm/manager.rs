@@ -1,0 +1,557 @@
+//! The manager and its commands.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use super::api::{CommandError, ConnectionId, Counters, Event, ListenerId, State, Transmit};
+use super::limits::{Limits, Profile};
+use super::names::Names as NewNames;
+use super::record::{self, Record};
+use super::refuse::rejection;
+use fairway_device::deadlines::Deadlines;
+use fairway_device::pool::Pool;
+use fairway_wire::roce::cm::{
+    self, CommunicationId, Datagram, Disconnect, Message, ReadyToUse, Reason, Refused, Reject,
+    Reply, Request, ServiceReply, ServiceRequest, ServiceStatus,
+};
+use fairway_wire::{Instant, Qpn};
+
+/// The connection manager of one process at one device.
+pub struct Manager {
+    pub(super) limits: Limits,
+    pub(super) profile: Profile,
+    slot: u8,
+    names: NewNames,
+    pub(super) records: Pool<Record>,
+    /// The record of each name in use.
+    by_name: BTreeMap<ConnectionId, u32>,
+    pub(super) listeners: Vec<Listener>,
+    listener_next: u32,
+    deadlines: Deadlines,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+    pub(super) counters: Counters,
+}
+
+pub(super) struct Listener {
+    pub id: ListenerId,
+    pub service: u64,
+    pub backlog: u32,
+}
+
+impl Manager {
+    /// A manager for the process of this slot. Whoever knows `seed` can tell the names of its
+    /// connections in advance.
+    ///
+    /// # Panics
+    ///
+    /// If `limits.connections` is more than 4096.
+    pub fn new(limits: &Limits, profile: &Profile, slot: u8, seed: u64) -> Manager {
+        assert!(limits.connections <= 4096, "at most 4096 connections");
+        Manager {
+            limits: *limits,
+            profile: *profile,
+            slot,
+            names: NewNames::new(slot, seed),
+            records: Pool::new(limits.connections),
+            by_name: BTreeMap::new(),
+            listeners: Vec::with_capacity(limits.listeners as usize),
+            listener_next: 0,
+            deadlines: Deadlines::new(limits.connections),
+            transmits: VecDeque::with_capacity(limits.transmits as usize),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    // ---- commands ----
+
+    /// Requests for this service are to be told. As many as `backlog` may wait for an answer.
+    pub fn listen(
+        &mut self,
+        _now: Instant,
+        service: u64,
+        backlog: u32,
+    ) -> Result<ListenerId, CommandError> {
+        if self.listeners.iter().any(|listener| listener.service == service) {
+            return Err(CommandError::ServiceTaken);
+        }
+        if self.listeners.len() as u32 == self.limits.listeners {
+            return Err(CommandError::Limit("listeners"));
+        }
+        self.listener_next = self.listener_next.wrapping_add(1);
+        let id = ListenerId(self.listener_next);
+        self.listeners.push(Listener { id, service, backlog });
+        Ok(id)
+    }
+
+    /// Listens no more. What was requested and not answered is refused; what was accepted stays.
+    pub fn unlisten(&mut self, now: Instant, id: ListenerId) -> Result<(), CommandError> {
+        let at = self.listeners.iter().position(|listener| listener.id == id);
+        self.listeners.swap_remove(at.ok_or(CommandError::Missing)?);
+        for index in 0..self.records.high_water() {
+            let record = &self.records[index];
+            let waits = matches!(record.state, State::Requested | State::Queried);
+            if record.id.0 != 0 && record.listener == Some(id) && waits {
+                self.close(now, record.id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a peer to connect. The name in `request` is the manager's to choose.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        to: u64,
+        request: &Request,
+    ) -> Result<ConnectionId, CommandError> {
+        let index = self.open(Record::new(to, State::Requesting, 0))?;
+        let transaction = self.transaction(index);
+        let wait = record::wait(&self.profile, request.primary.ack_timeout);
+        let record = &mut self.records[index];
+        record.transaction = transaction;
+        record.ca_guid = request.ca_guid;
+        record.repeats_max = request.cm_retries;
+        record.wait = wait;
+        let id = record.id;
+        let message = Message::Request(Request { local: id, ..*request });
+        self.send_patiently(now, index, transaction, message);
+        Ok(id)
+    }
+
+    /// Grants what a peer asked for. The names in `reply` are the manager's to fill in.
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        reply: &Reply,
+    ) -> Result<(), CommandError> {
+        let index = self.find_in(id, &[State::Requested])?;
+        let record = &mut self.records[index];
+        record.state = State::Accepting;
+        record.was_connected = true;
+        record.ca_guid = reply.ca_guid;
+        let (names, transaction) = (record.names(), record.transaction);
+        let message = Message::Reply(Reply { names, ..*reply });
+        self.send_patiently(now, index, transaction, message);
+        Ok(())
+    }
+
+    /// Refuses a request, or a reply. It has ended.
+    pub fn reject(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        reason: Reason,
+        private: &[u8; Reject::PRIVATE_LEN],
+    ) -> Result<(), CommandError> {
+        let index = self.find_in(id, &[State::Requested, State::Replied])?;
+        let record = &self.records[index];
+        let refused = match record.state {
+            State::Replied => Refused::Reply,
+            _ => Refused::Request,
+        };
+        let mut message = rejection(record.names(), refused, reason);
+        if let Message::Reject(reject) = &mut message {
+            reject.private = *private;
+        }
+        let (is_asked, transaction) = (record.listener.is_some(), record.transaction);
+        self.send(index, transaction, message);
+        // Not forgotten at once: the REJ may be lost, and REQ repeated. REP is not.
+        self.wait(now, index);
+        if !is_asked {
+            let patience = self.profile.patience_min;
+            let record = &mut self.records[index];
+            record.repeats = record.repeats_max.min(self.profile.ready_repeats);
+            record.patience = patience;
+            self.wake(index, now + patience);
+        }
+        Ok(())
+    }
+
+    /// After a reply: both ends are connected now.
+    pub fn confirm(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        private: &[u8; ReadyToUse::PRIVATE_LEN],
+    ) -> Result<(), CommandError> {
+        let index = self.find_in(id, &[State::Replied])?;
+        let record = &mut self.records[index];
+        record.state = State::Established;
+        record.was_connected = true;
+        let (names, transaction) = (record.names(), record.transaction);
+        let message = Message::ReadyToUse(ReadyToUse { names, private: *private });
+        self.send_patiently(now, index, transaction, message);
+        let record = &mut self.records[index];
+        record.repeats = record.repeats_max.min(self.profile.ready_repeats);
+        Ok(())
+    }
+
+    /// The peer's first packet came before its RTU, and proves as much (12.9.7.2: communication
+    /// established).
+    pub fn establish(&mut self, _now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+        let index = self.find_in(id, &[State::Accepting])?;
+        self.records[index].is_proven = true;
+        self.established(index, [0; ReadyToUse::PRIVATE_LEN]);
+        Ok(())
+    }
+
+    /// Ends a connection. [`Event::Disconnected`] says when the peer agreed, or was given up.
+    pub fn disconnect(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+        let index = self.find_in(id, &[State::Established, State::Accepting])?;
+        self.begin_end(now, index);
+        Ok(())
+    }
+
+    /// Asks a peer which queue pair takes datagrams for a service. The id in `request` is the
+    /// manager's to choose. `repeats` is how often it is asked again.
+    pub fn query(
+        &mut self,
+        now: Instant,
+        to: u64,
+        repeats: u8,
+        request: &ServiceRequest,
+    ) -> Result<ConnectionId, CommandError> {
+        let mut record = Record::new(to, State::Querying, 0);
+        record.is_query = true;
+        record.repeats_max = repeats;
+        let index = self.open(record)?;
+        let transaction = self.transaction(index);
+        let id = self.records[index].id;
+        self.records[index].transaction = transaction;
+        let message = Message::ServiceRequest(ServiceRequest { id, ..*request });
+        self.send_patiently(now, index, transaction, message);
+        Ok(id)
+    }
+
+    /// Answers a query. The id in `reply` is the manager's to fill in. The query has ended.
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        reply: &ServiceReply,
+    ) -> Result<(), CommandError> {
+        let index = self.find_in(id, &[State::Queried])?;
+        let record = &self.records[index];
+        let transaction = record.transaction;
+        let message = Message::ServiceReply(ServiceReply { id: record.remote, ..*reply });
+        self.send(index, transaction, message);
+        self.wait(now, index);
+        Ok(())
+    }
+
+    /// Nobody wants to hear of it any more: a request is withdrawn or refused, a connection ended.
+    pub fn close(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+        let index = self.find(id).ok_or(CommandError::Missing)?;
+        self.records[index].is_orphan = true;
+        match self.records[index].state {
+            State::Requesting => {
+                self.give_up(index, Refused::Request);
+                self.release(index);
+            }
+            State::Requested | State::Replied => {
+                self.reject(now, id, Reason::CONSUMER, &[0; Reject::PRIVATE_LEN])?;
+            }
+            State::Accepting | State::Established => self.begin_end(now, index),
+            State::Queried => self.answer(now, id, &no_service(ServiceStatus::REJECTED))?,
+            State::Disconnecting | State::Waiting => {}
+            State::Ended | State::Querying => self.release(index),
+        }
+        Ok(())
+    }
+
+    // ---- inputs ----
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.deadlines.pop_due(now) {
+            let record = &mut self.records[index];
+            let Some(deadline) = record.deadline.filter(|_| record.id.0 != 0) else { continue };
+            if now.is_before(deadline) {
+                self.deadlines.wake_by(index, deadline);
+                continue;
+            }
+            record.deadline = None;
+            match record.state {
+                State::Requesting | State::Accepting | State::Disconnecting | State::Querying => {
+                    self.repeat(now, index)
+                }
+                State::Waiting => self.waited(now, index),
+                State::Established => self.repeat_ready(now, index),
+                State::Replied | State::Requested | State::Ended | State::Queried => {}
+            }
+        }
+    }
+
+    // ---- outputs ----
+
+    /// The next datagram to be sent.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.deadlines.earliest()
+    }
+
+    // ---- getters ----
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Where in its life a connection is.
+    pub fn state(&self, id: ConnectionId) -> Option<State> {
+        self.find(id).map(|index| self.records[index].state)
+    }
+
+    /// Connections, attempts and what is remembered of them.
+    pub fn in_use(&self) -> u32 {
+        self.records.in_use()
+    }
+
+    /// The slot of this process.
+    pub fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    // ---- within ----
+
+    pub(super) fn find(&self, id: ConnectionId) -> Option<u32> {
+        self.by_name.get(&id).copied()
+    }
+
+    fn find_in(&self, id: ConnectionId, states: &[State]) -> Result<u32, CommandError> {
+        let index = self.find(id).ok_or(CommandError::Missing)?;
+        let state = self.records[index].state;
+        if states.contains(&state) { Ok(index) } else { Err(CommandError::State(state)) }
+    }
+
+    /// A record with a new name. What only waits to be forgotten makes room.
+    pub(super) fn open(&mut self, record: Record) -> Result<u32, CommandError> {
+        if self.records.is_exhausted() {
+            let spare = (0..self.records.high_water()).find(|&index| {
+                self.records[index].is_orphan && self.records[index].state == State::Waiting
+            });
+            self.release(spare.ok_or(CommandError::Limit("connections"))?);
+        }
+        let index = self.records.take(record).ok_or(CommandError::Limit("connections"))?;
+        let id = self.names.draw(|id| self.by_name.contains_key(&id));
+        self.records[index].id = id;
+        self.by_name.insert(id, index);
+        Ok(index)
+    }
+
+    pub(super) fn release(&mut self, index: u32) {
+        self.by_name.remove(&self.records[index].id);
+        self.records[index].id = CommunicationId(0);
+        self.records[index].deadline = None;
+        self.deadlines.remove(index);
+        self.records.give_back(index);
+    }
+
+    pub(super) fn tell(&mut self, index: u32, event: Event) {
+        if !self.records[index].is_orphan {
+            self.events.push_back(event);
+        }
+    }
+
+    pub(super) fn transmit(&mut self, to: u64, bytes: [u8; cm::MAD_LEN]) {
+        if self.transmits.len() as u32 >= self.limits.transmits {
+            self.counters.overflowed += 1;
+            return;
+        }
+        self.counters.sent += 1;
+        self.transmits.push_back(Transmit { to, bytes });
+    }
+
+    /// Sends a message that is repeated only when the peer asks again.
+    pub(super) fn send(&mut self, index: u32, transaction: u64, message: Message) {
+        let record = &mut self.records[index];
+        record.last = cm::emit(&Datagram { transaction, message });
+        record.deadline = None;
+        self.send_last(index);
+    }
+
+    /// Sends what was sent last, unless the peer may be nobody who has asked for it: then it gets
+    /// as many datagrams as came from it.
+    pub(super) fn send_last(&mut self, index: u32) {
+        let record = &mut self.records[index];
+        if record.spend() {
+            let (peer, last) = (record.peer, record.last);
+            self.transmit(peer, last);
+        } else {
+            self.counters.withheld += 1;
+        }
+    }
+
+    /// Sends a message that is repeated until it is answered.
+    fn send_patiently(&mut self, now: Instant, index: u32, transaction: u64, message: Message) {
+        self.send(index, transaction, message);
+        let patience = self.profile.patience_min;
+        let record = &mut self.records[index];
+        record.repeats = record.repeats_max;
+        record.patience = patience;
+        record.extended_until = None;
+        self.wake(index, now + patience);
+    }
+
+    pub(super) fn wake(&mut self, index: u32, at: Instant) {
+        self.records[index].deadline = Some(at);
+        self.deadlines.wake_by(index, at);
+    }
+
+    /// A number for a new exchange.
+    fn transaction(&mut self, index: u32) -> u64 {
+        let id = self.records[index].id.0;
+        self.names.number() << 32 | u64::from(id)
+    }
+
+    fn repeat(&mut self, now: Instant, index: u32) {
+        let patience_max = self.profile.patience_max;
+        let record = &mut self.records[index];
+        if let Some(until) = record.extended_until.filter(|until| now.is_before(*until)) {
+            record.patience = record.patience.times(2).min(patience_max);
+            let at = until.min(now + record.patience);
+            self.counters.repeated += 1;
+            self.send_last(index);
+            return self.wake(index, at);
+        }
+        if record.repeats == 0 {
+            return self.unanswered(now, index);
+        }
+        record.repeats -= 1;
+        record.extended_until = None;
+        record.patience = record.patience.times(2).min(self.profile.patience_max);
+        let at = now + record.patience;
+        // REP comes again when REQ does: a peer that has proven nothing gets no more than it sends.
+        if record.state != State::Accepting {
+            self.counters.repeated += 1;
+            self.send_last(index);
+        }
+        self.wake(index, at);
+    }
+
+    /// RTU once more, as long as it may have got lost.
+    fn repeat_ready(&mut self, now: Instant, index: u32) {
+        if self.records[index].listener.is_none() && self.records[index].repeats > 0 {
+            self.repeat(now, index);
+        }
+    }
+
+    /// All repetitions were in vain.
+    fn unanswered(&mut self, now: Instant, index: u32) {
+        let connection = self.records[index].id;
+        match self.records[index].state {
+            State::Disconnecting => return self.disconnected(now, index),
+            // 12.9.8.5: whoever gives up says so, since the peer may be there after all.
+            State::Requesting => self.give_up(index, Refused::Request),
+            State::Accepting => self.give_up(index, Refused::Reply),
+            _ => {}
+        }
+        self.tell(index, Event::TimedOut { connection });
+        self.ended(index);
+    }
+
+    /// REJ for a timeout; its information is the sender's adapter, since the peer may have no name
+    /// for the connection (12.6.7.2).
+    fn give_up(&mut self, index: u32, refused: Refused) {
+        let record = &mut self.records[index];
+        record.gave_up = true;
+        let mut message = rejection(record.names(), refused, Reason::TIMEOUT);
+        if let Message::Reject(reject) = &mut message {
+            reject.information[..8].copy_from_slice(&record.ca_guid.to_be_bytes());
+            reject.information_len = 8;
+        }
+        let transaction = record.transaction;
+        self.send(index, transaction, message);
+    }
+
+    fn begin_end(&mut self, now: Instant, index: u32) {
+        let transaction = self.transaction(index);
+        let record = &mut self.records[index];
+        record.state = State::Disconnecting;
+        let (names, queue_pair) = (record.names(), record.queue_pair);
+        let private = [0; Disconnect::PRIVATE_LEN];
+        let message = Message::Disconnect(Disconnect { names, queue_pair, private });
+        self.send_patiently(now, index, transaction, message);
+    }
+
+    /// It was established, and no longer is.
+    pub(super) fn disconnected(&mut self, now: Instant, index: u32) {
+        let connection = self.records[index].id;
+        self.tell(index, Event::Disconnected { connection });
+        self.wait(now, index);
+    }
+
+    pub(super) fn established(&mut self, index: u32, private: [u8; ReadyToUse::PRIVATE_LEN]) {
+        let record = &mut self.records[index];
+        record.state = State::Established;
+        record.deadline = None;
+        let connection = record.id;
+        self.tell(index, Event::Established { connection, private });
+    }
+
+    /// It is over, and remembered for a while.
+    pub(super) fn wait(&mut self, now: Instant, index: u32) {
+        let wait_min = self.profile.wait_min;
+        let record = &mut self.records[index];
+        record.state = State::Waiting;
+        record.repeats = 0;
+        record.over_at = now + record.wait.max(wait_min);
+        let at = record.over_at;
+        self.wake(index, at);
+    }
+
+    /// The end has been remembered long enough, or REJ is to be sent once more.
+    fn waited(&mut self, now: Instant, index: u32) {
+        let record = &mut self.records[index];
+        if now.is_before(record.over_at) {
+            record.patience = record.patience.times(2);
+            let next = if record.repeats > 1 { now + record.patience } else { record.over_at };
+            let at = next.min(record.over_at);
+            record.repeats = record.repeats.saturating_sub(1);
+            self.counters.repeated += 1;
+            self.send_last(index);
+            return self.wake(index, at);
+        }
+        if record.was_connected {
+            let connection = record.id;
+            self.tell(index, Event::Released { connection });
+        }
+        self.ended(index);
+    }
+
+    /// It is over, and nothing has to be remembered.
+    pub(super) fn ended(&mut self, index: u32) {
+        let record = &mut self.records[index];
+        record.state = State::Ended;
+        record.deadline = None;
+        if record.is_orphan {
+            self.release(index);
+        }
+    }
+}
+
+/// A SIDR_REP that names no queue pair.
+pub(super) fn no_service(status: ServiceStatus) -> ServiceReply {
+    ServiceReply {
+        id: CommunicationId(0),
+        status,
+        queue_pair: Qpn::new(0),
+        service: 0,
+        q_key: 0,
+        information_len: 0,
+        information: [0; ServiceReply::INFORMATION_LEN],
+        private: [0; ServiceReply::PRIVATE_LEN],
+    }
+}

@@ -1,0 +1,489 @@
+//! [`Host`]: all queue pairs of a node, and what is called from outside. What is made, changed and
+//! removed is in `objects`.
+
+mod objects;
+
+use super::api::{
+    Completion, Counters, DropReason, Event, Execution, PlacementToken, PostError, ReceiveQueueId,
+    ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
+};
+use super::canary::Canary;
+use super::limits::{Limits, Profile, READ_DEPTH_MAX};
+use super::queue_pair::QueuePair;
+use super::responder::packets;
+use super::shared::Shared;
+use super::state::QueuePairState;
+use super::work::{Receive, ReceiveQueue, Send};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use fairway_device::CompletionQueueId;
+use fairway_device::list::Links;
+use fairway_device::random::Random;
+use fairway_wire::roce::{Operation, Service, Tail};
+use fairway_wire::{Ecn, Instant, Qpn};
+
+/// The largest message, in packets and in bytes.
+const PACKETS_MAX: u32 = 1 << 22;
+const LENGTH_MAX: u32 = 1 << 31;
+
+/// The RoCE side of a NIC.
+#[derive(Debug)]
+pub struct Host {
+    shared: Shared,
+    /// Grows to `Limits::queue_pairs`.
+    pairs: Vec<Option<Box<QueuePair>>>,
+    /// Uses of each place so far.
+    uses: Vec<u32>,
+    /// Places of those that were removed, in that order.
+    vacant: VecDeque<u32>,
+    /// Bits of a queue pair's number that are its place in the table; those above count its uses, so
+    /// that a late packet to an earlier one is recognised.
+    index_bits: u32,
+    limits: Limits,
+    random: Random,
+    /// The queue pair whose turn it is to send, and how many bytes of it are left.
+    turn: Option<u32>,
+    turn_left: u32,
+}
+
+impl Host {
+    /// A host with nothing in it. Shared memory is taken here, that of a queue pair when it is
+    /// made.
+    ///
+    /// # Panics
+    ///
+    /// If a limit or the profile is out of the range its documentation states, or
+    /// `acknowledge_every` is larger than `window_packets`.
+    pub fn new(limits: &Limits, profile: &Profile, seed: u64) -> Host {
+        let index_bits = u32::BITS - limits.queue_pairs.saturating_sub(1).leading_zeros();
+        let Limits { number_bits, number_base, .. } = *limits;
+        assert!(number_bits <= 24 && index_bits < number_bits, "Limits::number_bits");
+        assert!(number_base & ((1 << number_bits) - 1) == 0, "Limits::number_base");
+        assert!(limits.segments <= 1 << 20, "Limits::segments");
+        assert!((1..=READ_DEPTH_MAX).contains(&limits.read_depth), "Limits::read_depth");
+        assert!((1..1 << 20).contains(&profile.window_packets), "Profile::window_packets");
+        let every = profile.acknowledge_every;
+        assert!((1..=profile.window_packets).contains(&every), "Profile::acknowledge_every");
+        let window = profile.out_of_order.map_or(1, |option| option.window);
+        assert!(window.is_power_of_two() && window <= 1 << 16, "OutOfOrder::window");
+        Host {
+            shared: Shared::new(limits, profile),
+            pairs: Vec::new(),
+            uses: Vec::new(),
+            vacant: VecDeque::new(),
+            index_bits,
+            limits: *limits,
+            random: Random::new(seed),
+            turn: None,
+            turn_left: 0,
+        }
+    }
+
+    /// Plants a bug, in builds that can have one.
+    pub fn plant(&mut self, canary: Canary) {
+        self.shared.canary = Some(canary);
+    }
+
+    // ---- commands ----
+
+    /// Posts a send. In the error states it completes at once, as flushed.
+    pub fn post_send(
+        &mut self,
+        _now: Instant,
+        number: Qpn,
+        request: &WorkRequest,
+    ) -> Result<(), PostError> {
+        let (shared, pair) = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_sends() {
+            return Err(PostError::State);
+        }
+        let (length, packets) = measure(pair, request)?;
+        if pair.requester.posted >= pair.send_depth || shared.sends.is_exhausted() {
+            return Err(PostError::Full);
+        }
+        let faulty = !shared.holds(pair.domain, &request.local);
+        pair.requester.number = pair.requester.number.wrapping_add(1);
+        let send = Send {
+            id: request.id,
+            work: request.work,
+            local: request.local,
+            links: Links::UNLINKED,
+            length,
+            packets,
+            acknowledged: 0,
+            placing: 0,
+            number: pair.requester.number,
+            value: 0,
+            signaled: request.signaled,
+            solicited: request.solicited,
+            fence: request.fence,
+            in_flight: false,
+            faulty,
+        };
+        let Some(index) = shared.sends.take(send) else { return Err(PostError::Full) };
+        if !faulty {
+            shared.hold(&request.local);
+        }
+        match pair.state {
+            QueuePairState::Error | QueuePairState::SendError => {
+                shared.complete_send(pair.number, pair.send_queue, index, Status::Flushed);
+            }
+            _ => pair.append(shared, index),
+        }
+        self.settle_overruns();
+        Ok(())
+    }
+
+    /// Posts a receive to a queue pair's own queue. In the error state it completes at once, as
+    /// flushed.
+    pub fn post_receive(&mut self, number: Qpn, request: &ReceiveRequest) -> Result<(), PostError> {
+        let (shared, pair) = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_receives() || pair.shares_receives {
+            return Err(PostError::State);
+        }
+        let queue = shared.receive_queues[pair.receives];
+        if queue.posted >= queue.depth || shared.receives.is_exhausted() {
+            return Err(PostError::Full);
+        }
+        let (number, state, completions) = (pair.number, pair.state, pair.receive_queue);
+        let receives = pair.receives;
+        self.append_receive(receives, request).ok_or(PostError::Full)?;
+        if state == QueuePairState::Error
+            && let Some(index) = self.shared.take_receive(receives)
+        {
+            let flushed = Shared::empty_receive(number, Status::Flushed);
+            self.shared.complete_receive(completions, index, flushed);
+            self.settle_overruns();
+        }
+        Ok(())
+    }
+
+    /// Posts a receive to a shared queue.
+    pub fn post_shared_receive(
+        &mut self,
+        queue: ReceiveQueueId,
+        request: &ReceiveRequest,
+    ) -> Result<(), PostError> {
+        let record = self.receive_queue(queue).ok_or(PostError::Missing)?;
+        if record.posted >= record.depth {
+            return Err(PostError::Full);
+        }
+        self.append_receive(queue.0, request).ok_or(PostError::Full)
+    }
+
+    // ---- inputs ----
+
+    /// A packet has arrived. Its ICRC is right.
+    pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
+        self.shared.counters.received_packets += 1;
+        let packet = &received.packet;
+        let bth = &packet.bth;
+        let Some((shared, pair)) = self.pair(bth.destination).filter(|(_, p)| p.state.receives())
+        else {
+            return self.shared.drop(DropReason::NoQueuePair);
+        };
+        if !partition_matches(pair.p_key, bth.p_key) {
+            return shared.drop(DropReason::PartitionKey);
+        }
+        if let Operation::Datagram { deth, immediate } = packet.operation {
+            return match pair.transport {
+                Transport::Ud => pair.handle_datagram(shared, received, &deth, immediate),
+                Transport::Rc | Transport::Uc => shared.drop(DropReason::Malformed),
+            };
+        }
+        if pair.transport == Transport::Ud {
+            return shared.drop(DropReason::Malformed);
+        }
+        if received.source != pair.peer.address {
+            return shared.drop(DropReason::Stranger);
+        }
+        if pair.state == QueuePairState::ReadyToReceive && !pair.established {
+            pair.established = true;
+            shared.events.push_back(Event::Established { queue_pair: pair.number });
+        }
+        if received.ecn == Ecn::Congested && packet.operation.carries_payload() {
+            pair.note_congestion(shared, now);
+        }
+        match (pair.transport, service(&packet.operation)) {
+            (_, None) => {
+                pair.handle_notification(shared, now);
+                Verdict::Done
+            }
+            (Transport::Rc, Some(Service::Rc)) if packet.operation.is_response() => {
+                pair.handle_response(shared, now, packet, received.payload)
+            }
+            (Transport::Rc, Some(Service::Rc)) => {
+                pair.handle_request(shared, packet, received.payload)
+            }
+            (Transport::Uc, Some(Service::Uc)) => pair.handle_unreliable(shared, received),
+            _ => shared.drop(DropReason::Malformed),
+        }
+    }
+
+    /// A payload or value is where [`Verdict`] said, or a word was changed as [`Execution`] said
+    /// and was `old` before; otherwise pass 0.
+    ///
+    /// A caller that places late must drop placements of a queue pair that has gone to error or
+    /// reset meanwhile: their memory may have a new use.
+    pub fn handle_placed(&mut self, _now: Instant, token: PlacementToken, old: u64) {
+        let Some((shared, pair)) = self.pair(token.queue_pair) else { return };
+        if pair.life != token.life {
+            return;
+        }
+        match token.kind {
+            TokenKind::Request => pair.request_placed(shared, token.subject),
+            TokenKind::Atomic => pair.atomic_executed(shared, token.subject, old),
+            TokenKind::Answer => pair.answer_placed(shared, token.subject),
+        }
+        self.settle_overruns();
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.shared.deadlines.pop_due(now) {
+            if let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) {
+                pair.handle_timeout(&mut self.shared, now);
+            }
+        }
+        self.settle_overruns();
+    }
+
+    // ---- outputs ----
+
+    /// The next packet to be sent. One queue pair keeps the turn for `Profile::turn_bytes`.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        loop {
+            self.settle_overruns();
+            let index = match self.turn {
+                Some(index) if self.turn_left > 0 => index,
+                other => {
+                    if let Some(index) = other {
+                        self.shared.ready.push(index);
+                    }
+                    let index = self.shared.ready.pop()?;
+                    self.turn = Some(index);
+                    self.turn_left = self.shared.profile.turn_bytes;
+                    index
+                }
+            };
+            let pair = self.pairs.get_mut(index as usize).and_then(Option::as_mut);
+            if let Some(transmit) = pair.and_then(|pair| pair.next(&mut self.shared, now)) {
+                self.turn_left = self.turn_left.saturating_sub(transmit.gather.length() + 64);
+                self.shared.counters.sent_packets += 1;
+                return Some(transmit);
+            }
+            if let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) {
+                pair.in_ready = false;
+            }
+            self.turn = None;
+        }
+    }
+
+    /// The next packet of the answers to READs that have to be sent before `received` is handed in,
+    /// because `received` would change what they read. Call it until it returns `None`, then call
+    /// [`Self::handle_packet`]. A caller that has no room to send drops `received` instead; the peer
+    /// retransmits it.
+    pub fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
+        let (shared, pair) = self.pair(received.packet.bth.destination)?;
+        let answer = pair.answer_before(shared, received)?;
+        shared.counters.sent_packets += 1;
+        Some(answer)
+    }
+
+    /// The next word that a peer changes. To be asked until it says `None` after every
+    /// [`Self::handle_packet`] and [`Self::handle_placed`].
+    pub fn poll_execution(&mut self) -> Option<Execution> {
+        while let Some(index) = self.shared.executing.pop() {
+            let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            pair.in_executing = false;
+            if let Some(execution) = pair.next_execution(&mut self.shared) {
+                return Some(execution);
+            }
+        }
+        None
+    }
+
+    /// The place of a kept packet ([`Verdict::Keep`]) whose turn has come. It is to be handed in once
+    /// more, before anything else is. To be asked until it says `None` after every
+    /// [`Self::handle_packet`].
+    pub fn poll_recall(&mut self) -> Option<u32> {
+        while let Some(index) = self.shared.recalling.pop() {
+            let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            pair.in_recalling = false;
+            if let Some(place) = pair.next_recall(&mut self.shared) {
+                // It is counted when it is handed in again.
+                self.shared.counters.received_packets -= 1;
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    /// The next completion of a queue.
+    pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
+    }
+
+    /// Completions of a queue pair wait to be polled. False once it is destroyed.
+    pub fn has_completions(&self, number: Qpn) -> bool {
+        let pair = self.pairs.get(self.index_of(number)).and_then(|pair| pair.as_deref());
+        let Some(pair) = pair.filter(|pair| pair.number == number) else { return false };
+        [pair.send_queue, pair.receive_queue].into_iter().any(|queue| {
+            let queue = self.shared.queues.get(queue as usize).and_then(Option::as_ref);
+            queue.is_some_and(|queue| queue.holds(number))
+        })
+    }
+
+    /// The next completion queue that was armed and got what was waited for. It no longer is.
+    pub fn poll_notification(&mut self) -> Option<CompletionQueueId> {
+        self.shared.notifications.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.shared.deadlines.earliest()
+    }
+
+    // ---- getters ----
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// True if some completion queue is armed.
+    pub fn is_armed(&self) -> bool {
+        self.shared.armed > 0
+    }
+
+    /// Where in its life a queue pair is.
+    pub fn state(&self, number: Qpn) -> Option<QueuePairState> {
+        let pair = self.pairs.get(self.index_of(number))?.as_ref()?;
+        (pair.number == number).then_some(pair.state)
+    }
+
+    /// The rate a queue pair sends at, in bits per second; `None` if it is not controlled.
+    pub fn rate(&mut self, now: Instant, number: Qpn) -> Option<u64> {
+        let (_, pair) = self.pair(number)?;
+        Some(pair.requester.rate.as_mut()?.rate(now))
+    }
+
+    /// Sends, receives and accepted packets that are not finished: their records in use.
+    pub fn in_use(&self) -> [u32; 3] {
+        let shared = &self.shared;
+        [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
+    }
+
+    /// Packets that the caller keeps ([`Verdict::Keep`]).
+    pub fn kept(&self) -> u32 {
+        self.shared.kept.in_use()
+    }
+
+    // ---- within ----
+
+    pub(super) fn pair(&mut self, number: Qpn) -> Option<(&mut Shared, &mut QueuePair)> {
+        let index = self.index_of(number);
+        let pair = self.pairs.get_mut(index)?.as_deref_mut()?;
+        (pair.number == number).then_some((&mut self.shared, pair))
+    }
+
+    /// Where the queue pair of this number is, if there is one.
+    fn index_of(&self, number: Qpn) -> usize {
+        (number.value() & ((1 << self.index_bits) - 1)) as usize
+    }
+
+    /// Ends the queue pairs whose completion queue has lost something.
+    pub(super) fn settle_overruns(&mut self) {
+        while let Some(queue) = self.shared.overruns.pop() {
+            for pair in self.pairs.iter_mut().flatten() {
+                let uses = pair.send_queue == queue || pair.receive_queue == queue;
+                let over = matches!(pair.state, QueuePairState::Reset | QueuePairState::Error);
+                if uses && !over {
+                    pair.fault(&mut self.shared, Status::Flushed);
+                }
+            }
+        }
+    }
+
+    fn receive_queue(&self, queue: ReceiveQueueId) -> Option<&ReceiveQueue> {
+        let queues = &self.shared.receive_queues;
+        let record = (queue.0 < queues.high_water()).then(|| &queues[queue.0])?;
+        (record.live && !record.owned).then_some(record)
+    }
+
+    fn append_receive(&mut self, queue: u32, request: &ReceiveRequest) -> Option<()> {
+        let shared = &mut self.shared;
+        let faulty = !shared.holds(shared.receive_queues[queue].domain, &request.local);
+        let (id, local, links) = (request.id, request.local, Links::UNLINKED);
+        let index = shared.receives.take(Receive { id, local, links, faulty })?;
+        if !faulty {
+            shared.hold(&request.local);
+        }
+        let record = &mut shared.receive_queues[queue];
+        record.list.push_back(&mut shared.receives, index);
+        record.posted += 1;
+        Some(())
+    }
+}
+
+impl QueuePair {
+    /// The next packet of responder or requester, in turns.
+    fn next(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        self.request_turn = !self.request_turn;
+        match self.request_turn {
+            true => self.next_response(shared).or_else(|| self.next_request(shared, now)),
+            false => self.next_request(shared, now).or_else(|| self.next_response(shared)),
+        }
+    }
+}
+
+/// Length of a message and the packets it takes, if it may be posted.
+fn measure(pair: &QueuePair, request: &WorkRequest) -> Result<(u32, u32), PostError> {
+    let length = request.local.length();
+    let offered = match (pair.transport, &request.work) {
+        (Transport::Rc, Work::Datagram { .. }) => false,
+        (Transport::Rc, _) => true,
+        (Transport::Uc, Work::Send { tail }) => !matches!(tail, Tail::Invalidate(_)),
+        (Transport::Uc, Work::Write { .. }) => true,
+        (Transport::Ud, Work::Datagram { .. }) => true,
+        (Transport::Uc | Transport::Ud, _) => false,
+    };
+    if !offered {
+        return Err(PostError::Operation);
+    }
+    if let Work::CompareSwap { .. } | Work::FetchAdd { .. } = request.work {
+        return if matches!(length, 0 | 8) { Ok((8, 1)) } else { Err(PostError::Length) };
+    }
+    let packets = packets(length, pair.mtu);
+    let datagram = pair.transport == Transport::Ud;
+    if length > LENGTH_MAX || packets > PACKETS_MAX || (datagram && packets > 1) {
+        return Err(PostError::Length);
+    }
+    Ok((length, packets))
+}
+
+/// The service of a packet of a connection; `None` for a congestion notification, which either may
+/// get.
+fn service(operation: &Operation) -> Option<Service> {
+    match operation {
+        Operation::Send { service, .. } | Operation::Write { service, .. } => Some(*service),
+        Operation::Cnp => None,
+        _ => Some(Service::Rc),
+    }
+}
+
+/// Same partition, and at least one of the two a full member (10.9.3).
+fn partition_matches(ours: u16, theirs: u16) -> bool {
+    const FULL: u16 = 1 << 15;
+    (ours ^ theirs) & !FULL == 0 && (ours | theirs) & FULL != 0
+}

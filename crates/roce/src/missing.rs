@@ -1,0 +1,169 @@
+//! Memory that its owner has taken away without deregistering it: what the caller could not place,
+//! change or gather ends in an error, here and at the peer.
+
+use super::api::{CompletionKind, PlacementToken, Status, TokenKind, Transmit, Transport};
+use super::host::Host;
+use super::queue_pair::QueuePair;
+use super::resources::Stage;
+use super::responder::Incoming;
+use super::shared::Shared;
+use fairway_device::pool::NONE;
+use fairway_wire::Psn;
+use fairway_wire::roce::{NakCode, Operation};
+
+impl Host {
+    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
+    /// Of a connection the peer's operation ends as one outside a region does, and a receive whose
+    /// memory is missing completes with [`Status::LocalProtection`]; so does an operation of this
+    /// side whose answer could not be placed. Any of the bytes may have been written.
+    pub fn handle_unplaced(&mut self, token: PlacementToken) {
+        let Some((shared, pair)) = self.pair(token.queue_pair) else { return };
+        if pair.life != token.life {
+            return;
+        }
+        match token.kind {
+            TokenKind::Request => pair.request_unplaced(shared, token.subject),
+            TokenKind::Atomic => pair.atomic_not_executed(shared, token.subject),
+            TokenKind::Answer => pair.answer_unplaced(shared, token.subject),
+        }
+        self.settle_overruns();
+    }
+
+    /// The payload of a packet cannot be gathered, because the memory is not there any more; the
+    /// packet was not sent. An operation of this side ends with [`Status::LocalProtection`] when
+    /// those before it are done; a READ of the peer's is refused. Of unreliable services the packet
+    /// counts as lost.
+    pub fn handle_ungathered(&mut self, transmit: &Transmit) {
+        let Some((shared, pair)) = self.pair(transmit.queue_pair) else { return };
+        if pair.transport == Transport::Rc {
+            let psn = transmit.packet.bth.psn;
+            match transmit.packet.operation {
+                Operation::ReadResponse(_) => pair.read_ungathered(shared, psn),
+                _ => pair.send_ungathered(shared, psn),
+            }
+        }
+        self.settle_overruns();
+    }
+}
+
+impl QueuePair {
+    fn request_unplaced(&mut self, shared: &mut Shared, index: u32) {
+        if index < shared.pending.high_water() {
+            shared.pending[index].missing = true;
+            self.finish_pending(shared);
+        }
+    }
+
+    /// The first packet in line went nowhere: its message is refused, and so is what is behind it.
+    pub(crate) fn end_missing(&mut self, shared: &mut Shared, index: u32) {
+        let pending = shared.pending[index];
+        self.responder.pending.unlink(&mut shared.pending, index);
+        shared.pending.give_back(index);
+        let failed = Shared::empty_receive(self.number, Status::LocalProtection);
+        let into_receive = pending.kind == CompletionKind::Receive && pending.receive != NONE;
+        if into_receive {
+            shared.complete_receive(self.receive_queue, pending.receive, failed);
+        }
+        if self.transport != Transport::Rc {
+            if into_receive {
+                return self.fault(shared, Status::LocalProtection);
+            }
+            if pending.receive != NONE {
+                self.responder.spare = Some(pending.receive);
+            }
+            return self.finish_pending(shared);
+        }
+        if pending.receive != NONE && !into_receive {
+            let flushed = Shared::empty_receive(self.number, Status::Flushed);
+            shared.complete_receive(self.receive_queue, pending.receive, flushed);
+        }
+        let within = matches!(self.responder.incoming, Incoming::Send { .. });
+        let (code, status) = match (into_receive, within) {
+            (true, _) => (NakCode::RemoteOperational, Status::Flushed),
+            (false, true) => (NakCode::RemoteOperational, Status::LocalProtection),
+            (false, false) => (NakCode::RemoteAccess, Status::Flushed),
+        };
+        self.break_off_after(shared, pending.psn, code, status);
+    }
+
+    fn break_off_after(&mut self, shared: &mut Shared, psn: Psn, code: NakCode, status: Status) {
+        let _ = self.refuse(shared, psn, code, status);
+        self.responder.broken = true;
+        self.drop_broken(shared);
+    }
+
+    /// What is behind a refused packet is dropped, once nothing is being placed for it.
+    pub(crate) fn drop_broken(&mut self, shared: &mut Shared) {
+        while self.responder.pending.head() != NONE {
+            let index = self.responder.pending.head();
+            let pending = shared.pending[index];
+            if !pending.placed && !pending.missing && pending.resource == NONE {
+                break;
+            }
+            self.responder.pending.unlink(&mut shared.pending, index);
+            shared.pending.give_back(index);
+            if pending.receive != NONE {
+                let flushed = Shared::empty_receive(self.number, Status::Flushed);
+                shared.complete_receive(self.receive_queue, pending.receive, flushed);
+            }
+        }
+        self.mark_ready(shared);
+    }
+
+    fn atomic_not_executed(&mut self, shared: &mut Shared, index: u32) {
+        if index >= shared.pending.high_water() || self.responder.pending.head() != index {
+            return;
+        }
+        let pending = shared.pending[index];
+        let Some(resource) = self.responder.resources.get(pending.resource) else { return };
+        if resource.stage != Stage::Executing {
+            return;
+        }
+        resource.stage = Stage::Answered;
+        self.responder.pending.unlink(&mut shared.pending, index);
+        shared.pending.give_back(index);
+        self.break_off_after(shared, pending.psn, NakCode::RemoteAccess, Status::Flushed);
+    }
+
+    fn answer_unplaced(&mut self, shared: &mut Shared, index: u32) {
+        if index < shared.sends.high_water() && shared.sends[index].placing > 0 {
+            self.fail(shared, index, Status::LocalProtection);
+        }
+    }
+
+    fn read_ungathered(&mut self, shared: &mut Shared, psn: Psn) {
+        self.responder.resources.call_off(psn);
+        // What is behind it may have been refused already.
+        if self.responder.nak.is_none_or(|(refused, _)| psn.is_before(refused)) {
+            self.break_off_after(shared, psn, NakCode::RemoteAccess, Status::Flushed);
+        }
+    }
+
+    /// The send is the last that may go on. What is before it is sent again, as far as need be.
+    fn send_ungathered(&mut self, shared: &mut Shared, psn: Psn) {
+        let mut at = self.requester.oldest;
+        if at == NONE {
+            return;
+        }
+        let mut first = self.requester.una.minus(shared.sends[at].acknowledged);
+        while at != NONE {
+            let send = &shared.sends[at];
+            let index = psn.distance_from(first);
+            if index >= 0 && (index as u32) < send.packets {
+                self.requester.missing = Some(at);
+                return self.rewind(shared);
+            }
+            first = first.plus(send.packets);
+            at = send.links.next();
+        }
+    }
+
+    /// True if memory of a send is missing. It fails when it is the oldest.
+    pub(crate) fn is_missing(&mut self, shared: &mut Shared, index: u32) -> bool {
+        let is_missing = self.requester.missing == Some(index);
+        if is_missing && self.requester.oldest == index {
+            self.fail(shared, index, Status::LocalProtection);
+        }
+        is_missing
+    }
+}

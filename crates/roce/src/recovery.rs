@@ -1,0 +1,219 @@
+//! Selective repeat, as an option ([`OutOfOrder`](super::OutOfOrder)): only what is missing is sent
+//! again.
+//!
+//! RoCE's refusals name the first missing packet, so that alone is repaired. What the peer then
+//! acknowledges ends before the next one that is missing: of what was sent before the repair it is
+//! taken to be lost, and repaired without being asked for (the partial acknowledgements of RFC 6582).
+//! Packets at the end of all that was sent are missed by nobody but the requester, so it repairs the
+//! oldest one, too, when it has heard nothing for a few round trips (as RFC 8985 probes for lost
+//! tails), twice as late each time. The agreed time-out stays the judge of whether the peer lives.
+
+use super::api::Transmit;
+use super::queue_pair::QueuePair;
+use super::requester::PACKET_OVERHEAD;
+use super::shared::Shared;
+use super::state::QueuePairState;
+use fairway_device::pool::NONE;
+use fairway_wire::roce::{Bth, Packet};
+use fairway_wire::{Duration, Instant, Psn};
+
+/// So many repairs of packets each directly behind the one before look like a peer that drops what
+/// comes early: everything is sent again.
+const NEIGHBOURS_MAX: u8 = 3;
+
+/// The earliest that silence is a reason to repair.
+const PROBE_MIN: Duration = Duration::from_us(200);
+
+/// The same, before any round trip was timed.
+const PROBE_FIRST: Duration = Duration::from_ms(2);
+
+/// Silence is probed at most this many doublings apart.
+const DOUBLINGS_MAX: u8 = 8;
+
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// Only the packet at `una` is to be sent again, without moving the cursor.
+    due: bool,
+    /// What was sent up to here was sent before the last repair.
+    until: Option<Psn>,
+    /// The packet that was repaired last, and how many repairs in a row were of neighbours.
+    last: Option<Psn>,
+    neighbours: u8,
+    probe_at: Option<Instant>,
+    /// Probes since the last progress.
+    probes: u8,
+    /// A packet whose acknowledgement tells a round trip, and when it left.
+    timed: Option<(Psn, Instant)>,
+    round_trip: Option<RoundTrip>,
+}
+
+/// As RFC 6298 estimates them.
+#[derive(Clone, Copy, Debug)]
+struct RoundTrip {
+    smoothed: Duration,
+    variation: Duration,
+}
+
+impl RoundTrip {
+    fn after(earlier: Option<RoundTrip>, sample: Duration) -> RoundTrip {
+        let sample = sample.as_ps();
+        let Some(RoundTrip { smoothed, variation }) = earlier else {
+            let variation = Duration::from_ps(sample / 2);
+            return RoundTrip { smoothed: Duration::from_ps(sample), variation };
+        };
+        let (smoothed, variation) = (smoothed.as_ps(), variation.as_ps());
+        let deviation = smoothed.abs_diff(sample);
+        RoundTrip {
+            smoothed: Duration::from_ps(smoothed - smoothed / 8 + sample / 8),
+            variation: Duration::from_ps(variation - variation / 4 + deviation / 4),
+        }
+    }
+}
+
+impl Recovery {
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    pub(crate) fn probe_at(&self) -> Option<Instant> {
+        self.probe_at
+    }
+
+    /// Everything is sent again.
+    pub(crate) fn give_up(&mut self) {
+        (self.due, self.until, self.neighbours, self.timed) = (false, None, 0, None);
+    }
+
+    /// A packet leaves that asks for an acknowledgement.
+    pub(crate) fn time(&mut self, psn: Psn, now: Instant) {
+        self.timed = self.timed.or(Some((psn, now)));
+    }
+
+    /// Everything before `una` is acknowledged.
+    fn acknowledged(&mut self, una: Psn, now: Instant) {
+        if let Some((psn, at)) = self.timed
+            && psn.is_before(una)
+        {
+            self.timed = None;
+            self.round_trip = Some(RoundTrip::after(self.round_trip, now.since(at)));
+        }
+    }
+
+    /// How long nothing may be heard before the oldest packet is sent again.
+    fn patience(&self) -> Duration {
+        let silence = match self.round_trip {
+            None => PROBE_FIRST,
+            Some(RoundTrip { smoothed, variation }) => {
+                let span = Duration::from_ps(2 * smoothed.as_ps() + 4 * variation.as_ps());
+                span.max(PROBE_MIN)
+            }
+        };
+        silence.times(1 << self.probes.min(DOUBLINGS_MAX))
+    }
+}
+
+impl QueuePair {
+    /// True if the oldest packet may be sent again alone: it is under way, and nothing but an
+    /// acknowledgement answers it.
+    fn is_repairable(&self, shared: &Shared) -> bool {
+        let requester = &self.requester;
+        shared.profile.out_of_order.is_some()
+            && requester.oldest != NONE
+            && requester.una.is_before(requester.cursor_psn)
+            && !shared.sends[requester.oldest].is_answered()
+    }
+
+    /// Has the oldest packet sent again, and nothing else. False if everything has to be.
+    pub(crate) fn begin_repair(&mut self, shared: &mut Shared) -> bool {
+        if !self.is_repairable(shared) {
+            return false;
+        }
+        let (una, recovery) = (self.requester.una, &mut self.requester.recovery);
+        if recovery.last != Some(una) {
+            let is_next = recovery.last.is_some_and(|last| last.next() == una);
+            recovery.neighbours = if is_next { recovery.neighbours + 1 } else { 0 };
+        }
+        if recovery.neighbours >= NEIGHBOURS_MAX {
+            return false;
+        }
+        (recovery.last, recovery.due, recovery.timed) = (Some(una), true, None);
+        recovery.until = Some(self.requester.high);
+        self.requester.rewound_to = Some(una);
+        self.mark_ready(shared);
+        true
+    }
+
+    /// `una` has moved: what is next was lost as well, if it was sent before the last repair.
+    pub(crate) fn continue_recovery(&mut self, shared: &mut Shared, now: Instant) {
+        let una = self.requester.una;
+        let recovery = &mut self.requester.recovery;
+        recovery.acknowledged(una, now);
+        (recovery.due, recovery.probes) = (false, 0);
+        let Some(until) = recovery.until else { return };
+        if !una.is_before(until) {
+            recovery.until = None;
+            return;
+        }
+        if self.begin_repair(shared) {
+            // It ends where it would have ended.
+            self.requester.recovery.until = Some(until);
+        } else if self.is_repairable(shared) {
+            self.note_loss(shared);
+            self.rewind(shared);
+        }
+    }
+
+    /// The packet at `una` once more.
+    pub(crate) fn repair(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        self.requester.recovery.due = false;
+        let oldest = self.requester.oldest;
+        if !self.is_repairable(shared) {
+            return None;
+        }
+        if self.is_missing(shared, oldest) {
+            return None;
+        }
+        let send = shared.sends[oldest];
+        if shared.is_revoked(self.domain, &send.local) {
+            self.fail(shared, oldest, super::api::Status::LocalProtection);
+            return None;
+        }
+        let position = send.acknowledged;
+        let last = position + 1 == send.packets;
+        let (operation, gather) = self.request(&send, position, last);
+        let solicited = send.solicited && last;
+        let bth = Bth { ack_request: true, solicited, ..self.bth(self.requester.una) };
+        shared.counters.resent_packets += 1;
+        self.pace(now, gather.length() + PACKET_OVERHEAD);
+        let packet = Packet { bth, operation };
+        Some(Transmit { queue_pair: self.number, to: self.peer.address, packet, gather })
+    }
+
+    /// Sets the time of the next probe anew; there is one while something is not acknowledged.
+    pub(crate) fn arm_probe(&mut self, shared: &mut Shared, now: Instant) {
+        let waits = self.is_repairable(shared);
+        let recovery = &mut self.requester.recovery;
+        recovery.probe_at = waits.then(|| now + recovery.patience());
+        if let Some(at) = recovery.probe_at {
+            shared.deadlines.wake_by(self.index, at);
+        }
+    }
+
+    /// Sends the oldest packet again if nothing was heard for too long.
+    pub(crate) fn probe_if_due(&mut self, shared: &mut Shared, now: Instant) {
+        if !self.requester.recovery.probe_at.is_some_and(|at| now.is_at_or_after(at)) {
+            return;
+        }
+        let sends = matches!(self.state, QueuePairState::ReadyToSend | QueuePairState::SendDrained);
+        let recovery = &mut self.requester.recovery;
+        recovery.probe_at = None;
+        if !sends || self.requester.not_before.is_some() {
+            return;
+        }
+        recovery.probes = recovery.probes.saturating_add(1);
+        if self.begin_repair(shared) {
+            shared.counters.probes += 1;
+        }
+        self.arm_probe(shared, now);
+    }
+}

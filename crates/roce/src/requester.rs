@@ -1,0 +1,549 @@
+//! The requester: what was posted becomes packets (9.7.2).
+//!
+//! Sends stand in the order they were posted. `oldest` is the first that is not fully acknowledged,
+//! `una` its next PSN to be acknowledged. `cursor` is what is sent next: going back N is moving it
+//! to `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
+
+use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
+use super::canary::Canary;
+use super::queue_pair::QueuePair;
+use super::reading::Readings;
+use super::recovery::Recovery;
+use super::scatter::ScatterList;
+use super::shared::Shared;
+use super::state::QueuePairState;
+use super::window::Window;
+use super::work::{Send, after};
+use fairway_device::Rights;
+use fairway_device::list::List;
+use fairway_device::pool::NONE;
+use fairway_policy::DcqcnRate;
+use fairway_wire::roce::{
+    AtomicEth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
+};
+use fairway_wire::{Duration, Instant, Psn};
+
+/// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH,
+/// ICRC.
+pub(crate) const PACKET_OVERHEAD: u32 = 82;
+
+/// PSNs between the oldest unacknowledged packet and the last: less than half the circle.
+const SPAN_MAX: u32 = (1 << 23) - 1;
+
+#[derive(Debug)]
+pub(crate) struct Requester {
+    pub(crate) queue: List,
+    pub(crate) posted: u32,
+    pub(crate) oldest: u32,
+    pub(crate) una: Psn,
+    cursor: u32,
+    cursor_index: u32,
+    pub(crate) cursor_psn: Psn,
+    /// After the last PSN that was ever sent.
+    pub(crate) high: Psn,
+    /// Sends posted so far: the number of the last (SSN).
+    pub(crate) number: u32,
+    /// The last send the peer has credits for (LSN); `None` if it counts none.
+    pub(crate) limit: Option<u32>,
+    pub(crate) reads_in_flight: u32,
+    /// What they read.
+    pub(crate) readings: Readings,
+    /// PSNs of READs' answers between `una` and the cursor: they fill no window.
+    pub(crate) read_span: u32,
+    since_request: u32,
+    pub(crate) reliability: Reliability,
+    pub(crate) retries_left: u8,
+    pub(crate) rnr_left: u8,
+    pub(crate) retransmit_at: Option<Instant>,
+    /// The receiver is not ready before then.
+    pub(crate) not_before: Option<Instant>,
+    /// Where the cursor was moved back to, while nothing has been acknowledged since.
+    pub(crate) rewound_to: Option<Psn>,
+    pub(crate) recovery: Recovery,
+    /// `una` when everything from there on was last asked for again.
+    pub(crate) asked_again: Option<Psn>,
+    /// How much may be on its way.
+    pub(crate) window: Window,
+    /// How many packets of answers to READs may be: as many as READs ask for, until some are lost.
+    pub(crate) read_window: Window,
+    /// [`Event::Drained`] is owed.
+    draining: bool,
+    /// Memory of this send is not there.
+    pub(crate) missing: Option<u32>,
+    /// Its rate, if it is controlled (DCQCN).
+    pub(crate) rate: Option<DcqcnRate>,
+    /// When the rate allows the next packet.
+    paced_until: Option<Instant>,
+}
+
+impl Requester {
+    pub(crate) fn new() -> Requester {
+        Requester {
+            queue: List::default(),
+            posted: 0,
+            oldest: NONE,
+            una: Psn::new(0),
+            cursor: NONE,
+            cursor_index: 0,
+            cursor_psn: Psn::new(0),
+            high: Psn::new(0),
+            number: 0,
+            limit: None,
+            reads_in_flight: 0,
+            readings: Readings::default(),
+            read_span: 0,
+            since_request: 0,
+            reliability: Reliability::default(),
+            retries_left: 0,
+            rnr_left: 0,
+            retransmit_at: None,
+            not_before: None,
+            rewound_to: None,
+            recovery: Recovery::default(),
+            asked_again: None,
+            window: Window::new(0),
+            read_window: Window::new(SPAN_MAX),
+            draining: false,
+            missing: None,
+            rate: None,
+            paced_until: None,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, first: Psn, reliability: &Reliability) {
+        (self.una, self.cursor_psn, self.high) = (first, first, first);
+        (self.number, self.limit, self.since_request) = (0, None, 0);
+        self.reliability = *reliability;
+        self.readings.reserve(reliability.read_depth);
+        self.restore_patience();
+    }
+
+    /// Nothing is posted any more.
+    pub(crate) fn forget(&mut self) {
+        let (una, reliability) = (self.una, self.reliability);
+        let (rate, window) = (self.rate.take(), self.window.anew());
+        let mut readings = core::mem::take(&mut self.readings);
+        readings.clear();
+        *self = Requester { rate, window, readings, ..Requester::new() };
+        self.begin(una, &reliability);
+    }
+
+    pub(crate) fn restore_patience(&mut self) {
+        self.retries_left = self.reliability.retries;
+        self.rnr_left = self.reliability.rnr_retries;
+    }
+
+    /// True if the send at the cursor was begun.
+    fn has_begun(&self) -> bool {
+        self.cursor_index > 0 || self.cursor_psn.is_before(self.high)
+    }
+
+    /// How long it waits for an acknowledgement: what was agreed, and up to four times as long when
+    /// it has waited in vain. C9-141 has the timer fire between once and four times that time.
+    fn patience(&self) -> Duration {
+        let Reliability { timeout, retries, .. } = self.reliability;
+        timeout.times(1 << retries.saturating_sub(self.retries_left).min(2))
+    }
+
+    /// It asks for an acknowledgement after so many packets, early enough for its window.
+    fn acknowledge_every(&self, shared: &Shared) -> u32 {
+        shared.profile.acknowledge_every.min((self.window.packets() / 2).max(1))
+    }
+
+    /// Packets sent and not acknowledged.
+    fn span(&self) -> u32 {
+        self.cursor_psn.distance_from(self.una).max(0) as u32
+    }
+}
+
+impl QueuePair {
+    /// Puts a send behind the others.
+    pub(crate) fn append(&mut self, shared: &mut Shared, index: u32) {
+        let requester = &mut self.requester;
+        requester.queue.push_back(&mut shared.sends, index);
+        requester.posted += 1;
+        if requester.oldest == NONE {
+            requester.oldest = index;
+        }
+        if requester.cursor == NONE {
+            (requester.cursor, requester.cursor_index) = (index, 0);
+        }
+        self.mark_ready(shared);
+    }
+
+    /// The next packet of a request, if one may be sent now.
+    pub(crate) fn next_request(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        let index = self.requester.cursor;
+        let sends = matches!(self.state, QueuePairState::ReadyToSend | QueuePairState::SendDrained);
+        if !sends || self.requester.not_before.is_some() || self.is_paced(shared, now) {
+            return None;
+        }
+        if self.requester.recovery.is_due() {
+            return self.repair(shared, now);
+        }
+        if index == NONE {
+            return None;
+        }
+        if self.is_missing(shared, index) {
+            return None;
+        }
+        let send = shared.sends[index];
+        if !self.requester.has_begun() && !self.may_begin(shared, index, &send) {
+            return None;
+        }
+        if !self.is_in_window(&send) {
+            return None;
+        }
+        if shared.is_revoked(self.domain, &send.local) {
+            // What is before it ends as it would have.
+            if self.requester.oldest == index {
+                self.fail(shared, index, Status::LocalProtection);
+            }
+            return None;
+        }
+        let requester = &self.requester;
+        let position = requester.cursor_index;
+        // Once its first packet is acknowledged, the peer has a receive for it.
+        let beyond_credit =
+            send.takes_receive() && send.acknowledged == 0 && self.is_beyond_credit(&send);
+        // One packet may always be under way: its acknowledgement brings new credits.
+        if beyond_credit && requester.span() > 0 {
+            return None;
+        }
+        let psn = requester.cursor_psn;
+        let resent = psn.is_before(requester.high);
+        let taken = if send.is_answered() { send.packets - position } else { 1 };
+        let last = position + taken == send.packets;
+        let asks = last
+            || beyond_credit
+            || (resent && psn == requester.una)
+            || requester.since_request + 1 >= requester.acknowledge_every(shared);
+        let (operation, gather) = self.request(&send, position, last);
+        let mut bth = self.bth(psn);
+        bth.ack_request = asks && self.transport == Transport::Rc;
+        bth.solicited = send.solicited && last;
+        let mut to = self.peer.address;
+        if let Work::Datagram { to: peer, .. } = send.work {
+            bth.destination = peer.queue_pair;
+            to = peer.address;
+        }
+        shared.counters.resent_packets += u64::from(resent);
+        if bth.ack_request && !resent && !send.is_answered() {
+            self.requester.recovery.time(psn, now);
+        }
+        self.sent(shared, now, taken, bth.ack_request);
+        self.pace(now, gather.length() + PACKET_OVERHEAD);
+        Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
+    }
+
+    /// True if the rate does not allow a packet now; then it is woken when it does.
+    fn is_paced(&mut self, shared: &mut Shared, now: Instant) -> bool {
+        match self.requester.paced_until {
+            Some(until) if now.is_before(until) => {
+                shared.deadlines.wake_by(self.index, until);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn pace(&mut self, now: Instant, bytes: u32) {
+        let Some(rate) = &mut self.requester.rate else { return };
+        let span = rate.on_sent(now, bytes);
+        let from = self.requester.paced_until.map_or(now, |until| until.max(now));
+        self.requester.paced_until = (span > Duration::ZERO).then(|| from + span);
+    }
+
+    /// The peer has seen congestion on the way to it.
+    pub(crate) fn handle_notification(&mut self, shared: &mut Shared, now: Instant) {
+        shared.counters.cnps_received += 1;
+        if let Some(rate) = &mut self.requester.rate {
+            rate.on_notification(now);
+        }
+    }
+
+    /// May the send at the cursor begin?
+    fn may_begin(&mut self, shared: &mut Shared, index: u32, send: &Send) -> bool {
+        if self.state == QueuePairState::SendDrained {
+            return false;
+        }
+        if send.faulty {
+            if self.requester.oldest == index {
+                self.fail(shared, index, Status::LocalProtection);
+            }
+            return false;
+        }
+        let relaxed =
+            self.rights.contains(Rights::RELAXED) || shared.is_planted(Canary::SendOverRead);
+        if !relaxed && self.requester.readings.are_changed_by(send) {
+            return false;
+        }
+        !(send.fence && self.requester.reads_in_flight > 0)
+    }
+
+    fn is_in_window(&self, send: &Send) -> bool {
+        let requester = &self.requester;
+        if self.transport != Transport::Rc {
+            return true;
+        }
+        let span = requester.span();
+        if span + send.packets >= SPAN_MAX {
+            return false;
+        }
+        match send.is_answered() {
+            true => {
+                let answers = requester.read_span + send.packets;
+                requester.reads_in_flight < u32::from(requester.reliability.read_depth)
+                    && (requester.reads_in_flight == 0
+                        || answers <= requester.read_window.packets())
+            }
+            false => span.saturating_sub(requester.read_span) < requester.window.packets(),
+        }
+    }
+
+    fn is_beyond_credit(&self, send: &Send) -> bool {
+        self.requester
+            .limit
+            .is_some_and(|limit| Psn::new(send.number).distance_from(Psn::new(limit)) > 0)
+    }
+
+    /// Packet `position` of a send, and the payload behind it.
+    pub(crate) fn request(
+        &self,
+        send: &Send,
+        position: u32,
+        last: bool,
+    ) -> (Operation, ScatterList) {
+        let offset = position * self.mtu;
+        let left = send.length - offset.min(send.length);
+        let gather = send.local.slice(offset, left.min(self.mtu));
+        let first = position == 0;
+        let service = self.service();
+        let operation = match send.work {
+            Work::Send { tail } => send_operation(service, first, last, tail),
+            Work::Write { remote, immediate } => {
+                let (address, r_key) = (remote.address, remote.r_key);
+                let reth = Reth { address, r_key, length: send.length };
+                let fragment = match (first, last) {
+                    (true, true) => WriteFragment::Only(reth, immediate),
+                    (true, false) => WriteFragment::First(reth),
+                    (false, false) => WriteFragment::Middle,
+                    (false, true) => WriteFragment::Last(immediate),
+                };
+                Operation::Write { service, fragment }
+            }
+            Work::Read { remote } => {
+                let address = remote.address.wrapping_add(u64::from(offset));
+                let reth = Reth { address, r_key: remote.r_key, length: left };
+                return (Operation::ReadRequest(reth), ScatterList::EMPTY);
+            }
+            Work::CompareSwap { remote, compare, swap } => {
+                let (address, r_key) = (remote.address, remote.r_key);
+                let atomic = AtomicEth { address, r_key, swap_or_add: swap, compare };
+                return (Operation::CompareSwap(atomic), ScatterList::EMPTY);
+            }
+            Work::FetchAdd { remote, add } => {
+                let (address, r_key) = (remote.address, remote.r_key);
+                let atomic = AtomicEth { address, r_key, swap_or_add: add, compare: 0 };
+                return (Operation::FetchAdd(atomic), ScatterList::EMPTY);
+            }
+            Work::Datagram { q_key, immediate, .. } => {
+                Operation::Datagram { deth: Deth { q_key, source: self.number }, immediate }
+            }
+        };
+        (operation, gather)
+    }
+
+    /// The packet at the cursor, of `taken` PSNs, leaves.
+    fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, asked: bool) {
+        let requester = &mut self.requester;
+        let index = requester.cursor;
+        let send = &mut shared.sends[index];
+        if send.is_answered() {
+            send.in_flight = true;
+            requester.reads_in_flight += 1;
+            requester.read_span += taken;
+            requester.readings.sent(index, send);
+        }
+        requester.since_request = if asked { 0 } else { requester.since_request + 1 };
+        requester.cursor_psn = requester.cursor_psn.plus(taken);
+        requester.cursor_index += taken;
+        if requester.cursor_index == send.packets {
+            (requester.cursor, requester.cursor_index) = (send.links.next(), 0);
+        }
+        if requester.high.is_before(requester.cursor_psn) {
+            requester.high = requester.cursor_psn;
+        }
+        if self.transport == Transport::Rc {
+            if requester.retransmit_at.is_none() {
+                self.arm(shared, now);
+            } else if requester.recovery.probe_at().is_none() {
+                self.arm_probe(shared, now);
+            }
+            return;
+        }
+        // Nobody answers: what has left is done.
+        send.acknowledged += taken;
+        requester.una = requester.cursor_psn;
+        if send.acknowledged == send.packets {
+            requester.oldest = send.links.next();
+            self.settle(shared);
+        }
+    }
+
+    /// Moves the cursor back to what was not acknowledged.
+    pub(crate) fn rewind(&mut self, shared: &mut Shared) {
+        let requester = &mut self.requester;
+        let mut at = requester.oldest;
+        while at != NONE {
+            let send = &mut shared.sends[at];
+            requester.reads_in_flight -= u32::from(send.in_flight);
+            send.in_flight = false;
+            if at == requester.cursor {
+                break;
+            }
+            at = send.links.next();
+        }
+        requester.read_span = 0;
+        requester.readings.clear();
+        requester.recovery.give_up();
+        requester.rewound_to = Some(requester.una);
+        requester.asked_again = requester.rewound_to;
+        self.move_cursor_to_oldest(shared);
+        self.mark_ready(shared);
+    }
+
+    pub(crate) fn move_cursor_to_oldest(&mut self, shared: &Shared) {
+        let requester = &mut self.requester;
+        requester.cursor = requester.oldest;
+        requester.cursor_psn = requester.una;
+        requester.cursor_index = match requester.oldest {
+            NONE => 0,
+            oldest => shared.sends[oldest].acknowledged,
+        };
+    }
+
+    /// Sets the retransmission timer anew; it runs while something is not acknowledged.
+    pub(crate) fn arm(&mut self, shared: &mut Shared, now: Instant) {
+        let requester = &mut self.requester;
+        requester.retransmit_at = match requester.una == requester.high {
+            true => None,
+            false => after(now, requester.patience()),
+        };
+        if let Some(at) = requester.retransmit_at {
+            shared.deadlines.wake_by(self.index, at);
+        }
+        self.arm_probe(shared, now);
+    }
+
+    /// Does what is due, and says when the next is.
+    pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
+        if self.requester.not_before.is_some_and(|at| now.is_at_or_after(at)) {
+            self.requester.not_before = None;
+            self.mark_ready(shared);
+        }
+        if self.requester.paced_until.is_some_and(|at| now.is_at_or_after(at)) {
+            self.requester.paced_until = None;
+            self.mark_ready(shared);
+        }
+        if self.requester.retransmit_at.is_some_and(|at| now.is_at_or_after(at)) {
+            self.time_out(shared, now);
+        }
+        self.probe_if_due(shared, now);
+        let Requester { not_before, retransmit_at, paced_until, .. } = self.requester;
+        let probe_at = self.requester.recovery.probe_at();
+        for at in [not_before, retransmit_at, paced_until, probe_at].into_iter().flatten() {
+            shared.deadlines.wake_by(self.index, at);
+        }
+    }
+
+    /// Something of what was on its way was lost.
+    pub(crate) fn note_loss(&mut self, shared: &Shared) {
+        if !shared.profile.window_adapts {
+            return;
+        }
+        let requester = &mut self.requester;
+        requester.window.shrink();
+        if requester.read_span > 0 {
+            requester.read_window.shrink_from(requester.read_span);
+        }
+    }
+
+    fn time_out(&mut self, shared: &mut Shared, now: Instant) {
+        self.requester.retransmit_at = None;
+        if self.requester.una == self.requester.high {
+            return;
+        }
+        shared.counters.timeouts += 1;
+        if self.requester.retries_left == 0 {
+            return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
+        }
+        self.requester.retries_left -= 1;
+        if !self.begin_repair(shared) {
+            self.note_loss(shared);
+            self.rewind(shared);
+        }
+        // Should it not even be possible to send, for lack of a window, it is tried again.
+        self.requester.rewound_to = None;
+        self.arm(shared, now);
+    }
+
+    /// Completes what is done, in order.
+    pub(crate) fn settle(&mut self, shared: &mut Shared) {
+        while self.requester.queue.head() != NONE {
+            let index = self.requester.queue.head();
+            if !shared.sends[index].is_done() {
+                break;
+            }
+            self.requester.queue.unlink(&mut shared.sends, index);
+            self.requester.posted -= 1;
+            shared.complete_send(self.number, self.send_queue, index, Status::Success);
+        }
+        self.note_drained(shared);
+    }
+
+    /// Reports the end of a drain.
+    pub(crate) fn note_drained(&mut self, shared: &mut Shared) {
+        let requester = &mut self.requester;
+        if self.state != QueuePairState::SendDrained {
+            requester.draining = true;
+            return;
+        }
+        let idle = requester.queue.head() == requester.cursor && !requester.has_begun();
+        if requester.draining && idle {
+            requester.draining = false;
+            shared.events.push_back(Event::Drained { queue_pair: self.number });
+        }
+    }
+
+    /// A send failed: those behind it are flushed, and the queue pair is in error.
+    pub(crate) fn fail(&mut self, shared: &mut Shared, index: u32, status: Status) {
+        self.flush_sends(shared, index, status);
+        if self.transport == Transport::Rc {
+            return self.fault(shared, status);
+        }
+        shared.events.push_back(Event::Fault { queue_pair: self.number, status });
+        self.state = QueuePairState::SendError;
+    }
+
+    /// Completes every send: `failed` with its own status, the others as flushed.
+    pub(crate) fn flush_sends(&mut self, shared: &mut Shared, failed: u32, status: Status) {
+        while let Some(index) = self.requester.queue.pop_front(&mut shared.sends) {
+            let status = if index == failed { status } else { Status::Flushed };
+            shared.complete_send(self.number, self.send_queue, index, status);
+        }
+        let next = self.requester.high;
+        self.requester.una = next;
+        self.requester.forget();
+    }
+}
+
+fn send_operation(service: Service, first: bool, last: bool, tail: Tail) -> Operation {
+    let fragment = match (first, last) {
+        (true, true) => SendFragment::Only(tail),
+        (true, false) => SendFragment::First,
+        (false, false) => SendFragment::Middle,
+        (false, true) => SendFragment::Last(tail),
+    };
+    Operation::Send { service, fragment }
+}

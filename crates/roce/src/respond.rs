@@ -1,0 +1,174 @@
+//! What a responder sends: answers to READs and atomics, acknowledgements, refusals, congestion
+//! notifications. In PSN order, so that none promises what an earlier one has yet to bring.
+
+use super::api::{Completion, Execution, Status, TokenKind, Transmit};
+use super::queue_pair::QueuePair;
+use super::resources::{ResourceKind, Stage};
+use super::responder::{Incoming, target};
+use super::scatter::ScatterList;
+use super::shared::{Granted, Shared};
+use fairway_device::pool::NONE;
+use fairway_device::{LocalRange, SegmentId};
+use fairway_wire::roce::{Aeth, Bth, Credits, NakCode, Operation, Packet, ReadFragment, Syndrome};
+use fairway_wire::{Instant, Psn};
+
+impl QueuePair {
+    /// The next packet of the responder.
+    pub(crate) fn next_response(&mut self, shared: &mut Shared) -> Option<Transmit> {
+        if core::mem::take(&mut self.responder.cnp_due) {
+            shared.counters.cnps_sent += 1;
+            let bth = Bth { becn: true, ..self.bth(Psn::new(0)) };
+            return Some(self.response(bth, Operation::Cnp, ScatterList::EMPTY));
+        }
+        if let Some(answer) = self.next_answer(shared) {
+            return Some(answer);
+        }
+        if self.responder.pending.is_empty()
+            && let Some((psn, syndrome)) = self.responder.nak.take()
+        {
+            let aeth = Aeth { syndrome, msn: self.responder.msn };
+            let nak =
+                self.response(self.bth(psn), Operation::Acknowledge(aeth), ScatterList::EMPTY);
+            // It acknowledges everything before it.
+            self.responder.ack_due = None;
+            if let Some(status) = self.responder.fatal.take() {
+                self.end(shared, status);
+            }
+            return Some(nak);
+        }
+        let psn = self.responder.ack_due.take()?;
+        // It may say more than was asked, unless it would jump over an answer.
+        let psn = match self.responder.resources.any_after(psn) {
+            true => psn,
+            false => self.responder.finished,
+        };
+        shared.counters.acks_sent += 1;
+        let operation = Operation::Acknowledge(self.acknowledged(shared));
+        Some(self.response(self.bth(psn), operation, ScatterList::EMPTY))
+    }
+
+    fn response(&self, bth: Bth, operation: Operation, gather: ScatterList) -> Transmit {
+        let packet = Packet { bth, operation };
+        Transmit { queue_pair: self.number, to: self.peer.address, packet, gather }
+    }
+
+    /// A positive acknowledgement. A shared receive queue promises nobody anything (9.7.7.2).
+    fn acknowledged(&self, shared: &Shared) -> Aeth {
+        let credits = match self.shares_receives {
+            true => Credits::UNLIMITED,
+            false => Credits::at_most(shared.receive_queues[self.receives].posted),
+        };
+        Aeth { syndrome: Syndrome::Ack(credits), msn: self.responder.msn }
+    }
+
+    /// The next packet of the earliest READ or atomic that is to be answered.
+    pub(crate) fn next_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
+        let answer = self.make_answer(shared)?;
+        // It acknowledges everything before it.
+        let own = answer.packet.bth.psn;
+        self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
+        Some(answer)
+    }
+
+    fn make_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
+        let resource = self.responder.resources.first_to_answer()?;
+        let Stage::Answering { next } = resource.stage else { return None };
+        let psn = resource.first.plus(next);
+        let (granted, length, from) = match resource.kind {
+            ResourceKind::Read { granted, length, from } => (granted, length, from),
+            ResourceKind::Atomic { old, .. } => {
+                resource.stage = Stage::Answered;
+                let aeth = self.acknowledged(shared);
+                let operation = Operation::AtomicAcknowledge { aeth, original: old };
+                return Some(self.response(self.bth(psn), operation, ScatterList::EMPTY));
+            }
+        };
+        if !shared.is_current(&granted) {
+            resource.stage = Stage::Answered;
+            let _ = self.refuse(shared, psn, NakCode::RemoteAccess, Status::Flushed);
+            return None;
+        }
+        let offset = (next - from) * self.mtu;
+        let payload = (length - offset).min(self.mtu);
+        let last = offset + payload == length;
+        resource.stage = match last {
+            true => Stage::Answered,
+            false => Stage::Answering { next: next + 1 },
+        };
+        let aeth = self.acknowledged(shared);
+        let fragment = match (next == from, last) {
+            (true, true) => ReadFragment::Only(aeth),
+            (true, false) => ReadFragment::First(aeth),
+            (false, false) => ReadFragment::Middle,
+            (false, true) => ReadFragment::Last(aeth),
+        };
+        let granted = Granted { offset: granted.offset + u64::from(offset), ..granted };
+        let operation = Operation::ReadResponse(fragment);
+        Some(self.response(self.bth(psn), operation, target(&granted, payload)))
+    }
+
+    /// The refusal that ends the queue pair has left.
+    fn end(&mut self, shared: &mut Shared, status: Status) {
+        if status != Status::Flushed
+            && let Incoming::Send { receive, .. } = self.responder.incoming
+        {
+            self.responder.incoming = Incoming::Nothing;
+            let completion =
+                Completion { from: self.peer, ..Shared::empty_receive(self.number, status) };
+            shared.complete_receive(self.receive_queue, receive, completion);
+        }
+        self.fault(shared, status);
+    }
+
+    /// The atomic whose turn it is, if it was not handed out yet.
+    pub(crate) fn next_execution(&mut self, shared: &mut Shared) -> Option<Execution> {
+        let index = self.responder.pending.head();
+        if index == NONE {
+            return None;
+        }
+        let resource = self.responder.resources.get(shared.pending[index].resource)?;
+        let ResourceKind::Atomic { granted, compare, operand, .. } = resource.kind else {
+            return None;
+        };
+        if resource.stage != Stage::Due {
+            return None;
+        }
+        let first = resource.first;
+        resource.stage = Stage::Executing;
+        if !shared.is_current(&granted) {
+            resource.stage = Stage::Answered;
+            self.responder.pending.unlink(&mut shared.pending, index);
+            shared.pending.give_back(index);
+            let _ = self.refuse(shared, first, NakCode::RemoteAccess, Status::Flushed);
+            return None;
+        }
+        let (segment, offset) = (SegmentId::new(granted.segment), granted.offset);
+        let target = LocalRange { segment, offset, length: 8 };
+        let token = self.token(TokenKind::Atomic, index);
+        Some(Execution { target, compare, operand, token })
+    }
+
+    /// A word was changed, and was `old` before.
+    pub(crate) fn atomic_executed(&mut self, shared: &mut Shared, index: u32, value: u64) {
+        if index >= shared.pending.high_water() || self.responder.pending.head() != index {
+            return;
+        }
+        if let Some(resource) = self.responder.resources.get(shared.pending[index].resource)
+            && resource.stage == Stage::Executing
+            && let ResourceKind::Atomic { old, .. } = &mut resource.kind
+        {
+            *old = value;
+            shared.pending[index].placed = true;
+            self.finish_pending(shared);
+        }
+    }
+
+    /// A packet came through a congested switch: its sender is told, but not too often.
+    pub(crate) fn note_congestion(&mut self, shared: &mut Shared, now: Instant) {
+        if self.responder.cnp_not_before.is_none_or(|at| now.is_at_or_after(at)) {
+            self.responder.cnp_not_before = Some(now + shared.profile.cnp_interval);
+            self.responder.cnp_due = true;
+            self.mark_ready(shared);
+        }
+    }
+}

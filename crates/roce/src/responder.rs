@@ -1,0 +1,436 @@
+//! The responder: judges requests of the peer (9.7.4).
+//!
+//! Packets are taken in PSN order. Each becomes a [`Pending`] record; the records stand in that
+//! order, and one finishes only when it and all before it are in place. So acknowledgements,
+//! completions, READs and atomics never run ahead of a placement that the caller has yet to do.
+
+use super::api::{
+    Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, TokenKind,
+    Transport, Verdict,
+};
+use super::queue_pair::QueuePair;
+use super::resources::{ResourceKind, Resources, Stage};
+use super::scatter::ScatterList;
+use super::shared::{Granted, Shared};
+use super::work::Pending;
+use fairway_device::list::{Links, List};
+use fairway_device::pool::NONE;
+use fairway_device::{LocalRange, Rights, SegmentId};
+use fairway_wire::roce::{Bth, NakCode, Operation, Packet, Reth, RnrTimer, Syndrome, Tail};
+use fairway_wire::{Instant, Msn, Psn};
+
+mod ahead;
+mod judge;
+mod messages;
+mod turn;
+mod unconnected;
+
+pub(crate) use ahead::Ahead;
+
+/// Old resources are forgotten every 2^20 PSNs, long before their PSNs come round again.
+const SWEEP_BITS: u32 = 20;
+
+#[derive(Debug)]
+pub(crate) struct Responder {
+    /// The next PSN.
+    pub(crate) expected: Psn,
+    /// Messages completed.
+    pub(crate) msn: Msn,
+    pub(crate) incoming: Incoming,
+    pub(crate) pending: List,
+    /// A receive that was taken by a message that broke off (UC): the next message gets it.
+    pub(crate) spare: Option<u32>,
+    /// The peer was told that a packet is missing, or that it has to wait: not again until it came.
+    pub(crate) told: bool,
+    /// A refusal to be sent.
+    pub(crate) nak: Option<(Psn, Syndrome)>,
+    /// It ends the queue pair: with this status.
+    pub(crate) fatal: Option<Status>,
+    /// What is behind the refused packet has been accepted already, and is to be dropped.
+    pub(crate) broken: bool,
+    /// Everything up to this is in place.
+    pub(crate) finished: Psn,
+    /// An acknowledgement of this PSN is to be sent.
+    pub(crate) ack_due: Option<Psn>,
+    pub(crate) resources: Resources,
+    pub(crate) rnr_timer: RnrTimer,
+    pub(crate) cnp_due: bool,
+    pub(crate) cnp_not_before: Option<Instant>,
+    pub(crate) ahead: Ahead,
+}
+
+/// The message that is being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    Nothing,
+    /// Into a receive; so many bytes came.
+    Send {
+        receive: u32,
+        bytes: u32,
+    },
+    /// Here the next packet goes; so many bytes are to come of so many.
+    Write {
+        granted: Granted,
+        left: u32,
+        length: u32,
+    },
+}
+
+/// A packet that is taken.
+struct Taken {
+    target: ScatterList,
+    header: ScatterList,
+    psns: u32,
+    last: bool,
+    receive: u32,
+    kind: CompletionKind,
+    bytes: u32,
+    tail: Tail,
+    from: Peer,
+    resource: u32,
+}
+
+impl Taken {
+    const NOTHING: Taken = Taken {
+        target: ScatterList::EMPTY,
+        header: ScatterList::EMPTY,
+        psns: 1,
+        last: false,
+        receive: NONE,
+        kind: CompletionKind::Receive,
+        bytes: 0,
+        tail: Tail::Nothing,
+        from: Peer { address: 0, queue_pair: fairway_wire::Qpn::new(0) },
+        resource: NONE,
+    };
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// No receive is posted.
+    NotReady,
+    /// It has to come again: later bytes for its place are still being placed.
+    Later,
+    /// The request is wrong.
+    Nak(NakCode),
+    /// It does not fit into the receive, or the receive's bytes may not be used: this side's
+    /// completion says so, too.
+    Receive(Status, NakCode),
+}
+
+impl Responder {
+    pub(crate) fn new(window: u32) -> Responder {
+        Responder {
+            expected: Psn::new(0),
+            msn: Msn::new(0),
+            incoming: Incoming::Nothing,
+            pending: List::default(),
+            spare: None,
+            told: false,
+            nak: None,
+            fatal: None,
+            broken: false,
+            finished: Psn::new(0).minus(1),
+            ack_due: None,
+            resources: Resources::new(),
+            rnr_timer: RnrTimer::from_code(0),
+            cnp_due: false,
+            cnp_not_before: None,
+            ahead: Ahead::new(window),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, expected: Psn, read_depth: u8, rnr_timer: RnrTimer) {
+        self.expected = expected;
+        self.finished = expected.minus(1);
+        self.msn = Msn::new(0);
+        self.resources.reset(read_depth);
+        self.rnr_timer = rnr_timer;
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn forget(&mut self) {
+        (self.told, self.nak, self.fatal, self.ack_due) = (false, None, None, None);
+        (self.cnp_due, self.cnp_not_before, self.broken) = (false, None, false);
+        self.resources.reset(0);
+    }
+}
+
+impl QueuePair {
+    /// A request of the peer over RC.
+    pub(crate) fn handle_request(
+        &mut self,
+        shared: &mut Shared,
+        packet: &Packet,
+        payload: u32,
+    ) -> Verdict {
+        if self.responder.fatal.is_some() {
+            return shared.drop(DropReason::Refused);
+        }
+        let psn = packet.bth.psn;
+        match psn.distance_from(self.responder.expected) {
+            0 => {}
+            ..0 => return self.handle_duplicate(shared, packet),
+            gap @ 1.. => return self.handle_early(shared, packet, payload, gap as u32),
+        }
+        if shared.pending.is_exhausted() {
+            return shared.drop(DropReason::PendingPool);
+        }
+        if self.must_wait(shared, packet, payload) {
+            // The peer is asked for it when what it has to wait for is done.
+            self.responder.told = false;
+            return self.handle_gap(shared);
+        }
+        match self.judge(shared, packet, payload) {
+            Ok(taken) => self.take(shared, &packet.bth, &taken),
+            Err(Refusal::NotReady) => {
+                shared.counters.rnr_naks_sent += 1;
+                self.responder.told = true;
+                self.responder.nak = Some((psn, Syndrome::RnrNak(self.responder.rnr_timer)));
+                self.mark_ready(shared);
+                shared.drop(DropReason::NotReady)
+            }
+            Err(Refusal::Later) => shared.drop(DropReason::Gap),
+            Err(Refusal::Nak(code)) => self.refuse(shared, psn, code, Status::Flushed),
+            Err(Refusal::Receive(status, code)) => self.refuse(shared, psn, code, status),
+        }
+    }
+
+    /// The queue pair ends with a refusal, as soon as that has left.
+    pub(crate) fn refuse(
+        &mut self,
+        shared: &mut Shared,
+        psn: Psn,
+        code: NakCode,
+        status: Status,
+    ) -> Verdict {
+        self.responder.nak = Some((psn, Syndrome::Nak(code)));
+        self.responder.fatal = Some(status);
+        self.mark_ready(shared);
+        shared.drop(DropReason::Refused)
+    }
+
+    /// Something before it is missing (9.7.5.2.1): the peer is told once.
+    fn handle_gap(&mut self, shared: &mut Shared) -> Verdict {
+        shared.counters.out_of_sequence += 1;
+        if !self.responder.told {
+            self.responder.told = true;
+            let missing = self.responder.expected;
+            self.responder.nak = Some((missing, Syndrome::Nak(NakCode::PsnSequence)));
+            self.mark_ready(shared);
+        }
+        shared.drop(DropReason::Gap)
+    }
+
+    /// It had come before (9.7.5.1): what the peer missed is sent again.
+    fn handle_duplicate(&mut self, shared: &mut Shared, packet: &Packet) -> Verdict {
+        shared.counters.duplicate_requests += 1;
+        let psn = packet.bth.psn;
+        match packet.operation {
+            Operation::ReadRequest(reth) => self.repeat_read(shared, psn, &reth),
+            Operation::CompareSwap(_) | Operation::FetchAdd(_) => {
+                if let Some(resource) = self.responder.resources.find(psn)
+                    && matches!(resource.kind, ResourceKind::Atomic { .. })
+                    && resource.stage == Stage::Answered
+                {
+                    resource.stage = Stage::Answering { next: 0 };
+                }
+            }
+            _ => {
+                let finished = self.responder.finished;
+                // What is not in place yet will be acknowledged when it is.
+                if !finished.is_before(psn) {
+                    let all = !self.responder.resources.any_after(psn);
+                    let acknowledged = if all { finished } else { psn };
+                    let due = &mut self.responder.ack_due;
+                    if due.is_none_or(|due| due.is_before(acknowledged)) {
+                        *due = Some(acknowledged);
+                    }
+                }
+            }
+        }
+        self.mark_ready(shared);
+        shared.drop(DropReason::Duplicate)
+    }
+
+    /// A READ, or the rest of one, is executed again.
+    fn repeat_read(&mut self, shared: &mut Shared, psn: Psn, reth: &Reth) {
+        let remote = RemoteAddress { address: reth.address, r_key: reth.r_key };
+        let granted = shared.check(self.domain, &remote, reth.length, Rights::READ);
+        let packets = packets(reth.length, self.mtu);
+        let Some(resource) = self.responder.resources.find(psn) else { return };
+        let from = psn.distance_from(resource.first).max(0) as u32;
+        let begun = matches!(resource.stage, Stage::Answered | Stage::Answering { .. });
+        let fits = from + packets <= resource.packets;
+        if !begun || !fits || !matches!(resource.kind, ResourceKind::Read { .. }) {
+            return;
+        }
+        match granted {
+            Ok(granted) => {
+                let length = reth.length;
+                resource.kind = ResourceKind::Read { granted, length, from };
+                resource.stage = Stage::Answering { next: from };
+            }
+            Err(code) => {
+                resource.stage = Stage::Answered;
+                let _ = self.refuse(shared, psn, code, Status::Flushed);
+            }
+        }
+    }
+
+    pub(crate) fn next_receive(&mut self, shared: &mut Shared) -> Option<u32> {
+        if self.responder.spare.is_some() {
+            // Late placements of the message that broke off must not fall into the next one.
+            let free = self.responder.pending.is_empty();
+            return if free { self.responder.spare.take() } else { None };
+        }
+        shared.take_receive(self.receives)
+    }
+
+    /// The packet counts as arrived.
+    fn take(&mut self, shared: &mut Shared, bth: &Bth, taken: &Taken) -> Verdict {
+        let responder = &mut self.responder;
+        let psn = bth.psn.plus(taken.psns - 1);
+        if psn.value() >> SWEEP_BITS != bth.psn.minus(1).value() >> SWEEP_BITS {
+            responder.resources.forget_old(psn);
+        }
+        responder.ahead.let_go(shared, bth.psn);
+        responder.expected = psn.next();
+        responder.told = false;
+        // A refusal that has not left yet was for this packet, which has come after all.
+        responder.nak = None;
+        let placed = taken.target.length() == 0 && taken.header.length() == 0;
+        let pending = Pending {
+            links: Links::UNLINKED,
+            psn,
+            placed: placed && !self.is_atomic(taken.resource),
+            missing: false,
+            ack_request: bth.ack_request,
+            first: false,
+            last: taken.last,
+            receive: taken.receive,
+            kind: taken.kind,
+            bytes: taken.bytes,
+            tail: taken.tail,
+            solicited: bth.solicited,
+            from: taken.from,
+            resource: taken.resource,
+        };
+        let Some(index) = shared.pending.take(pending) else {
+            // Callers have looked; but better to let the peer try again than to fail.
+            return shared.drop(DropReason::PendingPool);
+        };
+        self.responder.pending.push_back(&mut shared.pending, index);
+        self.absorb_early(shared);
+        self.finish_pending(shared);
+        if placed {
+            return Verdict::Done;
+        }
+        let token = self.token(TokenKind::Request, index);
+        let relaxed = self.is_relaxed(shared, &taken.target);
+        Verdict::Place(Placement { target: taken.target, header: taken.header, relaxed, token })
+    }
+
+    /// True if these bytes may be seen to change before what came before them.
+    fn is_relaxed(&self, shared: &Shared, bytes: &ScatterList) -> bool {
+        self.rights.contains(Rights::RELAXED)
+            || bytes.ranges().iter().all(|range| shared.is_relaxed(range.segment))
+    }
+
+    fn is_atomic(&mut self, resource: u32) -> bool {
+        let kind = self.responder.resources.get(resource).map(|resource| resource.kind);
+        matches!(kind, Some(ResourceKind::Atomic { .. }))
+    }
+
+    /// A packet of a request is in place.
+    pub(crate) fn request_placed(&mut self, shared: &mut Shared, index: u32) {
+        if index < shared.pending.high_water() {
+            shared.pending[index].placed = true;
+            self.finish_pending(shared);
+        }
+    }
+
+    /// Finishes what is in place, in order.
+    pub(crate) fn finish_pending(&mut self, shared: &mut Shared) {
+        if self.responder.broken {
+            return self.drop_broken(shared);
+        }
+        while self.responder.pending.head() != NONE {
+            let index = self.responder.pending.head();
+            let pending = shared.pending[index];
+            if pending.missing {
+                return self.end_missing(shared, index);
+            }
+            if !pending.placed {
+                self.make_due(shared, pending.resource);
+                break;
+            }
+            self.responder.pending.unlink(&mut shared.pending, index);
+            shared.pending.give_back(index);
+            self.finish(shared, &pending);
+        }
+        self.mark_ready(shared);
+    }
+
+    /// All before this resource is in place: if it is an atomic, the caller is to execute it.
+    fn make_due(&mut self, shared: &mut Shared, resource: u32) {
+        let index = self.index;
+        if let Some(resource) = self.responder.resources.get(resource)
+            && resource.stage == Stage::Waiting
+        {
+            resource.stage = Stage::Due;
+            if !self.in_executing {
+                self.in_executing = true;
+                shared.executing.push(index);
+            }
+        }
+    }
+
+    fn finish(&mut self, shared: &mut Shared, pending: &Pending) {
+        let responder = &mut self.responder;
+        responder.finished = pending.psn;
+        if pending.last {
+            responder.msn = responder.msn.next();
+        }
+        match responder.resources.get(pending.resource) {
+            // Its answer acknowledges it.
+            Some(resource) => resource.stage = Stage::Answering { next: 0 },
+            None if pending.ack_request && self.transport == Transport::Rc => {
+                responder.ack_due = Some(pending.psn);
+            }
+            None => {}
+        }
+        if pending.receive != NONE {
+            shared.complete_receive(
+                self.receive_queue,
+                pending.receive,
+                Completion {
+                    id: 0,
+                    queue_pair: self.number,
+                    status: Status::Success,
+                    kind: pending.kind,
+                    bytes: pending.bytes,
+                    tail: pending.tail,
+                    value: 0,
+                    from: pending.from,
+                    solicited: pending.solicited,
+                },
+            );
+        }
+    }
+}
+
+/// Packets a message of `length` bytes takes.
+pub(crate) fn packets(length: u32, mtu: u32) -> u32 {
+    length.div_ceil(mtu).max(1)
+}
+
+/// A range that was granted to a peer.
+pub(crate) fn target(granted: &Granted, length: u32) -> ScatterList {
+    let segment = SegmentId::new(granted.segment);
+    match length {
+        0 => ScatterList::EMPTY,
+        _ => LocalRange { segment, offset: granted.offset, length }.into(),
+    }
+}

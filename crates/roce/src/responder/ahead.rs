@@ -1,0 +1,430 @@
+//! Packets that arrive before their turn, as an option ([`OutOfOrder`](crate::OutOfOrder)).
+//! Those of a WRITE whose first packet has arrived have a known address. They are placed there at
+//! once, as ORNIC does, if no program can observe that they were early, or if the memory may change
+//! in any order; they count as received when their turn comes. Other packets have no known address,
+//! or their early effect could be observed: the caller keeps them, and hands them in again when
+//! their turn comes.
+
+use super::messages::{Message, Messages, Overlap};
+use super::{Incoming, target};
+use crate::api::{
+    CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, TokenKind, Verdict,
+};
+use crate::canary::Canary;
+use crate::queue_pair::QueuePair;
+use crate::responder::packets;
+use crate::scatter::ScatterList;
+use crate::shared::{Granted, Shared};
+use crate::work::Pending;
+use alloc::vec::Vec;
+use fairway_device::Rights;
+use fairway_device::list::Links;
+use fairway_device::pool::NONE;
+use fairway_wire::Psn;
+use fairway_wire::roce::{NakCode, Operation, Packet, Reth, Syndrome, Tail, WriteFragment};
+
+/// In a slot: the caller keeps the packet, at the place in the other bits.
+const KEPT: u32 = 1 << 31;
+
+/// What came early: by PSN modulo their number the record of a packet, or where it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    slots: Vec<u32>,
+    count: u32,
+    /// The highest PSN of those that were dropped for being early.
+    dropped: Option<Psn>,
+    /// The highest PSN of those that have come early.
+    highest: Psn,
+    /// WRITEs whose first packet came early.
+    messages: Messages,
+}
+
+/// An early packet of a WRITE, and where it belongs.
+struct Early {
+    granted: Granted,
+    payload: u32,
+    first: bool,
+    last: bool,
+    /// It belongs to the message that is being received.
+    current: bool,
+    /// The message it begins.
+    begins: Option<Message>,
+}
+
+impl Ahead {
+    /// For `window` packets, a power of two; 1: for none.
+    pub(crate) fn new(window: u32) -> Ahead {
+        let slots = alloc::vec![NONE; window as usize];
+        let messages = Messages::new(window > 1);
+        Ahead { slots, count: 0, dropped: None, highest: Psn::new(0), messages }
+    }
+
+    fn slot(&mut self, psn: Psn) -> &mut u32 {
+        let at = psn.value() as usize & (self.slots.len() - 1);
+        &mut self.slots[at]
+    }
+
+    /// Empties a slot.
+    fn remove(&mut self, psn: Psn) -> u32 {
+        self.count -= 1;
+        core::mem::replace(self.slot(psn), NONE)
+    }
+
+    fn insert(&mut self, psn: Psn, entry: u32) {
+        if self.count == 0 || self.highest.is_before(psn) {
+            self.highest = psn;
+        }
+        *self.slot(psn) = entry;
+        self.count += 1;
+    }
+
+    fn note_dropped(&mut self, psn: Psn) {
+        self.dropped = Some(self.dropped.filter(|old| psn.is_before(*old)).unwrap_or(psn));
+    }
+
+    /// True if something has come of the PSNs behind `psn`, of which there are `psns` with it.
+    pub(super) fn is_within(&mut self, psn: Psn, psns: u32) -> bool {
+        let most = (self.slots.len() as u32).min(psns);
+        self.count > 0 && (1..most).any(|index| *self.slot(psn.plus(index)) != NONE)
+    }
+
+    /// This packet's turn has come, and it is here: what was kept of it is not needed.
+    pub(super) fn let_go(&mut self, shared: &mut Shared, psn: Psn) {
+        if self.count > 0 && *self.slot(psn) != NONE {
+            let entry = self.remove(psn);
+            give_back(shared, entry);
+        }
+    }
+
+    /// Gives every record back.
+    pub(crate) fn forget(&mut self, shared: &mut Shared) {
+        self.dropped = None;
+        self.messages.clear();
+        for slot in self.slots.iter_mut().filter(|slot| **slot != NONE) {
+            give_back(shared, core::mem::replace(slot, NONE));
+            self.count -= 1;
+        }
+    }
+}
+
+fn give_back(shared: &mut Shared, entry: u32) {
+    match entry & KEPT {
+        0 => shared.pending.give_back(entry),
+        _ => shared.kept.give_back(entry & !KEPT),
+    }
+}
+
+impl QueuePair {
+    /// A request that comes `gap` packets too early.
+    pub(super) fn handle_early(
+        &mut self,
+        shared: &mut Shared,
+        packet: &Packet,
+        payload: u32,
+        gap: u32,
+    ) -> Verdict {
+        let Some(option) = shared.profile.out_of_order else { return self.handle_gap(shared) };
+        let psn = packet.bth.psn;
+        let verdict = if gap >= option.window {
+            self.miss_early(shared, psn)
+        } else if *self.responder.ahead.slot(psn) != NONE {
+            shared.counters.duplicate_requests += 1;
+            shared.drop(DropReason::Duplicate)
+        } else {
+            match self.early_target(shared, packet, payload, gap) {
+                Some(early) if shared.has_room_for_early() => {
+                    self.take_early(shared, packet, &early)
+                }
+                _ => self.keep_early(shared, psn),
+            }
+        };
+        if gap > option.tolerance {
+            self.tell_missing(shared);
+        }
+        verdict
+    }
+
+    /// It has to come again.
+    fn miss_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
+        self.responder.ahead.note_dropped(psn);
+        shared.drop(DropReason::Gap)
+    }
+
+    /// The caller keeps it, if it can.
+    fn keep_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
+        let Some(place) = shared.kept.take(()) else { return self.miss_early(shared, psn) };
+        shared.counters.kept_early += 1;
+        self.responder.ahead.insert(psn, KEPT | place);
+        Verdict::Keep { place }
+    }
+
+    /// Where the packet belongs, if that is certain: RETH has told where its message goes, and how
+    /// long it is. With immediate data it takes a receive, for which it has to wait its turn.
+    fn early_target(
+        &self,
+        shared: &Shared,
+        packet: &Packet,
+        payload: u32,
+        gap: u32,
+    ) -> Option<Early> {
+        let Operation::Write { fragment, .. } = packet.operation else { return None };
+        let psn = packet.bth.psn;
+        let last = match fragment {
+            WriteFragment::First(reth) | WriteFragment::Only(reth, None) => {
+                return self.early_message(shared, psn, &reth, payload, fragment);
+            }
+            WriteFragment::Middle => false,
+            WriteFragment::Last(None) => true,
+            WriteFragment::Only(_, Some(_)) | WriteFragment::Last(Some(_)) => return None,
+        };
+        let (granted, rest, current) = self.early_rest(psn, gap)?;
+        let fits = payload == rest.min(self.mtu) && last == (rest <= self.mtu);
+        let fits = fits && shared.is_current(&granted);
+        let early = Early { granted, payload, first: false, last, current, begins: None };
+        (fits && self.may_be_early(shared, &early)).then_some(early)
+    }
+
+    /// Where the packet goes that neither begins a message nor is alone, how much of its message is
+    /// left with it, and whether that is the message that is being received.
+    fn early_rest(&self, psn: Psn, gap: u32) -> Option<(Granted, u32, bool)> {
+        if let Incoming::Write { granted, left, .. } = self.responder.incoming
+            && let Some(offset) = gap.checked_mul(self.mtu).filter(|offset| *offset < left)
+        {
+            let granted = Granted { offset: granted.offset + u64::from(offset), ..granted };
+            return Some((granted, left - offset, true));
+        }
+        let message = self.responder.ahead.messages.with(psn)?;
+        let offset = psn.distance_from(message.first).unsigned_abs() * self.mtu;
+        let granted =
+            Granted { offset: message.granted.offset + u64::from(offset), ..message.granted };
+        Some((granted, message.length - offset, false))
+    }
+
+    /// The packet that begins a WRITE, early. What is wrong with it is said when its turn comes.
+    fn early_message(
+        &self,
+        shared: &Shared,
+        psn: Psn,
+        reth: &Reth,
+        payload: u32,
+        fragment: WriteFragment,
+    ) -> Option<Early> {
+        let last = matches!(fragment, WriteFragment::Only(..));
+        let whole = reth.length <= self.mtu;
+        let room = self.responder.ahead.messages.has_room();
+        let fits = payload == reth.length.min(self.mtu) && last == whole;
+        if !fits || !room || reth.length > 1 << 31 || !self.rights.contains(Rights::WRITE) {
+            return None;
+        }
+        let remote = RemoteAddress { address: reth.address, r_key: reth.r_key };
+        let granted = shared.check(self.domain, &remote, reth.length, Rights::WRITE).ok()?;
+        let length = reth.length;
+        let packets = packets(length, self.mtu);
+        let begins = Some(Message { first: psn, packets, granted, length });
+        let early = Early { granted, payload, first: true, last, current: false, begins };
+        self.may_be_early(shared, &early).then_some(early)
+    }
+
+    /// True if a packet may be placed before its turn. Of the message that is being received,
+    /// everything but the last packet may be: all before that message is there, and a program that
+    /// looks for the end of the message finds it last. What belongs to later messages has to wait,
+    /// unless the memory may change in any order.
+    fn may_be_early(&self, shared: &Shared, early: &Early) -> bool {
+        let target = target(&early.granted, early.payload);
+        let current = early.current || shared.is_planted(Canary::PlaceLaterMessages);
+        let last = early.last && !shared.is_planted(Canary::PlaceEndEarly);
+        let within = current && !last && !self.waits(shared, &target, false);
+        within || self.is_relaxed(shared, &target)
+    }
+
+    fn take_early(&mut self, shared: &mut Shared, packet: &Packet, early: &Early) -> Verdict {
+        let psn = packet.bth.psn;
+        let target = match self.overlap(shared, psn, &early.granted, early.payload) {
+            Overlap::None => target(&early.granted, early.payload),
+            Overlap::Covered => ScatterList::EMPTY,
+            Overlap::Unfinished => return self.miss_early(shared, psn),
+        };
+        let placed = target.length() == 0;
+        let pending = Pending {
+            links: Links::UNLINKED,
+            psn,
+            placed,
+            missing: false,
+            ack_request: packet.bth.ack_request,
+            first: early.first,
+            last: early.last,
+            receive: NONE,
+            kind: CompletionKind::ReceiveWrite,
+            bytes: 0,
+            tail: Tail::Nothing,
+            solicited: packet.bth.solicited,
+            from: Peer::default(),
+            resource: NONE,
+        };
+        let Some(index) = shared.pending.take(pending) else {
+            return shared.drop(DropReason::PendingPool);
+        };
+        let ahead = &mut self.responder.ahead;
+        if let Some(message) = early.begins {
+            ahead.messages.insert(message);
+        }
+        ahead.insert(psn, index);
+        shared.counters.placed_early += 1;
+        if placed {
+            return Verdict::Done;
+        }
+        let token = self.token(TokenKind::Request, index);
+        let (header, relaxed) = (ScatterList::EMPTY, self.is_relaxed(shared, &target));
+        Verdict::Place(Placement { target, header, relaxed, token })
+    }
+
+    /// What of the bytes of a packet was already overwritten, by rights, by a later WRITE that came
+    /// early. Packets that overlap it in part are forgotten, and come again.
+    pub(super) fn overlap(
+        &mut self,
+        shared: &mut Shared,
+        psn: Psn,
+        granted: &Granted,
+        length: u32,
+    ) -> Overlap {
+        let ahead = &mut self.responder.ahead;
+        if ahead.count == 0 || length == 0 {
+            return Overlap::None;
+        }
+        let mtu = self.mtu;
+        for index in 0..ahead.messages.count() {
+            let message = ahead.messages.at(index);
+            let Some(touched) = message.touched(psn, granted, length, mtu) else { continue };
+            for place in touched {
+                let later = message.first.plus(place);
+                let Some(record) = early_record(ahead, shared, later) else { continue };
+                if !shared.pending[record].placed {
+                    return Overlap::Unfinished;
+                }
+                if message.covers(place, granted, length, mtu) {
+                    return Overlap::Covered;
+                }
+            }
+        }
+        for index in 0..ahead.messages.count() {
+            let message = ahead.messages.at(index);
+            let Some(touched) = message.touched(psn, granted, length, mtu) else { continue };
+            for place in touched {
+                let later = message.first.plus(place);
+                if let Some(record) = early_record(ahead, shared, later) {
+                    ahead.remove(later);
+                    ahead.note_dropped(later);
+                    shared.pending.give_back(record);
+                }
+            }
+        }
+        Overlap::None
+    }
+
+    /// The peer is told once that a packet is missing.
+    fn tell_missing(&mut self, shared: &mut Shared) {
+        if !self.responder.told {
+            self.responder.told = true;
+            let missing = self.responder.expected;
+            self.responder.nak = Some((missing, Syndrome::Nak(NakCode::PsnSequence)));
+            shared.counters.out_of_sequence += 1;
+            self.mark_ready(shared);
+        }
+    }
+
+    /// A gap may have closed: what came early takes its place.
+    pub(super) fn absorb_early(&mut self, shared: &mut Shared) {
+        let expected = self.responder.expected;
+        self.responder.ahead.messages.forget_before(expected);
+        while self.responder.ahead.count > 0 {
+            let expected = self.responder.expected;
+            let index = *self.responder.ahead.slot(expected);
+            if index == NONE {
+                break;
+            }
+            if index & KEPT != 0 {
+                // Its turn has come: the caller hands it in.
+                if !self.in_recalling {
+                    self.in_recalling = true;
+                    shared.recalling.push(self.index);
+                }
+                return;
+            }
+            self.responder.ahead.remove(expected);
+            if !self.continue_write(shared, index) {
+                // A message begins within another one, or goes on without having begun.
+                shared.pending.give_back(index);
+                let code = NakCode::InvalidRequest;
+                let _ = self.refuse(shared, expected, code, Status::Flushed);
+                return;
+            }
+            self.responder.expected = expected.next();
+            self.responder.pending.push_back(&mut shared.pending, index);
+        }
+        self.look_behind(shared);
+    }
+
+    /// An early packet of a WRITE takes its turn. False if it does not continue what came before it.
+    fn continue_write(&mut self, shared: &Shared, index: u32) -> bool {
+        let pending = &shared.pending[index];
+        let (mtu, responder) = (self.mtu, &mut self.responder);
+        let (granted, left, length) = match (responder.incoming, pending.first) {
+            (Incoming::Nothing, true) if pending.last => return true,
+            (Incoming::Nothing, true) => match responder.ahead.messages.with(pending.psn) {
+                Some(message) => (message.granted, message.length, message.length),
+                None => return false,
+            },
+            (Incoming::Write { granted, left, length }, false) => (granted, left, length),
+            _ => return false,
+        };
+        responder.incoming = match pending.last {
+            true => Incoming::Nothing,
+            false => {
+                let granted = Granted { offset: granted.offset + u64::from(mtu), ..granted };
+                Incoming::Write { granted, left: left.saturating_sub(mtu), length }
+            }
+        };
+        true
+    }
+
+    /// Tells of what is missing now, where nobody else would.
+    fn look_behind(&mut self, shared: &mut Shared) {
+        let Some(option) = shared.profile.out_of_order else { return };
+        let expected = self.responder.expected;
+        let ahead = &mut self.responder.ahead;
+        if ahead.count == 0 {
+            ahead.messages.clear();
+        }
+        // What was dropped has to come again ...
+        let dropped =
+            ahead.count == 0 && ahead.dropped.take().is_some_and(|psn| !psn.is_before(expected));
+        // ... and perhaps nothing more is on its way that would show another gap.
+        let late =
+            ahead.count > 0 && ahead.highest.distance_from(expected) > option.tolerance as i32;
+        if dropped || late {
+            self.tell_missing(shared);
+        }
+    }
+
+    /// The place of the packet whose turn it is, if it is kept; it is free again.
+    pub(crate) fn next_recall(&mut self, shared: &mut Shared) -> Option<u32> {
+        let (expected, ahead) = (self.responder.expected, &mut self.responder.ahead);
+        if ahead.count == 0 {
+            return None;
+        }
+        let entry = *ahead.slot(expected);
+        if entry == NONE || entry & KEPT == 0 {
+            return None;
+        }
+        ahead.remove(expected);
+        give_back(shared, entry);
+        Some(entry & !KEPT)
+    }
+}
+
+/// The record of the packet `psn`, if it came early and was placed.
+fn early_record(ahead: &mut Ahead, shared: &Shared, psn: Psn) -> Option<u32> {
+    let entry = *ahead.slot(psn);
+    let placed = entry & KEPT == 0 && shared.pending[entry].psn == psn;
+    placed.then_some(entry)
+}

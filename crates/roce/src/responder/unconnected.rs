@@ -1,0 +1,112 @@
+//! The receiving side of the unreliable services. Nobody is told of anything: a UC message that is
+//! not whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
+
+use super::judge::ends;
+use super::{Incoming, Refusal, Taken};
+use crate::api::{DropReason, Peer, Received, Status, Verdict};
+use crate::queue_pair::QueuePair;
+use crate::shared::Shared;
+use fairway_wire::roce::{Deth, Tail};
+
+/// What stands in front of a datagram in its receive: room for an IPv6 header, or an IPv4 header
+/// in its last 20 bytes.
+const IP_HEADER: u32 = 40;
+
+impl QueuePair {
+    /// A request of the peer over UC.
+    pub(crate) fn handle_unreliable(
+        &mut self,
+        shared: &mut Shared,
+        received: &Received,
+    ) -> Verdict {
+        let packet = &received.packet;
+        let psn = packet.bth.psn;
+        let begins = ends(&packet.operation).is_some_and(|(first, _)| first);
+        if psn != self.responder.expected
+            || (begins && self.responder.incoming != Incoming::Nothing)
+        {
+            // Something was lost. With a new message it goes on.
+            self.break_off(shared);
+        }
+        self.responder.expected = psn.next();
+        if shared.pending.is_exhausted() {
+            self.break_off(shared);
+            return shared.drop(DropReason::PendingPool);
+        }
+        match self.judge(shared, packet, received.payload) {
+            Ok(taken) => self.take(shared, &packet.bth, &taken),
+            Err(Refusal::Receive(Status::LocalProtection, _)) => self.end_unusable(shared),
+            Err(_) => {
+                self.break_off(shared);
+                shared.drop(DropReason::Broken)
+            }
+        }
+    }
+
+    /// The message that is being received will never be whole; its receive goes to the next.
+    fn break_off(&mut self, shared: &mut Shared) {
+        let incoming = core::mem::replace(&mut self.responder.incoming, Incoming::Nothing);
+        if incoming != Incoming::Nothing {
+            shared.counters.drops[DropReason::Broken as usize] += 1;
+        }
+        if let Incoming::Send { receive, .. } = incoming {
+            self.responder.spare = Some(receive);
+        }
+    }
+
+    /// The bytes of the receive may not be used, now or later: it would stop every message.
+    fn end_unusable(&mut self, shared: &mut Shared) -> Verdict {
+        let incoming = core::mem::replace(&mut self.responder.incoming, Incoming::Nothing);
+        if let Incoming::Send { receive, .. } = incoming {
+            let failed = Shared::empty_receive(self.number, Status::LocalProtection);
+            shared.complete_receive(self.receive_queue, receive, failed);
+        }
+        self.fault(shared, Status::LocalProtection);
+        shared.drop(DropReason::Refused)
+    }
+
+    /// A datagram.
+    pub(crate) fn handle_datagram(
+        &mut self,
+        shared: &mut Shared,
+        received: &Received,
+        deth: &Deth,
+        immediate: Option<u32>,
+    ) -> Verdict {
+        if deth.q_key != self.q_key {
+            return shared.drop(DropReason::QueueKey);
+        }
+        if received.payload > self.mtu {
+            return shared.drop(DropReason::Malformed);
+        }
+        if shared.pending.is_exhausted() {
+            return shared.drop(DropReason::PendingPool);
+        }
+        let Some(receive) = self.next_receive(shared) else {
+            return shared.drop(DropReason::NotReady);
+        };
+        let record = shared.receives[receive];
+        let bytes = IP_HEADER + received.payload;
+        if record.faulty || shared.is_revoked(self.domain, &record.local) {
+            let failed = Shared::empty_receive(self.number, Status::LocalProtection);
+            shared.complete_receive(self.receive_queue, receive, failed);
+            self.fault(shared, Status::LocalProtection);
+            return shared.drop(DropReason::Refused);
+        }
+        if record.local.length() < bytes {
+            self.responder.spare = Some(receive);
+            return shared.drop(DropReason::Malformed);
+        }
+        let taken = Taken {
+            target: record.local.slice(IP_HEADER, received.payload),
+            header: record.local.slice(0, IP_HEADER),
+            last: true,
+            receive,
+            bytes,
+            tail: immediate.map_or(Tail::Nothing, Tail::Immediate),
+            from: Peer { address: received.source, queue_pair: deth.source },
+            ..Taken::NOTHING
+        };
+        self.take(shared, &received.packet.bth, &taken)
+    }
+}

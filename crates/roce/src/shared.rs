@@ -1,0 +1,310 @@
+//! What all queue pairs of a host share: pools, queues, memory, and who is to be asked next.
+
+use super::api::{
+    Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
+    Status, Verdict,
+};
+use super::canary::Canary;
+use super::completions::{Completions, Pushed};
+use super::limits::{Limits, Profile};
+use super::scatter::ScatterList;
+use super::work::{Pending, Receive, ReceiveQueue, Send};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use fairway_device::deadlines::Deadlines;
+use fairway_device::list::Ring;
+use fairway_device::pool::{NONE, Pool};
+use fairway_device::segment::{Admission, Segments};
+use fairway_device::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use fairway_wire::roce::{NakCode, Tail};
+use fairway_wire::{Access, Qpn, TokenId};
+
+/// Bits of an R_Key below the segment's number: a tag that changes with every registration.
+pub(crate) const KEY_TAG_BITS: u32 = 12;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) segments: Segments,
+    /// The protection domain of each segment.
+    pub(crate) domains: Vec<u32>,
+    /// Where the bytes of each segment begin: segments may share bytes.
+    pub(crate) places: Vec<u64>,
+    pub(crate) queues: Vec<Option<Completions>>,
+    /// Queues that somebody waited for, and something came.
+    pub(crate) notifications: VecDeque<CompletionQueueId>,
+    /// Queues that somebody waits for.
+    pub(crate) armed: u32,
+    /// Queues that lost a completion, and whose queue pairs have to be told.
+    pub(crate) overruns: Vec<u32>,
+    pub(crate) sends: Pool<Send>,
+    pub(crate) receives: Pool<Receive>,
+    pub(crate) receive_queues: Pool<ReceiveQueue>,
+    pub(crate) pending: Pool<Pending>,
+    /// Places where the caller keeps packets.
+    pub(crate) kept: Pool<()>,
+    pub(crate) deadlines: Deadlines,
+    /// Queue pairs that may have something to send.
+    pub(crate) ready: Ring,
+    /// Queue pairs that have an atomic to be executed.
+    pub(crate) executing: Ring,
+    /// Queue pairs that want a packet back that the caller keeps.
+    pub(crate) recalling: Ring,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    pub(crate) profile: Profile,
+    pub(crate) canary: Option<Canary>,
+}
+
+/// A range of a segment that a peer may use, as long as the registration lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) segment: u32,
+    pub(crate) admission: Admission,
+    pub(crate) offset: u64,
+}
+
+impl Granted {
+    /// Of nothing: what an access of no bytes needs.
+    pub(crate) const NOTHING: Granted =
+        Granted { segment: NONE, admission: Admission { generation: 0, via: NONE }, offset: 0 };
+}
+
+impl Shared {
+    pub(crate) fn new(limits: &Limits, profile: &Profile) -> Shared {
+        let mut queues = Vec::new();
+        queues.resize_with(limits.completion_queues as usize, || None);
+        Shared {
+            segments: Segments::new(limits.segments),
+            domains: alloc::vec![0; limits.segments as usize],
+            places: alloc::vec![0; limits.segments as usize],
+            queues,
+            armed: 0,
+            notifications: VecDeque::with_capacity(limits.completion_queues as usize),
+            overruns: Vec::with_capacity(limits.completion_queues as usize),
+            sends: Pool::new(limits.sends),
+            receives: Pool::new(limits.receives),
+            receive_queues: Pool::new(limits.receive_queues),
+            pending: Pool::new(limits.pending),
+            kept: Pool::new(limits.kept),
+            deadlines: Deadlines::new(limits.queue_pairs),
+            ready: Ring::new(limits.queue_pairs),
+            executing: Ring::new(limits.queue_pairs),
+            recalling: Ring::new(limits.queue_pairs),
+            events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
+            counters: Counters::default(),
+            profile: *profile,
+            canary: None,
+        }
+    }
+
+    pub(crate) fn is_planted(&self, canary: Canary) -> bool {
+        cfg!(feature = "canary") && self.canary == Some(canary)
+    }
+
+    pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {
+        self.counters.drops[reason as usize] += 1;
+        Verdict::Drop(reason)
+    }
+
+    /// May a record be taken for a packet that waits for others? Half of them are for packets whose
+    /// turn it is: what one peer leaves unfinished stops no other.
+    pub(crate) fn has_room_for_early(&self) -> bool {
+        self.pending.in_use() < self.pending.capacity() / 2
+    }
+
+    /// Puts a completion into a queue. Queue pairs hold their queues: none is destroyed before them.
+    fn push(&mut self, index: u32, completion: Completion) {
+        let queue = self.queues[index as usize].as_mut();
+        let queue = queue.expect("a queue pair's completion queue exists");
+        let id = CompletionQueueId::new(index);
+        match queue.push(completion) {
+            Pushed::Quietly | Pushed::Lost => {}
+            Pushed::Awaited => {
+                self.armed -= 1;
+                self.notifications.push_back(id);
+            }
+            Pushed::Overrun => {
+                self.events.push_back(Event::Overrun { queue: id });
+                self.overruns.push(index);
+            }
+        }
+    }
+
+    /// May an operation of this domain use these local bytes?
+    pub(crate) fn holds(&self, domain: u32, list: &ScatterList) -> bool {
+        list.ranges().iter().all(|range| {
+            self.segments.holds(range.segment.number(), range.offset, range.length) == Some(true)
+                && self.domains[range.segment.index()] == domain
+        })
+    }
+
+    /// Is some of the memory of these bytes, which were good when they were posted, deregistered, or
+    /// of another domain by now?
+    pub(crate) fn is_revoked(&self, domain: u32, list: &ScatterList) -> bool {
+        !list.ranges().iter().all(|range| {
+            self.segments.is_registered(range.segment.number())
+                && self.domains[range.segment.index()] == domain
+        })
+    }
+
+    pub(crate) fn hold(&mut self, list: &ScatterList) {
+        for range in list.ranges() {
+            self.segments.hold(range.segment.number());
+        }
+    }
+
+    fn let_go(&mut self, list: &ScatterList) {
+        for range in list.ranges() {
+            let segment = range.segment.number();
+            if self.segments.let_go(segment) {
+                self.events.push_back(Event::SegmentReleased { segment: SegmentId::new(segment) });
+            }
+        }
+    }
+
+    /// Checks an access of a peer. An access of no bytes needs no key (9.7.4.1.5).
+    pub(crate) fn check(
+        &self,
+        domain: u32,
+        remote: &RemoteAddress,
+        length: u32,
+        rights: Rights,
+    ) -> Result<Granted, NakCode> {
+        if length == 0 {
+            return Ok(Granted::NOTHING);
+        }
+        let token_id = remote.r_key >> KEY_TAG_BITS;
+        let access = Access {
+            address: remote.address,
+            length,
+            token_id: TokenId::new(token_id),
+            token_value: remote.r_key & ((1 << KEY_TAG_BITS) - 1),
+        };
+        let (admission, offset) =
+            self.segments.check(&access, rights).map_err(|_| NakCode::RemoteAccess)?;
+        match self.domains.get(token_id as usize) {
+            Some(&of) if of == domain => Ok(Granted { segment: token_id, admission, offset }),
+            _ => Err(NakCode::RemoteAccess),
+        }
+    }
+
+    /// True if the memory of a segment may be seen to change in any order.
+    pub(crate) fn is_relaxed(&self, segment: SegmentId) -> bool {
+        let segment = self.segments.get(segment.number());
+        segment.is_some_and(|segment| segment.rights().contains(Rights::RELAXED))
+    }
+
+    /// True if two ranges share bytes.
+    pub(crate) fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
+        let ends = |range: &LocalRange| {
+            let start = self.places[range.segment.index()].saturating_add(range.offset);
+            (start, start.saturating_add(u64::from(range.length)))
+        };
+        let ((from, to), (start, end)) = (ends(one), ends(other));
+        from < end && start < to
+    }
+
+    pub(crate) fn is_current(&self, granted: &Granted) -> bool {
+        granted.segment == NONE || self.segments.is_current(granted.segment, &granted.admission)
+    }
+
+    /// Reports a send that is in no list any more, and gives its record back.
+    pub(crate) fn complete_send(
+        &mut self,
+        queue_pair: Qpn,
+        queue: u32,
+        index: u32,
+        status: Status,
+    ) {
+        let send = self.sends[index];
+        self.sends.give_back(index);
+        if !send.faulty {
+            self.let_go(&send.local);
+        }
+        if !send.signaled && status == Status::Success {
+            return;
+        }
+        let bytes = if status == Status::Success { send.length } else { 0 };
+        let completion = Completion {
+            id: send.id,
+            queue_pair,
+            status,
+            kind: send.kind(),
+            bytes,
+            tail: Tail::Nothing,
+            value: send.value,
+            from: Peer::default(),
+            solicited: false,
+        };
+        self.push(queue, completion);
+    }
+
+    /// Forgets the completions of a queue pair that nobody has polled, as adapters do when it is
+    /// reset or removed: its next life is not to be told of its last.
+    pub(crate) fn forget_completions(&mut self, queue_pair: Qpn, queue: u32) {
+        if let Some(queue) = &mut self.queues[queue as usize] {
+            queue.forget(queue_pair);
+        }
+    }
+
+    /// Takes the next receive of a queue.
+    pub(crate) fn take_receive(&mut self, receives: u32) -> Option<u32> {
+        let queue = &mut self.receive_queues[receives];
+        let index = queue.list.pop_front(&mut self.receives)?;
+        queue.posted -= 1;
+        self.note_limit(receives);
+        Some(index)
+    }
+
+    /// Says that few receives are left, if somebody wants to know.
+    pub(crate) fn note_limit(&mut self, receives: u32) {
+        let queue = &mut self.receive_queues[receives];
+        if queue.posted < queue.limit {
+            queue.limit = 0;
+            self.events.push_back(Event::ReceiveLimit { queue: ReceiveQueueId(receives) });
+        }
+    }
+
+    /// Reports a receive that was taken, and gives its record back.
+    pub(crate) fn complete_receive(&mut self, queue: u32, index: u32, completion: Completion) {
+        let receive = self.receives[index];
+        self.receives.give_back(index);
+        if !receive.faulty {
+            self.let_go(&receive.local);
+        }
+        self.push(queue, Completion { id: receive.id, ..completion });
+    }
+
+    /// Forgets a receive that was taken, or is in no queue any more.
+    pub(crate) fn forget_receive(&mut self, index: u32) {
+        let receive = self.receives[index];
+        self.receives.give_back(index);
+        if !receive.faulty {
+            self.let_go(&receive.local);
+        }
+    }
+
+    /// Forgets a send that is in no list any more.
+    pub(crate) fn forget_send(&mut self, index: u32) {
+        let send = self.sends[index];
+        self.sends.give_back(index);
+        if !send.faulty {
+            self.let_go(&send.local);
+        }
+    }
+
+    /// How a receive of `queue_pair` completes that ended with `status` before anything was in it.
+    pub(crate) fn empty_receive(queue_pair: Qpn, status: Status) -> Completion {
+        Completion {
+            id: 0,
+            queue_pair,
+            status,
+            kind: CompletionKind::Receive,
+            bytes: 0,
+            tail: Tail::Nothing,
+            value: 0,
+            from: Peer::default(),
+            solicited: false,
+        }
+    }
+}

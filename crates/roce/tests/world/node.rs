@@ -1,0 +1,396 @@
+//! A host with memory: what a runtime does around the engine.
+
+use crate::model::{Model, Order};
+use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
+use fairway_roce::wire::roce::{self, Icrc, Outer, RnrTimer};
+use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
+use fairway_roce::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use fairway_roce::{
+    Change, Completion, Execution, Host, Limits, MemoryRequest, OutOfOrder, Peer, Placement,
+    PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received, Reliability,
+    ScatterList, Status, Transmit, Verdict, WorkRequest,
+};
+
+/// Bytes of each region.
+pub const REGION: usize = 1 << 21;
+/// Where remote memory begins, as the peer calls it.
+pub const BASE: u64 = 0x10_0000_0000;
+/// Bytes of a receive.
+pub const RECEIVE: u32 = 64 * 1024;
+/// Places for receives, which are used in turn.
+pub const SLOTS: usize = 24;
+
+pub struct Node {
+    pub host: Host,
+    pub pair: Qpn,
+    /// By segment: what is sent from and read into; what the peer works on; receives.
+    pub memory: Vec<Vec<u8>>,
+    pub r_key: u32,
+    pub outer: Outer,
+    pub plan: Vec<Planned>,
+    pub next: usize,
+    pub receives_posted: u64,
+    pub sent: Vec<Completion>,
+    pub received: Vec<Completion>,
+    /// What its operations do to the peer, of reliable ones.
+    pub model: Option<Model>,
+    /// There is no room to send when a packet arrives.
+    pub blocked: bool,
+    /// Datagrams that had to leave before a packet that arrived took effect.
+    pub answers: Vec<Vec<u8>>,
+    /// How far the peer's operations have come in this memory.
+    order: Order,
+    /// What has happened out of order.
+    pub violations: Vec<String>,
+    kept: Vec<Option<(Received, Vec<u8>)>>,
+    send_queue: CompletionQueueId,
+    receive_queue: CompletionQueueId,
+    segments: [SegmentId; 3],
+}
+
+/// What a payload is to be put into, and when that is done.
+pub enum Placing {
+    Bytes { target: ScatterList, bytes: Vec<u8>, relaxed: bool, token: PlacementToken },
+    Word(Execution),
+}
+
+/// The bytes of operation `id` of node `node`.
+pub fn content(node: usize, id: usize, length: u32) -> Vec<u8> {
+    let mut random = Random((node as u64) << 32 | id as u64);
+    (0..length).map(|_| random.next() as u8).collect()
+}
+
+impl Node {
+    pub fn new(index: usize, traffic: &Traffic, plan: Vec<Planned>) -> Node {
+        let limits = Limits { queue_pairs: 4, sends: 256, receives: 256, ..Limits::default() };
+        let profile = Profile {
+            window_packets: 96,
+            window_adapts: index == 1,
+            acknowledge_every: 8,
+            out_of_order: traffic.out_of_order.then(OutOfOrder::default),
+            ..Profile::default()
+        };
+        let mut host = Host::new(&limits, &profile, index as u64);
+        let relaxed = traffic.relaxed == Relaxed::Both;
+        let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
+        let regions = [0, 1, 2].map(|_| {
+            host.register(&MemoryRequest {
+                domain: 7,
+                address: BASE,
+                length: REGION as u64,
+                rights: Rights::ALL.with(any_order),
+            })
+            .unwrap()
+        });
+        let send_queue = host.create_completion_queue(256).unwrap();
+        let receive_queue = host.create_completion_queue(256).unwrap();
+        let pair = host
+            .create_queue_pair(&QueuePairConfig {
+                transport: traffic.transport,
+                domain: 7,
+                send_queue,
+                receive_queue,
+                shared_receives: None,
+                send_depth: 16,
+                receive_depth: 128,
+            })
+            .unwrap();
+        let outer = Outer::v4([10, 0, 0, index as u8], [10, 0, 0, 1 - index as u8], 50_000);
+        let mut memory = vec![vec![0; REGION]; 3];
+        for (id, planned) in plan.iter().enumerate() {
+            let at = planned.local as usize;
+            let bytes = content(index, id, planned.length);
+            if planned.kind != Kind::Read {
+                memory[0][at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        Node {
+            host,
+            pair,
+            memory,
+            r_key: regions[1].r_key,
+            outer,
+            plan,
+            next: 0,
+            receives_posted: 0,
+            sent: Vec::new(),
+            received: Vec::new(),
+            model: None,
+            blocked: false,
+            answers: Vec::new(),
+            order: Order::default(),
+            violations: Vec::new(),
+            kept: vec![None; limits.kept as usize],
+            send_queue,
+            receive_queue,
+            segments: regions.map(|region| region.segment),
+        }
+    }
+
+    /// Connects it, with these first PSNs of the two directions; `relaxed`: in any order.
+    pub fn connect(
+        &mut self,
+        peer: Qpn,
+        first: [Psn; 2],
+        mtu: u32,
+        (traffic, relaxed): (&Traffic, bool),
+    ) {
+        let reliability = Reliability {
+            timeout: Duration::from_us(if traffic.patient { 100_000 } else { 500 }),
+            retries: 7,
+            rnr_retries: 7,
+            read_depth: 4,
+        };
+        let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
+        let rights = Rights::ALL.with(any_order);
+        let init = Change::Init { rights, p_key: roce::DEFAULT_P_KEY, q_key: 0 };
+        self.host.modify(self.pair, &init).unwrap();
+        let receive = Change::ReadyToReceive {
+            peer: Peer { address: 1, queue_pair: peer },
+            mtu,
+            expected: first[1],
+            read_depth: 4,
+            rnr_timer: RnrTimer::from_code(6),
+        };
+        self.host.modify(self.pair, &receive).unwrap();
+        let send = Change::ReadyToSend { first: first[0], reliability };
+        self.host.modify(self.pair, &send).unwrap();
+    }
+
+    /// Posts as many receives as are wanted and allowed.
+    pub fn post_receives(&mut self, traffic: &Traffic) {
+        while (self.receives_posted - self.received.len() as u64) < traffic.receives as u64 {
+            let slot = self.receives_posted % SLOTS as u64;
+            let offset = slot * u64::from(RECEIVE);
+            // In two pieces, that no packet boundary respects.
+            let first = 777;
+            let segment = self.segments[2];
+            let ranges = [
+                LocalRange { segment, offset, length: first },
+                LocalRange { segment, offset: offset + u64::from(first), length: RECEIVE - first },
+            ];
+            let local = ScatterList::new(&ranges).unwrap();
+            let request = ReceiveRequest { id: self.receives_posted, local };
+            if self.received.len() + SLOTS <= self.receives_posted as usize
+                || self.host.post_receive(self.pair, &request).is_err()
+            {
+                break;
+            }
+            self.receives_posted += 1;
+        }
+    }
+
+    /// Posts what the plan says, as far as there is room.
+    pub fn post(&mut self, now: Instant, r_key: u32) {
+        while let Some(planned) = self.plan.get(self.next) {
+            let segment = self.segments[0];
+            let range = LocalRange { segment, offset: planned.local, length: planned.length };
+            let id = self.next as u32;
+            let request = WorkRequest {
+                id: u64::from(id),
+                work: planned.work(id, r_key, BASE, BASE),
+                local: range.into(),
+                signaled: planned.signaled,
+                solicited: false,
+                fence: planned.fence,
+            };
+            match self.host.post_send(now, self.pair, &request) {
+                Ok(()) => self.next += 1,
+                Err(PostError::Full) => break,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+
+    /// The bytes of a packet on the wire.
+    pub fn datagram(&self, transmit: &Transmit) -> Vec<u8> {
+        let mut payload = Vec::new();
+        for range in transmit.gather.ranges() {
+            payload.extend_from_slice(&self.memory[range.segment.index()][span(range)]);
+        }
+        let mut header = [0; roce::MAX_HEADER];
+        let length = roce::encode(&transmit.packet, payload.len(), &mut header);
+        let total = roce::datagram_len(&transmit.packet, payload.len());
+        let mut icrc = Icrc::new(&self.outer, &header[..length], total);
+        icrc.update(&payload);
+        [&header[..length], &payload, icrc.trailer(payload.len()).bytes()].concat()
+    }
+
+    /// A datagram of `from` arrives; what is to be placed is returned.
+    pub fn receive(&mut self, now: Instant, from: &Outer, bytes: &[u8]) -> Option<Placing> {
+        if !Icrc::verify(from, bytes) {
+            return None;
+        }
+        let decoded = roce::decode(bytes, bytes.len()).expect("what we sent decodes");
+        let payload = &bytes[decoded.header_len..decoded.header_len + decoded.payload_len];
+        let received = Received {
+            source: 1,
+            packet: decoded.packet,
+            payload: payload.len() as u32,
+            ecn: Ecn::NotCapable,
+        };
+        self.judge(now, &received, payload)
+    }
+
+    /// What is to be placed of the packets that were kept for this one.
+    pub fn recall(&mut self, now: Instant) -> Option<Placing> {
+        while let Some(place) = self.host.poll_recall() {
+            let (received, payload) = self.kept[place as usize].take().expect("it was kept");
+            let placing = self.judge(now, &received, &payload);
+            if placing.is_some() {
+                return placing;
+            }
+        }
+        None
+    }
+
+    fn judge(&mut self, now: Instant, received: &Received, payload: &[u8]) -> Option<Placing> {
+        while !self.blocked
+            && let Some(answer) = self.host.poll_answer(received)
+        {
+            let datagram = self.datagram(&answer);
+            self.answers.push(datagram);
+        }
+        match self.host.handle_packet(now, received) {
+            Verdict::Place(Placement { target, token, relaxed, .. }) => {
+                assert_eq!(target.length() as usize, payload.len());
+                Some(Placing::Bytes { target, bytes: payload.to_vec(), relaxed, token })
+            }
+            Verdict::Store { target, value, token } => {
+                let bytes = value.to_ne_bytes().to_vec();
+                Some(Placing::Bytes { target, bytes, relaxed: false, token })
+            }
+            Verdict::Keep { place } => {
+                self.kept[place as usize] = Some((*received, payload.to_vec()));
+                None
+            }
+            Verdict::Done | Verdict::Drop(_) => None,
+        }
+    }
+
+    /// Puts bytes into place, or changes a word. `peer`: what the peer's operations do.
+    pub fn place(&mut self, now: Instant, placing: &Placing, peer: Option<&Model>) {
+        match placing {
+            Placing::Bytes { target, bytes, token, .. } => {
+                let mut rest = &bytes[..];
+                for range in target.ranges() {
+                    let (now, later) = rest.split_at(range.length as usize);
+                    self.memory[range.segment.index()][span(range)].copy_from_slice(now);
+                    self.note(peer, range, now);
+                    rest = later;
+                }
+                self.host.handle_placed(now, *token, 0);
+            }
+            Placing::Word(execution) => {
+                let word =
+                    &mut self.memory[execution.target.segment.index()][span(&execution.target)];
+                let old = u64::from_ne_bytes(word.try_into().unwrap());
+                let new = match execution.compare {
+                    None => old.wrapping_add(execution.operand),
+                    Some(compare) if compare == old => execution.operand,
+                    Some(_) => old,
+                };
+                word.copy_from_slice(&new.to_ne_bytes());
+                self.note(peer, &execution.target, &new.to_ne_bytes());
+                self.host.handle_placed(now, execution.token, old);
+            }
+        }
+    }
+
+    /// Notes what is out of order of what the peer does here.
+    fn note(&mut self, peer: Option<&Model>, range: &LocalRange, bytes: &[u8]) {
+        let segment = range.segment.index();
+        if let Some(model) = peer.filter(|_| segment > 0)
+            && let Err(error) = self.order.note(model, segment, range.offset as usize, bytes)
+        {
+            self.violations.push(error);
+        }
+    }
+
+    /// Takes completions of sends, and checks what they promise at this very moment: what READs
+    /// brought, and what the receives hold.
+    pub fn poll(&mut self, index: usize, peer_plan: &[Planned], receives: bool) {
+        while let Some(completion) = self.host.poll_completion(self.send_queue) {
+            if completion.status == Status::Success {
+                self.check_sent(&completion);
+            }
+            self.sent.push(completion);
+        }
+        while receives && let Some(completion) = self.host.poll_completion(self.receive_queue) {
+            if completion.status == Status::Success {
+                self.check_received(1 - index, &completion, peer_plan);
+            }
+            self.received.push(completion);
+        }
+    }
+
+    fn check_sent(&mut self, completion: &Completion) {
+        let id = completion.id as usize;
+        let planned = self.plan[id];
+        let at = planned.local as usize;
+        assert_eq!(completion.bytes, planned.length);
+        let local = &self.memory[0][at..at + planned.length as usize];
+        let answered = planned.kind == Kind::Read || planned.is_atomic();
+        if let Some(model) = self.model.as_ref().filter(|_| answered)
+            && local != model.result(id)
+        {
+            self.violations.push(format!("{:?} {id} has the bytes of another time", planned.kind));
+        }
+        if planned.is_atomic() {
+            let stored = u64::from_ne_bytes(self.memory[0][at..at + 8].try_into().unwrap());
+            assert_eq!(stored, completion.value, "the old value is in place");
+        }
+    }
+
+    fn check_received(&self, from: usize, completion: &Completion, plan: &[Planned]) {
+        // Reliable receives are consumed in the order their operations were posted; over UC some
+        // are missing, and immediate data says which.
+        let order =
+            self.received.iter().filter(|earlier| earlier.status == Status::Success).count();
+        let takers = plan.iter().enumerate().filter(|(_, planned)| planned.takes_receive());
+        let offset = (completion.id % SLOTS as u64 * u64::from(RECEIVE)) as usize;
+        let bytes = &self.memory[2][offset..offset + completion.bytes as usize];
+        let is = |id: usize| match plan[id].kind {
+            Kind::WriteImmediate => {
+                completion.tail == roce::Tail::Immediate(id as u32)
+                    && completion.bytes == plan[id].length
+            }
+            Kind::SendImmediate => {
+                completion.tail == roce::Tail::Immediate(id as u32)
+                    && bytes == content(from, id, plan[id].length)
+            }
+            Kind::Send => {
+                completion.tail == roce::Tail::Nothing
+                    && bytes == content(from, id, plan[id].length)
+            }
+            _ => false,
+        };
+        let reliable = self.plan.iter().chain(plan).any(|planned| planned.kind == Kind::Read);
+        if reliable {
+            let (id, _) = takers.clone().nth(order).expect("no more receives than senders");
+            assert!(is(id), "receive {order} is operation {id}: {completion:?}");
+        } else {
+            assert!(takers.clone().any(|(id, _)| is(id)), "{completion:?}");
+        }
+    }
+
+    pub fn posted(&self) -> usize {
+        self.next
+    }
+
+    /// Completions, counting those of successful operations that asked for none.
+    pub fn completed(&self) -> usize {
+        let silent = self.plan[..self.next].iter().enumerate().filter(|(id, planned)| {
+            !planned.signaled && !self.sent.iter().any(|sent| sent.id == *id as u64)
+        });
+        self.sent.len() + silent.count()
+    }
+
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.sent.iter().map(|completion| completion.status)
+    }
+}
+
+fn span(range: &LocalRange) -> std::ops::Range<usize> {
+    range.offset as usize..range.offset as usize + range.length as usize
+}
