@@ -17,9 +17,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "fairway-softnic",
         &["fairway-engine", "fairway-roce", "fairway-port", "fairway-ring", "fairway-sandbox"],
     ),
-    ("fairway-fabric", &["fairway-engine", "fairway-roce", "fairway-sandbox"]),
-    ("fairway-nicmodel", &["fairway-engine", "fairway-roce", "fairway-fabric"]),
-    ("fairway-cli", &["fairway-softnic", "fairway-fabric", "fairway-nicmodel", "fairway-sandbox"]),
+    ("fairway-fabric", &["fairway-engine", "fairway-device"]),
+    ("fairway-sim", &["fairway-engine", "fairway-roce", "fairway-device", "fairway-sandbox"]),
+    ("fairway-nicmodel", &["fairway-engine", "fairway-roce"]),
+    ("fairway-cli", &["fairway-softnic", "fairway-sim", "fairway-nicmodel", "fairway-sandbox"]),
     // Bodies of fuzz targets: no room either, but it may look no deeper than this.
     ("fairway-fuzz", &["fairway-engine", "fairway-roce", "fairway-softnic", "fairway-cli"]),
     ("fairway-collectives", &["fairway-softnic", "fairway-fabric"]),

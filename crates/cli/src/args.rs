@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use fairway_fabric::simulator::WORKLOADS;
+use fairway_sim::WORKLOADS;
 use fairway_softnic::Spec;
 
 use crate::copy::KeepFree;

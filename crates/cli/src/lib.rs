@@ -7,7 +7,7 @@
 //! [`command`] describes all of it, for the manual pages and the shells' completions.
 //!
 //! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
-//! the simulated worlds: `fairway-fabric` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox`
+//! the simulated worlds: `fairway-sim` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox`
 //! for `policy`.
 //!
 //! **Invariants.** What the tool prints as measured was moved, and compared at its target unless

@@ -176,7 +176,7 @@ fn a_run_prints_settings_that_repeat_it() {
 #[test]
 fn workloads_are_listed_and_those_with_heavy_defaults_end() {
     let help = fairway(&["sim", "--help"]).ok().out;
-    for (name, meaning) in fairway_fabric::simulator::WORKLOADS {
+    for (name, meaning) in fairway_sim::WORKLOADS {
         assert!(help.contains(&format!("  {name} ")) && help.contains(meaning), "{name}: {help}");
     }
     let json = fairway(&["sim", "moe", "--json"]).ok().out;

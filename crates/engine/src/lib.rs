@@ -2,10 +2,10 @@
 //!
 //! **What it is.** [`Nic`] is a whole NIC without I/O: it speaks packet *values* and only *names*
 //! payload. Callers post work, hand in packets and the time, and pull packets, completions and
-//! events. The same code runs live (`softnic`), in the deterministic world (`fabric`) and, later,
-//! under the NIC model.
+//! events. The same code runs live (`softnic`), in the deterministic world (`fabric`), in the
+//! simulator (`sim`) and under the NIC model (`nicmodel`).
 //!
-//! **May import:** `wire`, `policy` (both re-exported for the rooms above).
+//! **May import:** `wire`, `policy` (both re-exported for the rooms above), `device`.
 //!
 //! **Invariants.** No clock, no sockets, no threads, no payload bytes, no globals; `no_std`, no
 //! `unsafe`, no floating point. Nothing is allocated between opening a channel and closing it.

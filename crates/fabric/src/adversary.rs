@@ -1,6 +1,6 @@
 //! What the network does to packets: one seeded decision per packet, link and path.
 
-use crate::random::Random;
+use fairway_device::random::Random;
 use fairway_engine::wire::{Duration, Ecn, Instant};
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 
 use crate::adversary::Fault;
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::workload::Workload;
 use crate::world::World;
+use fairway_device::random::Random;
 use fairway_engine::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
     Credit, Data, Datagram, Demand, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet,

@@ -3,10 +3,9 @@
 //! **What it is.** Nodes with real byte memories, each a [`fairway_engine::Nic`] and an
 //! application, joined by links that lose, repeat, delay and damage packets. Time is virtual, and
 //! everything is drawn from a seed. [`storm::run`] is the randomized whole-system test that carries
-//! most of the project's testing. [`simulator`] is the other world: thousands of NICs on a fabric of
-//! switches, to see how fast and fair they are, with payload only named.
+//! most of the project's testing. (The packet-level simulator of thousands of NICs is `sim`.)
 //!
-//! **May import:** `engine` (and through it `wire` and `policy`), `sandbox` for policies that users bring.
+//! **May import:** `engine` (and through it `wire` and `policy`), `device`.
 //!
 //! **Invariants.** The protocol is the engine's: nothing of it is written again here. The same
 //! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no
@@ -32,8 +31,6 @@ mod oracles;
 pub mod order;
 mod order_oracle;
 mod plan;
-mod random;
-pub mod simulator;
 pub mod storm;
 mod sweep;
 mod trace;
@@ -43,6 +40,5 @@ mod world;
 pub use fairway_engine as engine;
 
 pub use adversary::{Adversary, Fault, Outage, Weather};
-pub use random::Random;
 pub use sweep::{canary_seeds, sweep, threads};
 pub use trace::Trace;

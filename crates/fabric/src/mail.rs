@@ -4,9 +4,9 @@
 use crate::application::Connection;
 use crate::oracles::Life;
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::storm::STATUSES;
 use crate::world::World;
+use fairway_device::random::Random;
 use fairway_engine::wire::{JettyId, ServiceMode, Tag};
 use fairway_engine::{
     ChannelId, EpochDone, LocalRange, MailboxConfig, MailboxId, OrderRequest, PostError,

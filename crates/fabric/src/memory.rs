@@ -4,7 +4,7 @@
 //! and once as a mirror, which only the model writes. What differs without a reason was touched
 //! without one.
 
-use crate::random::Random;
+use fairway_device::random::Random;
 use fairway_engine::{LocalRange, SegmentId};
 
 /// One registered piece of memory. Its place in [`Memory`] is its key, never reused.

@@ -8,7 +8,7 @@ pub(crate) use homes::Home;
 use crate::adversary::{Outage, Weather};
 use crate::mail::MailPlan;
 use crate::node::Knobs;
-use crate::random::Random;
+use fairway_device::random::Random;
 use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{Limits, Profile};

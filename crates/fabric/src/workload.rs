@@ -3,8 +3,8 @@
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::world::World;
+use fairway_device::random::Random;
 use fairway_engine::wire::{BYPASS_BYTES, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_engine::{
     ChannelConfig, ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest,

@@ -12,8 +12,8 @@ use crate::agenda::Agenda;
 use crate::memory::Memory;
 use crate::node::{ChannelNote, Knobs, Node, Output, What};
 use crate::plan::Home;
-use crate::random::Random;
 use crate::trace::{Trace, summary};
+use fairway_device::random::Random;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
 use fairway_engine::{

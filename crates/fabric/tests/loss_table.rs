@@ -3,9 +3,9 @@
 
 mod pair;
 
+use fairway_device::random::Random;
 use fairway_engine::wire::{Duration, Packet};
 use fairway_engine::{Status, Transmit, Work};
-use fairway_fabric::Random;
 use pair::{Fate, Pair, Settings};
 use std::fmt::Write;
 

@@ -395,7 +395,7 @@ fn a_known_start_is_not_sent_again() {
 #[test]
 fn a_send_is_delivered_once_whatever_is_lost() {
     for seed in 0..200 {
-        let mut random = fairway_fabric::Random::new(seed);
+        let mut random = fairway_device::random::Random::new(seed);
         let limits = Limits { message_slots: 2, ..Limits::default() };
         let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
         let target = Target { jetty: pair.jetties[1], ..Target::default() };

@@ -5,7 +5,7 @@
 //! sent, placed, resent and completed, and the shell only charges time. Bytes are real: what a READ
 //! brings is compared, and what a WRITE has completed is compared at the target.
 //!
-//! **May import:** `engine` and `fabric`.
+//! **May import:** `engine` and `roce`.
 //!
 //! **Invariants.** No second copy of any protocol rule. The same configuration gives the same
 //! report, bit for bit. Every constant has a name and a source in [`constants`]. With

@@ -4,11 +4,11 @@
 
 use fairway_roce::wire::roce::{RnrTimer, Tail};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn};
-use fairway_roce::{LocalRange, Rights};
 use fairway_roce::{
     Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, ReceiveRequest, Received,
     Reliability, RemoteAddress, ScatterList, Status, Transport, Verdict, Work, WorkRequest,
 };
+use fairway_roce::{LocalRange, Rights};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use fairway_fabric::simulator::traffic::permutation;
+use fairway_sim::traffic::permutation;
 use serde_json::{Value, json};
 
 use super::table::Spread;

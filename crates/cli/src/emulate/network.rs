@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fairway_fabric::simulator::{Emulation, Frame, Settings};
+use fairway_sim::{Emulation, Frame, Settings};
 use fairway_softnic::port::Tun;
 use serde_json::{Value, json};
 

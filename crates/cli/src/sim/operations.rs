@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairway_fabric::simulator::Report;
+use fairway_sim::Report;
 use serde_json::{Value, json};
 
 use super::results::us;

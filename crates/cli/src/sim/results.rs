@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use fairway_fabric::simulator::Quantiles;
+use fairway_sim::Quantiles;
 use serde_json::{Value, json};
 
 use super::{Outcome, SimOptions, configuration, operations, streams};

@@ -1,6 +1,6 @@
 //! Streams in what `fairway sim` prints and writes.
 
-use fairway_fabric::simulator::{Report, Simulation};
+use fairway_sim::{Report, Simulation};
 use serde_json::{Value, json};
 
 use super::results::us;

@@ -12,10 +12,10 @@ fn pops_in_order_and_keeps_the_earlier_of_two() {
         let origin = u64::MAX - 500;
         let mut clock = 0;
         for _ in 0..2_000 {
-            let channel = (random.next() % 32) as u32;
-            match random.next() % 4 {
+            let channel = (random.number() % 32) as u32;
+            match random.number() % 4 {
                 0 | 1 => {
-                    let at = clock + random.next() % 100;
+                    let at = clock + random.number() % 100;
                     heap.wake_by(channel, Instant::from_ps(origin.wrapping_add(at)));
                     let entry = model.entry(channel).or_insert(at);
                     *entry = at.min(*entry);
@@ -25,7 +25,7 @@ fn pops_in_order_and_keeps_the_earlier_of_two() {
                     model.remove(&channel);
                 }
                 _ => {
-                    clock += random.next() % 60;
+                    clock += random.number() % 60;
                     let now = Instant::from_ps(origin.wrapping_add(clock));
                     let mut popped = Vec::new();
                     while let Some(channel) = heap.pop_due(now) {

@@ -57,7 +57,7 @@ impl Channel {
         if self.views.len() == 1 {
             return 0;
         }
-        let random = shared.random.next() as u32;
+        let random = shared.random.number() as u32;
         let choice = self.policy.path.choose(&self.views, &ChunkRequest { now, bytes, random });
         let count = self.views.len();
         let usable = |path: &usize| self.views[*path].usable;

@@ -174,7 +174,7 @@ impl Channel {
         }
         let probing = self.probing.as_mut()?;
         let path = probing.take_due()?;
-        let number = shared.random.next() as u32 & Probe::NUMBER_MAX;
+        let number = shared.random.number() as u32 & Probe::NUMBER_MAX;
         let probe = &mut probing.paths[usize::from(path)];
         (probe.asked, probe.asked_at) = (Some(number), now);
         shared.counters.round_trip_probes_sent += 1;

@@ -72,9 +72,9 @@ mod tests {
         let mut window = Datagrams::new();
         let (mut taken, mut highest) = (BTreeSet::new(), 0);
         for _ in 0..200_000 {
-            let jump = if random.next().is_multiple_of(500) { 3 * WINDOW } else { 90 };
-            let ahead = random.next() % jump;
-            let number = (highest + ahead).saturating_sub(random.next() % (WINDOW + 64));
+            let jump = if random.number().is_multiple_of(500) { 3 * WINDOW } else { 90 };
+            let ahead = random.number() % jump;
+            let number = (highest + ahead).saturating_sub(random.number() % (WINDOW + 64));
             let is_late = number == 0 || highest >= number + WINDOW;
             let expected = !is_late && !taken.contains(&number);
             assert_eq!(window.accept(number), expected, "{number}, highest {highest}");

@@ -220,11 +220,11 @@ impl Pair {
 
     fn run_processors(&mut self) {
         for (nic, processor) in self.nics.iter_mut().zip(&mut self.processors) {
-            if self.turns.next().is_multiple_of(4) {
+            if self.turns.number().is_multiple_of(4) {
                 while let Some(law) = nic.poll_law() {
                     processor.adopt(law);
                 }
-                processor.run(self.turns.next() as u32 % 8);
+                processor.run(self.turns.number() as u32 % 8);
             }
         }
     }
@@ -327,7 +327,7 @@ fn every_operation_completes_under_heavy_loss() {
         pair.post(6, Work::Read { remote }, 0);
         pair.post(7, Work::Write { remote }, 0);
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(4));
+        pair.settle(|_, _| random.number().is_multiple_of(4));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let ids: Vec<u64> = done.iter().map(|completion| completion.id).collect();
@@ -368,7 +368,7 @@ fn refusals_say_why_and_nothing_is_placed() {
         pair.post(id as u64, *work, *length);
     }
     let mut random = Random::new(3);
-    pair.settle(|_, _| random.next().is_multiple_of(3));
+    pair.settle(|_, _| random.number().is_multiple_of(3));
     let mut done = pair.completions(0);
     done.sort_by_key(|completion| completion.id);
     assert_eq!(done.len(), cases.len());

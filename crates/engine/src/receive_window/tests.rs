@@ -18,14 +18,14 @@ impl Model {
 
 fn run(seed: u64, window: u32, spread: u64, pool_blocks: u32) -> u64 {
     let mut random = Random::new(seed);
-    let first = Psn::new(Psn::SPACE - 1 - (random.next() % 300) as u32);
+    let first = Psn::new(Psn::SPACE - 1 - (random.number() % 300) as u32);
     let mut pool = Pool::new(pool_blocks);
     let mut real = ReceiveWindow::new(first, window);
     let mut model = Model { first, arrived: BTreeSet::new() };
     let mut exhausted = 0;
     for _ in 0..1_500 {
         let base = model.base();
-        let distance = (u64::from(base) + random.next() % spread).saturating_sub(3) as u32;
+        let distance = (u64::from(base) + random.number() % spread).saturating_sub(3) as u32;
         let psn = model.first.plus(distance);
         let expected = if model.arrived.contains(&distance) {
             Err(Unrecorded::Arrived)
@@ -45,7 +45,7 @@ fn run(seed: u64, window: u32, spread: u64, pool_blocks: u32) -> u64 {
             result => assert_eq!(result, expected, "seed {seed}, distance {distance}"),
         }
         if expected.is_ok() {
-            if random.next().is_multiple_of(8) {
+            if random.number().is_multiple_of(8) {
                 real.withdraw(psn, &mut pool);
                 continue;
             }
@@ -64,7 +64,7 @@ fn check(real: &ReceiveWindow, model: &Model, pool: &Pool<u16>, random: &mut Ran
     assert_eq!(real.base(), model.first.plus(base));
     let end = model.arrived.last().map_or(0, |last| last + 1);
     assert_eq!(real.end(), model.first.plus(end));
-    let from = base + (random.next() % 40) as u32;
+    let from = base + (random.number() % 40) as u32;
     let map = real.map(model.first.plus(from), pool);
     for bit in 0..SACK_BITS {
         let set = map[(bit / 32) as usize] >> (bit % 32) & 1 == 1;

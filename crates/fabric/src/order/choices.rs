@@ -15,7 +15,7 @@ enum How {
     #[default]
     First,
     /// Drawn from a seed.
-    Drawn(crate::Random),
+    Drawn(fairway_device::random::Random),
     /// A drawn list once more.
     Again,
 }
@@ -34,7 +34,7 @@ impl Choices {
 
     /// A schedule drawn from `seed`.
     pub fn drawn(seed: u64) -> Self {
-        Choices { how: How::Drawn(crate::Random::new(seed)), ..Self::default() }
+        Choices { how: How::Drawn(fairway_device::random::Random::new(seed)), ..Self::default() }
     }
 
     /// Is this schedule drawn? Then nothing is known of others.

@@ -3,7 +3,7 @@
 use super::bounds::Bounds;
 use super::explore::{Exploration, Failing, explore, sample};
 use super::program::{Kind, Operation, Program, Token};
-use crate::Random;
+use fairway_device::random::Random;
 use fairway_engine::wire::{ServiceMode, Tag};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Where the congestion controls of a node run.
 
-use crate::random::Random;
+use fairway_device::random::Random;
 use fairway_engine::wire::Duration;
 
 /// Where they run.

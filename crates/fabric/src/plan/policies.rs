@@ -2,7 +2,7 @@
 //! their policies where none of these is drawn.
 
 use super::Link;
-use crate::random::Random;
+use fairway_device::random::Random;
 use fairway_engine::policy::{
     CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, PathSpec, PlbParameters,
     PolicySpec, ProbeSpec, TimelyParameters,

@@ -19,7 +19,7 @@ use fairway_wire::Qpn;
 impl Host {
     /// Registers memory. Its R_Key is new: one of an earlier registration opens nothing.
     pub fn register(&mut self, request: &MemoryRequest) -> Result<MemoryRegion, SetupError> {
-        let tag = (self.random.next() as u32) & ((1 << KEY_TAG_BITS) - 1);
+        let tag = (self.random.number() as u32) & ((1 << KEY_TAG_BITS) - 1);
         let segment = self.shared.segments.register(&SegmentRequest {
             address: request.address,
             length: request.length,

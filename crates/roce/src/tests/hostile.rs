@@ -15,19 +15,19 @@ fn packet(
         [0x00, 0x01, 0x04, 0x06, 0x0a, 0x0c, 0x0d, 0x10, 0x11, 0x12, 0x13, 0x81];
     let mut bytes = [0; 64];
     for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&random.next().to_be_bytes());
+        chunk.copy_from_slice(&random.number().to_be_bytes());
     }
-    bytes[0] = match random.next() % 4 {
+    bytes[0] = match random.number() % 4 {
         0 => bytes[0],
-        _ => CODES[random.next() as usize % CODES.len()],
+        _ => CODES[random.number() as usize % CODES.len()],
     };
     match transport {
         Transport::Uc if bytes[0] < 0x0c => bytes[0] |= 0x20,
-        Transport::Ud if !random.next().is_multiple_of(4) => bytes[0] = 0x64,
+        Transport::Ud if !random.number().is_multiple_of(4) => bytes[0] = 0x64,
         Transport::Rc | Transport::Uc | Transport::Ud => {}
     }
     bytes[1] &= 0xc0;
-    let payload = [0, 8, MTU, MTU][random.next() as usize % 4];
+    let payload = [0, 8, MTU, MTU][random.number() as usize % 4];
     let mut headers = 12;
     let decoded = loop {
         match roce::decode(&bytes, headers + payload as usize + roce::ICRC_LEN) {
@@ -37,14 +37,14 @@ fn packet(
         }
     };
     let mut packet = decoded.packet;
-    let ahead = if random.next().is_multiple_of(4) { random.next() as u32 % 12 } else { 2 };
+    let ahead = if random.number().is_multiple_of(4) { random.number() as u32 % 12 } else { 2 };
     packet.bth.destination = pair.pairs[1];
     packet.bth.p_key = 0xffff;
     packet.bth.psn = next.plus(ahead).minus(2);
     let aim = |address: &mut u64, key: &mut u32, random: &mut Random| {
-        if !random.next().is_multiple_of(8) {
+        if !random.number().is_multiple_of(8) {
             *key = pair.regions[1].r_key;
-            *address = BASE + random.next() % (LENGTH / 8) * 8;
+            *address = BASE + random.number() % (LENGTH / 8) * 8;
         }
     };
     match &mut packet.operation {
@@ -53,7 +53,7 @@ fn packet(
             fragment: roce::WriteFragment::First(reth) | roce::WriteFragment::Only(reth, _),
             ..
         } => {
-            reth.length = [0, 8, MTU, 3 * MTU, reth.length][random.next() as usize % 5];
+            reth.length = [0, 8, MTU, 3 * MTU, reth.length][random.number() as usize % 5];
             aim(&mut reth.address, &mut reth.r_key, random);
         }
         Operation::CompareSwap(atomic) | Operation::FetchAdd(atomic) => {
@@ -99,7 +99,7 @@ fn whatever_comes_nothing_panics_leaks_or_strays() {
                 Verdict::Store { target, .. } => demand_inside(&pair, &target),
                 Verdict::Keep { .. } | Verdict::Done => {}
             }
-            if random.next().is_multiple_of(4) {
+            if random.number().is_multiple_of(4) {
                 for transmit in pair.pull(1) {
                     demand_inside(&pair, &transmit.gather);
                 }
@@ -108,7 +108,7 @@ fn whatever_comes_nothing_panics_leaks_or_strays() {
                 pair.hosts[1].handle_placed(pair.now, token, 0);
                 pair.execute(1);
             }
-            pair.pass(Duration::from_ms(random.next() % 20));
+            pair.pass(Duration::from_ms(random.number() % 20));
         }
         pair.hosts[1].modify(pair.pairs[1], &Change::Error).unwrap();
         assert_eq!(pair.hosts[1].in_use(), [0; 3], "round {round}");

@@ -32,7 +32,7 @@ impl Gap {
     fn put(&mut self, n: usize, transmit: Transmit) {
         if transmit.gather.length() > 0 && self.is_missing() {
             self.pair.hosts[n].handle_ungathered(&transmit);
-        } else if self.random.next() % 100 >= self.loss {
+        } else if self.random.number() % 100 >= self.loss {
             self.pair.wires[1 - n].push_back(transmit);
         }
     }
@@ -86,11 +86,11 @@ impl Gap {
 fn run(seed: u64) -> Vec<Status> {
     let mut gap =
         Gap { pair: Pair::new(Transport::Rc), random: Random::new(seed), left: 0, loss: 0 };
-    gap.left = 1 + gap.random.next() % 40;
+    gap.left = 1 + gap.random.number() % 40;
     gap.loss = seed % 3 * 5;
     for id in 0..12 {
         gap.pair.receive(1, 100 + id, 4_000);
-        match gap.random.next() % 4 {
+        match gap.random.number() % 4 {
             0 => gap.pair.write(0, id, 5_000),
             1 => gap.pair.read(0, id, 3_000),
             2 => gap.pair.send(0, id, 2_500),

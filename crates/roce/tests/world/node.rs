@@ -4,12 +4,12 @@ use crate::model::{Model, Order};
 use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
 use fairway_roce::wire::roce::{self, Icrc, Outer, RnrTimer};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
-use fairway_roce::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use fairway_roce::{
     Change, Completion, Execution, Host, Limits, MemoryRequest, OutOfOrder, Peer, Placement,
     PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received, Reliability,
     ScatterList, Status, Transmit, Verdict, WorkRequest,
 };
+use fairway_roce::{CompletionQueueId, LocalRange, Rights, SegmentId};
 
 /// Bytes of each region.
 pub const REGION: usize = 1 << 21;

@@ -8,28 +8,28 @@ use fairway_wire::Get;
 
 /// A number of the kind that breaks things.
 fn odd(random: &mut Random) -> u64 {
-    match random.next() % 6 {
-        0 => random.next(),
-        1 => random.next() & 0xFFFF_FFFF,
+    match random.number() % 6 {
+        0 => random.number(),
+        1 => random.number() & 0xFFFF_FFFF,
         2 => [u64::MAX, 1 << 63, u64::from(u32::MAX), 1 << 31, (1 << 31) - 1]
-            [random.next() as usize % 5],
-        3 => u64::MAX - random.next() % 70,
-        _ => random.next() % 70,
+            [random.number() as usize % 5],
+        3 => u64::MAX - random.number() % 70,
+        _ => random.number() % 70,
     }
 }
 
 fn put(random: &mut Random) -> Put {
     Put {
-        mailbox: random.next() % 3,
+        mailbox: random.number() % 3,
         offset: odd(random),
         sequence: odd(random) as u32,
         before: odd(random) as u32,
         length: odd(random) as u32,
-        key: random.next().is_multiple_of(8) as u32,
+        key: random.number().is_multiple_of(8) as u32,
         epoch: odd(random) as u32,
-        named: random.next().is_multiple_of(3),
-        oldest: random.next().is_multiple_of(3),
-        follows: random.next().is_multiple_of(3),
+        named: random.number().is_multiple_of(3),
+        oldest: random.number().is_multiple_of(3),
+        follows: random.number().is_multiple_of(3),
     }
 }
 
@@ -61,13 +61,13 @@ impl World {
         let config = MailboxConfig {
             address: (which < 2).then_some(which as u64),
             key: 0,
-            threshold: match random.next() % 2 {
+            threshold: match random.number() % 2 {
                 0 => Threshold::Bytes(odd(random).max(1)),
                 _ => Threshold::Operations(odd(random).max(1)),
             },
-            steering: [Steering::Sender, Steering::Receiver][random.next() as usize % 2],
-            when_empty: [WhenEmpty::Wait, WhenEmpty::Refuse][random.next() as usize % 2],
-            retired: (random.next() % 4) as u32,
+            steering: [Steering::Sender, Steering::Receiver][random.number() as usize % 2],
+            when_empty: [WhenEmpty::Wait, WhenEmpty::Refuse][random.number() as usize % 2],
+            retired: (random.number() % 4) as u32,
         };
         match self.mailboxes.create(&config) {
             Ok(id) => assert_eq!(self.ids[which].replace(id), None),
@@ -77,7 +77,7 @@ impl World {
 
     fn admit(&mut self) {
         let put = put(&mut self.random);
-        let sender = sender((self.random.next() % 3) as u32);
+        let sender = sender((self.random.number() % 3) as u32);
         let own = self.ids.get(put.mailbox as usize).copied().flatten();
         let which = if own.is_some() && put.mailbox < 2 { put.mailbox as usize } else { 2 };
         match self.mailboxes.admit(sender, &put) {
@@ -95,10 +95,10 @@ impl World {
 
     fn end_one(&mut self) {
         if !self.tickets.is_empty() {
-            let at = self.random.next() as usize % self.tickets.len();
+            let at = self.random.number() as usize % self.tickets.len();
             let ticket = self.tickets.swap_remove(at);
             self.mailboxes.placed(ticket, odd(&mut self.random) as u32);
-            match self.random.next() % 2 {
+            match self.random.number() % 2 {
                 0 => self.mailboxes.finish(ticket),
                 _ => self.mailboxes.cancel(ticket),
             }
@@ -115,9 +115,9 @@ impl World {
     }
 
     fn step(&mut self) {
-        let which = self.random.next() as usize % 3;
-        let id = self.ids[which].unwrap_or(MailboxId(self.random.next() as u32));
-        match self.random.next() % 128 {
+        let which = self.random.number() as usize % 3;
+        let id = self.ids[which].unwrap_or(MailboxId(self.random.number() as u32));
+        match self.random.number() % 128 {
             0..4 => self.create(which),
             4..16 => self.post(which, id),
             16..40 => self.end_one(),
@@ -129,10 +129,10 @@ impl World {
                     self.ids[which] = None;
                 }
             }
-            49 => self.mailboxes.forget_channel((self.random.next() % 3) as u32),
+            49 => self.mailboxes.forget_channel((self.random.number() % 3) as u32),
             50..60 => {
                 let put = put(&mut self.random);
-                let sender = sender((self.random.next() % 3) as u32);
+                let sender = sender((self.random.number() % 3) as u32);
                 self.mailboxes.abandon(sender, put.mailbox, put.sequence);
             }
             60..64 => self.get(),
@@ -192,7 +192,7 @@ fn anything_may_arrive() {
         for which in 0..3 {
             world.create(which);
         }
-        for _ in 0..world.random.next() % 1000 {
+        for _ in 0..world.random.number() % 1000 {
             world.step();
         }
         world.finish();

@@ -63,19 +63,19 @@ const SHORTEST: u64 = 40;
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let steering = [Steering::Sender, Steering::Receiver][random.next() as usize % 2];
-        let threshold = match random.next() % 2 {
-            0 => Threshold::Bytes(1 + random.next() % 90),
-            _ => Threshold::Operations(1 + random.next() % 12),
+        let steering = [Steering::Sender, Steering::Receiver][random.number() as usize % 2];
+        let threshold = match random.number() % 2 {
+            0 => Threshold::Bytes(1 + random.number() % 90),
+            _ => Threshold::Operations(1 + random.number() % 12),
         };
         let config = MailboxConfig {
             when_empty: [WhenEmpty::Wait, WhenEmpty::Refuse]
-                [usize::from(random.next().is_multiple_of(8))],
+                [usize::from(random.number().is_multiple_of(8))],
             ..super::config(threshold, steering)
         };
         let mut real = Mailboxes::new(&limits(600, 1024));
         let id = real.create(&config).unwrap();
-        let senders = 1 + random.next() as u32 % 4;
+        let senders = 1 + random.number() as u32 % 4;
         let senders =
             (0..senders).map(|number| Self::sender(&mut random, number, steering)).collect();
         World {
@@ -100,13 +100,13 @@ impl World {
             Steering::Sender => SHORTEST,
             Steering::Receiver => SHORTEST + 40,
         };
-        let longest = [1, 4, 20, longest][random.next() as usize % 4];
-        let puts = 20 + random.next() % 160;
+        let longest = [1, 4, 20, longest][random.number() as usize % 4];
+        let puts = 20 + random.number() % 160;
         let messages = (0..puts).map(|index| {
-            let length = random.next() % (longest + 1);
-            let offset = random.next() % (SHORTEST + 1).saturating_sub(length).max(1);
+            let length = random.number() % (longest + 1);
+            let offset = random.number() % (SHORTEST + 1).saturating_sub(length).max(1);
             let put = match number {
-                3 => source.named(length as u32, offset, (index / 2 + random.next() % 3) as u32),
+                3 => source.named(length as u32, offset, (index / 2 + random.number() % 3) as u32),
                 _ => source.put(length as u32, offset),
             };
             Message { put, state: State::Missing, displaced: false }
@@ -134,7 +134,7 @@ impl World {
     }
 
     fn post(&mut self) {
-        let length = SHORTEST + self.random.next() % 30;
+        let length = SHORTEST + self.random.number() % 30;
         let segment = self.epochs.len() as u32;
         self.real.post_buffer(self.id, u64::from(segment), range(segment, length as u32)).unwrap();
         self.epochs.push(Epoch { length, ..Epoch::default() });
@@ -329,11 +329,11 @@ impl World {
         if self.flights.is_empty() {
             return;
         }
-        let at = self.random.next() as usize % self.flights.len();
+        let at = self.random.number() as usize % self.flights.len();
         let flight = &mut self.flights[at];
         let record = &mut self.epochs[flight.epoch];
-        let bytes = (self.random.next() % (u64::from(flight.left) + 1)) as u32;
-        let dies = self.random.next().is_multiple_of(40);
+        let bytes = (self.random.number() % (u64::from(flight.left) + 1)) as u32;
+        let dies = self.random.number().is_multiple_of(40);
         if bytes > 0 {
             self.real.placed(flight.ticket, bytes);
             flight.left -= bytes;
@@ -399,14 +399,14 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.next() % 64 {
+        match self.random.number() % 64 {
             0 => self.increment(),
             1..4 if self.epochs.len() < 500 => self.post(),
             4..34 => self.progress(),
             _ => {
-                let sender = self.random.next() as usize % self.senders.len();
-                let spread = [1, 3, 8, 70][self.random.next() as usize % 4];
-                let skip = (self.random.next() % spread) as usize;
+                let sender = self.random.number() as usize % self.senders.len();
+                let spread = [1, 3, 8, 70][self.random.number() as usize % 4];
+                let skip = (self.random.number() % spread) as usize;
                 if let Some(index) = self.waiting(sender, skip) {
                     self.admit(sender, index);
                 }
@@ -491,7 +491,7 @@ fn every_answer_is_the_models() {
     let mut early_admissions = 0;
     for seed in 0..3000 {
         let mut world = World::new(seed);
-        for _ in 0..world.random.next() % 1500 {
+        for _ in 0..world.random.number() % 1500 {
             world.step();
         }
         world.finish();

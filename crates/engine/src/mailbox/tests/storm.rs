@@ -68,17 +68,17 @@ impl World {
         let mut random = Random::new(seed);
         let mut real = Mailboxes::new(&limits(1200, 40));
         let owners = [Some(ADDRESS), None].map(|address| {
-            let steering = [Steering::Sender, Steering::Receiver][random.next() as usize % 2];
-            let threshold = match random.next() % 2 {
-                0 => Threshold::Bytes(1 + random.next() % 120),
-                _ => Threshold::Operations(1 + random.next() % 12),
+            let steering = [Steering::Sender, Steering::Receiver][random.number() as usize % 2];
+            let threshold = match random.number() % 2 {
+                0 => Threshold::Bytes(1 + random.number() % 120),
+                _ => Threshold::Operations(1 + random.number() % 12),
             };
-            let retired = (random.next() % 4) as u32;
+            let retired = (random.number() % 4) as u32;
             let config = MailboxConfig { address, retired, ..config(threshold, steering) };
             let id = real.create(&config).unwrap();
             Owner { id, steering, end: 0, reported: 0, rewinds: 0 }
         });
-        let ends_early = random.next().is_multiple_of(2);
+        let ends_early = random.number().is_multiple_of(2);
         let mut world = World {
             random,
             real,
@@ -99,13 +99,13 @@ impl World {
         for address in ADDRESSES {
             let source = Source::new(self.channels);
             let (longest, names) =
-                ([0, 3, 30, 90][self.random.next() as usize % 4], self.random.next() % 3);
-            let puts = (0..self.random.next() % 60).map(|index| {
-                let length = (self.random.next() % (longest + 1)) as u32;
-                let offset = self.random.next() % 20;
-                let put = match self.random.next() % 4 < names {
+                ([0, 3, 30, 90][self.random.number() as usize % 4], self.random.number() % 3);
+            let puts = (0..self.random.number() % 60).map(|index| {
+                let length = (self.random.number() % (longest + 1)) as u32;
+                let offset = self.random.number() % 20;
+                let put = match self.random.number() % 4 < names {
                     true => {
-                        source.named(length, offset, (index / 4 + self.random.next() % 3) as u32)
+                        source.named(length, offset, (index / 4 + self.random.number() % 3) as u32)
                     }
                     false => source.put(length, offset),
                 };
@@ -117,7 +117,7 @@ impl World {
     }
 
     fn post(&mut self, mailbox: usize) {
-        let length = 40 + self.random.next() % 40;
+        let length = 40 + self.random.number() % 40;
         let segment = self.segments.len() as u32;
         let owner = &mut self.owners[mailbox];
         if self.real.post_buffer(owner.id, 0, range(segment, length as u32)).is_ok() {
@@ -128,9 +128,9 @@ impl World {
     }
 
     fn pick(&mut self) -> Option<(usize, usize)> {
-        let line = self.random.next() as usize % self.lines.len();
-        let spread = [1, 2, 6, 70][self.random.next() as usize % 4];
-        let skip = (self.random.next() % spread) as usize;
+        let line = self.random.number() as usize % self.lines.len();
+        let spread = [1, 2, 6, 70][self.random.number() as usize % 4];
+        let skip = (self.random.number() % spread) as usize;
         let puts = self.lines[line].puts.iter().enumerate();
         let mut waiting = puts.filter(|(_, (_, state))| matches!(state, State::Waiting));
         waiting.nth(skip).map(|(index, _)| (line, index))
@@ -176,7 +176,7 @@ impl World {
     fn progress(&mut self, at: usize) {
         let flight = &mut self.flights[at];
         let tally = &mut self.segments[flight.segment];
-        let bytes = (self.random.next() % (u64::from(flight.left) + 1)) as u32;
+        let bytes = (self.random.number() % (u64::from(flight.left) + 1)) as u32;
         let is_live = self.real.is_live(flight.ticket);
         assert!(!(is_live && tally.done), "a done epoch takes no more bytes");
         if bytes > 0 {
@@ -193,7 +193,7 @@ impl World {
 
     /// A peer is gone, and another comes.
     fn die(&mut self) {
-        let channel = 1 + (self.random.next() % u64::from(self.channels)) as u32;
+        let channel = 1 + (self.random.number() % u64::from(self.channels)) as u32;
         self.real.forget_channel(channel);
         self.lines.retain(|line| line.sender.channel != channel);
         for flight in self.flights.extract_if(.., |flight| flight.channel == channel) {
@@ -206,7 +206,7 @@ impl World {
     }
 
     fn rewind(&mut self, mailbox: usize) {
-        let back = 1 + (self.random.next() % 3) as u32;
+        let back = 1 + (self.random.number() % 3) as u32;
         let owner = &mut self.owners[mailbox];
         let before = self.real.epoch(owner.id).unwrap();
         if let Ok(done) = self.real.rewind(owner.id, back) {
@@ -238,21 +238,21 @@ impl World {
     }
 
     fn step(&mut self) {
-        let mailbox = self.random.next() as usize % 2;
-        match self.random.next() % 256 {
+        let mailbox = self.random.number() as usize % 2;
+        match self.random.number() % 256 {
             0..12 if self.segments.len() < 800 => self.post(mailbox),
             12..14 if self.ends_early => {
                 let _ = self.real.increment_epoch(self.owners[mailbox].id);
             }
-            14 if self.random.next().is_multiple_of(4) => self.rewind(mailbox),
-            15 if self.random.next().is_multiple_of(2) => self.die(),
+            14 if self.random.number().is_multiple_of(4) => self.rewind(mailbox),
+            15 if self.random.number().is_multiple_of(2) => self.die(),
             16..22 => {
                 if let Some((line, index)) = self.pick() {
                     self.abandon(line, index);
                 }
             }
             22..120 if !self.flights.is_empty() => {
-                let at = self.random.next() as usize % self.flights.len();
+                let at = self.random.number() as usize % self.flights.len();
                 self.progress(at);
             }
             120..125 => drop(self.real.poll_released()),
@@ -262,7 +262,7 @@ impl World {
                 }
             }
         }
-        if self.random.next().is_multiple_of(8) {
+        if self.random.number().is_multiple_of(8) {
             self.check_done();
         }
     }
@@ -331,7 +331,7 @@ impl World {
 fn nothing_hangs_and_nothing_is_lost() {
     for seed in 0..1500 {
         let mut world = World::new(seed);
-        for _ in 0..world.random.next() % 2500 {
+        for _ in 0..world.random.number() % 2500 {
             world.step();
         }
         world.heal();

@@ -120,7 +120,7 @@ fn atomics_of_a_strict_jetty_come_one_after_the_other_under_loss() {
             pair.post_in_order(id, work, 0, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(5));
+        pair.settle(|_, _| random.number().is_multiple_of(5));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let olds: Vec<u64> = done.iter().map(|completion| completion.value).collect();

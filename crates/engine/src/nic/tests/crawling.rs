@@ -80,10 +80,10 @@ impl Pair {
                 self.nics[n].handle_timeout(self.now);
                 if let Some(packet) = self.nics[n].poll_transmit(self.now) {
                     sent += 1;
-                    let late = random.next() % (way.passed_by + 1);
+                    let late = random.number() % (way.passed_by + 1);
                     let at = tick + DISTANCE_NS / GAP_NS + late;
                     let lost =
-                        way.loses_one_in > 0 && random.next().is_multiple_of(way.loses_one_in);
+                        way.loses_one_in > 0 && random.number().is_multiple_of(way.loses_one_in);
                     if !lost {
                         wires[1 - n].push((at, sent, packet));
                     }

@@ -29,7 +29,7 @@ fn everything_completes(policy: &str, grants: bool, lose: u64) {
             pair.post(10 * id + 2, Work::Send { target: named(1) }, 3000);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| lose > 0 && random.next().is_multiple_of(lose));
+        pair.settle(|_, _| lose > 0 && random.number().is_multiple_of(lose));
         let done = pair.completions(0);
         assert_eq!(done.len(), 18, "{policy} seed {seed}");
         assert!(done.iter().all(|completion| completion.status == Status::Success));
@@ -207,6 +207,6 @@ fn paths_have_windows_of_their_own() {
         pair.post(id, Work::Write { remote }, 2_000_000);
     }
     let mut random = Random::new(1);
-    pair.settle(|_, _| random.next().is_multiple_of(30));
+    pair.settle(|_, _| random.number().is_multiple_of(30));
     assert_eq!(pair.completions(0).len(), 4);
 }

@@ -28,7 +28,7 @@ impl Law {
     fn set(&mut self, flow: FlowId, rates: &RateRegisters) {
         let weight = u64::from(self.shares[flow.index()].weight);
         let rate = match &mut self.chance {
-            Some(chance) => match chance.next() % 40 {
+            Some(chance) => match chance.number() % 40 {
                 shift @ 0..34 => 1 << shift,
                 _ => RateRegisters::UNLIMITED,
             },
@@ -278,20 +278,20 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         let mut posted = 0;
         for round in 0..8 {
             for n in 0..2 {
-                let law: Option<Box<dyn Scheduler>> = match random.next() % 5 {
+                let law: Option<Box<dyn Scheduler>> = match random.number() % 5 {
                     0 => None,
-                    1 => Some(Law::turns(1 + (random.next() % 100_000) as u32)),
-                    2 => Some(Law::rates(1_000_000 << (random.next() % 10))),
-                    _ => Some(Law::chance(random.next())),
+                    1 => Some(Law::turns(1 + (random.number() % 100_000) as u32)),
+                    2 => Some(Law::rates(1_000_000 << (random.number() % 10))),
+                    _ => Some(Law::chance(random.number())),
                 };
                 let now = pair.now;
                 pair.nics[n].set_scheduler(now, law);
             }
             for _ in 0..4 {
-                let jetty = jetties[(random.next() % 3) as usize];
-                write(&mut pair, jetty, posted, 1 + (random.next() % 40_000) as u32);
+                let jetty = jetties[(random.number() % 3) as usize];
+                write(&mut pair, jetty, posted, 1 + (random.number() % 40_000) as u32);
                 let remote = pair.remote();
-                pair.post(posted + 1, Work::Read { remote }, (random.next() % 20_000) as u32);
+                pair.post(posted + 1, Work::Read { remote }, (random.number() % 20_000) as u32);
                 posted += 2;
             }
             run(&mut pair, Duration::from_us(300), Duration::from_ns(300));
@@ -303,7 +303,7 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         for nic in &mut pair.nics {
             nic.set_scheduler(now, Some(Law::rates(1_000_000_000)));
         }
-        pair.settle(|_, _| random.next().is_multiple_of(20));
+        pair.settle(|_, _| random.number().is_multiple_of(20));
         // Those of the READs are in the queue that the pair came with.
         let mut done = pair.completions(0).len();
         pair.queues[0] = CompletionQueueId::new(0);

@@ -63,7 +63,7 @@ fn the_kth_message_takes_the_kth_receive_however_they_come() {
             pair.send(id, length(id));
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(4));
+        pair.settle(|_, _| random.number().is_multiple_of(4));
         let expected: Vec<_> = (0..40).map(|id| (id, Some(id))).collect();
         assert_eq!(pair.received(), expected, "seed {seed}");
         assert_eq!(pair.ids(0).len(), 40);

@@ -28,7 +28,7 @@ fn run(policy: &str, home: Home, paths: u32, lose: u64) -> Pair {
         pair.post(10 * id + 1, Work::Read { remote }, 100_000);
     }
     let mut random = Random::new(lose);
-    pair.settle(|_, _| lose > 0 && random.next().is_multiple_of(lose));
+    pair.settle(|_, _| lose > 0 && random.number().is_multiple_of(lose));
     pair
 }
 

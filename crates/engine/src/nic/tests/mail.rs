@@ -71,7 +71,7 @@ fn puts_fill_epoch_after_epoch_whatever_is_lost() {
             pair.put(id, 0, 2_000);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(4));
+        pair.settle(|_, _| random.number().is_multiple_of(4));
         assert_eq!(pair.statuses(), [Status::Success; 60]);
         let epochs = pair.epochs();
         assert_eq!(epochs.len(), 20, "seed {seed}");
@@ -357,7 +357,7 @@ fn ordered_puts_keep_their_order_with_other_operations() {
                 pair.post_in_order(id, work, 10, order);
             }
             let mut random = Random::new(seed);
-            pair.settle(|_, _| random.next().is_multiple_of(4));
+            pair.settle(|_, _| random.number().is_multiple_of(4));
             assert_eq!(pair.statuses(), [Status::Success; 20], "{mode:?} seed {seed}");
             // What was set aside first lies at multiples of the packet's size.
             pair.effects.retain(|&at| at >= 1 << 16 || at % 1024 != 0);

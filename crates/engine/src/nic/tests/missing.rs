@@ -36,7 +36,7 @@ impl Gap {
     }
 
     fn chance(&mut self, percent: u64) -> bool {
-        self.random.next() % 100 < percent
+        self.random.number() % 100 < percent
     }
 
     fn is_missing(&mut self) -> bool {
@@ -53,8 +53,8 @@ impl Gap {
                 self.pair.nics[n].handle_ungathered(&transmit);
             } else if !self.chance(self.troubles.loss) {
                 let wire = &mut self.pair.wires[1 - n];
-                let at = match self.random.next() % 100 < self.troubles.reorder {
-                    true => self.random.next() as usize % (wire.len() + 1),
+                let at = match self.random.number() % 100 < self.troubles.reorder {
+                    true => self.random.number() as usize % (wire.len() + 1),
                     false => wire.len(),
                 };
                 wire.insert(at, transmit);
@@ -125,7 +125,7 @@ impl Gap {
         ];
         for (id, work) in (from..).zip(works.iter().cycle().take(20)) {
             self.pair.receive(1000 + id, 20_000);
-            let length = [8, 900, 9_000][self.random.next() as usize % 3];
+            let length = [8, 900, 9_000][self.random.number() as usize % 3];
             self.pair.post_in_order(id, *work, length, allowed(order, work));
         }
         let operator = fairway_wire::AtomicOperator::Add;

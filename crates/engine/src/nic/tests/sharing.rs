@@ -160,7 +160,7 @@ fn shares_come_back_whatever_becomes_of_an_operation() {
             pair.post_on(jetty, id, work, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(4));
+        pair.settle(|_, _| random.number().is_multiple_of(4));
         let mut ids: Vec<u64> = pair.completions(0).iter().map(|done| done.id).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");

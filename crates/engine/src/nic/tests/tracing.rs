@@ -15,7 +15,9 @@ fn traced(room: u32, lose: u64, policy: &str) -> (Pair, Vec<TraceRecord>, u64) {
     (0..5).for_each(|id| pair.post(id, Work::Write { remote }, 200_000));
     let mut random = Random::new(3);
     pair.settle(|_, transmit| {
-        matches!(transmit.packet, Packet::Data(_)) && lose > 0 && random.next().is_multiple_of(lose)
+        matches!(transmit.packet, Packet::Data(_))
+            && lose > 0
+            && random.number().is_multiple_of(lose)
     });
     assert_eq!(pair.completions(0).len(), 5);
     let mut records = Vec::new();

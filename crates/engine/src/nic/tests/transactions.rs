@@ -77,7 +77,7 @@ fn strict_ones_execute_in_order_under_heavy_loss_in_every_mode() {
             pair.write_to(id, id, 1, strict(mode));
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(4));
+        pair.settle(|_, _| random.number().is_multiple_of(4));
         let mut done = pair.ids(0);
         done.sort_unstable();
         assert_eq!(done, (0..40).collect::<Vec<u64>>());
@@ -208,7 +208,7 @@ fn receives_in_order_complete_in_posting_order() {
             pair.post_in_order(id, Work::SendImmediate { target, immediate: id }, length, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(4));
+        pair.settle(|_, _| random.number().is_multiple_of(4));
         let got: Vec<u64> = pair.completions(1).iter().filter_map(|c| c.immediate).collect();
         assert_eq!(got, (0..30).collect::<Vec<u64>>(), "seed {seed}");
     }
@@ -224,7 +224,7 @@ fn atomics_execute_exactly_once_and_bring_the_old_value() {
             pair.atomic(id, AtomicOperator::Add, 1, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(3));
+        pair.settle(|_, _| random.number().is_multiple_of(3));
         assert_eq!(pair.word, 50, "seed {seed}");
         let mut olds: Vec<u64> = pair.completions(0).iter().map(|done| done.value).collect();
         olds.sort_unstable();
@@ -357,7 +357,7 @@ fn a_refused_one_does_not_hold_up_what_follows() {
         pair.post_in_order(1, Work::Write { remote: wrong }, 10, strict(mode));
         pair.write_to(2, 64, 10, strict(mode));
         let mut random = Random::new(4);
-        pair.settle(|_, _| random.next().is_multiple_of(3));
+        pair.settle(|_, _| random.number().is_multiple_of(3));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
@@ -407,13 +407,13 @@ fn a_hostile_order_breaks_nothing() {
     for psn in 0..3000_u32 {
         let mut data = honest;
         data.psn = honest.psn.plus(psn);
-        data.jetty = JettyId::new(random.next() as u32 % 5);
-        data.order.tag = [Tag::No, Tag::Ro, Tag::So, Tag::Mo][random.next() as usize % 4];
-        data.order.mode = MODES[random.next() as usize % 3];
-        data.order.in_order = random.next().is_multiple_of(2);
-        data.order.sequence = random.next() as u16 % 40;
-        data.order.receive_sequence = random.next() as u16 % 40;
-        if random.next().is_multiple_of(5) {
+        data.jetty = JettyId::new(random.number() as u32 % 5);
+        data.order.tag = [Tag::No, Tag::Ro, Tag::So, Tag::Mo][random.number() as usize % 4];
+        data.order.mode = MODES[random.number() as usize % 3];
+        data.order.in_order = random.number().is_multiple_of(2);
+        data.order.sequence = random.number() as u16 % 40;
+        data.order.receive_sequence = random.number() as u16 % 40;
+        if random.number().is_multiple_of(5) {
             data.operation = Operation::Abandon;
         }
         let payload = if data.operation == Operation::Abandon { 0 } else { 10 };
@@ -470,7 +470,7 @@ fn loads_and_stores_are_repeated_until_answered_and_stores_are_done_once() {
             pair.post(id, work, 1 + (id % 64) as u32);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.next().is_multiple_of(6));
+        pair.settle(|_, _| random.number().is_multiple_of(6));
         let mut ids = pair.ids(0);
         ids.sort_unstable();
         assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");

@@ -7,20 +7,20 @@ use fairway_device::random::Random;
 fn message(random: &mut Random, ids: &[u32]) -> [u8; cm::MAD_LEN] {
     let mut bytes = [0; cm::MAD_LEN];
     for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&random.next().to_be_bytes());
+        chunk.copy_from_slice(&random.number().to_be_bytes());
     }
     bytes[..4].copy_from_slice(&[1, 7, 2, 3]);
     bytes[16] = 0;
-    bytes[17] = 0x0e + (random.next() % 15) as u8;
+    bytes[17] = 0x0e + (random.number() % 15) as u8;
     for at in [24, 28] {
-        let id = match random.next() % 8 {
-            0 => random.next() as u32,
+        let id = match random.number() % 8 {
+            0 => random.number() as u32,
             1 => 0,
-            _ => ids[random.next() as usize % ids.len()],
+            _ => ids[random.number() as usize % ids.len()],
         };
         bytes[at..at + 4].copy_from_slice(&id.to_be_bytes());
     }
-    if random.next().is_multiple_of(2) {
+    if random.number().is_multiple_of(2) {
         bytes[32..40].copy_from_slice(&SERVICE.to_be_bytes());
     }
     bytes
@@ -63,7 +63,7 @@ fn a_peer_that_talks_nonsense_costs_no_more_than_it_was_granted() {
                 ids.truncate(20);
                 ids.insert(0, id.0);
                 let manager = &mut pair.managers[1];
-                let _ = match random.next() % 5 {
+                let _ = match random.number() % 5 {
                     0 => manager.accept(pair.now, id, &reply(6)),
                     1 => manager.reject(pair.now, id, Reason::CONSUMER, &[0; 148]),
                     2 => manager.close(pair.now, id),
@@ -73,7 +73,7 @@ fn a_peer_that_talks_nonsense_costs_no_more_than_it_was_granted() {
             }
             while pair.managers[1].poll_transmit().is_some() {}
             assert!(pair.managers[1].in_use() <= 16);
-            pair.now = pair.now + Duration::from_ms(random.next() % 100);
+            pair.now = pair.now + Duration::from_ms(random.number() % 100);
             pair.managers[1].handle_timeout(pair.now);
         }
         for id in 0..=u32::from(u16::MAX) * 256 {

@@ -108,7 +108,7 @@ impl Lossy {
         let pair = &mut self.pair;
         let now = pair.now;
         if let Some(transmit) = pair.managers[side].poll_transmit() {
-            if self.random.next() % 10 >= 3 {
+            if self.random.number() % 10 >= 3 {
                 pair.managers[transmit.to as usize].handle_datagram(
                     now,
                     side as u64,

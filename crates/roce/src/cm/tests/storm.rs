@@ -36,8 +36,8 @@ impl Storm {
         let mut random = Random::new(seed);
         let limits = Limits { connections: 64, ..Limits::default() };
         let managers =
-            [0, 1].map(|slot| Manager::new(&limits, &Profile::default(), slot, random.next()));
-        let loss = random.next() % 40;
+            [0, 1].map(|slot| Manager::new(&limits, &Profile::default(), slot, random.number()));
+        let loss = random.number() % 40;
         let (beliefs, wire) = ([Vec::new(), Vec::new()], VecDeque::new());
         let now = Instant::ZERO;
         let mut storm = Storm {
@@ -58,7 +58,7 @@ impl Storm {
     }
 
     fn chance(&mut self, percent: u64) -> bool {
-        self.random.next() % 100 < percent
+        self.random.number() % 100 < percent
     }
 
     fn connect(&mut self, side: usize) {
@@ -96,14 +96,14 @@ impl Storm {
             self.believe(side, &event);
         }
         while let Some(Transmit { to, bytes }) = self.managers[side].poll_transmit() {
-            let copies = match (self.healed, self.random.next() % 100) {
+            let copies = match (self.healed, self.random.number() % 100) {
                 (true, _) => 1,
                 (false, dice) if dice < self.loss => 0,
                 (false, dice) if dice > 90 => 2,
                 _ => 1,
             };
             for _ in 0..copies {
-                let delay = Duration::from_us(1 + self.random.next() % 400_000);
+                let delay = Duration::from_us(1 + self.random.number() % 400_000);
                 self.wire.push_back((self.now + delay, to as usize, side as u64, bytes));
             }
         }
@@ -142,9 +142,9 @@ impl Storm {
         if self.beliefs[side].is_empty() {
             return;
         }
-        let at = self.random.next() as usize % self.beliefs[side].len();
+        let at = self.random.number() as usize % self.beliefs[side].len();
         let id = self.beliefs[side][at].id;
-        let (now, dice) = (self.now, self.random.next() % 100);
+        let (now, dice) = (self.now, self.random.number() % 100);
         let manager = &mut self.managers[side];
         match manager.state(id) {
             Some(State::Requested) if dice < 70 => {

@@ -155,18 +155,18 @@ fn members_come_and_go_and_nothing_is_lost() {
     for id in 0..100 {
         pair.post(id, Work::Send { target }, 20);
         // The first one stays, so that there is always somebody.
-        let member = members[1 + random.next() as usize % 2];
+        let member = members[1 + random.number() as usize % 2];
         if pair.nics[1].leave_group(group, member).is_err() {
             pair.nics[1].join_group(group, member).unwrap();
         }
         if id % 7 == 0 {
-            pair.settle(|_, _| random.next().is_multiple_of(3));
+            pair.settle(|_, _| random.number().is_multiple_of(3));
         }
         if id % 10 == 9 {
             for &member in &members {
                 let _ = pair.nics[1].join_group(group, member);
             }
-            pair.settle(|_, _| random.next().is_multiple_of(3));
+            pair.settle(|_, _| random.number().is_multiple_of(3));
         }
     }
     assert_eq!(pair.ids(0).len(), 100);

@@ -1,0 +1,398 @@
+//! A host: a real engine NIC, the flows it sends, and where what it receives belongs.
+
+use super::control::{Control, Eager};
+use super::nic::HostNic;
+use super::plan::{Plan, SLOT_BITS};
+use super::ranks::{Ranks, jetty_of};
+use super::streams::{self, Streams, Verb};
+use fairway_device::random::Random;
+use fairway_engine::wire::{Cna, Instant, JettyId};
+use fairway_engine::{
+    ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, MailboxConfig, MailboxId, Nic,
+    OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError,
+    Steering, Threshold, WhenEmpty, Work, WorkRequest,
+};
+use fairway_sandbox::Policies;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Messages of one host that may be under way at once; more wait at the host.
+pub(crate) const MESSAGES: u32 = 512;
+/// The secret of every segment.
+pub(crate) const TOKEN: u32 = 0x5EC2_E700;
+
+/// A host and its NIC.
+pub(crate) struct Host {
+    pub(crate) nic: HostNic,
+    pub(crate) queue: CompletionQueueId,
+    /// The port of its wire, or of the first of them.
+    pub(crate) wire: u32,
+    /// When a host with several wires looks next whether it may send; 0 before it has sent.
+    pub(crate) pull_at: u64,
+    /// The wakes of the engine's timers that are armed.
+    pub(crate) wakes: Wakes,
+    /// Flows whose turn has come and which the NIC has not taken yet.
+    pub(crate) ready: VecDeque<u32>,
+    /// Flows that wait for nothing but their time, and when that has come.
+    pub(crate) later: BinaryHeap<Reverse<(u64, u32)>>,
+    /// How many of the plan's flows have been looked at.
+    pub(crate) next_start: usize,
+    jetty: JettyId,
+    pub(crate) segment: SegmentId,
+    /// Channels by peer, sorted.
+    pub(crate) peers: Vec<(u32, ChannelId)>,
+    /// The ranks of a program.
+    pub(crate) ranks: Option<Box<Ranks>>,
+    /// What it sends on and on.
+    pub(crate) streams: Option<Box<Streams>>,
+}
+
+/// Wakes that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a distant
+/// one is not armed again after each near one. Of more than there is room for, the last but one is
+/// forgotten: it comes for nothing.
+pub(crate) struct Wakes([u64; 4]);
+
+impl Default for Wakes {
+    fn default() -> Self {
+        Wakes([u64::MAX; 4])
+    }
+}
+
+impl Wakes {
+    /// Arms one at `due`. True if that is news: none that is armed comes as early.
+    #[inline]
+    pub(crate) fn arm(&mut self, due: u64) -> bool {
+        let Wakes([first, second, third, last]) = self;
+        if due >= *first {
+            return false;
+        }
+        if *last == u64::MAX {
+            *last = *third;
+        }
+        (*third, *second, *first) = (*second, *first, due);
+        true
+    }
+
+    /// One comes at `now`. False if it has been forgotten.
+    #[inline]
+    pub(crate) fn take(&mut self, now: u64) -> bool {
+        let Wakes([first, second, third, last]) = *self;
+        if first != now {
+            return false;
+        }
+        *self = Wakes([second, third, last, u64::MAX]);
+        true
+    }
+}
+
+/// What became of a flow that was handed to a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// The NIC has it.
+    Now,
+    /// It has to wait until others have completed.
+    Later,
+    /// Its peer was given up.
+    Never,
+}
+
+/// The address of a host's NIC.
+pub(crate) fn address(host: u32) -> Cna {
+    Cna::new(host + 1)
+}
+
+/// The host whose NIC has an address.
+#[inline]
+pub(crate) fn host_of(cna: Cna) -> u32 {
+    cna.value() - 1
+}
+
+/// What a NIC of this run needs, counted: thousands of them have to fit.
+fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let window = plan.scenario.window();
+    let out = plan.outbound[host as usize].len() as u32;
+    let messages = out.min(MESSAGES);
+    let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
+    let slots = (2 * slots).clamp(2, 16);
+    let channels = peers.max(1) * plan.scenario.split;
+    Limits {
+        channels,
+        engines: 1,
+        jetties: 2,
+        segments: 1,
+        completion_queues: 1,
+        completions: messages + 16,
+        messages: 2 * messages + 2 * channels + 16,
+        receives: 1,
+        arrivals: channels * slots + 1,
+        window_packets: window,
+        send_blocks: channels + (2 + channels.min(8)) * (window / 64 + 1),
+        bitmap_blocks: channels.min(64) * (window / 16 + 2) + 2 * channels,
+        message_slots: slots,
+        // As many packets may go without an acknowledgement: see `Profile::acknowledge_every`.
+        read_slots: 64,
+        paths: plan.scenario.paths,
+        withheld: 8,
+        order_records: 1,
+        bypass_answers: 1,
+        groups: 1,
+        held: 1,
+        mailboxes: 1,
+        mailbox_buffers: 1,
+        put_streams: 1,
+        flows: 2 * channels,
+    }
+}
+
+/// What a NIC needs for the ranks of a program.
+fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let base = limits(plan, host, peers);
+    let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
+        return base;
+    };
+    let links = neighbours.links(&program, host);
+    let receives = program.receives(links);
+    let slots = (2 * links / peers.max(1)).clamp(4, 64);
+    Limits {
+        jetties: program.ranks_per_host + 2,
+        segments: 2,
+        completions: 8 * links + receives + 16,
+        messages: 16 * links + 4 * base.channels + 16,
+        receives,
+        arrivals: base.channels * slots + 2 * links + 1,
+        message_slots: slots,
+        withheld: 32,
+        order_records: program.ranks_per_host + links + 1,
+        held: links + 1,
+        mailboxes: links + 1,
+        mailbox_buffers: links * program.buffers + 1,
+        put_streams: 2 * links + 1,
+        ..base
+    }
+}
+
+/// What a NIC needs for the streams that it sends and receives.
+fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let base = limits(plan, host, peers);
+    let stream = |number: &u32| &plan.scenario.streams[*number as usize];
+    let messages = |numbers: &[u32]| numbers.iter().map(|number| stream(number).depth).sum::<u32>();
+    let (posted, sent) = (&plan.streams_posted[host as usize], &plan.streams_out[host as usize]);
+    let received = &plan.streams_in[host as usize];
+    let slots = messages(sent).max(messages(received)).clamp(64, 256);
+    let reads = posted.iter().chain(sent).any(|number| stream(number).verb == Verb::Read);
+    // A message is there until it is complete, where it is posted and, of answers, where it is sent.
+    let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
+    let answers = answers.map(|number| stream(number).depth).sum::<u32>();
+    Limits {
+        jetties: posted.len() as u32 + 2,
+        completions: messages(posted) + 16,
+        messages: 2 * (messages(posted) + answers) + 64 * base.channels + 16,
+        arrivals: base.channels * slots + 1,
+        message_slots: slots,
+        read_slots: if reads { slots } else { base.read_slots },
+        flows: 2 * (posted.len().max(sent.len()) as u32 + base.channels),
+        ..base
+    }
+}
+
+/// A mailbox in which every put is an epoch.
+///
+/// # Panics
+/// If the NIC has too few.
+pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
+    let config = MailboxConfig {
+        address: Some(address),
+        key: 0,
+        threshold: Threshold::Operations(1),
+        steering: Steering::Sender,
+        when_empty: WhenEmpty::Wait,
+        retired: 0,
+    };
+    nic.create_mailbox(&config).expect("limits are made for this program")
+}
+
+/// A host with a Fairway NIC, without channels.
+///
+/// # Errors
+/// Names the engine's limit that does not fit the run.
+pub(crate) fn make_host(
+    plan: &Plan,
+    host: u32,
+    peers: u32,
+    profile: &Profile,
+) -> Result<Host, SetupError> {
+    let limits = match plan.scenario.program {
+        Some(_) => rank_limits(plan, host, peers),
+        None if !plan.scenario.streams.is_empty() => stream_limits(plan, host, peers),
+        None => limits(plan, host, peers),
+    };
+    let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
+    let mut nic = Nic::new(address(host), &limits, profile, seed);
+    if let Some(policy) = plan.scenario.policy.as_ref().map(Policies::built_in) {
+        nic.set_scheduler(Instant::ZERO, policy.scheduler_of_nic(limits.flows));
+        nic.set_credit_policy(policy.build_credit(limits.channels));
+    }
+    let queue = nic.create_completion_queue(limits.completions)?;
+    let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
+    let jetty = nic.create_jetty(&config)?;
+    let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());
+    let flows = flows.max(plan.streams_in[host as usize].len());
+    let links = plan.scenario.program.zip(plan.neighbours.as_ref());
+    let links = links.map_or(0, |(program, neighbours)| neighbours.links(&program, host));
+    // For programs, two pieces more: receives, and notes.
+    let length = (flows.max(links as usize + 1) as u64 + 1) << SLOT_BITS;
+    let rights = Rights::READ_WRITE;
+    let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
+    let segment = nic.register(&request)?;
+    let base = Host::new(plan, host, HostNic::Fairway(nic), queue);
+    Ok(Host { jetty, segment, peers: Vec::with_capacity(peers as usize), ..base })
+}
+
+impl Host {
+    /// A host with this NIC, which nothing has been posted to.
+    pub(crate) fn new(plan: &Plan, host: u32, nic: HostNic, queue: CompletionQueueId) -> Host {
+        Host {
+            nic,
+            queue,
+            wire: plan.scenario.network.first_port[host as usize],
+            pull_at: 0,
+            wakes: Wakes::default(),
+            ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
+            later: BinaryHeap::new(),
+            next_start: 0,
+            jetty: JettyId::new(0),
+            segment: SegmentId::default(),
+            peers: Vec::new(),
+            ranks: None,
+            streams: None,
+        }
+    }
+
+    /// A Jetty for each stream that this host posts, and a processor for who shares the NIC out
+    /// among those that it sends, if that is not to run in line.
+    pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let posted = &plan.streams_posted[host as usize];
+        let sent = plan.streams_out[host as usize].len();
+        if posted.is_empty() && sent == 0 {
+            return Ok(());
+        }
+        let nic = self.nic.fairway();
+        for (place, number) in posted.iter().enumerate() {
+            let jetty = streams::jetty_of(place);
+            let config = JettyConfig {
+                number: Some(jetty.value()),
+                ..JettyConfig::new(self.queue, self.queue)
+            };
+            nic.create_jetty(&config)?;
+            nic.set_share(jetty, plan.scenario.streams[*number as usize].share)?;
+        }
+        let law = plan
+            .scenario
+            .policy
+            .as_ref()
+            .and_then(|policies| policies.built_in().scheduler_of_nic(nic.limits().flows));
+        let control = plan.scenario.control.as_ref().zip(law).map(|(spec, law)| {
+            let law = if spec.until_threshold { law } else { Box::new(Eager(law)) };
+            let processor = nic.detach_scheduler(Instant::ZERO, law);
+            Control::new(processor, spec, sent as u32, plan.scenario.measure_ps)
+        });
+        let peers = &self.peers;
+        let channel = |other: u32| {
+            let at = peers.binary_search_by_key(&other, |peer| peer.0);
+            peers[at.expect("a channel for every pair")].1
+        };
+        self.streams = Some(Box::new(Streams::new(plan, host, channel, control)));
+        Ok(())
+    }
+
+    /// Jetties, mailboxes and receives for the program's ranks of this host, and the ranks.
+    pub(crate) fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
+            return Ok(());
+        };
+        let nic = self.nic.fairway();
+        for rank in program.ranks_of(host).skip(1) {
+            let number = Some(jetty_of(&program, rank).value());
+            let config = JettyConfig { number, ..JettyConfig::new(self.queue, self.queue) };
+            nic.create_jetty(&config)?;
+        }
+        let held = nic.limits().held;
+        let length = u64::from(held) * u64::from(plan.scenario.mtu);
+        let request =
+            SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };
+        let stash = nic.register(&request)?;
+        nic.set_stash(stash, plan.scenario.mtu)?;
+        let peers = &self.peers;
+        let channel = |other: u32| {
+            let at = peers.binary_search_by_key(&other, |peer| peer.0);
+            peers[at.expect("a channel for every pair")].1
+        };
+        let segment = self.segment;
+        let ranks = Ranks::new((program, neighbours), host, nic, segment, channel);
+        self.ranks = Some(Box::new(ranks));
+        Ok(())
+    }
+
+    /// Hands a flow to the NIC.
+    ///
+    /// # Panics
+    /// If the NIC refuses it for another reason: then the run was set up wrongly.
+    pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
+        let nic = match &mut self.nic {
+            HostNic::Fairway(nic) => nic,
+            HostNic::Roce(nic) => return nic.post(now, plan, index),
+        };
+        let flow = &plan.scenario.flows[index as usize];
+        let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
+        let channel = self.peers[peer.expect("a channel for every flow")].1;
+        let slot = u64::from(plan.slot[index as usize]);
+        // All segments are alike: the first of their NIC, from address 0.
+        let remote = RemoteRange {
+            token_id: self.segment.token_id(),
+            token_value: TOKEN,
+            address: slot << SLOT_BITS,
+        };
+        let local = LocalRange { segment: self.segment, offset: 0, length: flow.bytes };
+        let request = WorkRequest {
+            id: u64::from(index),
+            channel,
+            work: Work::Write { remote },
+            local,
+            signaled: true,
+            order: OrderRequest::default(),
+        };
+        match nic.post(Instant::from_ps(now), self.jetty, &request) {
+            Ok(()) => Posted::Now,
+            Err(PostError::CompletionQueueFull | PostError::TooManyMessages) => Posted::Later,
+            Err(PostError::NoChannel) => Posted::Never,
+            Err(error) => panic!("flow {index} cannot be posted: {error:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wakes;
+
+    /// A distant wake outlasts near ones, and each that is known comes in its turn.
+    #[test]
+    fn distant_wakes_are_armed_once() {
+        let mut wakes = Wakes::default();
+        assert!(wakes.arm(1000) && !wakes.arm(1000) && !wakes.arm(2000));
+        for near in (1..100).step_by(10) {
+            assert!(wakes.arm(near + 5) && wakes.arm(near) && !wakes.arm(near + 3));
+            assert!(!wakes.take(near + 5) && wakes.take(near) && wakes.take(near + 5));
+        }
+        assert!(!wakes.arm(1000) && wakes.take(1000) && !wakes.take(1000));
+        assert!(wakes.arm(3000));
+    }
+
+    /// Of more than it knows it forgets the last but one.
+    #[test]
+    fn the_last_but_one_is_forgotten() {
+        let mut wakes = Wakes::default();
+        (1..=6).rev().for_each(|due| assert!(wakes.arm(due)));
+        let came: Vec<u64> = (1..=6).filter(|due| wakes.take(*due)).collect();
+        assert_eq!(came, [1, 2, 3, 6]);
+    }
+}

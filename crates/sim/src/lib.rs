@@ -1,0 +1,68 @@
+//! The fabric simulator: thousands of NICs on a network of links and switches.
+//!
+//! **What it is.** Every host is a [`fairway_engine::Nic`] or a [`fairway_roce::Host`], the very
+//! protocol code that runs live ([`Stack`]). Its packets are values; payload is only named, never
+//! copied. Between hosts are output-queued switches. [`Scenario`] says everything about a run;
+//! [`Simulation`] runs it; [`Report`] says what came of it. `docs/simulator.md` has the model in
+//! full.
+//!
+//! **May import:** `engine` and `roce` (and through them `wire` and `policy`), `device`; `sandbox`
+//! for policies that users bring.
+//!
+//! **Invariants.** Integer picoseconds. The same scenario and seed give the same results, bit
+//! for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes on.
+//! A switch decides by what it sees of its own ports now, and by nothing else.
+//!
+//! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
+//! happens in one part of the network), `run` (windows), `workers` (parts on several cores),
+//! `setup`, `host`, `nic` (what a host's NIC is), `roce`, `plan`, `switch` (shared buffers, pauses),
+//! `topology`, `traffic`, `program` (what ranks of an application do), `ranks` (how they do it),
+//! `streams` (what tenants send on and on), `control` (a scheduler apart from the data path),
+//! `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
+//!
+//! **How to test:** `cargo test -p fairway-sim`.
+#![forbid(unsafe_code)]
+
+mod calendar;
+mod capture;
+mod chunked;
+mod control;
+mod domain;
+mod emulation;
+mod host;
+mod nic;
+mod packets;
+mod placement;
+mod plan;
+mod port;
+pub mod program;
+mod ranks;
+mod report;
+mod roce;
+mod run;
+mod scenario;
+mod settings;
+mod setup;
+mod shortfall;
+mod streams;
+mod switch;
+pub mod topology;
+pub mod traffic;
+mod workers;
+
+pub use capture::{Captured, pcap};
+pub use control::{ControlResult, ControlSpec};
+pub use emulation::{Emulation, EmulationCounters, Frame};
+pub use fairway_engine::control::TraceRecord;
+pub use ranks::{Program, Protocol};
+pub use report::{FlowResult, OperationResult, PortResult, Quantiles, Report, StreamResult};
+pub use run::{Progress, Sample, Simulation, StreamSample};
+pub use scenario::{
+    Change, Delay, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
+    Stack,
+};
+pub use settings::{SETTINGS, Settings, WORKLOADS};
+pub use shortfall::Shortfall;
+pub use streams::{Stream, Verb};
+pub use topology::{Clos, Direct, Network, Planes, Wiring};
+pub use traffic::Flow;

@@ -1,0 +1,351 @@
+//! Hosts that speak RoCEv2: the queue pairs of [`roce::Host`], which runs live beneath verbs.
+//!
+//! Every pair of hosts that talks has `split` queue pairs, each with one path, its own. Flows are
+//! WRITEs and take them in turn. Programs and streams there are none.
+
+use super::host::{MESSAGES, Posted};
+use super::nic::{NicCounts, Outgoing};
+use super::packets::Cold;
+use super::plan::{Plan, SLOT_BITS};
+use super::scenario::{Routing, Scenario, Stack};
+use fairway_device::random::Random;
+use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
+use fairway_engine::wire::roce::{RnrTimer, datagram_len};
+use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
+use fairway_engine::{CompletionQueueId, LocalRange, Rights};
+use fairway_roce::{
+    Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
+    QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status, Transport,
+    Verdict, Work, WorkRequest,
+};
+
+/// The protection domain of everything.
+const DOMAIN: u32 = 1;
+/// The longest message of RC, and the most packets it may have.
+const BYTES_MAX: u32 = 1 << 31;
+const PACKETS_MAX: u32 = 1 << 22;
+/// What comes too early and has no place yet is kept up to so many packets; more is lost.
+const KEPT_MAX: u32 = 4096;
+
+/// The RoCE side of a host's NIC, and what it is connected to.
+pub(crate) struct RoceNic {
+    pub(crate) host: Host,
+    /// Its number in the network.
+    own: u32,
+    queue: CompletionQueueId,
+    region: MemoryRegion,
+    /// Its queue pairs, in the order of its pairs of hosts.
+    pairs: Vec<Qpn>,
+    split: u32,
+    /// By number, sorted: which of the queue pairs between two hosts one is.
+    members: Vec<(Qpn, u8)>,
+    /// By host, sorted: the place of its first queue pair, and the key to its memory.
+    peers: Vec<(u32, u32, u32)>,
+    /// Packets with payload that it has handed out.
+    data_sent: u64,
+    /// What came too early, by place.
+    kept: Vec<Option<Received>>,
+}
+
+/// What the other ends of a host's queue pairs have to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pairs: Vec<Qpn>,
+    key: u32,
+}
+
+/// Says what of a scenario is not for RoCE.
+///
+/// # Errors
+/// Names it, and what to do instead.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
+    if scenario.program.is_some() || !scenario.streams.is_empty() {
+        return Err(String::from(
+            "a stack of RoCE carries flows: ranks and streams need stack fairway",
+        ));
+    }
+    if !matches!(scenario.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        let mtu = scenario.mtu;
+        return Err(format!("mtu {mtu}: packets of RoCE have 256, 512, 1024, 2048 or 4096 bytes"));
+    }
+    let longest = scenario.flows.iter().map(|flow| flow.bytes).max().unwrap_or(0);
+    let most = u64::from(BYTES_MAX).min(u64::from(PACKETS_MAX) * u64::from(scenario.mtu));
+    if u64::from(longest) > most {
+        return Err(format!("bytes {longest}: a message of RoCE with this mtu has {most} at most"));
+    }
+    rates(scenario).map(drop)
+}
+
+/// The rate control that the policy asks for, or the window that takes its place.
+fn rates(scenario: &Scenario) -> Result<(Option<DcqcnRateParameters>, Option<u64>), String> {
+    let line = scenario.network.links[0].megabits * 1_000_000;
+    // The increases that were published are those of a link of 40 Gb/s.
+    let dcqcn = DcqcnRateParameters {
+        increase_bits: line / 1000,
+        hyper_bits: line / 100,
+        ..DcqcnRateParameters::new(line)
+    };
+    let Some(policies) = &scenario.policy else { return Ok((Some(dcqcn), None)) };
+    match policies.built_in().congestion {
+        CongestionSpec::Dcqcn(parameters) if parameters == DcqcnParameters::default() => {
+            Ok((Some(dcqcn), None))
+        }
+        CongestionSpec::Fixed { window_bytes } => Ok((None, Some(window_bytes))),
+        _ => Err(format!(
+            "policy {policies}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, \
+             which is a window and no rates"
+        )),
+    }
+}
+
+fn profile(scenario: &Scenario) -> Result<Profile, String> {
+    let (dcqcn, fixed) = rates(scenario)?;
+    let packets = |bytes: u64| (bytes / u64::from(scenario.mtu)).clamp(8, 1 << 16) as u32;
+    let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
+    let selective = scenario.stack == Stack::RoceIrn;
+    // Go-back-N has no window but the message; IRN has one bandwidth-delay product.
+    let usual = if selective { packets(scenario.bdp_bytes()) } else { 1 << 16 };
+    let window_packets = fixed.map(packets).or(scenario.window_packets).unwrap_or(usual);
+    let window_packets = window_packets.clamp(8, 1 << 16);
+    // Where all packets of a path take the same way, none that is late comes at all.
+    let late = match scenario.routing {
+        Routing::Ecmp | Routing::Source | Routing::Dimension => 1,
+        Routing::Spray | Routing::Adaptive | Routing::Valiant | Routing::Ugal => {
+            timing.reorder_tolerance.clamp(1, window_packets / 2)
+        }
+    };
+    let out_of_order = selective
+        .then(|| OutOfOrder { window: window_packets.next_power_of_two(), tolerance: late });
+    Ok(Profile {
+        window_packets,
+        acknowledge_every: timing.acknowledge_every.clamp(1, window_packets),
+        dcqcn,
+        out_of_order,
+        ..Profile::default()
+    })
+}
+
+/// The shortest time-out that verbs can name and that is not shorter than the profile's least: 4.096
+/// us times a power of two.
+fn reliability(scenario: &Scenario) -> Reliability {
+    let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
+    let codes = (0..31).map(|code| Duration::from_ns(4_096 << code));
+    let mut long_enough = codes.skip_while(|span| *span < timing.timeout_min);
+    let timeout = long_enough.next().unwrap_or(Duration::from_ns(4_096 << 31));
+    Reliability { timeout, read_depth: 1, ..Reliability::default() }
+}
+
+impl RoceNic {
+    /// A NIC with queue pairs for so many peers, and what those have to know.
+    ///
+    /// # Errors
+    /// Names the limit that does not fit.
+    pub(crate) fn new(plan: &Plan, host: u32, peers: u32) -> Result<(RoceNic, Offer), String> {
+        let scenario = &plan.scenario;
+        let profile = profile(scenario)?;
+        let number = peers * scenario.split;
+        let messages = (plan.outbound[host as usize].len() as u32).min(MESSAGES);
+        let window = profile.out_of_order.map_or(0, |option| option.window);
+        let limits = Limits {
+            queue_pairs: number,
+            number_bits: 24,
+            number_base: 0,
+            segments: 1,
+            completion_queues: 1,
+            completions: messages + 16,
+            receive_queues: number,
+            sends: messages.max(1),
+            receives: 1,
+            pending: 16,
+            kept: (window * number.min(4)).min(KEPT_MAX),
+            read_depth: 1,
+        };
+        let seed = Random::fork(scenario.seed, u64::from(host) << 8 | 1).number();
+        let mut engine = Host::new(&limits, &profile, seed);
+        let made = |error| format!("the NIC of host {host}: {error:?}");
+        let queue = engine.create_completion_queue(limits.completions).map_err(made)?;
+        let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());
+        let request = MemoryRequest {
+            domain: DOMAIN,
+            address: 0,
+            length: (flows as u64 + 1) << SLOT_BITS,
+            rights: Rights::READ_WRITE,
+        };
+        let region = engine.register(&request).map_err(made)?;
+        let config = QueuePairConfig {
+            transport: Transport::Rc,
+            domain: DOMAIN,
+            send_queue: queue,
+            receive_queue: queue,
+            shared_receives: None,
+            send_depth: messages.max(1),
+            receive_depth: 0,
+        };
+        let pairs: Result<Vec<Qpn>, _> =
+            (0..number).map(|_| engine.create_queue_pair(&config)).collect();
+        let pairs = pairs.map_err(made)?;
+        let members = pairs.iter().enumerate();
+        let mut members: Vec<(Qpn, u8)> =
+            members.map(|(at, pair)| (*pair, (at as u32 % scenario.split) as u8)).collect();
+        members.sort_unstable();
+        let offer = Offer { pairs: pairs.clone(), key: region.r_key };
+        let nic = RoceNic {
+            host: engine,
+            own: host,
+            queue,
+            region,
+            pairs,
+            split: scenario.split,
+            members,
+            peers: Vec::with_capacity(peers as usize),
+            data_sent: 0,
+            kept: vec![None; limits.kept as usize],
+        };
+        Ok((nic, offer))
+    }
+
+    /// Connects the queue pairs of a pair of hosts: that at `place` among those of this host, and at
+    /// `there` among those of `peer`. `psns` draws the first PSNs of a queue pair, here and there.
+    ///
+    /// # Errors
+    /// Names the step that was refused.
+    pub(crate) fn connect(
+        &mut self,
+        scenario: &Scenario,
+        (place, peer, there): (u32, u32, u32),
+        offer: &Offer,
+        mut psns: impl FnMut() -> [Psn; 2],
+    ) -> Result<(), String> {
+        for member in 0..self.split {
+            let own = self.pairs[(place * self.split + member) as usize];
+            let theirs = offer.pairs[(there * self.split + member) as usize];
+            let [first, expected] = psns();
+            // Packets are placed as they come, as adapters do that place out of order.
+            let rights = Rights::READ_WRITE.with(Rights::RELAXED);
+            let steps = [
+                Change::Init { rights, p_key: 0xFFFF, q_key: 0 },
+                Change::ReadyToReceive {
+                    peer: Peer { address: u64::from(peer), queue_pair: theirs },
+                    mtu: scenario.mtu,
+                    expected,
+                    read_depth: 1,
+                    rnr_timer: RnrTimer::from_code(1),
+                },
+                Change::ReadyToSend { first, reliability: reliability(scenario) },
+            ];
+            for step in &steps {
+                self.host.modify(own, step).map_err(|error| format!("{step:?}: {error:?}"))?;
+            }
+        }
+        self.peers.push((peer, place * self.split, offer.key));
+        Ok(())
+    }
+
+    /// Where its sends complete.
+    pub(crate) fn queue(&self) -> CompletionQueueId {
+        self.queue
+    }
+
+    /// All peers are known.
+    pub(crate) fn sort_peers(&mut self) {
+        self.peers.sort_unstable();
+    }
+
+    /// A packet has come: where its payload now is.
+    pub(crate) fn receive(&mut self, now: Instant, received: &Received) -> Option<LocalRange> {
+        match self.host.handle_packet(now, received) {
+            Verdict::Place(placement) => {
+                self.host.handle_placed(now, placement.token, 0);
+                // WRITEs go to one region.
+                placement.target.ranges().first().copied()
+            }
+            Verdict::Keep { place } => {
+                self.kept[place as usize] = Some(*received);
+                None
+            }
+            Verdict::Store { .. } => unreachable!("nobody posts atomics"),
+            Verdict::Done | Verdict::Drop(_) => None,
+        }
+    }
+
+    /// The turn of a packet that came too early has come: where its payload now is.
+    pub(crate) fn recall(&mut self, now: Instant) -> Option<LocalRange> {
+        loop {
+            let place = self.host.poll_recall()?;
+            let Some(received) = self.kept[place as usize].take() else { continue };
+            let placed = self.receive(now, &received);
+            if placed.is_some() {
+                return placed;
+            }
+        }
+    }
+
+    /// The next packet.
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+        let transmit = self.host.poll_transmit(now)?;
+        let (packet, payload) = (transmit.packet, transmit.gather.length());
+        let whole = datagram_len(&packet, payload as usize) as u32;
+        let received = Received { source: u64::from(self.own), packet, payload, ecn: Ecn::Capable };
+        self.data_sent += u64::from(payload > 0);
+        let member = self.members.binary_search_by_key(&transmit.queue_pair, |member| member.0);
+        Some(Outgoing {
+            cold: Cold::Roce(received),
+            header: whole - payload,
+            payload,
+            destination: transmit.to as u32,
+            path: member.map_or(0, |at| self.members[at].1),
+        })
+    }
+
+    /// The next operation that has ended: its number, and whether all went well.
+    pub(crate) fn poll_completion(&mut self) -> Option<(u64, bool)> {
+        // What has happened to queue pairs their completions tell.
+        while self.host.poll_event().is_some() {}
+        let done = self.host.poll_completion(self.queue)?;
+        Some((done.id, done.status == Status::Success))
+    }
+
+    /// Hands a flow to the NIC.
+    ///
+    /// # Panics
+    /// If the NIC refuses it for another reason than that it has to wait or cannot be: then the run
+    /// was set up wrongly.
+    pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
+        let flow = &plan.scenario.flows[index as usize];
+        let slot = plan.slot[index as usize];
+        let at = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
+        let (_, first, r_key) = self.peers[at.expect("queue pairs for every flow")];
+        let pair = self.pairs[(first + slot % self.split) as usize];
+        if self.host.state(pair) != Some(QueuePairState::ReadyToSend) {
+            // Its peer was given up.
+            return Posted::Never;
+        }
+        let local = LocalRange { segment: self.region.segment, offset: 0, length: flow.bytes };
+        let remote = RemoteAddress { address: u64::from(slot) << SLOT_BITS, r_key };
+        let request = WorkRequest {
+            id: u64::from(index),
+            work: Work::Write { remote, immediate: None },
+            local: local.into(),
+            signaled: true,
+            solicited: false,
+            fence: false,
+        };
+        match self.host.post_send(Instant::from_ps(now), pair, &request) {
+            Ok(()) => Posted::Now,
+            Err(PostError::Full | PostError::CompletionQueueFull) => Posted::Later,
+            Err(error) => panic!("flow {index} cannot be posted: {error:?}"),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> NicCounts {
+        let counters = self.host.counters();
+        NicCounts {
+            data_sent: self.data_sent,
+            resent: counters.resent_packets,
+            spurious: counters.duplicate_requests,
+            acks_sent: counters.acks_sent,
+            timeouts: counters.timeouts,
+            not_ready: counters.rnr_naks_sent,
+        }
+    }
+}

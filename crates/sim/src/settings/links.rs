@@ -1,0 +1,175 @@
+//! Settings of what happens to links: failures, other rates, longer ways.
+
+use super::quantity::{rate, time};
+use crate::scenario::{Change, Delay, LATENCY_MAX_PS};
+use crate::topology::{Link, Network};
+
+/// Which links, in both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ends {
+    /// Those that join two nodes.
+    Nodes(u32, u32),
+    /// All of a node, by its number.
+    Node(u32),
+    /// All of a node, by its kind and its number among those.
+    Named(String, u32),
+    /// All of a plane.
+    Plane(u32),
+}
+
+impl Ends {
+    /// `A-B`, `A`, a kind of node and its number, as `spine-0`, or `plane-N`.
+    fn parse(text: &str) -> Option<Ends> {
+        let Some((a, b)) = text.split_once('-') else {
+            return Some(Ends::Node(text.parse().ok()?));
+        };
+        let b = b.parse().ok()?;
+        Some(match a {
+            "plane" => Ends::Plane(b),
+            "host" | "leaf" | "spine" | "aggregation" | "core" | "switch" => {
+                Ends::Named(a.to_owned(), b)
+            }
+            _ => Ends::Nodes(a.parse().ok()?, b),
+        })
+    }
+
+    /// The number of a node that is named by its kind.
+    fn node(network: &Network, kind: &str, number: u32) -> Option<u32> {
+        let mut nodes = match kind {
+            "switch" => network.hosts..network.nodes(),
+            _ => network.kinds().into_iter().find(|(name, _)| *name == kind)?.1,
+        };
+        nodes.nth(number as usize)
+    }
+
+    /// The links of a network, by number.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn links(&self, network: &Network) -> Result<Vec<u32>, String> {
+        let named = match self {
+            Ends::Node(node) => Some(*node),
+            Ends::Named(kind, number) => Ends::node(network, kind, *number),
+            _ => None,
+        };
+        let is_meant = |link: &Link| match *self {
+            Ends::Nodes(a, b) => (link.from, link.to) == (a, b) || (link.from, link.to) == (b, a),
+            Ends::Node(_) | Ends::Named(..) => [link.from, link.to].map(Some).contains(&named),
+            Ends::Plane(plane) => network.plane_of(link) == plane,
+        };
+        let links = network.links.iter().enumerate().filter(|(_, link)| is_meant(link));
+        let links: Vec<u32> = links.map(|(number, _)| number as u32).collect();
+        match self {
+            _ if !links.is_empty() => Ok(links),
+            Ends::Nodes(a, b) => Err(format!(
+                "no link joins {a} and {b}: hosts are 0 to {}, switches follow tier by tier, and the \
+                 switch of host 0 is {}",
+                network.hosts - 1,
+                network.links[0].to
+            )),
+            Ends::Node(node) => Err(format!("there is no node {node}: {}", numbers(network))),
+            Ends::Named(kind, number) => {
+                Err(format!("there is no {kind}-{number}: {}", numbers(network)))
+            }
+            Ends::Plane(plane) => {
+                Err(format!("there is no plane {plane}: the last is {}", network.wires() - 1))
+            }
+        }
+    }
+}
+
+/// Which numbers the nodes of a network have.
+fn numbers(network: &Network) -> String {
+    let kinds = network.kinds().into_iter().map(|(kind, nodes)| {
+        let last = nodes.len() - 1;
+        format!("{kind}-0 to {kind}-{last} are {} to {}", nodes.start, nodes.end - 1)
+    });
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+/// What happens to links, as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LinkSettings {
+    /// Which, when, and to which rate in megabits per second: `u64::MAX` is the link's own.
+    changes: Vec<(Ends, u64, u64)>,
+    /// Which, when, and to which latency in picoseconds.
+    delays: Vec<(Ends, u64, u64)>,
+}
+
+impl LinkSettings {
+    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        let changes = match name {
+            "fail" => fail(value),
+            "degrade" => degrade(value).map(|change| vec![change]),
+            "delay" => return Some(delay(value).map(|delay| self.delays.push(delay))),
+            _ => return None,
+        };
+        Some(changes.map(|changes| self.changes.extend(changes)))
+    }
+
+    /// Both directions of every link that changes.
+    ///
+    /// # Errors
+    /// Names nodes that no link joins, or a node or a plane that is not there.
+    pub(super) fn changes(&self, network: &Network) -> Result<Vec<Change>, String> {
+        let mut changes = Vec::new();
+        for &(ref ends, at_ps, megabits) in &self.changes {
+            changes.extend(ends.links(network)?.into_iter().map(|link| {
+                let own = network.links[link as usize].megabits;
+                Change { at_ps, link, megabits: if megabits == u64::MAX { own } else { megabits } }
+            }));
+        }
+        Ok(changes)
+    }
+
+    /// Both directions of every link that takes longer.
+    ///
+    /// # Errors
+    /// As [`Self::changes`], or if a link would take less.
+    pub(super) fn delays(&self, network: &Network) -> Result<Vec<Delay>, String> {
+        let mut delays = Vec::new();
+        for &(ref ends, at_ps, latency_ps) in &self.delays {
+            for link in ends.links(network)? {
+                let Link { from, to, latency_ps: own, .. } = network.links[link as usize];
+                if latency_ps < own {
+                    let link = format!("{}-{}", from.min(to), from.max(to));
+                    return Err(format!("delay: {link} takes {own} ps, and can't take less"));
+                }
+                delays.push(Delay { at_ps, link, latency_ps });
+            }
+        }
+        Ok(delays)
+    }
+}
+
+/// `LINKS@TIME`, or `LINKS@TIME..TIME`.
+fn fail(text: &str) -> Option<Vec<(Ends, u64, u64)>> {
+    let (ends, when) = text.split_once('@')?;
+    let ends = Ends::parse(ends)?;
+    let (from, until) = when.split_once("..").unwrap_or((when, ""));
+    let mut changes = vec![(ends.clone(), time(from)?, 0)];
+    if !until.is_empty() {
+        changes.push((ends, time(until)?, u64::MAX));
+    }
+    Some(changes)
+}
+
+/// `LINKS@TIME:RATE`.
+fn degrade(text: &str) -> Option<(Ends, u64, u64)> {
+    let (ends, when) = text.split_once('@')?;
+    let (at, new) = when.split_once(':')?;
+    Some((Ends::parse(ends)?, time(at)?, rate(new)?))
+}
+
+/// `LINKS@TIME:LATENCY`.
+fn delay(text: &str) -> Option<(Ends, u64, u64)> {
+    let (ends, when) = text.split_once('@')?;
+    let (at, latency) = when.split_once(':')?;
+    Some((Ends::parse(ends)?, time(at)?, latency_of(latency)?))
+}
+
+/// Picoseconds that a link may take.
+pub(super) fn latency_of(text: &str) -> Option<u64> {
+    time(text).filter(|ps| (1..=LATENCY_MAX_PS).contains(ps))
+}

@@ -1,0 +1,154 @@
+//! Settings of streams, and of what their schedulers run on.
+
+use super::quantity::{bytes, count, rate, span};
+use super::set;
+use crate::control::ControlSpec;
+use crate::streams::{Stream, Verb};
+use fairway_device::random::Random;
+use fairway_engine::policy::Share;
+use fairway_sandbox::Policies;
+
+/// Streams alike, and what they are made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Streams {
+    source: u32,
+    destination: u32,
+    verb: Verb,
+    /// Least and most bytes of a message; each stream draws its own.
+    bytes: (u32, u32),
+    depth: u32,
+    count: u32,
+    /// Each starts so much later than the one before.
+    every_ps: u64,
+    start_ps: u64,
+    end_ps: u64,
+    megabits: Option<u64>,
+    share: Share,
+    hint: Option<(u64, u64)>,
+    paths: Option<u32>,
+    policy: Option<Policies>,
+}
+
+/// What streams are made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StreamSettings {
+    streams: Vec<Streams>,
+    pub(super) measure_ps: u64,
+    control: Option<(u32, u64)>,
+    eager: bool,
+}
+
+impl StreamSettings {
+    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        Some(match name {
+            "stream" => streams(value).map(|streams| self.streams.push(streams)),
+            "measure" => set(&mut self.measure_ps, span(value)),
+            "control" => {
+                let pair = value.split_once(':');
+                let pair = pair.and_then(|(threads, time)| {
+                    Some((count(threads, 1, 4096)?, span(time).filter(|ps| *ps > 0)?))
+                });
+                set(&mut self.control, pair.map(Some))
+            }
+            "coalescing" => {
+                let named = [("until-threshold", false), ("slots", true)];
+                set(&mut self.eager, named.iter().find(|(name, _)| *name == value).map(|on| on.1))
+            }
+            _ => return None,
+        })
+    }
+
+    /// What schedulers run on.
+    pub(super) fn control(&self) -> Option<ControlSpec> {
+        let until_threshold = !self.eager;
+        let (threads, event_ps) = self.control?;
+        Some(ControlSpec { threads, event_ps, until_threshold })
+    }
+
+    /// The streams, with what is drawn drawn from `seed`.
+    pub(super) fn build(&self, seed: u64) -> Vec<Stream> {
+        let mut random = Random::fork(seed, 0x5354_5245_414D);
+        let mut all = Vec::new();
+        for streams in &self.streams {
+            for number in 0..u64::from(streams.count) {
+                let (least, most) = streams.bytes;
+                all.push(Stream {
+                    source: streams.source,
+                    destination: streams.destination,
+                    verb: streams.verb,
+                    bytes: random.range(least.into(), most.into()) as u32,
+                    depth: streams.depth,
+                    start_ps: streams.start_ps + number * streams.every_ps,
+                    end_ps: streams.end_ps,
+                    megabits: streams.megabits,
+                    share: streams.share,
+                    hint: streams.hint,
+                    paths: streams.paths,
+                    policy: streams.policy.as_ref().map(Policies::fresh),
+                });
+            }
+        }
+        all
+    }
+}
+
+/// `A-B`, and after it what of the rest is not as usual, each as `NAME=VALUE`.
+fn streams(text: &str) -> Option<Streams> {
+    let mut words = text.split_whitespace();
+    let (source, destination) = words.next()?.split_once('-')?;
+    let mut streams = Streams {
+        source: source.parse().ok()?,
+        destination: destination.parse().ok()?,
+        verb: Verb::Write,
+        bytes: (65_536, 65_536),
+        depth: 4,
+        count: 1,
+        every_ps: 0,
+        start_ps: 0,
+        end_ps: u64::MAX,
+        megabits: None,
+        share: Share::default(),
+        hint: None,
+        paths: None,
+        policy: None,
+    };
+    for word in words {
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "size" => streams.bytes = sizes(value)?,
+            "verb" => {
+                let found = Verb::NAMES.iter().find(|(name, _)| *name == value)?;
+                streams.verb = found.1;
+            }
+            "depth" => streams.depth = count(value, 1, 4096)?,
+            "count" => streams.count = count(value, 1, 65_536)?,
+            "every" => streams.every_ps = span(value)?,
+            "start" => streams.start_ps = span(value)?,
+            "end" => streams.end_ps = span(value)?,
+            "rate" => streams.megabits = Some(rate(value)?),
+            "weight" => streams.share.weight = count(value, 1, 65_535)? as u16,
+            "tenant" => streams.share.tenant = count(value, 0, 65_535)? as u16,
+            "tenant-weight" => streams.share.tenant_weight = count(value, 1, 65_535)? as u16,
+            "hint" => streams.hint = Some(hint(value)?),
+            "paths" => streams.paths = Some(count(value, 1, 256)?),
+            "policy" => streams.policy = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(streams)
+}
+
+/// `3`, or `3@200us`: when, and what.
+fn hint(text: &str) -> Option<(u64, u64)> {
+    let (value, at) = text.split_once('@').unwrap_or((text, "0ns"));
+    Some((span(at)?, value.parse().ok()?))
+}
+
+/// `64K`, or `4K..1M`: any length between.
+fn sizes(text: &str) -> Option<(u32, u32)> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let (least, most) = (bytes(least)?, bytes(most)?);
+    // A message has a piece of the segment of its own.
+    (0 < least && least <= most && most <= 1 << 30).then_some((least, most))
+}

@@ -1,0 +1,35 @@
+//! Values of settings that are more than one number.
+
+use super::quantity::{bytes, count};
+use crate::Marking;
+
+/// Up to three numbers; 1 for those that are not there.
+pub(super) fn three(text: &str, between: char) -> Option<[u32; 3]> {
+    let mut numbers = [1; 3];
+    let parts: Vec<&str> = text.split(between).collect();
+    if parts.len() > 3 {
+        return None;
+    }
+    for (number, part) in numbers.iter_mut().zip(&parts) {
+        *number = count(part, 1, 1000)?;
+    }
+    Some(numbers)
+}
+
+pub(super) fn one_of(value: &str, names: &[&str]) -> Option<String> {
+    names.contains(&value).then(|| String::from(value))
+}
+
+pub(super) fn marking(text: &str) -> Option<Marking> {
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts.as_slice() {
+        ["off"] => Some(Marking::Off),
+        ["threshold", size] => Some(Marking::Threshold { bytes: bytes(size)? }),
+        ["red", low, high, rest @ ..] if rest.len() < 2 => {
+            let (low, high) = (bytes(low)?, bytes(high)?);
+            let permille = rest.first().map_or(Some(1000), |share| count(share, 0, 1000))?;
+            (low < high).then_some(Marking::Random { low, high, permille })
+        }
+        _ => None,
+    }
+}

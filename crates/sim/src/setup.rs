@@ -1,0 +1,267 @@
+//! Sets a run up, every part on a core of its own: hosts, and a channel for every pair that talks.
+//!
+//! The ends of a channel have to know each other's number before they open it. So each part makes
+//! its hosts and reserves their channels first, and opens them when all have. A host does both in
+//! the order of its pairs, and so comes out the same however many parts there are.
+
+use super::chunked::Chunked;
+use super::domain::Domain;
+use super::host::{Host, address, make_host};
+use super::nic::HostNic;
+use super::plan::Plan;
+use super::roce::{Offer, RoceNic};
+use super::scenario::Stack;
+use super::workers::each;
+use fairway_device::random::Random;
+use fairway_engine::policy::PolicySet;
+use fairway_engine::wire::{Instant, Msn, Psn};
+use fairway_engine::{ChannelConfig, ChannelId, Limits, Profile};
+use fairway_sandbox::Policies;
+use std::sync::Arc;
+
+/// A host's end of a pair that talks.
+#[derive(Clone, Copy)]
+struct End {
+    peer: u32,
+    /// The pair's place among those of the peer.
+    there: u32,
+}
+
+/// What a host has that its peers have to know of.
+enum Reserved {
+    /// Channels, and what the NIC can take by each.
+    Channels(Vec<ChannelId>, Box<Limits>),
+    QueuePairs(Offer),
+}
+
+/// The hosts of a part, and by host what they have reserved.
+type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
+
+/// Makes the parts of a network, with every host that takes part, and opens a channel for every pair
+/// that talks.
+///
+/// # Errors
+/// Says which of the engine's limits does not fit the run.
+pub(crate) fn make_domains(plan: &Arc<Plan>) -> Result<Vec<Domain>, String> {
+    let ends = ends(plan);
+    let scenario = &plan.scenario;
+    let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
+    let spec = scenario.policy.clone().unwrap_or_else(|| scenario.swift().into());
+    let made = each(0..plan.parts as u8, |part| make_part(plan, part, &ends, &profile));
+    let (mut hosts, mut reserved) = (Vec::new(), Vec::new());
+    for part in made {
+        let (own, channels) = part?;
+        hosts.push(own);
+        reserved.push(channels);
+    }
+    let wiring = Wiring { plan, ends: &ends, reserved: &reserved, spec: &spec };
+    let parts = hosts.into_iter().enumerate();
+    let domains = each(parts, |(part, mut hosts)| {
+        wiring.connect(&mut hosts)?;
+        Ok(Domain::new(plan, part as u8, hosts))
+    });
+    domains.into_iter().collect()
+}
+
+/// By host, the pairs it is one of.
+fn ends(plan: &Plan) -> Vec<Vec<End>> {
+    let mut ends = vec![Vec::new(); plan.scenario.network.hosts as usize];
+    for &(a, b) in &plan.pairs {
+        let (at_a, at_b) = (ends[a as usize].len() as u32, ends[b as usize].len() as u32);
+        ends[a as usize].push(End { peer: b, there: at_b });
+        ends[b as usize].push(End { peer: a, there: at_a });
+    }
+    ends
+}
+
+/// The hosts of a part, which have reserved their channels.
+fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Result<Made, String> {
+    let (mut hosts, mut reserved) = (Vec::with_capacity(ends.len()), Vec::new());
+    for (number, ends) in ends.iter().enumerate() {
+        let host = number as u32;
+        let ranks = plan.scenario.program.is_some_and(|p| !p.ranks_of(host).is_empty());
+        let idle = ends.is_empty() && !ranks && plan.outbound[number].is_empty();
+        if idle || plan.part[number] != part {
+            hosts.push(None);
+            reserved.push(Reserved::Channels(Vec::new(), Box::default()));
+            continue;
+        }
+        let peers = ends.len() as u32;
+        if plan.scenario.stack != Stack::Fairway && peers > 0 {
+            let (nic, offer) = RoceNic::new(plan, host, peers)?;
+            let queue = nic.queue();
+            let nic = HostNic::Roce(Box::new(nic));
+            hosts.push(Some(Box::new(Host::new(plan, host, nic, queue))));
+            reserved.push(Reserved::QueuePairs(offer));
+            continue;
+        }
+        let made = make_host(plan, host, peers, profile);
+        let mut made = made.map_err(|error| format!("a NIC cannot be made: {error:?}"))?;
+        let channels = peers * plan.scenario.split;
+        let nic = made.nic.fairway();
+        let channels: Result<_, _> = (0..channels).map(|_| nic.reserve_channel()).collect();
+        let channels = channels.map_err(|error| format!("host {number}: {error:?}"))?;
+        reserved.push(Reserved::Channels(channels, Box::new(*nic.limits())));
+        hosts.push(Some(Box::new(made)));
+    }
+    Ok((hosts, reserved))
+}
+
+/// What is known when channels are opened.
+struct Wiring<'a> {
+    plan: &'a Plan,
+    ends: &'a [Vec<End>],
+    /// By part and host: what hosts have reserved.
+    reserved: &'a [Vec<Reserved>],
+    spec: &'a Policies,
+}
+
+impl Wiring<'_> {
+    /// Opens the channels of hosts, and adds what goes by them.
+    fn connect(&self, hosts: &mut [Option<Box<Host>>]) -> Result<(), String> {
+        for (number, host) in hosts.iter_mut().enumerate() {
+            let Some(host) = host else { continue };
+            for place in 0..self.ends[number].len() {
+                let peer = self.ends[number][place].peer;
+                self.open(host, number as u32, place)
+                    .map_err(|error| format!("{number} and {peer} cannot be connected: {error}"))?;
+            }
+            if let HostNic::Roce(nic) = &mut host.nic {
+                nic.sort_peers();
+                continue;
+            }
+            host.peers.sort_unstable();
+            host.add_ranks(self.plan, number as u32)
+                .map_err(|error| format!("host {number} has no room for its ranks: {error:?}"))?;
+            host.add_streams(self.plan, number as u32)
+                .map_err(|error| format!("host {number} has no room for its streams: {error:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// The channel of a host, by the place of the pair among its own, of this number; and the limits
+    /// of its NIC.
+    fn channel(&self, host: u32, place: u32, member: u32) -> (ChannelId, &Limits) {
+        let part = usize::from(self.plan.part[host as usize]);
+        let at = place * self.plan.scenario.split + member;
+        match &self.reserved[part][host as usize] {
+            Reserved::Channels(channels, limits) => (channels[at as usize], limits),
+            Reserved::QueuePairs(_) => unreachable!("all hosts of a run are of one kind"),
+        }
+    }
+
+    /// A channel to this one of a peer, whose NIC has these limits; the first PSN here, and there.
+    fn config(
+        &self,
+        peer: u32,
+        (channel, limits): (ChannelId, &Limits),
+        [first_psn, remote_first_psn]: [Psn; 2],
+        policy: PolicySet,
+    ) -> ChannelConfig {
+        ChannelConfig {
+            leader: None,
+            engine: 0,
+            remote: address(peer),
+            remote_tpn: channel.tpn(),
+            first_psn,
+            remote_first_psn,
+            first_message: Msn::new(0),
+            unreliable: true,
+            bypass: true,
+            mtu: self.plan.scenario.mtu,
+            paths: 1,
+            remote_window: limits.receive_window(),
+            remote_message_slots: limits.message_slots,
+            remote_read_slots: limits.read_slots,
+            policy,
+        }
+    }
+
+    /// Opens a host's channels of one of its pairs.
+    fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), String> {
+        let (plan, scenario) = (self.plan, &self.plan.scenario);
+        let End { peer, there } = self.ends[number as usize][place];
+        let ends = [number.min(peer), number.max(peer)];
+        let mut random = Random::fork(scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
+        // Both ends draw the same, and each takes its own first.
+        let mut psns = || {
+            let drawn = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
+            let own = usize::from(number == ends[1]);
+            [drawn[own], drawn[1 - own]]
+        };
+        let nic = match &mut host.nic {
+            HostNic::Fairway(nic) => nic,
+            HostNic::Roce(nic) => {
+                let part = usize::from(plan.part[peer as usize]);
+                let Reserved::QueuePairs(offer) = &self.reserved[part][peer as usize] else {
+                    unreachable!("all hosts of a run are of one kind");
+                };
+                return nic.connect(scenario, (place as u32, peer, there), offer, psns);
+            }
+        };
+        let own = ends.map(|end| &plan.streams_out[end as usize]).into_iter().flatten();
+        let own = own.map(|number| &scenario.streams[*number as usize]);
+        let mut own = own.filter(|stream| ends.contains(&stream.destination));
+        let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(self.spec);
+        let paths = own.find_map(|stream| stream.paths).unwrap_or(scenario.paths_each());
+        let mut leader = None;
+        for member in 0..scenario.split {
+            let (channel, _) = self.channel(number, place as u32, member);
+            let remote = self.channel(peer, there, member);
+            let config = ChannelConfig {
+                leader,
+                paths,
+                ..self.config(peer, remote, psns(), policies(plan, spec))
+            };
+            nic.open_channel(Instant::ZERO, channel, config)
+                .map_err(|error| format!("{error:?}"))?;
+            if leader.is_none() {
+                leader = Some(channel);
+                host.peers.push((peer, channel));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn policies(plan: &Plan, spec: &Policies) -> PolicySet {
+    let mut policies = spec.build(plan.scenario.mtu);
+    if let Some(bytes) = plan.scenario.chunk {
+        policies.congestion = Box::new(Chunked::new(policies.congestion, bytes));
+    }
+    policies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+
+    /// A host may use no more of a peer than the peer has, which may be less than it has itself.
+    #[test]
+    fn channels_know_the_limits_of_the_peer() {
+        let mut settings = Settings::default();
+        let lines = "workload halo3d\ngrid 16x4x4\nranks-per-node 4\nnodes 64\npaths 4";
+        settings.read(lines).expect("settings");
+        let plan = Arc::new(Plan::new(settings.build(1).expect("a scenario"), 1));
+        let (ends, profile) = (ends(&plan), plan.scenario.timing());
+        let (hosts, reserved) = make_part(&plan, 0, &ends, &profile).expect("hosts");
+        let (spec, reserved) = (plan.scenario.swift().into(), [reserved]);
+        let wiring = Wiring { plan: &plan, ends: &ends, reserved: &reserved, spec: &spec };
+        let slots = |host: u32| {
+            let host = hosts[host as usize].as_deref().expect("a host that takes part");
+            host.nic.as_fairway().expect("Fairway").limits().message_slots
+        };
+        let mut differ = 0;
+        for (number, ends) in ends.iter().enumerate() {
+            for &End { peer, there } in ends {
+                let psns = [0, 0].map(Psn::new);
+                let remote = wiring.channel(peer, there, 0);
+                let config = wiring.config(peer, remote, psns, policies(&plan, &spec));
+                assert_eq!(config.remote_message_slots, slots(peer));
+                differ += u32::from(slots(peer) != slots(number as u32));
+            }
+        }
+        assert!(differ > 0, "all hosts have the same limits");
+    }
+}

@@ -1,0 +1,131 @@
+//! What is sent: flows, when each begins, and what it waits for.
+
+mod collectives;
+mod matrix;
+mod moe;
+mod poisson;
+mod trace;
+
+pub use collectives::{Collective, collective};
+pub use matrix::parse_matrix;
+pub use moe::Moe;
+pub use poisson::{Sizes, poisson};
+pub use trace::{Operation, OperationKind, Span, Trace, parse_trace};
+
+use fairway_device::random::Random;
+
+/// One message from one host to another: a WRITE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Who sends.
+    pub source: u32,
+    /// Who receives; another host.
+    pub destination: u32,
+    /// At least 1, but for a step: see [`Self::is_step`].
+    pub bytes: u32,
+    /// When it begins, in picoseconds, unless it waits for others.
+    pub start_ps: u64,
+    /// Flows that have to be over before: by their index.
+    pub after: Vec<After>,
+    /// How long after that it begins, in picoseconds: if it waits for others, what its source
+    /// computes in between.
+    pub delay_ps: u64,
+}
+
+/// What a flow waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// The other flow.
+    pub flow: u32,
+    /// What of it: the last byte in place at its destination, or its completion at its source.
+    /// News from another host takes until the end of the shortest link's latency.
+    pub delivered: bool,
+}
+
+impl Flow {
+    /// From `source` to `destination`, from the beginning.
+    pub fn new(source: u32, destination: u32, bytes: u32) -> Flow {
+        Flow { source, destination, bytes, ..Flow::default() }
+    }
+
+    /// Nothing is sent: a step of its host alone, which is over when it begins, for others to wait
+    /// for.
+    pub fn is_step(&self) -> bool {
+        self.bytes == 0 && self.source == self.destination
+    }
+
+    /// How long its source computes before it begins, in picoseconds.
+    pub(crate) fn compute_ps(&self) -> u64 {
+        if self.after.is_empty() { self.start_ps } else { self.delay_ps }
+    }
+}
+
+/// Every host sends to one other and receives from one other, drawn at random.
+pub fn permutation(hosts: u32, bytes: u32, seed: u64) -> Vec<Flow> {
+    let mut random = Random::fork(seed, 0x7065_726D);
+    let order = shuffled(hosts, &mut random);
+    // One cycle through all hosts: nobody sends to himself.
+    let next = |at: usize| order[(at + 1) % order.len()];
+    let mut flows: Vec<Flow> =
+        order.iter().enumerate().map(|(at, &host)| Flow::new(host, next(at), bytes)).collect();
+    flows.sort_by_key(|flow| flow.source);
+    flows
+}
+
+/// `senders` hosts, drawn at random, each send to host 0.
+pub fn incast(hosts: u32, senders: u32, bytes: u32, seed: u64) -> Vec<Flow> {
+    let mut random = Random::fork(seed, 0x0069_6E63);
+    let order = shuffled(hosts, &mut random);
+    let chosen = order.into_iter().filter(|host| *host != 0).take(senders as usize);
+    chosen.map(|host| Flow::new(host, 0, bytes)).collect()
+}
+
+/// Host 0 sends to `receivers` hosts, drawn at random.
+pub fn outcast(hosts: u32, receivers: u32, bytes: u32, seed: u64) -> Vec<Flow> {
+    let flows = incast(hosts, receivers, bytes, seed);
+    flows.into_iter().map(|flow| Flow::new(0, flow.source, bytes)).collect()
+}
+
+/// Every host sends to every other, beginning with its right neighbour.
+pub fn all_to_all(hosts: u32, bytes: u32) -> Vec<Flow> {
+    let pair =
+        |source: u32| (1..hosts).map(move |step| Flow::new(source, (source + step) % hosts, bytes));
+    (0..hosts).flat_map(pair).collect()
+}
+
+/// [`incast`] of `count` messages per sender beside a [`permutation`] of as many per host.
+pub fn incast_and_permutation(
+    hosts: u32,
+    senders: u32,
+    bytes: u32,
+    count: u32,
+    seed: u64,
+) -> Vec<Flow> {
+    let each =
+        incast(hosts, senders, bytes, seed).into_iter().chain(permutation(hosts, bytes, seed));
+    each.flat_map(|flow| std::iter::repeat_n(flow, count as usize)).collect()
+}
+
+/// Each flow as `pieces` of nearly the same length, which begin together.
+pub fn in_pieces(flows: &[Flow], pieces: u32) -> Vec<Flow> {
+    let cut = |flow: &Flow| {
+        let (count, flow) = (pieces.min(flow.bytes), flow.clone());
+        let bytes = flow.bytes;
+        (0..count).map(move |piece| {
+            let longer = u32::from(piece < bytes % count);
+            Flow { bytes: bytes / count + longer, ..flow.clone() }
+        })
+    };
+    flows.iter().flat_map(cut).collect()
+}
+
+fn shuffled(hosts: u32, random: &mut Random) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..hosts).collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests;

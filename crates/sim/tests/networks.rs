@@ -1,0 +1,163 @@
+//! One stream over one slow link, with the timing and limits that hosts have live: does a control
+//! law fill the link whatever its rate, its round trip, its queue and the loss on it?
+//!
+//! `cargo test --release -p fairway-sim --test networks -- --ignored --nocapture` prints the
+//! whole matrix.
+
+use fairway_engine::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
+use fairway_engine::{Limits, Profile};
+use fairway_sim::{Clos, Marking, QueueSpec, Report, Scenario, Simulation, Stream, Verb};
+
+const RATES_MBPS: [u64; 3] = [50, 200, 1000];
+const ROUND_TRIPS_US: [u64; 3] = [200, 4000, 40_000];
+/// Losses, of 10,000 packets.
+const LOSSES: [u64; 3] = [0, 10, 100];
+/// Queues, in hundredths of a bandwidth-delay product.
+const QUEUES: [u64; 3] = [25, 100, 400];
+/// No queue is shorter: eight packets.
+const QUEUE_MIN_BYTES: u64 = 32 * 1024;
+const PICOSECONDS: u64 = 1_000_000_000_000;
+/// The host at the slow link.
+const RECEIVER: u32 = 7;
+
+/// A link and what is on it.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    megabits: u64,
+    round_trip_us: u64,
+    loss: u64,
+    queue_percent: u64,
+}
+
+/// What a stream got of its link.
+struct Got {
+    /// Of the link's rate, in thousandths; headers take 28.
+    permille: u64,
+    report: Report,
+}
+
+impl Cell {
+    fn scenario(self, policy: &str) -> Scenario {
+        let clos = Clos::three_tiers(8, 1).expect("a fat tree");
+        // Six links each way.
+        let latency_ps = self.round_trip_us * 1_000_000 / 12;
+        let mut network = clos.build(10 * self.megabits, latency_ps);
+        for link in network.links.iter_mut().filter(|link| link.to == RECEIVER) {
+            link.megabits = self.megabits;
+        }
+        let mut scenario = Scenario::new(network, Vec::new());
+        let product = self.megabits * self.round_trip_us / 8;
+        let bytes = (product * self.queue_percent / 100).max(QUEUE_MIN_BYTES) as u32;
+        let marking = Marking::Off;
+        scenario.queue = QueueSpec { bytes, control_bytes: 1 << 20, marking, ..scenario.queue };
+        scenario.paths = 8;
+        scenario.chunk = None;
+        scenario.policy = Some(policy.parse::<PolicySpec>().expect("a policy").into());
+        scenario.profile = Some(Profile::default());
+        scenario.window_packets = Some(Limits::default().window_packets);
+        scenario.loss = ((self.loss << 32) / 10_000) as u32;
+        scenario.end_ps = (self.round_trip_us * 150 / 1_000_000).max(2) * PICOSECONDS;
+        scenario.measure_ps = scenario.end_ps / 4;
+        scenario.streams.push(Stream {
+            source: 0,
+            destination: RECEIVER,
+            verb: Verb::Write,
+            bytes: 1 << 20,
+            depth: 64,
+            start_ps: 0,
+            end_ps: scenario.end_ps,
+            megabits: None,
+            share: Share::default(),
+            hint: None,
+            paths: None,
+            policy: None,
+        });
+        scenario
+    }
+
+    fn rate(self) -> String {
+        format!("{}Mbps", self.megabits)
+    }
+
+    fn run(self, policy: &str) -> Got {
+        let mut simulation = Simulation::new(self.scenario(policy), 1).expect("a run");
+        let report = simulation.run(u32::MAX, |_| ());
+        let permille = report.streams[0].megabits() * 1000 / self.megabits;
+        Got { permille, report }
+    }
+}
+
+/// The whole matrix.
+fn cells() -> impl Iterator<Item = Cell> {
+    RATES_MBPS.into_iter().flat_map(|megabits| {
+        ROUND_TRIPS_US.into_iter().flat_map(move |round_trip_us| {
+            LOSSES.into_iter().flat_map(move |loss| {
+                QUEUES.into_iter().map(move |queue_percent| Cell {
+                    megabits,
+                    round_trip_us,
+                    loss,
+                    queue_percent,
+                })
+            })
+        })
+    })
+}
+
+/// At least nine tenths of the line, and fewer than one packet in a thousand for nothing. In a
+/// policy, `RATE` stands for the link's.
+fn check(policy: &str, cell: Cell) {
+    let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()));
+    assert!(permille >= 900, "{policy}, {cell:?}: {permille} of 1000");
+    let (sent, spurious) = (report.data_sent + report.resent, report.spurious);
+    assert!(spurious * 1000 <= sent, "{policy}, {cell:?}: {spurious} of {sent} for nothing");
+}
+
+#[test]
+fn cubic_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
+    for cell in cells().filter(|cell| cell.megabits == 200) {
+        check("cc=cubic", cell);
+    }
+}
+
+/// The default law, as a specification without one has it.
+#[test]
+fn default_is_cubic() {
+    let default: PolicySpec = "path=spray".parse().expect("a policy");
+    assert_eq!(default.congestion, CongestionSpec::Cubic(CubicParameters::default()));
+}
+
+#[test]
+fn eqds_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
+    for cell in cells().filter(|cell| cell.megabits == 200) {
+        check("cc=eqds:line=RATE", cell);
+    }
+}
+
+#[test]
+fn cubic_fills_slow_and_fast_links_with_loss() {
+    let lossy = |cell: &Cell| cell.megabits != 200 && cell.loss == 100;
+    for cell in cells().filter(lossy) {
+        check("cc=cubic", cell);
+    }
+}
+
+#[test]
+#[ignore = "prints the whole matrix"]
+fn matrix() {
+    let policies = std::env::var("POLICIES").unwrap_or_else(|_| String::from("cc=cubic"));
+    for policy in policies.split_whitespace() {
+        println!(
+            "{policy}: Mb/s, round trip in us, loss in 10,000, queue in %: of the line in \
+                  1000; sent, again, for nothing, time-outs"
+        );
+        for cell in cells() {
+            let Cell { megabits, round_trip_us, loss, queue_percent } = cell;
+            let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()));
+            println!(
+                "{megabits:5} {round_trip_us:6} {loss:4} {queue_percent:4}: {permille:4}; \
+                 {} {} {} {}",
+                report.data_sent, report.resent, report.spurious, report.timeouts
+            );
+        }
+    }
+}

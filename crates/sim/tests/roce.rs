@@ -1,0 +1,123 @@
+//! Hosts that speak RoCEv2: the queue pairs that run live beneath verbs, on simulated networks.
+
+use fairway_sim::{Clos, Flow, FlowResult, Report, Scenario, Settings, Simulation, Stack};
+
+fn scenario(lines: &str) -> Result<Scenario, String> {
+    let mut settings = Settings::default();
+    settings.read("nodes 16\ncheck on\nstack roce").expect("settings");
+    settings.read(&lines.replace('|', "\n")).expect("settings");
+    settings.build(1)
+}
+
+/// Runs it, whatever comes of it.
+fn ended(lines: &str) -> Report {
+    let scenario = scenario(lines).expect("a scenario");
+    Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ())
+}
+
+fn run(lines: &str) -> Report {
+    let report = ended(lines);
+    assert!(report.is_complete(), "{lines}: not complete after {} ps", report.end_ps);
+    report
+}
+
+/// Packets of data that there would be if none were lost.
+fn packets(report: &Report, mtu: u32) -> u64 {
+    report.flows.iter().map(|flow| u64::from(flow.bytes.div_ceil(mtu))).sum()
+}
+
+/// Every byte is placed once and where it belongs (`check on`), with losses or late packets.
+#[test]
+fn what_is_lost_is_sent_again() {
+    for loss in ["0", "0.1%", "1%"] {
+        let [all, missing] = ["roce", "roce-irn"].map(|stack| {
+            let report = run(&format!("bytes 4M|queue 64M|ecn off|loss {loss}|stack {stack}"));
+            assert_eq!(report.data_sent - report.resent, packets(&report, 4096), "{stack}");
+            assert_eq!(report.resent > 0, loss != "0", "{stack}: {} resent", report.resent);
+            assert_eq!(report.dropped, 0);
+            report
+        });
+        // Go-back-N sends everything again that was under way.
+        if loss != "0" {
+            assert!(all.resent > 4 * missing.resent, "{} and {}", all.resent, missing.resent);
+            let [all, missing] = [all, missing].map(|report| report.completion_times().p50);
+            assert!(all > missing, "{loss}: {all} {missing}");
+        }
+    }
+}
+
+/// Packets that overtake each other are losses to go-back-N, and nothing to the other.
+#[test]
+fn what_is_late_costs_go_back_n_only() {
+    let busy = |stack| run(&format!("bytes 1M|queue 64M|ecn off|routing spray|stack {stack}"));
+    let [all, missing] = ["roce", "roce-irn"].map(busy);
+    assert!(all.resent > 1000, "{} resent", all.resent);
+    assert!(missing.resent < 10, "{} resent", missing.resent);
+    assert!(all.completion_ps() > 2 * missing.completion_ps());
+}
+
+/// A queue pair has one path. With several to a peer, flows take turns.
+#[test]
+fn a_queue_pair_keeps_to_one_path() {
+    let uplinks = |stack, split| {
+        let network = Clos::three_tiers(128, 1).expect("a tree").build(400_000, 1_000_000);
+        let edge = network.links[network.first_port[0] as usize].to;
+        let ports = network.ports_of(edge).filter(|p| network.links[*p as usize].to >= 128);
+        let ports: Vec<u32> = ports.collect();
+        let mut scenario = Scenario::new(network, vec![Flow::new(0, 127, 1 << 20); 8]);
+        (scenario.stack, scenario.split, scenario.check) = (stack, split, true);
+        let report = Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ());
+        assert!(report.is_complete());
+        ports.iter().filter(|port| report.ports[**port as usize].bytes > 100_000).count()
+    };
+    assert_eq!(uplinks(Stack::Roce, 1), 1);
+    assert!((2..=4).contains(&uplinks(Stack::Roce, 8)));
+    assert_eq!(uplinks(Stack::Fairway, 1), 4);
+}
+
+/// Pauses keep packets from being lost; DCQCN keeps queues short, so that there are fewer.
+#[test]
+fn pauses_keep_everything_and_rates_keep_queues_short() {
+    let incast = "workload incast|senders 12|bytes 8M|pfc 100K:80K|ecn red:50K:150K";
+    let rates = run(incast);
+    let none = run(&format!("{incast}|policy cc=fixed:4M"));
+    for report in [&rates, &none] {
+        assert_eq!((report.dropped, report.resent, report.timeouts), (0, 0, 0));
+        assert!(report.pauses() > 0);
+    }
+    let line_ps = 12 * 8 * 1024 * 1024 * 20;
+    assert!(2 * rates.pauses() < none.pauses(), "{} and {}", rates.pauses(), none.pauses());
+    // Nothing is wasted: the receiver's link is busy all the time without rates.
+    assert!(none.completion_ps() < line_ps * 115 / 100, "{}", none.completion_ps());
+}
+
+/// A peer that is cut off for good fails what is under way and what is still to be sent there, and
+/// nothing else.
+#[test]
+fn who_is_cut_off_is_given_up() {
+    let network = scenario("bytes 1").expect("a scenario").network;
+    let switch = network.links[network.first_port[5] as usize].to;
+    let report = ended(&format!("workload all-to-all|bytes 2M|split 2|fail 5-{switch}@20us"));
+    let touches = |flow: &FlowResult| flow.source == 5 || flow.destination == 5;
+    assert_eq!(report.failed, 30);
+    for flow in &report.flows {
+        assert_eq!(flow.completed_ps.is_none(), touches(flow), "{flow:?}");
+    }
+}
+
+#[test]
+fn what_roce_has_not_is_refused() {
+    for (lines, word) in [
+        ("workload halo3d|grid 4x2x2", "stack fairway"),
+        ("workload streams|stream 0-1 size=64K|check off", "stack fairway"),
+        ("mtu 3000", "256"),
+        ("policy cc=swift", "policy cc=swift"),
+        ("policy cc=dcqcn:line=1Gbps", "without parameters"),
+        ("bytes 2G|mtu 256", "1073741824"),
+        ("bytes 3G|mtu 4K", "2147483648"),
+    ] {
+        let scenario = scenario(lines).expect("a scenario");
+        let error = Simulation::new(scenario, 1).err().expect("it cannot be");
+        assert!(error.contains(word), "{lines}: {error}");
+    }
+}

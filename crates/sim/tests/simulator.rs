@@ -1,0 +1,345 @@
+//! The simulator against what can be computed by hand, and against itself.
+
+use fairway_engine::wire::{
+    Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, Psn, Sack, header_len,
+};
+use fairway_sim::topology::Network;
+use fairway_sim::traffic::{self, Flow};
+use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenario, Simulation};
+
+const US: u64 = 1_000_000;
+/// Of 400 Gb/s.
+const PS_PER_BYTE: u64 = 20;
+
+fn tree(hosts: u32) -> Network {
+    Clos::three_tiers(hosts, 1).expect("a tree").build(400_000, US)
+}
+
+/// With every check on.
+fn scenario(network: Network, flows: Vec<Flow>) -> Scenario {
+    Scenario { check: true, ..Scenario::new(network, flows) }
+}
+
+/// Runs to the end: everything is delivered, and no packet is unaccounted for.
+fn run(scenario: Scenario) -> Report {
+    let report = Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ());
+    assert!(report.is_complete(), "{} us: not complete", report.end_ps / US);
+    conserved(&report);
+    report
+}
+
+fn conserved(report: &Report) {
+    let accounted = report.delivered
+        + report.delivered_trimmed
+        + report.dropped
+        + report.lost_on_links
+        + report.in_flight;
+    assert_eq!(report.sent, accounted, "packets sent, and what became of them");
+}
+
+/// A WRITE packet of 4,096 bytes, and the acknowledgement of the last, on the wire.
+fn wire_times() -> (u64, u64) {
+    let operation = Operation::Write { access: Access::default() };
+    let data = Packet::Data(Data {
+        psn: Psn::new(0),
+        message: Msn::new(0),
+        index: 0,
+        jetty: JettyId::new(1),
+        transaction: 0,
+        slot: 0,
+        ack_request: false,
+        retry: false,
+        last: false,
+        order: Order::NONE,
+        operation,
+    });
+    let ack = Packet::Ack(Ack {
+        cumulative: Psn::new(0),
+        echo: Psn::new(0),
+        learned: Msn::new(0),
+        echo_delay: 0,
+        window: 0,
+        marks: 0,
+        duplicates: 0,
+        hint: 0,
+        flags: AckFlags::ECHO.with(AckFlags::LEARNED),
+        sack: Sack::default(),
+    });
+    let bytes = |packet| header_len(packet) as u64 + u64::from(FRAME_BYTES);
+    (PS_PER_BYTE * (bytes(&data) + 4096), PS_PER_BYTE * bytes(&ack))
+}
+
+#[test]
+fn one_flow_on_an_idle_path_takes_what_the_formula_says() {
+    let (data, ack) = wire_times();
+    // Under the same leaf, in the same pod, and across the core.
+    for (destination, links) in [(1, 2), (2, 4), (5, 6), (15, 6)] {
+        for packets in [1, 2, 8] {
+            let flows = vec![Flow::new(0, destination, 4096 * packets)];
+            let report = run(scenario(tree(16), flows));
+            let flow = report.flows[0];
+            let delivered = u64::from(packets) * data + (links - 1) * data + links * US;
+            assert_eq!(flow.delivered_ps, Some(delivered), "{packets} over {links}");
+            let completed = delivered + links * (ack + US);
+            assert_eq!(flow.completed_ps, Some(completed), "{packets} over {links}");
+            assert_eq!(report.sent, report.data_sent + report.acks_sent);
+            assert!(report.in_flight > 0 || report.packet_hops == links * report.sent);
+        }
+    }
+}
+
+/// A packet is whole once, at its end; acknowledgements likewise.
+#[test]
+fn switches_that_cut_through_wait_for_no_packet() {
+    let (data, ack) = wire_times();
+    for (destination, links) in [(1, 2), (15, 6)] {
+        let mut scenario = scenario(tree(16), vec![Flow::new(0, destination, 4096 * 8)]);
+        scenario.cut_through = true;
+        let flow = run(scenario).flows[0];
+        assert_eq!(flow.delivered_ps, Some(8 * data + links * US));
+        assert_eq!(flow.completed_ps, Some(8 * data + links * US + ack + links * US));
+    }
+}
+
+#[test]
+fn a_late_flow_begins_when_it_is_to() {
+    let flows = vec![Flow { start_ps: 77 * US + 5, ..Flow::new(3, 9, 4096) }];
+    let report = run(scenario(tree(16), flows));
+    let (data, _) = wire_times();
+    assert_eq!(report.flows[0].started_ps, Some(77 * US + 5));
+    assert_eq!(report.flows[0].delivered_ps, Some(77 * US + 5 + 6 * (data + US)));
+}
+
+#[test]
+fn flows_that_share_a_link_share_its_rate() {
+    let go = |flows| {
+        let mut scenario = scenario(tree(16), flows);
+        scenario.queue.bytes = 1 << 30;
+        scenario.policy = Some("cc=fixed:1M".parse().expect("a policy"));
+        run(scenario)
+    };
+    let alone = go(vec![Flow::new(4, 0, 4 << 20)]).completion_ps();
+    let report = go(vec![Flow::new(4, 0, 4 << 20), Flow::new(8, 0, 4 << 20)]);
+    for flow in &report.flows {
+        let time = flow.completed_ps.expect("complete");
+        assert!((alone * 180 / 100..alone * 205 / 100).contains(&time), "{time} beside {alone}");
+    }
+}
+
+#[test]
+fn an_incast_drains_at_the_rate_of_its_link() {
+    let leaf = Clos::two_tiers(16, Some(16), 1).expect("a leaf").build(400_000, US);
+    let mut incast = scenario(leaf, traffic::incast(16, 15, 64 * 1024, 1));
+    incast.queue.bytes = 1 << 30;
+    incast.queue.marking = Marking::Off;
+    incast.policy = Some("cc=fixed:1M".parse().expect("a policy"));
+    let network = incast.network.clone();
+    let report = run(incast);
+    // The port to host 0 never rests from the first packet on.
+    let last_link = network.links[network.first_port[0] as usize].reverse;
+    let port = &report.ports[last_link as usize];
+    let (data, _) = wire_times();
+    let last = report.flows.iter().filter_map(|flow| flow.delivered_ps).max();
+    assert_eq!(last, Some(data + US + port.bytes * PS_PER_BYTE + US));
+    assert!(port.longest_bytes > 10 * 64 * 1024);
+    assert_eq!((report.dropped, report.resent), (0, 0));
+}
+
+/// A receiver that grants credit gets what its link carries, and no switch has to drop anything;
+/// without, the same queue overflows.
+#[test]
+fn credit_keeps_an_incast_from_overflowing_the_last_queue() {
+    let outcome = |policy: &str| {
+        let mut incast = scenario(tree(16), traffic::incast(16, 8, 4 << 20, 1));
+        incast.queue.bytes = 1 << 20;
+        incast.paths = 16;
+        incast.policy = Some(policy.parse().expect("a policy"));
+        run(incast)
+    };
+    let report = outcome("cc=eqds:line=400Gbps:window=64K");
+    assert_eq!((report.dropped, report.resent), (0, 0));
+    let last = report.flows.iter().filter_map(|flow| flow.delivered_ps).max().expect("an end");
+    let (data, _) = wire_times();
+    let line = 8 * 1024 * data;
+    assert!(last < line + line / 10, "{} us of {}", last / US, line / US);
+    assert!(outcome("cc=fixed:1M").dropped > 0);
+}
+
+#[test]
+fn every_workload_delivers_every_byte_once() {
+    let matrix = "Nodes 16\n0->3 start 0 size 100000 recv_done_trigger 1\n\
+                  3->7 trigger 1 size 50000 send_done_trigger 2\n9->1 trigger 2 size 7\n";
+    let workloads = [
+        traffic::permutation(16, 1_000_001, 1),
+        traffic::incast(16, 15, 200_000, 1),
+        traffic::outcast(16, 15, 200_000, 1),
+        traffic::all_to_all(16, 50_000),
+        traffic::incast_and_permutation(16, 15, 300_000, 2, 1),
+        traffic::parse_matrix(matrix).expect("a matrix").1,
+    ];
+    for flows in workloads {
+        let bytes: u64 = flows.iter().map(|flow| u64::from(flow.bytes)).sum();
+        let mut scenario = scenario(tree(16), flows);
+        scenario.paths = 16;
+        let mut simulation = Simulation::new(scenario, 1).expect("a run");
+        let report = simulation.run(u32::MAX, |_| ());
+        assert!(report.is_complete());
+        assert_eq!(simulation.progress().placed_bytes, bytes);
+        conserved(&report);
+    }
+}
+
+#[test]
+fn triggers_keep_their_order() {
+    let matrix = "Nodes 16\n0->3 start 0 size 100000 recv_done_trigger 1\n\
+                  3->7 trigger 1 size 50000 send_done_trigger 2\n9->1 trigger 2 size 7\n";
+    let report = run(scenario(tree(16), traffic::parse_matrix(matrix).expect("a matrix").1));
+    assert_eq!(report.flows[1].started_ps, report.flows[0].delivered_ps);
+    // Host 9 is not where flow 1 ends: it hears at the end of that microsecond.
+    let heard = report.flows[1].completed_ps.expect("complete").div_ceil(US) * US;
+    assert_eq!(report.flows[2].started_ps, Some(heard));
+}
+
+#[test]
+fn what_overflows_is_dropped_or_trimmed_and_comes_again() {
+    for overflow in [Overflow::Drop, Overflow::Trim] {
+        let mut incast = scenario(tree(16), traffic::incast(16, 15, 1 << 20, 1));
+        incast.queue.bytes = 20 * 4200;
+        incast.queue.overflow = overflow;
+        incast.queue.marking = Marking::Off;
+        let report = run(incast);
+        assert!(report.resent > 0);
+        match overflow {
+            Overflow::Drop => assert!(report.dropped > 0 && report.trims() == 0),
+            Overflow::Trim => {
+                assert!(report.trims() > 0);
+                assert_eq!(report.trims(), report.delivered_trimmed + report.dropped);
+                // A header is news enough: nobody waits for a time-out, and nothing goes twice.
+                assert_eq!((report.timeouts, report.spurious), (0, 0));
+            }
+        }
+    }
+}
+
+/// One packet in a hundred, in any direction; all of it comes nevertheless.
+#[test]
+fn what_is_lost_at_random_comes_again() {
+    let build = |chance| {
+        let mut scenario = scenario(tree(16), traffic::permutation(16, 4 << 20, 1));
+        scenario.loss = chance;
+        scenario
+    };
+    let report = run(build(u32::MAX / 100));
+    let share = report.lost_on_links as f64 / report.sent as f64;
+    assert!((0.008..0.012).contains(&share), "{share}");
+    assert!(report.resent > 0 && report.dropped == 0);
+    assert_eq!(run(build(0)).lost_on_links, 0);
+}
+
+/// In a ring, a host's messages take one record after the other, and most often the same: what goes
+/// by a message's name alone is only sent if the receiver knows that message.
+#[test]
+fn what_is_sent_again_is_known_to_its_receiver() {
+    for seed in 1..4 {
+        let ring = traffic::Collective::RingAllReduce;
+        let mut scenario = scenario(tree(16), traffic::collective(ring, 16, 8 << 20));
+        (scenario.loss, scenario.seed) = (u32::MAX / 1000, seed);
+        let report = run(scenario);
+        assert!(report.lost_on_links > 50, "{} lost", report.lost_on_links);
+        let (resent, lost) = (report.resent, report.lost_on_links);
+        assert!(resent <= lost, "{resent} sent again for {lost} lost, acknowledgements included");
+    }
+}
+
+/// A pair's channels share its paths, and all of them are used.
+#[test]
+fn channels_of_a_pair_share_messages_and_paths() {
+    let uplinks = |split, pieces| {
+        let network = tree(128);
+        let flow = Flow::new(0, 127, 8 << 20);
+        let flows = traffic::in_pieces(&[flow], pieces);
+        let mut scenario = scenario(network.clone(), flows);
+        (scenario.split, scenario.paths) = (split, 8);
+        let report = run(scenario);
+        let leaf = network.links[network.first_port[0] as usize].to;
+        let up = network.ports_of(leaf).filter(|port| network.links[*port as usize].to >= 128);
+        up.filter(|port| report.ports[*port as usize].bytes > 100_000).count()
+    };
+    // Of four uplinks eight paths use nearly all, and a quarter of the paths fewer.
+    let all = uplinks(1, 1);
+    assert_eq!(uplinks(4, 32), all);
+    assert!(uplinks(4, 1) < all, "one message goes by one channel");
+}
+
+/// The routings that leave little to chance keep what leaves a leaf by its upward ports nearly
+/// equal; one path per flow does not, and every routing uses every port.
+#[test]
+fn routings_differ_as_they_should() {
+    let spread = |routing, paths| {
+        let network = tree(128);
+        let mut scenario = scenario(network.clone(), traffic::permutation(128, 1 << 20, 5));
+        (scenario.routing, scenario.paths) = (routing, paths);
+        let report = run(scenario);
+        let up = |port: &usize| {
+            let link = network.links[*port];
+            (128..160).contains(&link.from) && link.to >= 160
+        };
+        let data = (0..network.links.len()).filter(up).map(|port| report.ports[port].bytes);
+        let data: Vec<u64> = data.collect();
+        (data.iter().copied().min(), data.iter().copied().max(), report.completion_ps())
+    };
+    let (_, _, one_path) = spread(Routing::Ecmp, 1);
+    let (least, most, ecmp) = spread(Routing::Ecmp, 256);
+    assert!(least > Some(0) && ecmp < one_path, "{ecmp} {one_path}");
+    for routing in [Routing::Spray, Routing::Adaptive, Routing::Source] {
+        let (low, high, time) = spread(routing, 256);
+        assert!(low > least && high < most, "{routing:?}: {low:?} to {high:?}");
+        assert!(time < one_path, "{routing:?}");
+    }
+}
+
+#[test]
+fn marks_slow_senders_before_anything_is_lost() {
+    let incast = |marking| {
+        let mut scenario = scenario(tree(16), traffic::incast(16, 8, 2 << 20, 1));
+        scenario.queue.marking = marking;
+        scenario.queue.bytes = 8 << 20;
+        scenario.policy = Some("cc=caqm:ai=1,path=spray".parse().expect("a policy"));
+        run(scenario)
+    };
+    let marked = incast(Marking::Threshold { bytes: 100_000 });
+    let longest = |report: &Report| report.ports.iter().map(|port| port.longest_bytes).max();
+    assert!(marked.marks() > 0);
+    assert!(longest(&marked) < longest(&incast(Marking::Off)));
+}
+
+/// What comes out for a seed never changes, whoever runs it, and how often.
+#[test]
+fn a_seed_gives_the_same_run_every_time() {
+    let build = |seed| {
+        let mut scenario = scenario(tree(16), traffic::permutation(16, 500_000, seed));
+        scenario.seed = seed;
+        scenario
+    };
+    let first = run(build(1));
+    assert_eq!(first, run(build(1)));
+    assert_ne!(first.digest(), run(build(2)).digest());
+}
+
+/// The number of parts, which may run on as many cores, changes nothing.
+#[test]
+fn parts_change_nothing() {
+    for routing in [Routing::Ecmp, Routing::Adaptive, Routing::Spray] {
+        let build = || {
+            let flows = traffic::incast_and_permutation(54, 20, 300_000, 1, 3);
+            let mut scenario = scenario(tree(54), flows);
+            scenario.routing = routing;
+            scenario
+        };
+        let alone = run(build());
+        for parts in [2, 3, 6] {
+            let mut simulation = Simulation::new(build(), parts).expect("a run");
+            assert_eq!(simulation.run(u32::MAX, |_| ()), alone, "{parts} parts");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Incasts whose packets are trimmed: they end, whatever the congestion control.
+
+use fairway_sim::{Report, Settings, Simulation};
+
+/// One megabyte from each of `senders` hosts into one, over links of 400 Gb/s.
+fn incast(senders: u32, policy: &str) -> Report {
+    let mut settings = Settings::default();
+    let text = format!(
+        "workload incast\nnodes 128\nsenders {senders}\nbytes 1M\noverflow trim\nend 20ms\n{policy}"
+    );
+    settings.read(&text).expect("settings");
+    let mut run = Simulation::new(settings.build(1).expect("a scenario"), 1).expect("a run");
+    let report = run.run(u32::MAX, |_| ());
+    let missing = run.shortfall().map(|shortfall| shortfall.to_string());
+    assert_eq!(missing, None, "{senders} senders, '{policy}'");
+    assert!(report.is_complete(), "{senders} senders, '{policy}'");
+    report
+}
+
+/// The example of `fairway sim --help` is the one with 100 senders and the default policy.
+#[test]
+fn an_incast_with_trimming_ends_under_every_congestion_control() {
+    for policy in [
+        "",
+        "policy cc=cubic",
+        "policy cc=dcqcn:line=400Gbps",
+        "policy cc=homa",
+        "policy cc=eqds:line=400Gbps",
+        "policy cc=caqm",
+        "policy cc=fixed:960K",
+    ] {
+        for senders in [48, 64, 100] {
+            let report = incast(senders, policy);
+            assert!(report.trims() > 0, "{senders} senders, '{policy}'");
+        }
+    }
+}
+
+/// The window of the default policy holds retransmissions back, too: most packets that are sent are
+/// new, although three in four do not fit the receiver's link at first.
+#[test]
+fn retransmissions_of_the_default_policy_wait_for_room_in_the_window() {
+    for (senders, share) in [(48, 1), (100, 2)] {
+        let report = incast(senders, "");
+        let (resent, sent) = (report.resent, report.data_sent);
+        assert!(resent <= share * sent, "{senders} senders: {resent} of {sent} again");
+    }
+}
+
+/// Switches without room for data forward headers, and a fixed window takes no notice: the run is
+/// stopped, and its error says what was missing.
+#[test]
+fn a_run_that_places_nothing_is_stopped_and_says_what_flows_wait_for() {
+    let mut settings = Settings::default();
+    let text = "workload incast\nnodes 128\nsenders 100\nbytes 1M\noverflow trim\nend 1s\n\
+                policy cc=fixed:960K";
+    settings.read(text).expect("settings");
+    let mut scenario = settings.build(1).expect("a scenario");
+    scenario.queue.bytes = 0;
+    let mut run = Simulation::new(scenario, 1).expect("a run");
+    let report = run.run(u32::MAX, |_| ());
+    let shortfall = run.shortfall().expect("an incomplete run");
+    assert!(!report.is_complete() && shortfall.is_livelock, "{shortfall}");
+    let bound = 101 * run.scenario().base_rtt_ps();
+    assert!(shortfall.stopped_ps - shortfall.progress_ps < bound, "{shortfall}");
+    let text = shortfall.to_string();
+    for part in ["100 of 100 flows are incomplete", "switches trimmed", "of 1048576 bytes in place"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+}
