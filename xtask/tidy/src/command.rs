@@ -1,10 +1,11 @@
 //! The command of `xtask tidy` and `make tidy`.
 
-use crate::{Allowed, Findings, Rule, report};
+use crate::{Allowed, Findings, Rule, explain, report};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const HELP: &str = "usage: xtask tidy [--report | --list RULE [--room ROOM] | --lower | --json]
+const HELP: &str =
+    "usage: xtask tidy [--report | --list RULE [--room ROOM] | --arrows ROOM | --lower | --json]
 
 Measures how the code reads, and fails if a rule is broken more often than xtask/tidy/allowed.txt
 allows.
@@ -13,6 +14,7 @@ allows.
   --list RULE        print each place that breaks a rule: circle, file, function, comment, markdown,
                      document, person, unsafe or error
   --room ROOM        of one crate only: engine, front/verbs, xtask, docs, ...
+  --arrows ROOM      print what makes the circles of a crate: which module uses which, and for what
   --lower            write smaller numbers to allowed.txt, where less is found than is allowed
   --json             print findings as JSON, one object a line
 
@@ -41,6 +43,7 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
     match arguments[..] {
         ["--help" | "-h"] => println!("{HELP}"),
         ["--report"] => print!("{}", report(&findings()?)),
+        ["--arrows", room] => print!("{}", explain(&root, room)?),
         ["--list", rule] => print_all(&findings()?, rule, None)?,
         ["--list", rule, "--room", room] => print_all(&findings()?, rule, Some(room))?,
         ["--json"] => {

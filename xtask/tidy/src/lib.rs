@@ -177,6 +177,14 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// The arrows within the circles of a crate, as text.
+///
+/// # Errors
+/// As [`Findings::of`].
+pub fn explain(root: &Path, room: &str) -> Result<String, Failure> {
+    modules::explain(&sources(root)?, room)
+}
+
 /// A table of all rooms.
 pub fn report(findings: &Findings) -> String {
     let mut table = String::from(

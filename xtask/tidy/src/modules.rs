@@ -13,12 +13,52 @@ use syn::visit::{self, Visit};
 type Path = Vec<String>;
 
 pub(crate) fn check(sources: &[Source], findings: &mut Findings) -> Result<(), Failure> {
+    for (room, arrows) in all_arrows(sources)? {
+        for (parent, arrows) in arrows {
+            for circle in circles(&arrows) {
+                let file = [&room, &parent.join("::")].map(String::as_str).join(" ");
+                findings.list.push(Finding {
+                    rule: Rule::Circle,
+                    room: room.clone(),
+                    file: file.trim().to_owned(),
+                    line: 0,
+                    amount: circle.len(),
+                    text: circle.join(", "),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The arrows within the circles of a crate, one a line, with what is used.
+pub(crate) fn explain(sources: &[Source], of: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    for (parent, arrows) in all_arrows(sources)?.remove(of).into_iter().flatten() {
+        for circle in circles(&arrows) {
+            text += &format!("{} circle: {}\n", parent.join("::"), circle.join(", "));
+            for from in &circle {
+                for (to, used) in arrows[from].iter().filter(|(to, _)| circle.contains(to)) {
+                    let used: Vec<&str> = used.iter().map(String::as_str).collect();
+                    text += &format!("  {from} -> {to}: {}\n", used.join(", "));
+                }
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// By crate and parent module.
+type AllArrows = BTreeMap<String, BTreeMap<Path, Arrows>>;
+
+fn all_arrows(sources: &[Source]) -> Result<AllArrows, Failure> {
     let mut rooms: BTreeMap<&str, Vec<(&Source, Path)>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {
         if let Some(module) = source.module() {
             rooms.entry(&source.room).or_default().push((source, module));
         }
     }
+    let mut all = AllArrows::new();
     for (room, files) in rooms {
         let mut used = Vec::new();
         for (source, module) in &files {
@@ -29,22 +69,9 @@ pub(crate) fn check(sources: &[Source], findings: &mut Findings) -> Result<(), F
             used.push(uses);
         }
         let names = Names::new(files.iter().map(|(_, module)| module.clone()), &used);
-        let arrows = arrows(&names, &used);
-        for (parent, arrows) in arrows {
-            for circle in circles(&arrows) {
-                let file = [room, &parent.join("::")].join(" ").trim().to_owned();
-                findings.list.push(Finding {
-                    rule: Rule::Circle,
-                    room: room.to_owned(),
-                    file,
-                    line: 0,
-                    amount: circle.len(),
-                    text: circle.join(", "),
-                });
-            }
-        }
+        all.insert(room.to_owned(), arrows(&names, &used));
     }
-    Ok(())
+    Ok(all)
 }
 
 /// What a file names of its crate.
@@ -174,7 +201,8 @@ impl Names {
     }
 }
 
-type Arrows = BTreeMap<String, BTreeSet<String>>;
+/// From one child to another: what the one uses, and in which file.
+type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// By parent: which of its children uses which.
 fn arrows(names: &Names, used: &[Uses]) -> BTreeMap<Path, Arrows> {
@@ -187,7 +215,9 @@ fn arrows(names: &Names, used: &[Uses]) -> BTreeMap<Path, Arrows> {
                 continue;
             }
             let arrows = arrows.entry(from[..common].to_vec()).or_default();
-            arrows.entry(from[common].clone()).or_default().insert(to[common].clone());
+            let arrow = arrows.entry(from[common].clone()).or_default();
+            let used = format!("{} ({})", path.join("::"), from.join("::"));
+            arrow.entry(to[common].clone()).or_default().insert(used);
         }
     }
     arrows
@@ -217,7 +247,7 @@ fn reached_from<'a>(arrows: &'a Arrows, from: &'a String) -> BTreeSet<&'a String
     let mut reached = BTreeSet::new();
     let mut waiting = vec![from];
     while let Some(name) = waiting.pop() {
-        for next in arrows.get(name).into_iter().flatten() {
+        for next in arrows.get(name).into_iter().flat_map(BTreeMap::keys) {
             if reached.insert(next) {
                 waiting.push(next);
             }

@@ -14,6 +14,7 @@ mod repeat;
 
 use self::repeat::Repeats;
 use super::Channel;
+use crate::answer::Answer;
 use crate::api::{
     DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
     Status, Transmit, Verdict,
@@ -24,8 +25,7 @@ use crate::message::{Message, MessageKind, MessagePlace};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, JettyId, Msn, Operation, Packet, Psn,
-    Refusal,
+    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
 };
 
 /// Loads and stores under way on a channel.
@@ -55,21 +55,6 @@ pub(crate) struct BypassState {
     done: u64,
     /// Answers to the peer: the first and the last, linked.
     answers: (u32, u32),
-}
-
-/// An answer that we owe.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) number: u32,
-    pub(crate) jetty: JettyId,
-    pub(crate) is_load: bool,
-    pub(crate) refusal: Option<Refusal>,
-    /// The bytes that were loaded.
-    pub(crate) gather: LocalRange,
-    /// The index of its channel; `NONE` once the record is free.
-    pub(crate) channel: u32,
-    pub(crate) path: u8,
-    pub(crate) next: u32,
 }
 
 impl BypassState {
