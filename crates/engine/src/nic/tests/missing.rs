@@ -2,7 +2,7 @@
 //! operation ends once, everything comes back, and what follows succeeds.
 
 use super::*;
-use fairway_wire::Tag;
+use fairway_wire::{BypassOperation, Refusal, Tag};
 
 /// Chances out of a hundred.
 #[derive(Clone, Copy)]
@@ -191,4 +191,30 @@ fn every_operation_ends_once_where_memory_is_missing() {
         }
     }
     assert!(failed > 500, "{failed} operations failed");
+}
+
+/// What node 1 says to a packet whose place is missing.
+fn answer_to_unplaced(pair: &mut Pair, transmit: &Transmit) -> Packet {
+    let (route, packet, payload) = (transmit.route, transmit.packet, transmit.gather.length);
+    let received = Received { route, packet, payload, ecn: Ecn::Capable };
+    if let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) {
+        pair.nics[1].handle_unplaced(pair.now, placement.token);
+    }
+    pair.nics[1].poll_transmit(pair.now).expect("an answer").packet
+}
+
+#[test]
+fn repeated_store_whose_memory_was_missing_is_refused_again() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(1, Work::Store { remote }, 8);
+    let store = pair.nics[0].poll_transmit(pair.now).expect("a store");
+    // The first answer is lost, and the store comes again.
+    for _ in 0..2 {
+        let Packet::Bypass(answer) = answer_to_unplaced(&mut pair, &store) else {
+            panic!("a store is answered")
+        };
+        let refused = BypassOperation::StoreDone { refusal: Some(Refusal::Access) };
+        assert_eq!(answer.operation, refused);
+    }
 }
