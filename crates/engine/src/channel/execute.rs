@@ -228,11 +228,12 @@ impl Channel {
         }
     }
 
-    /// A transaction that was given up: nobody need wait for its numbers.
+    /// A transaction that was given up: nobody need wait for its numbers, nor for the rest of it.
     pub(crate) fn judge_abandon(&mut self, shared: &mut Shared, data: &Data) -> Judgement {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
         }
+        self.forget_cut_short(shared, data.message);
         self.skip_numbers(shared, data.jetty, &data.order);
         if let Operation::AbandonPut { mailbox, sequence } = data.operation {
             shared.mailboxes.abandon(self.sender(data.jetty), mailbox, sequence);

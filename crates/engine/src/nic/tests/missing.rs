@@ -218,3 +218,29 @@ fn repeated_store_whose_memory_was_missing_is_refused_again() {
         assert_eq!(answer.operation, refused);
     }
 }
+
+#[test]
+fn receive_of_a_message_that_is_given_up_in_the_middle_takes_the_next_one() {
+    for order in orders() {
+        let mut pair = Pair::new(0xFF_FFFE, 1);
+        let target = named(1);
+        pair.receive(9, 10 * MTU);
+        pair.post_in_order(1, Work::Send { target }, 3 * MTU, order);
+        while let Some(transmit) = pair.nics[0].poll_transmit(pair.now) {
+            match transmit.packet {
+                Packet::Data(data) if data.index == 1 => {
+                    pair.nics[0].handle_ungathered(&transmit);
+                }
+                _ => pair.wires[1].push_back(transmit),
+            }
+        }
+        pair.settle(|_, _| false);
+        assert_eq!(pair.completions(0)[0].status, Status::LocalMemory, "{order:?}");
+        // A message of one packet needs no slot, so it does not push the other one out.
+        pair.post_in_order(2, Work::Send { target }, 8, order);
+        pair.settle(|_, _| false);
+        let done = pair.completions(1);
+        assert_eq!((done[0].id, done[0].bytes, done[0].status), (9, 8, Status::Success));
+        assert_eq!(ids(pair.completions(0)), [2]);
+    }
+}
