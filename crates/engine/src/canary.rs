@@ -104,11 +104,13 @@ pub enum Canary {
     AcknowledgeAside,
     /// Take a datagram however often it arrives.
     RepeatDatagrams,
+    /// Count a payload as placed whose memory is missing.
+    PlaceNowhere,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 49] = [
+    pub const ALL: [Canary; 50] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -158,5 +160,6 @@ impl Canary {
         Canary::ReadLate,
         Canary::AcknowledgeAside,
         Canary::RepeatDatagrams,
+        Canary::PlaceNowhere,
     ];
 }

@@ -1,6 +1,6 @@
 //! The storm over its standard range of seeds, and what that range covers.
 
-use fairway_engine::{DropReason, Status};
+use fairway_engine::DropReason;
 use fairway_fabric::storm::{Options, Report, STATUSES, run};
 use fairway_fabric::{Fault, sweep, threads};
 
@@ -57,9 +57,7 @@ fn the_standard_seeds_pass_and_cover_everything() {
         assert_eq!(sums.drops[reason as usize] > 0, possible, "dropped for {reason:?}");
     }
     for status in STATUSES {
-        // Only a peer that contradicts itself is refused an operation, and nodes do not.
-        let possible = status != Status::RemoteOperation;
-        assert_eq!(sums.statuses[status as usize] > 0, possible, "ends as {status:?}");
+        assert!(sums.statuses[status as usize] > 0, "nothing ends as {status:?}");
     }
 }
 
