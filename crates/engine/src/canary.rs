@@ -106,11 +106,13 @@ pub enum Canary {
     RepeatDatagrams,
     /// Count a payload as placed whose memory is missing.
     PlaceNowhere,
+    /// Take a close whatever its number is.
+    TrustCloses,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 50] = [
+    pub const ALL: [Canary; 51] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -161,5 +163,6 @@ impl Canary {
         Canary::AcknowledgeAside,
         Canary::RepeatDatagrams,
         Canary::PlaceNowhere,
+        Canary::TrustCloses,
     ];
 }

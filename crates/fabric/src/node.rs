@@ -86,6 +86,8 @@ pub(crate) struct ChannelNote {
     pub(crate) id: ChannelId,
     /// The first channel of its group: by that the NIC names all of them.
     pub(crate) leader: ChannelId,
+    /// The same of the peer.
+    pub(crate) peer_leader: ChannelId,
     pub(crate) peer: usize,
     /// Which of the peer's lives it leads to.
     pub(crate) peer_incarnation: u32,

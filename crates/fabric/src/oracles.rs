@@ -274,6 +274,10 @@ impl Model {
         if status == Status::PeerDead && silence < profile.peer_dead {
             return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()));
         }
+        let peer = (note.peer, note.peer_incarnation);
+        if status == Status::PeerClosed && !self.has_ended_at_all(peer, note.peer_leader) {
+            return Err(format!("node {node}: {event:?}, and its peer has not closed it"));
+        }
         if self.ended.insert((life, channel), status).is_some() {
             return Err(format!("node {node}: channel {channel:?} ended twice: {event:?}"));
         }

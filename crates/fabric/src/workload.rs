@@ -234,7 +234,8 @@ impl Workload {
                 let now = world.now;
                 let nic = world.nic(node).expect("it is there");
                 nic.open_channel(now, own, config).expect("parameters in range");
-                world.connect(node, own, ends[side].unwrap_or(own), peer);
+                let peer_leader = ends[1 - side].unwrap_or(theirs);
+                world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader));
                 world.nudge(node);
             }
             ends = [ends[0].or(Some(at_a)), ends[1].or(Some(at_b))];

@@ -227,11 +227,12 @@ impl World {
         node: usize,
         channel: ChannelId,
         leader: ChannelId,
-        peer: usize,
+        (peer, peer_leader): (usize, ChannelId),
     ) {
         let note = ChannelNote {
             id: channel,
             leader,
+            peer_leader,
             peer,
             peer_incarnation: self.nodes[peer].incarnation,
             heard: self.now,
