@@ -319,7 +319,7 @@ impl Channel {
             return shared.drop(DropReason::Duplicate);
         }
         // A copy is answered as the first one was: that answer may have been lost.
-        let failed = self.bypass.failed & bit != 0;
+        let failed = self.bypass.failed & bit != 0 && !shared.is_planted(Canary::ForgetUnplaced);
         let refusal = match again {
             true => failed.then_some(Refusal::Access),
             false => checked.err(),
