@@ -43,8 +43,8 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         .saturating_add(missing(plan))
 }
 
-/// A load or store whose memory was taken away at the side that sends it is repeated until it is given
-/// up, and the 65th waits for the first.
+/// A load or store whose memory was taken away at the side that sends it is repeated until it is
+/// given up, and the 65th waits for the first.
 fn missing(plan: &Plan) -> Duration {
     if plan.extras.missing == 0 || plan.extras.bypasses == 0 {
         return Duration::ZERO;

@@ -99,8 +99,8 @@ pub(crate) struct Extras {
     pub(crate) missing: u32,
 }
 
-/// What separates the draw of memory that is missing from the others. Chosen so that no seed that was
-/// recorded before there was such memory (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any: those
+/// What separates the draw of memory that is missing from the others. Chosen so that no seed that
+/// was recorded before there was such memory (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any: those
 /// still stand for the worlds in which they failed.
 const MISSING: u64 = 2784;
 

@@ -22,8 +22,8 @@ pub(crate) struct Trouble {
 enum Bar {
     /// It has ended in error.
     Ended,
-    /// It was refused under this name. It may have been sent again under another, because the target
-    /// had refused that message for another reason before.
+    /// It was refused under this name. It may have been sent again under another, because the
+    /// target had refused that message for another reason before.
     Refused(Start, MessageName),
 }
 
@@ -201,8 +201,8 @@ impl Model {
         }
     }
 
-    /// An operation in memory order that was acknowledged has succeeded, though not all of it came to
-    /// its place.
+    /// An operation in memory order that was acknowledged has succeeded, though not all of it came
+    /// to its place.
     pub(super) fn dropped(&mut self, world: &mut World, id: usize) {
         let operation = &self.operations[id];
         if let (Some((key, at)), Kind::Write | Kind::WriteImmediate) =

@@ -2,8 +2,8 @@
 //! operation that was.
 //!
 //! The engine's caller says so instead of placing or sending ([`Nic::handle_unplaced`],
-//! [`Nic::handle_ungathered`]). No packet says which operation it belongs to, so the world remembers
-//! where the bytes of each message begin at its sender.
+//! [`Nic::handle_ungathered`]). No packet says which operation it belongs to, so the world
+//! remembers where the bytes of each message begin at its sender.
 //!
 //! [`Nic::handle_unplaced`]: fairway_engine::Nic::handle_unplaced
 //! [`Nic::handle_ungathered`]: fairway_engine::Nic::handle_ungathered
