@@ -101,9 +101,7 @@ impl Gap {
                 self.pair.nics[n].audit();
             }
             if !moved {
-                // Of a message that its sender gave up in the middle the target keeps what it
-                // knows, and the record for its answer, until the slot is used again.
-                if self.pair.nics[0].usage().messages == 0 {
+                if self.pair.nics.iter().all(|nic| nic.usage().messages == 0) {
                     return;
                 }
                 let due = self.pair.nics.iter().filter_map(Nic::poll_timeout);
