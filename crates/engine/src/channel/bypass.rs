@@ -53,6 +53,8 @@ pub(crate) struct BypassState {
     /// Of the numbers from `highest` down: stores that have come, and those that are in place.
     seen: u64,
     done: u64,
+    /// Those that could not be done, because their memory was missing.
+    failed: u64,
     /// Answers to the peer: the first and the last, linked.
     answers: (u32, u32),
 }
@@ -70,6 +72,7 @@ impl BypassState {
             floor: 0,
             seen: 0,
             done: 0,
+            failed: 0,
             answers: (NONE, NONE),
         }
     }
@@ -81,6 +84,7 @@ impl BypassState {
             let shift = ahead as u32;
             self.seen = self.seen.checked_shl(shift).unwrap_or(0);
             self.done = self.done.checked_shl(shift).unwrap_or(0);
+            self.failed = self.failed.checked_shl(shift).unwrap_or(0);
             self.highest = number;
         }
         let below = self.highest.wrapping_sub(number);
@@ -299,8 +303,13 @@ impl Channel {
             // Its answer follows when it is in place.
             return shared.drop(DropReason::Duplicate);
         }
-        let refusal = if again { None } else { checked.err() };
-        if refusal.is_some() {
+        // A copy is answered as the first one was: that answer may have been lost.
+        let failed = self.bypass.failed & bit != 0 && !shared.is_planted(Canary::ForgetUnplaced);
+        let refusal = match again {
+            true => failed.then_some(Refusal::Access),
+            false => checked.err(),
+        };
+        if refusal.is_some() && !again {
             self.note_refused_key(shared, &Operation::Read { access });
         }
         let answer = Answer { refusal, ..answer };
@@ -401,6 +410,7 @@ impl Channel {
         let below = self.bypass.highest.wrapping_sub(answer.number);
         if below < WINDOW {
             self.bypass.done |= 1 << below;
+            self.bypass.failed |= u64::from(refusal.is_some()) << below;
         }
         shared.answers[token.subject].refusal = refusal;
         self.owe_answer(shared, token.subject);
