@@ -13,12 +13,16 @@ RXE_PEER ?= ../shared/tools/rxe-peer.sh
 TARGET ?= decode roce setup cm letter copy_messages names nic_packets roce_packets
 SECONDS ?= 60
 
+# Options of `make sanitizers`: SANITIZERS="--only thread --front verbs".
+SANITIZERS ?=
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check canaries fuzz miri loom deny interop policies install-rvma clean
+.PHONY: run test lint bench soak order-check canaries fuzz miri loom sanitizers deny \
+	interop policies verbs install-rvma install-verbs clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -60,6 +64,9 @@ miri:      ## Undefined behaviour in lock-free code and registered memory (needs
 
 loom:      ## Every interleaving of small models of the lock-free code.
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairway-ring --release --lib
+
+sanitizers: ## The C fronts under AddressSanitizer and ThreadSanitizer (needs a nightly toolchain with rust-src).
+	$(XTASK) sanitizers $(SANITIZERS)
 
 deny:      ## Licences, sources and known vulnerabilities of dependencies (needs cargo-deny, cargo-audit and the network).
 	$(CARGO) deny check
