@@ -128,6 +128,7 @@ fn over(carrier: &'static str) -> Vec<Case> {
     vec![
         verbs("tests/c/loop.c"),
         verbs("tests/c/errors.c"),
+        verbs("tests/c/threads.c"),
         verbs("tests/c/polled.c"),
         // A thread that is cancelled while it sleeps for an event leaves the queue it sleeps on
         // behind, as `take_or_sleep` documents. And in a child of `fork` memory counts as lost if
