@@ -116,3 +116,6 @@ impl Ring {
         Some(index)
     }
 }
+
+#[cfg(test)]
+mod tests;
