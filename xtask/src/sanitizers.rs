@@ -3,7 +3,7 @@
 //! Library and program are both instrumented: the Rust code, with the standard library, by a nightly
 //! compiler, and the C programs by the system's C compiler. Each program is linked with the
 //! sanitizer's runtime that comes with the nightly compiler, because there can be only one in a
-//! process. [`cases`] says what is run, [`instrument`] compiles it, [`run`] runs and judges it.
+//! process. [`cases`] says what is run, [`instrument`] compiles it, [`mod@run`] runs and judges it.
 
 use std::fmt::Write as _;
 use std::io;
