@@ -1,7 +1,7 @@
 //! The C fronts and the C programs of their tests under AddressSanitizer and ThreadSanitizer.
 //!
-//! Library and program are both instrumented: the Rust code, with the standard library, by a nightly
-//! compiler, and the C programs by the system's C compiler. Each program is linked with the
+//! Library and program are both instrumented: the Rust code, with the standard library, by a
+//! nightly compiler, and the C programs by the system's C compiler. Each program is linked with the
 //! sanitizer's runtime that comes with the nightly compiler, because there can be only one in a
 //! process. [`cases`] says what is run, [`instrument`] compiles it, [`mod@run`] runs and judges it.
 

@@ -1,6 +1,6 @@
-/* Threads of one process that use one context at the same time. Each writes over a queue pair of its
- * own, over one that all of them share, registers memory, and makes and destroys objects; another one
- * sleeps for the completions of the shared queue pair. */
+/* Threads of one process that use one context at the same time. Each writes over a queue pair of
+ * its own, over one that all of them share, registers memory, and makes and destroys objects;
+ * another one sleeps for the completions of the shared queue pair. */
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>
