@@ -1,7 +1,7 @@
 //! The scoreboard: RDMA programs that were written for adapters, unmodified, over both providers.
 //!
-//! [`case`] says what a case is, [`run`] runs it, [`judge`] says what became of it, [`table`] prints
-//! that. The other modules are tables of cases, a file for each kind of program.
+//! [`case`] says what a case is, [`mod@run`] runs it, [`judge`] says what became of it, [`table`]
+//! prints that. The other modules are tables of cases, a file for each kind of program.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

@@ -12,7 +12,7 @@
 //!   which a stand-in hears and answers on the data path.
 //! * **Trace** ([`TraceRecord`]): what laws were told and what they decided, for those who want to look ([`crate::Nic::set_trace`]).
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
-//!   ([`crate::flow`]).
+//!   (`flow`).
 //!
 //! Slots and registers are atomics that are only loaded and stored, each by one writer, and what
 //! says that there is news is one exchange: nothing waits for another core. (The rooms of the

@@ -10,7 +10,7 @@
 //! ([`slot_of`]). So whoever knows address and queue pair number of a peer knows its process: on
 //! the same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port
 //! 4791, and whichever process of the host gets them hands them on. A Fairway carrier listens at
-//! [`fairway_port`]. Slots are claimed by an abstract Unix socket, so they belong to the network
+//! [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the network
 //! namespace and are free again when a process dies.
 
 mod addresses;

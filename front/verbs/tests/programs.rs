@@ -237,6 +237,12 @@ fn run_over_both(name: &str) {
     }
 }
 
+/// Queue pairs of their own and a shared one, memory, objects, and a thread that sleeps for events.
+#[test]
+fn threads_use_one_context_at_the_same_time() {
+    run_over_both("threads");
+}
+
 /// A cancellation that meets a thread within a call leaves no lock held.
 #[test]
 fn polling_threads_are_cancelled_a_thousand_times() {
