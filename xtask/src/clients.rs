@@ -132,8 +132,8 @@ fn list(clients: &[Client], absent: &[Absent]) {
     }
 }
 
-/// The machine's address and device: the one of the default route where there is one, because libfabric
-/// leaves out loopback.
+/// The machine's address and device: the one of the default route where there is one, because
+/// libfabric leaves out loopback.
 fn place(options: &Options, tool: PathBuf, scratch: &Scratch) -> io::Result<Place> {
     let devices = json_of(Command::new(&tool).args(["devices", "--json"]))?;
     let first = &devices[0];
@@ -150,7 +150,8 @@ fn place(options: &Options, tool: PathBuf, scratch: &Scratch) -> io::Result<Plac
     Ok(Place { tool, host, device, timeout, scratch: scratch.0.clone(), logs })
 }
 
-/// Runs every case over every provider, until it is interrupted. Progress goes to standard error, a line for each case.
+/// Runs every case over every provider, until it is interrupted. Progress goes to standard error, a
+/// line for each case.
 fn board(providers: &[&'static str], clients: &[Client], place: &Place) -> io::Result<Vec<Row>> {
     let total = providers.len() * clients.iter().map(|client| client.cases.len()).sum::<usize>();
     let mut rows = Vec::new();

@@ -213,8 +213,8 @@ fn calls_right_and_wrong() {
     }
 }
 
-/// Only a call that sleeps for events is a point of cancellation, and the thread ends there; a child
-/// of `fork` that uses no verbs exits.
+/// Only a call that sleeps for events is a point of cancellation, and the thread ends there; a
+/// child of `fork` that uses no verbs exits.
 #[test]
 fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
     let Some(program) = compile("cancelled") else { return };

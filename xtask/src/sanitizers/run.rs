@@ -170,7 +170,8 @@ impl End {
     }
 }
 
-/// Whether a case has passed; if not, why. `ends` has the processes' ends, `output` all they printed.
+/// Whether a case has passed; if not, why. `ends` has the processes' ends, `output` all they
+/// printed.
 pub fn judge(expected: Expected, ends: &[End], output: &str) -> Result<(), String> {
     let reports: Vec<&str> = output.lines().filter(|line| is_summary(line)).collect();
     if let Expected::Report(text) = expected {

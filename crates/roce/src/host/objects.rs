@@ -42,8 +42,8 @@ impl Host {
 
     /// Refuses accesses from now on. True if nothing that is posted refers to the memory; otherwise
     /// `Event::SegmentReleased` says when nothing does any more. Until then, what was posted and
-    /// names it fails when its turn comes, and nothing of it is sent or placed: so the memory may be
-    /// freed at once, if the caller drops placements that it has put off.
+    /// names it fails when its turn comes, and nothing of it is sent or placed: so the memory may
+    /// be freed at once, if the caller drops placements that it has put off.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
     }
@@ -101,8 +101,8 @@ impl Host {
     }
 
     /// [`Self::poll_notification`] reports the queue once, when the next completion comes to it, or
-    /// if one waits that came after the last report. With `solicited_only` only solicited ones and errors
-    /// count.
+    /// if one waits that came after the last report. With `solicited_only` only solicited ones and
+    /// errors count.
     pub fn arm(
         &mut self,
         queue: CompletionQueueId,

@@ -46,8 +46,8 @@ impl Outcome {
 }
 
 /// Copies `length` bytes of the application's memory to memory of ours: the first `head` byte by
-/// byte, then words of 8 bytes or more, then byte by byte. After a failure any of the bytes may have
-/// been copied.
+/// byte, then words of 8 bytes or more, then byte by byte. After a failure any of the bytes may
+/// have been copied.
 ///
 /// # Safety
 /// `from` is the application's, `to` is ours; they do not overlap. `head` is at most `length`, and
