@@ -17,7 +17,8 @@ use crate::shared::Handle;
 /// # fn example(context: &fairway_softnic::Context) -> Result<(), fairway_softnic::Error> {
 /// use fairway_softnic::{Dispatch, GroupOptions};
 ///
-/// let workers = [context.create_jetty(Default::default())?, context.create_jetty(Default::default())?];
+/// let jetty = || context.create_jetty(Default::default());
+/// let workers = [jetty()?, jetty()?];
 /// let options = GroupOptions { number: Some(9), dispatch: Dispatch::LeastDepth, token: 0 };
 /// let group = context.create_group(options)?;
 /// for worker in &workers {
