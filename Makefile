@@ -28,9 +28,10 @@ test: lint ## Everything CI runs; the live tests once more with two engines a si
 	$(CARGO) test --workspace
 	FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway-softnic --tests
 
-lint:      ## Formatting and clippy, warnings denied.
+lint:      ## Formatting, clippy with warnings denied, and how the code reads (xtask tidy --help).
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features -- --deny warnings
+	$(CARGO) run --quiet --package fairway-tidy
 
 bench:     ## The figures of docs/performance.md, as ratios within one run.
 	$(CARGO) build --release --package fairway-cli --package xtask

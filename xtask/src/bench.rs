@@ -27,7 +27,7 @@ pub use networks::TCP_LAWS;
 use place::Place;
 use table::{Budget, Line};
 
-/// What is compared with what, and what the design demands (DESIGN.md §12).
+/// What is compared with what, and the ratio that is demanded (docs/performance.md).
 const LINES: &[Line] = &[
     Line {
         what: "bulk WRITE, 1 MiB, Gb/s",

@@ -33,6 +33,7 @@ const USAGE: &str = "usage: xtask TASK
   pyverbs --tests FOLDER [--carrier NAME] [--module NAME] [--peer SCRIPT]
                              rdma-core's Python tests over both carriers, and in a soft-RoCE guest
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
+  tidy [OPTIONS]             how the code reads: circles, lengths, words (tidy --help)
   storm [--seeds A..B] [--threads N] [--canary NAME]
                              run the storm over a range of seeds, with a bug planted or without
   storm --seed N [--trace]   replay one seed
@@ -47,6 +48,9 @@ fn main() -> ExitCode {
     if task == "clients" && rest.iter().any(|argument| argument == "--help") {
         println!("{}", clients::HELP);
         return ExitCode::SUCCESS;
+    }
+    if task == "tidy" {
+        return fairway_tidy::main(rest);
     }
     if task == "--help" || rest.iter().any(|argument| argument == "--help") {
         println!("{USAGE}");

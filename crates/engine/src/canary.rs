@@ -104,11 +104,19 @@ pub enum Canary {
     AcknowledgeAside,
     /// Take a datagram however often it arrives.
     RepeatDatagrams,
+    /// Count a payload as placed whose memory is missing.
+    PlaceNowhere,
+    /// Answer a copy of a store that could not be placed as if it had been done.
+    ForgetUnplaced,
+    /// Keep what is known of a message that its sender has given up in the middle.
+    KeepCutShort,
+    /// Take a close whatever its number is.
+    TrustCloses,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 49] = [
+    pub const ALL: [Canary; 53] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -158,5 +166,9 @@ impl Canary {
         Canary::ReadLate,
         Canary::AcknowledgeAside,
         Canary::RepeatDatagrams,
+        Canary::PlaceNowhere,
+        Canary::ForgetUnplaced,
+        Canary::KeepCutShort,
+        Canary::TrustCloses,
     ];
 }

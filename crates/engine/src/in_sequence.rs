@@ -18,7 +18,7 @@
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::jetty::Receive;
-use crate::order::Standing;
+use crate::order::{Standing, is_after};
 use crate::pool::{NONE, Pool};
 use crate::shared::Shared;
 use alloc::vec::Vec;
@@ -30,34 +30,6 @@ pub(crate) struct Sequencing {
     is_on: Vec<bool>,
     /// The tracker for which receives are set aside, or `NONE`.
     tracker: Vec<u32>,
-}
-
-/// The side of a tracker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reserved {
-    /// The first of the receives that are set aside, linked.
-    first: u32,
-    /// Whose they are, and of whose receives `given` speaks.
-    jetty: JettyId,
-    /// Messages before this one were given a receive, or one is set aside for them.
-    given: u16,
-    /// Messages before this one may have lost the receive that was set aside for them.
-    deprived: u16,
-}
-
-impl Reserved {
-    pub(crate) const NEW: Reserved =
-        Reserved { first: NONE, jetty: JettyId::new(0), given: 0, deprived: 0 };
-
-    /// The turn of those before this one has passed.
-    pub(crate) fn pass(&mut self, next: u16) {
-        if is_after(next, self.given) {
-            self.given = next;
-        }
-        if is_after(next, self.deprived) {
-            self.deprived = next;
-        }
-    }
 }
 
 /// A receive for a message.
@@ -90,10 +62,6 @@ impl Sequencing {
     pub(crate) fn is_on(&self, jetty: JettyId) -> bool {
         self.is_on.get(jetty.value() as usize).is_some_and(|&is_on| is_on)
     }
-}
-
-fn is_after(sequence: u16, other: u16) -> bool {
-    sequence.wrapping_sub(other) as i16 > 0
 }
 
 impl Shared {
@@ -244,7 +212,8 @@ impl Shared {
 
     /// All that a tracker has set aside goes back in front.
     pub(crate) fn return_reserved(&mut self, tracker: u32) {
-        let Reserved { first, jetty, given, .. } = self.trackers[tracker].reserved;
+        let reserved = self.trackers[tracker].reserved;
+        let (first, jetty, given) = (reserved.first, reserved.jetty, reserved.given);
         if first != NONE {
             self.trackers[tracker].reserved.deprived = given;
         }

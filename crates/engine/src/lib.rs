@@ -30,6 +30,7 @@ use fairway_device::{completion, deadlines, guard, list, pool, random, segment};
 pub use fairway_policy as policy;
 pub use fairway_wire as wire;
 
+mod answer;
 mod api;
 mod arrival;
 mod canary;

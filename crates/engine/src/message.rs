@@ -79,6 +79,8 @@ pub(crate) struct Message {
     pub(crate) parked: Option<Status>,
     /// It has completed; or nobody is to be told.
     pub(crate) reported: bool,
+    /// It was given up in the middle: what tells the target so has the number that it had.
+    pub(crate) keeps_number: bool,
     /// The transport needs it no more.
     pub(crate) released: bool,
     /// It failed, in memory order. Later operations are not reported before the target has
@@ -303,6 +305,7 @@ impl Message {
             early: false,
             parked: None,
             reported: false,
+            keeps_number: false,
             released: false,
             bars: false,
             marks: false,
@@ -432,6 +435,12 @@ impl Message {
     /// Has it numbers that somebody at the target may wait for?
     pub(crate) fn is_awaited(&self) -> bool {
         is_numbered(self.order.mode, self.order.tag) || self.order.receive_in_order
+    }
+
+    /// May the target keep a part of it, and a receive, for the rest?
+    pub(crate) fn is_cut_short(&self) -> bool {
+        let is_put = self.completes_as == CompletionKind::Put;
+        self.is_multi() && self.next_index > 0 && !self.kind.is_answer() && !is_put
     }
 
     /// Payload bytes of packet `index`.

@@ -1,12 +1,12 @@
 //! What all channels of a NIC share: pools, Jetties, segments, queues.
 
+use crate::answer::Answer;
 use crate::api::{
     Completion, CompletionKind, DropReason, Event, ExceptionMode, JettyState, LocalRange,
     PostError, SegmentId, Status, Verdict,
 };
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
-use crate::channel::Answer;
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;

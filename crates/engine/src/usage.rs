@@ -1,8 +1,9 @@
 //! What the NIC takes up: records in use, and the size of every record, from the live types.
 
+use crate::answer::Answer;
 use crate::api::Completion;
 use crate::arrival::{Arrival, Parked};
-use crate::channel::{Answer, BypassState, Channel, Datagrams, Path, TpChannel};
+use crate::channel::{BypassState, Channel, Datagrams, Path, TpChannel};
 use crate::flow::Flows;
 use crate::group::Group;
 use crate::held::Held;

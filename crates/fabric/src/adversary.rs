@@ -62,11 +62,13 @@ pub enum Fault {
     LeaveGroup,
     /// A group is destroyed.
     DestroyGroup,
+    /// Memory that is registered is not there when it is needed.
+    MissingMemory,
 }
 
 impl Fault {
     /// How many there are.
-    pub const COUNT: usize = 27;
+    pub const COUNT: usize = 28;
     /// All of them, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -96,6 +98,7 @@ impl Fault {
         Fault::JettyFault,
         Fault::LeaveGroup,
         Fault::DestroyGroup,
+        Fault::MissingMemory,
     ];
 }
 

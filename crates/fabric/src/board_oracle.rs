@@ -121,8 +121,9 @@ impl Model {
         }
     }
 
-    /// A node has crashed: what the ranges of its Jetties hold can't be predicted any more.
-    pub(crate) fn crash_on_boards(&mut self, world: &mut World, id: usize) {
+    /// The node of an operation has crashed, or memory of it was missing: what the range of its
+    /// Jetty holds can't be predicted any more.
+    pub(crate) fn forget_on_board(&mut self, world: &mut World, id: usize) {
         let operation = self.operations[id];
         let Some((range, (key, _))) = self.board_of(world, &operation) else { return };
         self.boards.expected.remove(&id);

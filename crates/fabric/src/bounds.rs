@@ -40,6 +40,21 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         .saturating_add(round_trip.times(rounds(plan)))
         .saturating_add(crowding(plan))
         .saturating_add(receives(plan))
+        .saturating_add(missing(plan))
+}
+
+/// A load or store whose memory was taken away at the side that sends it is repeated until it is
+/// given up, and the 65th waits for the first.
+fn missing(plan: &Plan) -> Duration {
+    if plan.extras.missing == 0 || plan.extras.bypasses == 0 {
+        return Duration::ZERO;
+    }
+    let each = plan.profiles.iter().map(|profile| {
+        let retries = u64::from(profile.bypass_retries) + 1;
+        profile.timeout_max.times(retries)
+    });
+    let longest = each.fold(Duration::ZERO, Duration::max);
+    longest.times(operations(plan) / 64 + 1)
 }
 
 /// Receives are posted at the turns of an application. Where early messages hold all others, each
@@ -129,6 +144,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), String> {
         Fault::Partition,
         Fault::Blackhole,
         Fault::PauseOverflow,
+        Fault::MissingMemory,
     ];
     let lost: u64 = at_fault.iter().map(|fault| faults[*fault as usize]).sum();
     let mut lost = lost + world.tally.unheard;

@@ -37,6 +37,11 @@ impl BypassOracle {
             _ => {}
         }
     }
+
+    /// The store that sends these bytes.
+    pub(crate) fn store_of(&self, ink: &Place) -> Option<usize> {
+        self.by_ink.get(ink).copied()
+    }
 }
 
 impl Model {

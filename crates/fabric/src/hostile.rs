@@ -88,8 +88,15 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     let far = last.plus(100_000);
     let packet = match random.below(6) {
         0 if link.paths < 256 => {
-            route.path = random.range(u64::from(link.paths), 255) as u8;
-            any_packet(random)
+            let path = random.range(u64::from(link.paths), 255) as u8;
+            match any_packet(random) {
+                // On a path that is there, but at an end that the peer cannot have come to.
+                Packet::Close(close) => Packet::Close(far_close(last, close)),
+                packet => {
+                    route.path = path;
+                    packet
+                }
+            }
         }
         1 => Packet::Data(Data { psn: far, ..any_data(random) }),
         2 => {
@@ -122,6 +129,13 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     };
     world.adversary.count(Fault::Forged);
     inject(world, node, &route, &packet, 0);
+}
+
+/// A close whose number lies far ahead of the window, or far behind it.
+fn far_close(last: Psn, close: Close) -> Close {
+    let far = 1 << 22;
+    let is_ahead = close.next.value() & 1 == 0;
+    Close { next: if is_ahead { last.plus(far) } else { last.minus(far) }, ..close }
 }
 
 fn inject(world: &mut World, node: usize, route: &Route, packet: &Packet, payload: usize) {

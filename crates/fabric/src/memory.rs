@@ -5,6 +5,7 @@
 //! without one.
 
 use fairway_device::random::Random;
+use fairway_engine::wire::Instant;
 use fairway_engine::{LocalRange, SegmentId};
 
 /// One registered piece of memory. Its place in [`Memory`] is its key, never reused.
@@ -24,6 +25,28 @@ pub(crate) struct Piece {
     pub(crate) released: bool,
     /// Peers are refused from now on.
     pub(crate) deregistered: bool,
+    /// It is what a NIC sets early packets aside in.
+    pub(crate) is_stash: bool,
+    /// Only its own node's operations name it: receives, and what READs and loads fill.
+    pub(crate) is_own: bool,
+    /// Parts of it that were taken away although it is registered.
+    pub(crate) gone: Vec<Gone>,
+}
+
+/// A part of registered memory that was taken away. It keeps its bytes, as pages do that were made
+/// inaccessible.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// When it is there again, if ever.
+    pub(crate) until: Option<Instant>,
+}
+
+impl Gone {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now.is_at_or_after(until))
+    }
 }
 
 /// All memory of all nodes.
@@ -62,6 +85,9 @@ impl Memory {
             board: None,
             released: false,
             deregistered: false,
+            is_stash: false,
+            is_own: false,
+            gone: Vec::new(),
         };
         self.pieces.push(piece);
         let key = self.pieces.len() - 1;
@@ -109,6 +135,21 @@ impl Memory {
         piece.bytes.get_mut(start..start + range.length as usize).ok_or_else(|| {
             format!("node {node} names bytes outside its segment of {length}: {range:?}")
         })
+    }
+
+    /// How many bytes of a range are there before the first one that was taken away; `None` if all
+    /// are there.
+    pub(crate) fn missing_after(
+        &self,
+        key: usize,
+        start: usize,
+        length: usize,
+        now: Instant,
+    ) -> Option<usize> {
+        let meets =
+            |gone: &&Gone| !gone.is_over(now) && gone.start < start + length && start < gone.end;
+        let gone = self.pieces[key].gone.iter().filter(meets);
+        gone.map(|gone| gone.start.saturating_sub(start)).min()
     }
 
     /// A range that no other operation uses, after a gap that nobody may touch.

@@ -1,6 +1,7 @@
 //! One host of the world: its NIC, and what surrounds it.
 
 use crate::adversary::Delivery;
+use crate::world::Missed;
 use fairway_engine::control::CongestionProcessor;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{
@@ -69,8 +70,8 @@ pub(crate) struct Late {
 /// What is to be done to memory.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// Put a payload there.
-    Place(Vec<u8>),
+    /// Put a payload there; and what it is of, should the place be missing.
+    Place(Vec<u8>, Option<Missed>),
     /// The same, of a store: where its bytes come from.
     Store(Vec<u8>, (usize, usize)),
     /// Copy it from there.
@@ -85,6 +86,8 @@ pub(crate) struct ChannelNote {
     pub(crate) id: ChannelId,
     /// The first channel of its group: by that the NIC names all of them.
     pub(crate) leader: ChannelId,
+    /// The same of the peer.
+    pub(crate) peer_leader: ChannelId,
     pub(crate) peer: usize,
     /// Which of the peer's lives it leads to.
     pub(crate) peer_incarnation: u32,

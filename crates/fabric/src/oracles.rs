@@ -7,13 +7,12 @@
 use crate::board_oracle::BoardOracle;
 use crate::bypass_oracle::BypassOracle;
 use crate::jetty_oracle::JettyOracle;
-use crate::node::Output;
 use crate::order_oracle::{OrderOracle, check_old_value};
 use crate::storm::STATUSES;
 use crate::world::World;
 use fairway_engine::wire::{Instant, JettyId, Tag};
 use fairway_engine::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A range of a piece of memory: its key, and where in it.
 pub(crate) type Place = (usize, usize);
@@ -89,6 +88,8 @@ pub(crate) struct Operation {
     pub(crate) counted: bool,
     /// Which member of a group is to take it, by the sender's choice.
     pub(crate) hint: u8,
+    /// It found memory missing.
+    pub(crate) missed: Trouble,
 }
 
 /// A posted receive.
@@ -99,6 +100,8 @@ pub(crate) struct Receive {
     pub(crate) buffer: Place,
     pub(crate) length: u32,
     pub(crate) state: State,
+    /// What was to be placed in it found it missing.
+    pub(crate) missed: bool,
 }
 
 /// Sends that nobody could tell apart: same way, same content.
@@ -140,6 +143,8 @@ pub(crate) struct Model {
     /// Nodes of which a channel has ended, here or there: receives may have been taken for sends
     /// that never came to their end.
     flushed: BTreeMap<usize, ()>,
+    /// Nodes of which the same holds because the sender found its memory missing.
+    half_sent: BTreeSet<usize>,
     pub(crate) order: OrderOracle,
     pub(crate) bypass: BypassOracle,
     pub(crate) boards: BoardOracle,
@@ -218,41 +223,6 @@ impl Model {
         self.destroyed.insert((node, jetty), ());
     }
 
-    /// A Jetty is gone, and the receives posted to it: gives their buffers, and how many have
-    /// completed already, though the application has not read it.
-    pub(crate) fn destroys(
-        &mut self,
-        world: &mut World,
-        node: usize,
-        jetty: JettyId,
-    ) -> (Vec<Place>, u32) {
-        self.refuses(node, jetty);
-        let (mut buffers, mut unread) = (Vec::new(), 0);
-        let completed: Vec<u64> = world.nodes[node]
-            .outputs
-            .iter()
-            .filter_map(|output| match output {
-                Output::Completion(completion) => Some(completion.id),
-                _ => None,
-            })
-            .collect();
-        for (id, receive) in self.receives.iter_mut().enumerate() {
-            let here = receive.life.0 == node && receive.jetty == jetty;
-            if here && receive.state == State::Pending && completed.contains(&(id as u64 | RECEIVE))
-            {
-                unread += 1;
-            } else if here && receive.state == State::Pending {
-                receive.state = State::Lost;
-                buffers.push(receive.buffer);
-                if self.flushed.contains_key(&node) {
-                    let (key, at) = receive.buffer;
-                    world.memory.unsettle(key, at, receive.length as usize);
-                }
-            }
-        }
-        (buffers, unread)
-    }
-
     /// The node has lost everything.
     pub(crate) fn crashes(&mut self, world: &mut World, node: usize) {
         for note in world.nodes[node].channels.iter().flatten() {
@@ -270,7 +240,7 @@ impl Model {
             if let (Some((key, at)), true) = (operation.remote, writes) {
                 world.memory.unsettle(key, at, operation.length as usize);
             }
-            self.crash_on_boards(world, id);
+            self.forget_on_board(world, id);
         }
         for receive in &mut self.receives {
             if receive.life.0 == node && receive.state == State::Pending {
@@ -303,6 +273,10 @@ impl Model {
         let silence = of_group.map(|note| world.now.since(note.heard)).max().unwrap_or_default();
         if status == Status::PeerDead && silence < profile.peer_dead {
             return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()));
+        }
+        let peer = (note.peer, note.peer_incarnation);
+        if status == Status::PeerClosed && !self.has_ended_at_all(peer, note.peer_leader) {
+            return Err(format!("node {node}: {event:?}, and its peer has not closed it"));
         }
         if self.ended.insert((life, channel), status).is_some() {
             return Err(format!("node {node}: channel {channel:?} ended twice: {event:?}"));
@@ -377,7 +351,11 @@ impl Model {
         // What was set aside when its memory was deregistered had arrived, and is dropped.
         let dropped = operation.order.tag == Tag::Mo
             && operation.remote.is_some_and(|(key, _)| world.memory.pieces[key].deregistered);
-        if !dropped {
+        let half_placed = operation.missed.was_set_aside;
+        if self.is_barred(world, id) {
+            return Err(format!("success of what found its memory missing: {operation:?}"));
+        }
+        if !(dropped || half_placed) {
             self.check_not_overtaken(id)?;
         }
         let length = operation.length as usize;
@@ -388,6 +366,10 @@ impl Model {
             return Ok(());
         }
         if self.ended_on_board(world, id, Status::Success)? {
+            return Ok(());
+        }
+        if half_placed {
+            self.dropped(world, id);
             return Ok(());
         }
         match (operation.kind, operation.remote) {
@@ -431,13 +413,20 @@ impl Model {
         });
         let ended = self.ended.get(&(life, operation.channel)) == Some(&status);
         let destroyed = self.destroyed.contains_key(&(target, operation.target_jetty));
+        let missed = operation.missed.allowed.has(status);
         let fine = operation.allowed.has(status)
             || ended
+            || missed
             || (status == Status::RemoteAccess && withdrawn)
             || (status == Status::RemoteNoJetty && destroyed)
             || (status == Status::RemoteResources && operation.order != OrderRequest::default());
         if !fine {
             return Err(format!("must not end like this: {operation:?}"));
+        }
+        if operation.kind == Kind::Load && missed {
+            // Some of it may have been placed.
+            let (key, at) = operation.local;
+            world.memory.unsettle(key, at, operation.length as usize);
         }
         if matches!(operation.kind, Kind::Load | Kind::Store) {
             return self.bypass_failed(id, status);
@@ -449,10 +438,12 @@ impl Model {
         if status == Status::Flushed && !ended && touched && !operation.is_unreliable() {
             return Err(format!("flushed, and yet it was done: {operation:?}"));
         }
-        let half_way = ended || withdrawn;
+        let half_way = ended || withdrawn || missed;
+        // One that found no memory at its target was not delivered there.
+        let refused = !half_way || status == Status::RemoteOperation;
         let length = operation.length as usize;
         match (operation.kind, operation.remote) {
-            (Kind::Send | Kind::SendImmediate, _) if !half_way => {
+            (Kind::Send | Kind::SendImmediate, _) if refused => {
                 let key = self.send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.refused += 1;
@@ -509,17 +500,6 @@ impl Model {
         }
         self.expect_boards(world);
         Ok(())
-    }
-
-    /// A posted receive may have been taken for a send that never came to its end, if a channel
-    /// of its node has ended.
-    pub(crate) fn unsettle_receives(&self, world: &mut World) {
-        for receive in &self.receives {
-            if receive.state == State::Pending && self.flushed.contains_key(&receive.life.0) {
-                let (key, at) = receive.buffer;
-                world.memory.unsettle(key, at, receive.length as usize);
-            }
-        }
     }
 
     /// Every channel that is open must have been heard from, or be given up in time.
@@ -579,4 +559,7 @@ fn content_hash(bytes: &[u8]) -> u64 {
     })
 }
 
+mod missing;
 mod receives;
+
+pub(crate) use missing::Trouble;

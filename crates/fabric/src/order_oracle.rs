@@ -42,7 +42,12 @@ impl OrderOracle {
         }
     }
 
-    fn operation_of(&self, model: &[Operation], effect: &Effect) -> Option<usize> {
+    /// Is the operand that of this atomic?
+    pub(crate) fn is_atomic(&self, operand: u64, id: usize) -> bool {
+        self.by_operand.get(&operand) == Some(&id)
+    }
+
+    pub(crate) fn operation_of(&self, model: &[Operation], effect: &Effect) -> Option<usize> {
         if let Some((atomic, _)) = &effect.atomic {
             let known = atomic.operator != AtomicOperator::Load;
             return self.by_operand.get(&atomic.operand).copied().filter(|_| known);

@@ -58,7 +58,7 @@ pub struct Report {
 }
 
 /// Every way in which an operation can end.
-pub const STATUSES: [Status; 15] = [
+pub const STATUSES: [Status; 16] = [
     Status::Success,
     Status::RemoteAccess,
     Status::RemoteRights,
@@ -74,6 +74,7 @@ pub const STATUSES: [Status; 15] = [
     Status::PeerDead,
     Status::PeerClosed,
     Status::Flushed,
+    Status::LocalMemory,
 ];
 
 /// Something was wrong.
@@ -164,7 +165,8 @@ impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {
         let adversary = Adversary::new(seed, plan.weather, plan.outages.clone());
         let trace = Trace::new(options.trace);
-        let world = World::new(plan.limits.len(), plan.knobs, adversary, trace, seed);
+        let mut world = World::new(plan.limits.len(), plan.knobs, adversary, trace, seed);
+        world.absence.is_noted = plan.extras.missing > 0;
         Storm {
             workload: Workload::new(seed, &plan),
             world,
@@ -251,6 +253,9 @@ impl Storm {
         let effects = std::mem::take(&mut self.world.effects);
         for effect in &effects {
             self.model.effect(&mut self.world, effect)?;
+        }
+        for miss in std::mem::take(&mut self.world.absence.misses) {
+            self.model.missed(&mut self.world, &miss)?;
         }
         for node in 0..self.world.nodes.len() {
             if !self.world.nodes[node].outputs.is_empty() {

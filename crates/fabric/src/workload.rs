@@ -1,7 +1,7 @@
 //! What the applications do: a seed draws operations, receives, and the odd rough handling.
 
 use crate::application::{Application, Connection, Jetty, Role, Segment};
-use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses};
+use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses, Trouble};
 use crate::plan::Plan;
 use crate::world::World;
 use fairway_device::random::Random;
@@ -20,6 +20,8 @@ pub(crate) struct Workload {
     pub(crate) operations_left: u64,
     /// What a receive buffer holds at most, by Jetty: the same on all nodes.
     capacities: Vec<u32>,
+    /// Draws which memory is taken away.
+    absences: Random,
 }
 
 /// Receives a Jetty has posted at most.
@@ -44,6 +46,7 @@ impl Workload {
             connections: vec![Connection::default(); plan.links.len()],
             operations_left: plan.operations,
             capacities,
+            absences: Random::fork(seed, 15),
         }
     }
 
@@ -104,6 +107,7 @@ impl Workload {
         let key = world.memory.add(node, id, length as usize, &mut self.random);
         // What lies there for a moment is nobody's business.
         world.memory.unsettle(key, 0, length as usize);
+        world.memory.pieces[key].is_stash = true;
         self.applications[node].stash = Some(id);
     }
 
@@ -177,6 +181,7 @@ impl Workload {
         let Some(nic) = world.nic(node) else { return };
         let Ok(id) = nic.register(&request) else { return };
         let key = world.memory.add(node, id, length as usize, random);
+        world.memory.pieces[key].is_own = matches!(role, Role::Landing | Role::Inbox);
         world.memory.pieces[key].board = (role == Role::Board).then_some(plan.jetties);
         let segment = Segment { key, id, role, address, length, token };
         self.applications[node].segments.push(segment);
@@ -229,7 +234,8 @@ impl Workload {
                 let now = world.now;
                 let nic = world.nic(node).expect("it is there");
                 nic.open_channel(now, own, config).expect("parameters in range");
-                world.connect(node, own, ends[side].unwrap_or(own), peer);
+                let peer_leader = ends[1 - side].unwrap_or(theirs);
+                world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader));
                 world.nudge(node);
             }
             ends = [ends[0].or(Some(at_a)), ends[1].or(Some(at_b))];
@@ -279,6 +285,7 @@ impl Workload {
                 self.post_something(world, model, plan, node)?;
             }
             self.be_rough(world, model, plan, node)?;
+            self.take_away(world, plan, node);
         }
         world.look(node);
         world.nudge(node);
@@ -318,7 +325,8 @@ impl Workload {
         }
         jetty.posted += 1;
         let (length, state) = (jetty.capacity, State::Pending);
-        model.receives.push(Receive { life, jetty: id, buffer, length, state });
+        let missed = false;
+        model.receives.push(Receive { life, jetty: id, buffer, length, state, missed });
         true
     }
 
@@ -457,5 +465,6 @@ mod atomics;
 mod bypass;
 mod compose;
 mod groups;
+mod missing;
 mod rough;
 mod states;

@@ -82,6 +82,7 @@ pub(crate) struct World {
     pub(crate) knobs: Knobs,
     /// What has been done to memory and not been looked at.
     pub(crate) effects: Vec<Effect>,
+    pub(crate) absence: Absence,
     /// Stores that were sent, and where their bytes come from.
     stores: BTreeMap<StoreName, (usize, usize)>,
     next_late: u64,
@@ -116,6 +117,7 @@ impl World {
             tally: Tally::default(),
             knobs,
             effects: Vec::new(),
+            absence: Absence::default(),
             stores: BTreeMap::new(),
             next_late: 0,
             agenda: Agenda::new(),
@@ -225,11 +227,12 @@ impl World {
         node: usize,
         channel: ChannelId,
         leader: ChannelId,
-        peer: usize,
+        (peer, peer_leader): (usize, ChannelId),
     ) {
         let note = ChannelNote {
             id: channel,
             leader,
+            peer_leader,
             peer,
             peer_incarnation: self.nodes[peer].incarnation,
             heard: self.now,
@@ -360,8 +363,9 @@ impl World {
                     return Err(format!("{payload} bytes came, to be placed as {placement:?}"));
                 }
                 let payload = bytes[header_len..].to_vec();
+                let missed = self.missed_by(node, &received);
                 let what = match self.store_name(node, &route, &packet) {
-                    None => What::Place(payload),
+                    None => What::Place(payload, missed),
                     Some(name) => match self.stores.get(&name) {
                         Some(&ink) => What::Store(payload, ink),
                         None => return Err(format!("node {node} does a store nobody sent")),
@@ -452,6 +456,9 @@ impl World {
     }
 
     fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), String> {
+        if self.is_ungathered(node, transmit) {
+            return Ok(());
+        }
         let length = transmit.gather.length;
         let mut bytes = vec![0; MAX_HEADER];
         let header = wire::encode(&transmit.route, &transmit.packet, length as usize, &mut bytes);
@@ -508,5 +515,8 @@ impl World {
     }
 }
 
+mod missing;
 mod notes;
 mod placing;
+
+pub(crate) use missing::{Absence, MessageName, Miss, Missed, Start};

@@ -1,5 +1,5 @@
-//! The defects of the earlier implementation that concern order (reference/ub-protocol.md §15),
-//! each under its number: every schedule within bounds, on real NICs with real memories.
+//! Defects of order in an earlier open implementation of Unified Bus, each as a test: every schedule
+//! within bounds, on real NICs with real memories. The numbers only tell them apart.
 
 mod pair;
 

@@ -1,6 +1,6 @@
 //! The storm over its standard range of seeds, and what that range covers.
 
-use fairway_engine::{DropReason, Status};
+use fairway_engine::DropReason;
 use fairway_fabric::storm::{Options, Report, STATUSES, run};
 use fairway_fabric::{Fault, sweep, threads};
 
@@ -51,15 +51,12 @@ fn the_standard_seeds_pass_and_cover_everything() {
         assert!(sums.faults[fault as usize] > 0, "{fault:?} never happened");
     }
     for reason in DropReason::ALL {
-        // The nodes agree on unreliable messages, loads and stores, and nothing forges their farewells
-        // (the engine's own tests do: `nic/tests/agreed.rs`).
-        let possible = !matches!(reason, DropReason::NotAgreed | DropReason::BadClose);
+        // The nodes agree on unreliable messages, loads and stores.
+        let possible = reason != DropReason::NotAgreed;
         assert_eq!(sums.drops[reason as usize] > 0, possible, "dropped for {reason:?}");
     }
     for status in STATUSES {
-        // Only a peer that contradicts itself is refused an operation, and nodes do not.
-        let possible = status != Status::RemoteOperation;
-        assert_eq!(sums.statuses[status as usize] > 0, possible, "ends as {status:?}");
+        assert!(sums.statuses[status as usize] > 0, "nothing ends as {status:?}");
     }
 }
 

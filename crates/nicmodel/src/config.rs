@@ -425,7 +425,7 @@ impl Config {
         self.check_caches()?;
         self.check_fanout()?;
         if self.workload == WorkloadKind::Setup {
-            crate::setup::check(self)?;
+            check_setup(self)?;
         }
         if self.stack.swaps() && self.hosts > 2 {
             return Err("paging stacks have two hosts".into());
@@ -505,4 +505,17 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Whether connections of this stack, and as many, can be set up.
+fn check_setup(config: &Config) -> Result<(), String> {
+    if matches!(config.stack, Stack::Coherent) {
+        return Err("a coherent fabric has no connections to set up".into());
+    }
+    let pairs = u64::from(config.jetties) * u64::from(config.connections);
+    let most = if config.oracle { 1 << 24 } else { 1 << 20 };
+    if pairs > most {
+        return Err(format!("{pairs} pairs: at most {most} can be set up"));
+    }
+    Ok(())
 }

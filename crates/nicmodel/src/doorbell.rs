@@ -5,26 +5,8 @@
 //! call of the verb library makes a list; each work request is still written by itself.
 
 use crate::path::{Phase, Resource, Step};
+use crate::post_list::Parked;
 use crate::world::{Happening, Journey, Then, World};
-
-/// What one core posts.
-#[derive(Debug, Default)]
-pub(crate) struct List {
-    /// Operations that have begun and for which the doorbell has not been rung.
-    joined: usize,
-    /// Those of them whose work request is written, since when, and how long it is.
-    parked: Vec<Parked>,
-    /// Somebody will look when the core is free.
-    is_planned: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Parked {
-    since: u64,
-    bytes: u32,
-    blue_flame: bool,
-    journey: Box<Journey>,
-}
 
 impl World {
     /// An operation will be posted by this core. True: by a call of its own, which others may join.

@@ -3,8 +3,8 @@
 use crate::caches::{ContextCache, LineCache};
 use crate::config::{CachePolicy, Config, Stack};
 use crate::constants::ps;
-use crate::doorbell::List;
 use crate::path::{Prices, Resource, Step};
+use crate::post_list::List;
 use crate::server::{Server, Tally};
 use crate::side::{Effect, Side, bytes_at, memory_bytes};
 use crate::stages::{LDST_TX, ROCE_TX, UB_RX, UB_TX};

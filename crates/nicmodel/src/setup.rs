@@ -15,7 +15,7 @@
 mod roce;
 mod ub;
 
-use crate::config::{Config, Stack};
+use crate::config::Config;
 use crate::constants::ps;
 use crate::events::Events;
 use crate::report::Report;
@@ -267,19 +267,6 @@ fn published(config: &Config) -> Report {
     }
     let last = workers.into_iter().max().unwrap_or(0) + ps(constants.setup_end_ns);
     Report::of_spans(vec![last], last, vec![("setup_us", last as f64 / 1e6)])
-}
-
-/// What of a stack can be set up.
-pub(crate) fn check(config: &Config) -> Result<(), String> {
-    if matches!(config.stack, Stack::Coherent) {
-        return Err("a coherent fabric has no connections to set up".into());
-    }
-    let pairs = u64::from(config.jetties) * u64::from(config.connections);
-    let most = if config.oracle { 1 << 24 } else { 1 << 20 };
-    if pairs > most {
-        return Err(format!("{pairs} pairs: at most {most} can be set up"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Time passes: hosts, the steps between them, and the wire.
 
 use crate::config::{Config, Stack, Verb};
-use crate::doorbell::Parked;
 use crate::events::Events;
+use crate::fanout::Handled;
 use crate::ledger::Ledger;
 use crate::node::Node;
 use crate::path::{Phase, Prices, Resource, Size, Step, Steps};
+use crate::post_list::Parked;
 use crate::random::Random;
-use crate::receive::Handled;
 use crate::side::{
     CoherentSide, EXPOSED, Effect, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role,
     Side, UbSide,

@@ -274,3 +274,6 @@ impl Calendar {
 
 #[cfg(test)]
 mod tests;
+
+/// Of a time that has not come.
+pub(crate) const NEVER: u64 = u64::MAX;

@@ -1,7 +1,7 @@
 //! Captures: what left by a port, in the format that Wireshark reads.
 
-use super::host::host_of;
 use super::packets::Cold;
+use crate::endpoint::host_of;
 use fairway_engine::wire::{Ecn, MAX_HEADER, encode, roce};
 
 /// Nanoseconds, little-endian, Ethernet, headers only.
@@ -108,7 +108,7 @@ fn frame(captured: &Captured, datagram: &Datagram) -> Vec<u8> {
 }
 
 fn address(host: u32) -> [u8; 4] {
-    (10 << 24 | super::host::address(host).value()).to_be_bytes()
+    (10 << 24 | crate::endpoint::address(host).value()).to_be_bytes()
 }
 
 #[cfg(test)]

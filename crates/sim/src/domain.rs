@@ -9,6 +9,7 @@ use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
 use super::scenario::Routing;
 use super::switch::Buffers;
+use crate::calendar::NEVER;
 use std::sync::Arc;
 
 /// What is known of a flow here: the source's part knows its beginning and its completion, the
@@ -23,9 +24,6 @@ pub(crate) struct FlowState {
     /// Flows that it still waits for.
     pub(crate) waits: u32,
 }
-
-/// Of a time that has not come.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// What has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

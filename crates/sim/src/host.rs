@@ -4,22 +4,18 @@ use super::control::{Control, Eager};
 use super::nic::HostNic;
 use super::plan::{Plan, SLOT_BITS};
 use super::ranks::{Ranks, jetty_of};
-use super::streams::{self, Streams, Verb};
+use super::streams::{self, Streams};
+use crate::endpoint::{MESSAGES, Posted, TOKEN, address};
+use crate::stream::Verb;
 use fairway_device::random::Random;
-use fairway_engine::wire::{Cna, Instant, JettyId};
+use fairway_engine::wire::{Instant, JettyId};
 use fairway_engine::{
-    ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, MailboxConfig, MailboxId, Nic,
-    OrderRequest, PostError, Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError,
-    Steering, Threshold, WhenEmpty, Work, WorkRequest,
+    ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError,
+    Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, Work, WorkRequest,
 };
 use fairway_sandbox::Policies;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-/// Messages of one host that may be under way at once; more wait at the host.
-pub(crate) const MESSAGES: u32 = 512;
-/// The secret of every segment.
-pub(crate) const TOKEN: u32 = 0x5EC2_E700;
 
 /// A host and its NIC.
 pub(crate) struct Host {
@@ -83,28 +79,6 @@ impl Wakes {
         *self = Wakes([second, third, last, u64::MAX]);
         true
     }
-}
-
-/// What became of a flow that was handed to a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Posted {
-    /// The NIC has it.
-    Now,
-    /// It has to wait until others have completed.
-    Later,
-    /// Its peer was given up.
-    Never,
-}
-
-/// The address of a host's NIC.
-pub(crate) fn address(host: u32) -> Cna {
-    Cna::new(host + 1)
-}
-
-/// The host whose NIC has an address.
-#[inline]
-pub(crate) fn host_of(cna: Cna) -> u32 {
-    cna.value() - 1
 }
 
 /// What a NIC of this run needs, counted: thousands of them have to fit.
@@ -193,22 +167,6 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         flows: 2 * (posted.len().max(sent.len()) as u32 + base.channels),
         ..base
     }
-}
-
-/// A mailbox in which every put is an epoch.
-///
-/// # Panics
-/// If the NIC has too few.
-pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
-    let config = MailboxConfig {
-        address: Some(address),
-        key: 0,
-        threshold: Threshold::Operations(1),
-        steering: Steering::Sender,
-        when_empty: WhenEmpty::Wait,
-        retired: 0,
-    };
-    nic.create_mailbox(&config).expect("limits are made for this program")
 }
 
 /// A host with a Fairway NIC, without channels.

@@ -34,7 +34,7 @@ impl Outgoing {
             cold: Cold::Fairway(cold),
             header: header_len(&transmit.packet) as u32,
             payload,
-            destination: super::host::host_of(route.destination),
+            destination: crate::endpoint::host_of(route.destination),
             path: scenario.path_of(&route),
         }
     }

@@ -3,8 +3,8 @@
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
 use super::scenario::{Routing, Scenario};
-use super::streams::Verb;
 use super::traffic::Flow;
+use crate::stream::Verb;
 
 /// A flow's own piece of its destination's memory (and of its source's): as many bytes, so that the
 /// upper bits of an offset name the flow.

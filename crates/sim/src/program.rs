@@ -150,3 +150,68 @@ pub fn grid_of(ranks: u32, dimensions: u32) -> [u32; 3] {
     }
     best
 }
+
+/// How messages between ranks of different hosts travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// A put into a mailbox that the receiver has for this sender: each message is an epoch.
+    Mailbox,
+    /// The receiver sends the address of its buffer, the sender writes there. If the network keeps
+    /// no order, a message follows that says so; otherwise the receiver watches the last byte.
+    Write {
+        /// The network keeps order: no message follows.
+        ordered: bool,
+    },
+    /// Short ones are copied into a receive and out of it. Of long ones the sender announces
+    /// itself, the receiver reads, and says that it has.
+    Rendezvous,
+}
+
+/// A program, and the hosts it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What its ranks do.
+    pub motif: Motif,
+    /// Ranks of a host, neighbours in their numbers.
+    pub ranks_per_host: u32,
+    /// How their messages travel.
+    pub protocol: Protocol,
+    /// From a rank to its NIC, and from the NIC to the rank, in picoseconds.
+    pub host_ps: u64,
+    /// How fast a rank copies, in megabits per second.
+    pub copy_megabits: u64,
+    /// The longest message that [`Protocol::Rendezvous`] copies.
+    pub eager_bytes: u32,
+    /// Buffers of a mailbox, and receives for each neighbour.
+    pub buffers: u32,
+    /// Messages to one neighbour that may be under way before the sender waits: 1 or 2. With 2 it
+    /// has two buffers that take turns.
+    pub depth: u32,
+}
+
+impl Program {
+    /// The host of a rank.
+    pub fn host(&self, rank: u32) -> u32 {
+        rank / self.ranks_per_host
+    }
+
+    /// Hosts that have ranks.
+    pub fn hosts(&self) -> u32 {
+        self.motif.ranks().div_ceil(self.ranks_per_host)
+    }
+
+    /// The ranks of a host.
+    pub(crate) fn ranks_of(&self, host: u32) -> std::ops::Range<u32> {
+        let end = self.motif.ranks();
+        (host * self.ranks_per_host).min(end)..((host + 1) * self.ranks_per_host).min(end)
+    }
+
+    /// Receives that a host's ranks post, of `links` links.
+    pub(crate) fn receives(&self, links: u32) -> u32 {
+        if self.protocol == Protocol::Mailbox { 1 } else { links * self.buffers + 1 }
+    }
+
+    pub(crate) fn copy_ps(&self, bytes: u32) -> u64 {
+        u64::from(bytes) * 8_000_000 / self.copy_megabits
+    }
+}

@@ -3,11 +3,11 @@
 //! Every pair of hosts that talks has `split` queue pairs, each with one path, its own. Flows are
 //! WRITEs and take them in turn. Programs and streams there are none.
 
-use super::host::{MESSAGES, Posted};
 use super::nic::{NicCounts, Outgoing};
 use super::packets::Cold;
 use super::plan::{Plan, SLOT_BITS};
 use super::scenario::{Routing, Scenario, Stack};
+use crate::endpoint::{MESSAGES, Posted};
 use fairway_device::random::Random;
 use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
 use fairway_engine::wire::roce::{RnrTimer, datagram_len};

@@ -6,16 +6,18 @@
 //! same to the last count.
 
 use super::capture::Captured;
-use super::domain::{Domain, NEVER, Totals};
+use super::domain::{Domain, Totals};
 use super::nic::HostNic;
 use super::plan::Plan;
 use super::report::Report;
 use super::scenario::{LATENCY_MAX_PS, LINK_MEGABITS, Scenario, Stack};
 use super::setup::make_domains;
 use super::shortfall::Watch;
-use super::streams::{Sending, Verb};
+use super::streams::Sending;
 use super::topology::{Link, Network};
 use super::workers::Workers;
+use crate::calendar::NEVER;
+use crate::stream::Verb;
 use fairway_engine::control::TraceRecord;
 use fairway_engine::policy::Share;
 use fairway_engine::wire::Instant;

@@ -1,10 +1,10 @@
 //! Everything that a run is made from, as plain values.
 
 use super::control::ControlSpec;
-use super::ranks::Program;
-use super::streams::Stream;
 use super::topology::Network;
 use super::traffic::{Flow, Span};
+use crate::program::Program;
+use crate::stream::Stream;
 use fairway_engine::Profile;
 use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Route};

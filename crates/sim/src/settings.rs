@@ -10,17 +10,15 @@ use fairway_sandbox::Policies;
 mod links;
 mod names;
 mod program;
-mod quantity;
 mod streams;
 mod values;
 
 pub use names::{SETTINGS, WORKLOADS};
 
+use crate::quantity::{self, bytes, chance, count, rate, span};
 use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
-pub(super) use quantity::{bytes, span};
-use quantity::{chance, count, rate};
 use streams::StreamSettings;
 use values::{marking, one_of, three};
 

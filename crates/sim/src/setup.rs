@@ -6,12 +6,13 @@
 
 use super::chunked::Chunked;
 use super::domain::Domain;
-use super::host::{Host, address, make_host};
+use super::host::{Host, make_host};
 use super::nic::HostNic;
 use super::plan::Plan;
 use super::roce::{Offer, RoceNic};
 use super::scenario::Stack;
 use super::workers::each;
+use crate::endpoint::address;
 use fairway_device::random::Random;
 use fairway_engine::policy::PolicySet;
 use fairway_engine::wire::{Instant, Msn, Psn};

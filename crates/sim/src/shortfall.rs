@@ -1,9 +1,10 @@
 //! What is missing when a run stops before everything has been delivered, and the watch that stops
 //! a run in which switches refuse packets for ever and hosts retransmit them for ever.
 
-use super::domain::{NEVER, Totals};
+use super::domain::Totals;
 use super::run::Simulation;
 use super::scenario::Scenario;
+use crate::calendar::NEVER;
 use std::fmt;
 
 /// Round trips without a byte placed after which a run in which queues overflow is stopped.

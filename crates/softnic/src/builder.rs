@@ -1,5 +1,7 @@
 //! How a context is made.
 
+use crate::addresses::with_scope;
+use crate::sizes::MTU_MAX;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +19,6 @@ use crate::fidelity::{Meter, Probe};
 use crate::pressure::HostPressure;
 use crate::setup::Identity;
 use crate::turn::Io;
-use crate::verbs::with_scope;
 use fairway_engine::wire::{
     self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
     SLOTS_MAX, UNRELIABLE,
@@ -25,12 +26,6 @@ use fairway_engine::wire::{
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
 const MTU_DEFAULT: usize = 4096;
-/// The longest payload that fits a train and a field of the set-up messages.
-const MTU_MAX: usize = 32 * 1024;
-/// IPv6 and UDP headers.
-const IP_UDP_BYTES: usize = 48;
-/// Headers of our longest packet with payload: the first one of a PUT that is in an order.
-pub(crate) const HEADER_BYTES: usize = 92;
 
 /// Addresses of a context, of four sockets each: more sockets are not looked at in one turn.
 pub(crate) const ADDRESSES_MAX: usize = 7;
@@ -491,12 +486,6 @@ impl Builder {
 
 fn is_taken<T>(opened: &std::io::Result<T>) -> bool {
     opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
-}
-
-/// The longest payload that fits a link of this MTU.
-pub(crate) fn payload_mtu(link_mtu: usize) -> u16 {
-    let room = link_mtu.saturating_sub(IP_UDP_BYTES + HEADER_BYTES) & !7;
-    room.clamp(8, MTU_MAX) as u16
 }
 
 fn check(

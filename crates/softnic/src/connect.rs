@@ -1,5 +1,8 @@
 //! Connection set-up on real sockets and a real engine: the glue around [`crate::setup`].
 
+use crate::addresses::source_towards;
+use crate::peer_state::PeerState;
+use crate::sizes::payload_mtu;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8};
@@ -12,11 +15,9 @@ use fairway_engine::wire::{
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
 
-use crate::builder::payload_mtu;
 use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
-use crate::peer::PeerState;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
@@ -25,7 +26,6 @@ use crate::setup::server::{Listener, Reaction};
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Identity, Padded};
 use crate::turn::Bound;
-use crate::verbs::source_towards;
 
 mod serving;
 mod ways;
@@ -337,7 +337,10 @@ impl Core {
             return;
         }
         let local = self.local_addrs()[at.1];
-        if self.verbs.as_ref().is_some_and(|verbs| verbs.prevails(local.ip(), asker(sender, setup)))
+        if self
+            .tenant
+            .as_ref()
+            .is_some_and(|tenant| tenant.prevails(local.ip(), asker(sender, setup)))
         {
             return;
         }

@@ -1,5 +1,6 @@
 //! The live NIC of an application.
 
+use crate::options::{GroupOptions, JettyOptions, MailboxOptions};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::event::Event;
 use crate::fidelity::Fidelity;
-use crate::group::{GroupOptions, JettyGroup};
-use crate::jetty::{Jetty, JettyOptions};
-use crate::mailbox::{Mailbox, MailboxOptions};
+use crate::group::JettyGroup;
+use crate::jetty::Jetty;
+use crate::mailbox::Mailbox;
 use crate::memory::Memory;
 use crate::peer::Peer;
 use crate::pressure::{HostPressure, HostSignals};
@@ -348,7 +349,7 @@ impl Context {
         self.handle.stop();
     }
 
-    fn peer(&self, state: Arc<crate::peer::PeerState>) -> Peer {
+    fn peer(&self, state: Arc<crate::peer_state::PeerState>) -> Peer {
         Peer { handle: self.handle.clone(), state }
     }
 

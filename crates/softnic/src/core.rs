@@ -6,7 +6,9 @@ mod interests;
 mod jetties;
 mod mailboxes;
 mod memories;
+mod tenant;
 
+use crate::peer_state::PeerState;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,13 +31,11 @@ use crate::error::Error;
 use crate::fidelity::Probe;
 use crate::key::SegmentKey;
 use crate::memory::Memory;
-use crate::peer::PeerState;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
 use crate::turn::{Bound, Io};
-use crate::verbs::fairway::Verbs;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
@@ -43,6 +43,7 @@ pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
 pub(crate) use memories::Memories;
+pub(crate) use tenant::Tenant;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
 const NOTICES_MAX: usize = 1024;
@@ -84,7 +85,7 @@ pub(crate) struct Core {
     mailboxes: Mailboxes,
     hints: HintWords,
     /// Queue pairs that live on this NIC.
-    pub(crate) verbs: Option<Box<Verbs>>,
+    pub(crate) tenant: Option<Box<dyn Tenant>>,
     /// Of those who use verbs.
     pub(crate) promptness: Promptness,
     state: State,
@@ -189,7 +190,7 @@ impl Core {
             jetties: Jetties::default(),
             mailboxes: Mailboxes::default(),
             hints: HintWords::default(),
-            verbs: None,
+            tenant: None,
             promptness: Promptness::default(),
             state: State::Running,
             host: None,
@@ -498,8 +499,8 @@ impl Core {
         if self.has_vanished() || engine > 0 {
             return None;
         }
-        let verbs = self.verbs.as_ref().and_then(|verbs| verbs.deadline());
-        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout(), verbs];
+        let tenant = self.tenant.as_ref().and_then(|tenant| tenant.deadline());
+        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout(), tenant];
         timers.into_iter().flatten().reduce(Instant::min)
     }
 

@@ -3,23 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fairway_engine::Dispatch;
 use fairway_engine::wire::JettyId;
 
 use crate::error::Error;
 use crate::jetty::Jetty;
 use crate::shared::Handle;
-
-/// What a group is to be like.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GroupOptions {
-    /// The number that peers send to; `None`: any free one. Numbers are shared with Jetties.
-    pub number: Option<u32>,
-    /// Which member takes a message.
-    pub dispatch: Dispatch,
-    /// The secret that peers have to name to send to it.
-    pub token: u32,
-}
 
 /// A number under which several Jetties receive: every message that is sent to it is taken by one
 /// of its members that is ready and has a receive posted, and waits while there is none. Dropping

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairway_engine::policy::Share;
 use fairway_engine::wire::JettyId;
-use fairway_engine::{Completion, ExceptionMode, JettyState, ReceiveRequest, WorkRequest};
+use fairway_engine::{Completion, JettyState, ReceiveRequest, WorkRequest};
 
 use crate::batch::Batch;
 use crate::core::What;
@@ -19,30 +19,6 @@ use crate::shared::Handle;
 
 /// Most completions one [`Jetty::poll`] takes.
 const POLL_MAX: usize = 256;
-
-/// What a Jetty is to be like.
-#[derive(Clone, Copy, Debug)]
-pub struct JettyOptions {
-    /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
-    /// are only given to those who ask for them.
-    pub number: Option<u32>,
-    /// Completions it can hold (default: 1024): operations in flight, posted receives and completions
-    /// not yet polled count against it. All Jetties together have [`crate::Limits::completions`],
-    /// 65,536 by default: room for 64 of the default depth, or for 1,024 of depth 64, of which 32 have well-known
-    /// numbers.
-    pub depth: u32,
-    /// The secret that peers have to name to send to it ([`crate::To::token`]); 0, the default,
-    /// is what those name who name none.
-    pub token: u32,
-    /// What becomes of it when an operation of its own is refused, or finds no receiver.
-    pub exception: ExceptionMode,
-}
-
-impl Default for JettyOptions {
-    fn default() -> Self {
-        JettyOptions { number: None, depth: 1024, token: 0, exception: ExceptionMode::Continue }
-    }
-}
 
 /// An endpoint of the application.
 ///

@@ -60,6 +60,7 @@
 //! loss, reordering and duplication).
 #![warn(unsafe_op_in_unsafe_fn)]
 
+mod addresses;
 mod batch;
 mod builder;
 mod clock;
@@ -69,6 +70,7 @@ mod control;
 mod core;
 mod counters;
 mod engines;
+mod epoch;
 mod error;
 mod event;
 mod fidelity;
@@ -81,8 +83,10 @@ mod key;
 mod mailbox;
 mod memory;
 mod next;
+mod options;
 mod order;
 mod peer;
+mod peer_state;
 mod pointer;
 mod post;
 mod pressure;
@@ -94,6 +98,7 @@ mod segment;
 mod setup;
 mod shared;
 mod signals;
+mod sizes;
 pub mod stats;
 mod target;
 mod turn;
@@ -105,6 +110,7 @@ pub use batch::Batch;
 pub use builder::Builder;
 pub use context::Context;
 pub use counters::{Counters, NicCounters};
+pub use epoch::{Epoch, EpochNote};
 pub use error::{Error, Refusal};
 pub use event::Event;
 pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
@@ -120,14 +126,16 @@ pub use fairway_sandbox::{
     SwapError,
 };
 pub use fidelity::{Delay, Fidelity};
-pub use group::{GroupOptions, JettyGroup};
-pub use jetty::{Jetty, JettyOptions};
+pub use group::JettyGroup;
+pub use jetty::Jetty;
 pub use key::{KeyError, RemoteSlice, SegmentKey};
-pub use mailbox::{Epoch, EpochNote, MailTo, Mailbox, MailboxOptions};
+pub use mailbox::{MailTo, Mailbox};
 pub use memory::Memory;
 pub use next::Next;
+pub use options::{GroupOptions, JettyOptions, MailboxOptions};
 pub use order::Order;
-pub use peer::{LongPackets, PathStats, Peer, PeerStats};
+pub use peer::{PathStats, Peer, PeerStats};
+pub use peer_state::LongPackets;
 pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};

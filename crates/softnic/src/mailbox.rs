@@ -1,11 +1,12 @@
 //! Mailboxes: memory whose buffers the receiver chooses (RVMA).
 
-use std::ffi::c_void;
+use crate::epoch::{Epoch, EpochNote, Telling};
+use crate::options::MailboxOptions;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::{MailboxConfig, MailboxId, RemoteMailbox, Steering, Threshold, WhenEmpty};
+use fairway_engine::{MailboxId, RemoteMailbox};
 
 use crate::core::What;
 use crate::error::Error;
@@ -15,104 +16,6 @@ use crate::shared::Handle;
 
 /// Most epochs one [`Mailbox::poll`] takes.
 const POLL_MAX: usize = 256;
-
-/// What a mailbox is to be like.
-#[derive(Clone, Copy, Debug)]
-pub struct MailboxOptions {
-    /// Its address; `None` makes it the catch-all: it takes puts to addresses that no other
-    /// mailbox has.
-    pub address: Option<u64>,
-    /// The secret that senders have to name.
-    pub key: u32,
-    /// When an epoch is complete: after so many bytes, or so many puts.
-    pub threshold: Threshold,
-    /// Who decides where in a buffer a put goes: the sender by an offset, or the receiver, which
-    /// appends puts as in a stream.
-    pub steering: Steering,
-    /// What becomes of a put for which no buffer is posted: it waits, or is refused.
-    pub when_empty: WhenEmpty,
-    /// How many buffers of epochs that are done are kept for [`Mailbox::rewind`] and for gets.
-    pub retired: u32,
-    /// Are puts that come after the end refused, or dropped without a word?
-    pub nack: bool,
-}
-
-impl Default for MailboxOptions {
-    fn default() -> Self {
-        MailboxOptions {
-            address: Some(0),
-            key: 0,
-            threshold: Threshold::Operations(1),
-            steering: Steering::Sender,
-            when_empty: WhenEmpty::Wait,
-            retired: 0,
-            nack: true,
-        }
-    }
-}
-
-impl MailboxOptions {
-    pub(crate) fn config(&self) -> MailboxConfig {
-        MailboxConfig {
-            address: self.address,
-            key: self.key,
-            threshold: self.threshold,
-            steering: self.steering,
-            when_empty: self.when_empty,
-            retired: self.retired,
-        }
-    }
-}
-
-/// An epoch of a mailbox is over, and its buffer is the application's again (but for those that the
-/// mailbox keeps, [`MailboxOptions::retired`], which are only to be read).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Epoch {
-    /// Its number, from 0.
-    pub epoch: u64,
-    /// The number given with the buffer.
-    pub id: u64,
-    /// Where the buffer begins in its segment.
-    pub offset: u64,
-    /// Length of the buffer in bytes.
-    pub length: u32,
-    /// Where the buffer begins in this process; to be compared, and not to be followed.
-    pub pointer: usize,
-    /// Bytes that were put.
-    pub bytes: u64,
-    /// Puts that were made.
-    pub operations: u64,
-    /// The last address that was put to: the mailbox's own, or for the catch-all the one named.
-    pub address: u64,
-    /// The application ended it before its threshold.
-    pub early: bool,
-    /// Puts that were cut off because their sender is gone.
-    pub cancelled: u32,
-    /// Of a stream: bytes from the start of the buffer to the end of the last put; more than
-    /// `bytes` if there are holes. Otherwise 0.
-    pub extent: u32,
-}
-
-/// Where the end of an epoch is stored, in memory of somebody else; see [`Mailbox::post_noted`].
-#[derive(Clone, Copy, Debug)]
-pub struct EpochNote {
-    /// Receives the address of the buffer's first byte, after everything else; may be null.
-    pub pointer: *mut *mut c_void,
-    /// Receives all there is to say; may be null.
-    pub record: *mut EpochRecord,
-}
-
-// SAFETY: who makes one vouches that it may be stored to until the epoch is over, by any thread.
-unsafe impl Send for EpochNote {}
-
-/// How the end of an epoch is told.
-#[derive(Clone, Debug)]
-pub(crate) enum Telling {
-    /// By [`Mailbox::poll`] and [`Mailbox::wait`].
-    Queue,
-    Record(Arc<EpochRecord>),
-    Note(EpochNote),
-}
 
 /// Memory that peers put into without knowing where it is (RVMA): they name an address, and the
 /// application posts buffers. Each buffer takes the puts of one *epoch*; when that is complete, the

@@ -1,6 +1,7 @@
 //! A peer's memory in the manner of pointers: one word at a time, and each call waits for its
 //! outcome.
 
+use crate::options::JettyOptions;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use fairway_engine::Status;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::jetty::{Jetty, JettyOptions};
+use crate::jetty::Jetty;
 use crate::key::{RemoteSlice, SegmentKey};
 use crate::memory::Memory;
 use crate::peer::Peer;

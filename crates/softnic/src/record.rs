@@ -1,10 +1,9 @@
 //! Completion records: the end of an epoch in one cache line (RVMA §III-A, §IV-C).
 
+use crate::epoch::Epoch;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-
-use crate::mailbox::Epoch;
 
 /// The flag of an epoch that the application ended early.
 const EARLY: u32 = 1;

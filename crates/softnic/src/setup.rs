@@ -17,11 +17,10 @@ pub(crate) mod quota;
 pub(crate) mod server;
 pub(crate) mod sizes;
 
+use crate::sizes::HEADER_BYTES;
 use fairway_engine::wire::{
     Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, SETUP_LEN, Setup, SetupMessage, Versions,
 };
-
-use crate::builder::HEADER_BYTES;
 
 /// A set-up message and the length of its datagram in bytes, zeros behind the message included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

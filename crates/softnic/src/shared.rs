@@ -158,14 +158,14 @@ impl Shared {
     /// Releases the lock and wakes those whom what was done concerns: who waits for it, and who
     /// sleeps on the sockets longer than the NIC now allows.
     pub(crate) fn unlock(&self, mut locked: MutexGuard<'_, Locked>) {
-        locked.digest_verbs();
+        locked.digest();
         locked.send_posted();
         locked.core.settle_interests();
         let due = locked.core.interests.take_due();
-        let calls = locked.core.verbs.as_mut().and_then(|verbs| verbs.take_calls());
+        let calls = locked.core.tenant.as_mut().and_then(|tenant| tenant.take_calls());
         let more = self.unlock_and_wake(locked, due);
         if let Some(calls) = calls {
-            calls.make();
+            calls();
         }
         if more {
             let locked = self.lock();
@@ -230,14 +230,13 @@ impl Locked {
         }
     }
 
-    /// Lets the verbs take in what has happened. (Sending may end operations, which may let others
+    /// Lets the tenant take in what has happened. (Sending may end operations, which may let others
     /// begin.)
-    fn digest_verbs(&mut self) {
-        if self.core.verbs.is_none() {
-            return;
-        }
+    fn digest(&mut self) {
         for _ in 0..2 {
-            self.core.with_verbs(|verbs, core| verbs.digest(core));
+            let Some(mut tenant) = self.core.tenant.take() else { return };
+            tenant.digest(&mut self.core);
+            self.core.tenant = Some(tenant);
             self.send_posted();
         }
     }

@@ -419,7 +419,7 @@ impl Core {
     fn end_peer(
         &mut self,
         channel: fairway_engine::ChannelId,
-        notice: fn(std::sync::Arc<crate::peer::PeerState>) -> Notice,
+        notice: fn(std::sync::Arc<crate::peer_state::PeerState>) -> Notice,
     ) {
         let Some(channel) = self.channels.get_mut(channel) else { return };
         let was_alive = channel.peer.alive.load(Ordering::Acquire);

@@ -20,8 +20,6 @@ mod management;
 mod roce;
 mod slot;
 
-pub(crate) use roce::{source_towards, with_scope};
-
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -11,6 +11,7 @@ mod datagram;
 mod decode;
 mod encode;
 mod error;
+mod fields;
 mod refusal;
 mod setup;
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Demanded of the receiver, in nanoseconds (DESIGN.md §12).
+/// Nanoseconds per packet that the receiver may take (docs/performance.md).
 const BUDGET_NS: f64 = 100.0;
 
 /// One figure of the program.

@@ -8,7 +8,7 @@ use crate::mailbox::Ticket;
 use crate::order::{Key, is_numbered};
 use crate::pool::NONE;
 use crate::shared::Shared;
-use fairway_wire::Refusal;
+use fairway_wire::{Msn, Refusal};
 
 impl Channel {
     /// All of a message is in place.
@@ -68,6 +68,18 @@ impl Channel {
         shared.arrivals[index].untold = (response == NONE).then_some(Refusal::NoJetty);
         if !arrival.has_slot {
             shared.free_arrival(index);
+        }
+    }
+
+    /// Drops what is known of a message that its sender has given up in the middle. It says so when
+    /// every packet of it has arrived, or has been voided, so that nothing more of it comes.
+    pub(crate) fn forget_cut_short(&mut self, shared: &mut Shared, message: Msn) {
+        let is_it = |index: &u32| {
+            let arrival = (*index != NONE).then(|| &shared.arrivals[*index]);
+            arrival.is_some_and(|arrival| arrival.message == message && !arrival.refused)
+        };
+        if let Some(index) = self.arrivals.iter().copied().find(is_it) {
+            self.forget_arrival(shared, index);
         }
     }
 

@@ -14,6 +14,7 @@ mod repeat;
 
 use self::repeat::Repeats;
 use super::Channel;
+use crate::answer::Answer;
 use crate::api::{
     DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
     Status, Transmit, Verdict,
@@ -24,8 +25,7 @@ use crate::message::{Message, MessageKind, MessagePlace};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, JettyId, Msn, Operation, Packet, Psn,
-    Refusal,
+    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
 };
 
 /// Loads and stores under way on a channel.
@@ -53,23 +53,10 @@ pub(crate) struct BypassState {
     /// Of the numbers from `highest` down: stores that have come, and those that are in place.
     seen: u64,
     done: u64,
+    /// Those that could not be done, because their memory was missing.
+    failed: u64,
     /// Answers to the peer: the first and the last, linked.
     answers: (u32, u32),
-}
-
-/// An answer that we owe.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) number: u32,
-    pub(crate) jetty: JettyId,
-    pub(crate) is_load: bool,
-    pub(crate) refusal: Option<Refusal>,
-    /// The bytes that were loaded.
-    pub(crate) gather: LocalRange,
-    /// The index of its channel; `NONE` once the record is free.
-    pub(crate) channel: u32,
-    pub(crate) path: u8,
-    pub(crate) next: u32,
 }
 
 impl BypassState {
@@ -85,6 +72,7 @@ impl BypassState {
             floor: 0,
             seen: 0,
             done: 0,
+            failed: 0,
             answers: (NONE, NONE),
         }
     }
@@ -96,6 +84,7 @@ impl BypassState {
             let shift = ahead as u32;
             self.seen = self.seen.checked_shl(shift).unwrap_or(0);
             self.done = self.done.checked_shl(shift).unwrap_or(0);
+            self.failed = self.failed.checked_shl(shift).unwrap_or(0);
             self.highest = number;
         }
         let below = self.highest.wrapping_sub(number);
@@ -314,8 +303,13 @@ impl Channel {
             // Its answer follows when it is in place.
             return shared.drop(DropReason::Duplicate);
         }
-        let refusal = if again { None } else { checked.err() };
-        if refusal.is_some() {
+        // A copy is answered as the first one was: that answer may have been lost.
+        let failed = self.bypass.failed & bit != 0 && !shared.is_planted(Canary::ForgetUnplaced);
+        let refusal = match again {
+            true => failed.then_some(Refusal::Access),
+            false => checked.err(),
+        };
+        if refusal.is_some() && !again {
             self.note_refused_key(shared, &Operation::Read { access });
         }
         let answer = Answer { refusal, ..answer };
@@ -416,6 +410,7 @@ impl Channel {
         let below = self.bypass.highest.wrapping_sub(answer.number);
         if below < WINDOW {
             self.bypass.done |= 1 << below;
+            self.bypass.failed |= u64::from(refusal.is_some()) << below;
         }
         shared.answers[token.subject].refusal = refusal;
         self.owe_answer(shared, token.subject);

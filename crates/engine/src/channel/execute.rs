@@ -228,10 +228,13 @@ impl Channel {
         }
     }
 
-    /// A transaction that was given up: nobody need wait for its numbers.
+    /// A transaction that was given up: nobody need wait for its numbers, nor for the rest of it.
     pub(crate) fn judge_abandon(&mut self, shared: &mut Shared, data: &Data) -> Judgement {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
+        }
+        if !shared.is_planted(Canary::KeepCutShort) {
+            self.forget_cut_short(shared, data.message);
         }
         self.skip_numbers(shared, data.jetty, &data.order);
         if let Operation::AbandonPut { mailbox, sequence } = data.operation {

@@ -4,6 +4,7 @@
 use super::{Channel, Why};
 use crate::api::{Completion, PlacementKind, PlacementToken, Status};
 use crate::arrival::ArrivalKind;
+use crate::canary::Canary;
 use crate::held::HeldState;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
 use crate::pool::NONE;
@@ -14,6 +15,9 @@ use fairway_wire::{Data, Instant, Refusal};
 impl Channel {
     /// A payload could not be placed, or a word not be changed.
     pub(crate) fn unplaced(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
+        if shared.is_planted(Canary::PlaceNowhere) {
+            return self.placed(shared, now, token, 0);
+        }
         match token.kind {
             PlacementKind::Deferred => return self.unexecuted(shared, token),
             PlacementKind::Datagram => {

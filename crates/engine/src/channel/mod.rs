@@ -31,7 +31,7 @@ mod trace;
 mod transmit;
 mod trimmed;
 
-pub(crate) use bypass::{Answer, BypassState};
+pub(crate) use bypass::BypassState;
 use credit::CreditState;
 pub(crate) use paths::Path;
 use probe::{Echoes, Probing};

@@ -50,7 +50,10 @@ impl Channel {
                 untold || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
             shared.messages[index].is_unnoted = unnoted;
         }
-        if untold && message.is_awaited() && self.state == ChannelState::Open {
+        let is_cut_short =
+            message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
+        shared.messages[index].keeps_number = is_cut_short;
+        if (untold && message.is_awaited() || is_cut_short) && self.state == ChannelState::Open {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);

@@ -307,8 +307,10 @@ impl Channel {
             if message.kind == MessageKind::Put {
                 (message.is_oldest, message.follows) = shared.puts.standing(message, index);
             }
-            message.number = self.tp.next_message;
-            self.tp.next_message = self.tp.next_message.next();
+            if !message.keeps_number {
+                message.number = self.tp.next_message;
+                self.tp.next_message = self.tp.next_message.next();
+            }
         }
         message.next_index += 1;
         message.outstanding += 1;

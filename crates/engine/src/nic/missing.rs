@@ -11,6 +11,9 @@ impl Nic {
     /// [`Status::RemoteOperation`](crate::Status::RemoteOperation)) or here
     /// ([`Status::LocalMemory`](crate::Status::LocalMemory)); a receive that took a SEND completes
     /// with the latter, too. Any of the bytes may have been written.
+    ///
+    /// A caller that places late must finish what it is placing into the same segment first: the
+    /// memory of a receive, or of a READ of this side, may have a new use once that has completed.
     pub fn handle_unplaced(&mut self, now: Instant, token: PlacementToken) {
         if let Some((shared, channel)) = self.open(token.channel) {
             channel.unplaced(shared, now, &token);

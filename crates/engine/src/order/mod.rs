@@ -7,12 +7,14 @@
 
 mod initiator;
 mod keyed;
+mod reserved;
 mod target;
 
 use fairway_wire::{ServiceMode, Tag};
 
 pub(crate) use initiator::{Answering, Incomplete, Initiator, JettyOrder, Sequences};
 pub(crate) use keyed::{Key, Keyed};
+pub(crate) use reserved::is_after;
 pub(crate) use target::{Standing, Tracker};
 
 /// Does the target order transactions that ask for this? They have a number.

@@ -1,6 +1,6 @@
 //! The target's tracker: what one Jetty of one node has had executed here.
 
-use crate::in_sequence::Reserved;
+use super::reserved::Reserved;
 use crate::list::List;
 use crate::pool::NONE;
 

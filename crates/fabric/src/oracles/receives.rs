@@ -1,12 +1,66 @@
 //! What a receive may complete with: something that was sent to it, whole, and once.
 
 use super::{
-    Kind, Life, Model, Operation, RECEIVE, Receive, SendKey, State, compare, content_hash,
+    Kind, Life, Model, Operation, Place, RECEIVE, Receive, SendKey, State, compare, content_hash,
 };
+use crate::node::Output;
 use crate::world::World;
+use fairway_engine::wire::JettyId;
 use fairway_engine::{Completion, CompletionKind, Status};
 
 impl Model {
+    /// A Jetty is gone, and the receives posted to it: gives their buffers, and how many have
+    /// completed already, though the application has not read it.
+    pub(crate) fn destroys(
+        &mut self,
+        world: &mut World,
+        node: usize,
+        jetty: JettyId,
+    ) -> (Vec<Place>, u32) {
+        self.refuses(node, jetty);
+        let (mut buffers, mut unread) = (Vec::new(), 0);
+        let completed: Vec<u64> = world.nodes[node]
+            .outputs
+            .iter()
+            .filter_map(|output| match output {
+                Output::Completion(completion) => Some(completion.id),
+                _ => None,
+            })
+            .collect();
+        let is_half_filled = self.may_be_half_filled(node);
+        for (id, receive) in self.receives.iter_mut().enumerate() {
+            let here = receive.life.0 == node && receive.jetty == jetty;
+            if here && receive.state == State::Pending && completed.contains(&(id as u64 | RECEIVE))
+            {
+                unread += 1;
+            } else if here && receive.state == State::Pending {
+                receive.state = State::Lost;
+                buffers.push(receive.buffer);
+                if is_half_filled {
+                    let (key, at) = receive.buffer;
+                    world.memory.unsettle(key, at, receive.length as usize);
+                }
+            }
+        }
+        (buffers, unread)
+    }
+
+    /// May receives of the node have been taken for sends that never came to their end?
+    fn may_be_half_filled(&self, node: usize) -> bool {
+        self.flushed.contains_key(&node) || self.half_sent.contains(&node)
+    }
+
+    /// A posted receive may have been taken for a send that never came to its end, if a channel
+    /// of its node has ended.
+    pub(crate) fn unsettle_receives(&self, world: &mut World) {
+        for receive in &self.receives {
+            if receive.state == State::Pending && self.may_be_half_filled(receive.life.0) {
+                let (key, at) = receive.buffer;
+                world.memory.unsettle(key, at, receive.length as usize);
+            }
+        }
+    }
+
     pub(super) fn received(
         &mut self,
         world: &mut World,
@@ -22,7 +76,8 @@ impl Model {
             return Err(format!("a second completion of {receive:?}"));
         }
         let flushed = done.status == Status::Flushed && self.has_failed(life, receive.jetty);
-        let fine = flushed || done.status == Status::Success;
+        let missed = done.status == Status::LocalMemory && receive.missed;
+        let fine = flushed || missed || done.status == Status::Success;
         if (receive.life, receive.jetty, true) != (life, done.jetty, fine) {
             return Err(format!("the completion does not fit {receive:?}"));
         }
@@ -31,6 +86,11 @@ impl Model {
         }
         self.receives[id].state = State::Done(done.status);
         let whole = (receive.buffer, receive.length as usize);
+        if missed {
+            // Any of it may have been written, and nothing more is.
+            world.memory.accept(whole.0.0, whole.0.1, whole.1);
+            return Ok(());
+        }
         if flushed {
             // Nothing has come.
         } else if done.kind == CompletionKind::ReceiveWrite {
@@ -38,7 +98,7 @@ impl Model {
         } else {
             self.delivered(world, life, done, &receive)?;
         }
-        if self.flushed.contains_key(&node) {
+        if self.may_be_half_filled(node) {
             // It may have been taken for a send that never came to its end.
             world.memory.unsettle(whole.0.0, whole.0.1, whole.1);
             return Ok(());
@@ -77,6 +137,7 @@ impl Model {
             !is_withdrawn(operation)
                 && matches!(operation.state, State::Pending | State::Done(Status::Success))
                 && operation.order.receive_in_order
+                && !operation.missed.is_any()
                 && operation.allowed.has(Status::Success)
         };
         let disturbed = sources.any(|other| Some(other) != first)

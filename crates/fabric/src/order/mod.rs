@@ -1,6 +1,6 @@
 //! What the order of operations has to be, and a search for schedules in which it is not.
 //!
-//! [`spec`] is an executable specification (UB §7.3, `docs` and DESIGN.md §4): it looks at a
+//! [`spec`] is an executable specification (UB §7.3): it looks at a
 //! [`Program`] and at the [`History`] of one run, and names the rule that was broken. It knows
 //! nothing of the engine but the words in which order is asked for. [`freedom`] is the other half:
 //! where no rule asks for an order, there has to be a run in which the later operation comes first.

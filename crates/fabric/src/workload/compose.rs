@@ -35,6 +35,7 @@ impl Workload {
             old: None,
             counted: false,
             hint: 0,
+            missed: Trouble::default(),
         };
         let receives =
             matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);

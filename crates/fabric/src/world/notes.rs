@@ -47,8 +47,8 @@ impl World {
         received: &Received,
         verdict: &Verdict,
     ) -> Result<(), String> {
-        use DropReason::{BadPath, Duplicate, NoChannel, StaleIncarnation};
-        if matches!(verdict, Verdict::Drop(NoChannel | StaleIncarnation | BadPath)) {
+        use DropReason::{BadClose, BadPath, Duplicate, NoChannel, StaleIncarnation};
+        if matches!(verdict, Verdict::Drop(NoChannel | StaleIncarnation | BadPath | BadClose)) {
             return Ok(());
         }
         let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;

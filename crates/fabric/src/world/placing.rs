@@ -59,6 +59,9 @@ impl World {
         let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
         let mut old = 0;
         if nic.is_open(late.channel) {
+            if let Some(there) = self.missing_after(node, &late.target) {
+                return self.unplace(node, &late, there);
+            }
             old = self.touch(node, &late)?;
             let target = late.target;
             self.trace.line(now, node, || format!("  placed {target:?}"));
@@ -74,7 +77,11 @@ impl World {
         let target = late.target;
         let mut old = 0;
         match &late.what {
-            What::Place(payload) | What::Store(payload, _) => {
+            What::Place(payload, missed) => {
+                self.memory.named(node, &target)?.copy_from_slice(payload);
+                self.note_set_aside(node, &target, *missed);
+            }
+            What::Store(payload, _) => {
                 self.memory.named(node, &target)?.copy_from_slice(payload);
             }
             What::Copy(from) => {

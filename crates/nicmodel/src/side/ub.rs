@@ -5,7 +5,7 @@ use super::{
     RECEIVES, Role, STASH, Side, Token, memory_bytes,
 };
 use crate::config::{Config, Dispatching, Ordering, Verb};
-use crate::receive::Fanout;
+use crate::fanout::Fanout;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
     self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Msn, Operation,

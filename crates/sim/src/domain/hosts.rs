@@ -1,8 +1,9 @@
 //! Hosts: what comes to their NICs, what those send, and when they have to be asked.
 
-use super::{Domain, NEVER};
+use super::Domain;
 use crate::calendar::Kind;
-use crate::host::Posted;
+use crate::calendar::NEVER;
+use crate::endpoint::Posted;
 use crate::nic::Outgoing;
 use crate::packets::{Hot, NONE};
 use crate::plan::SLOT_BITS;

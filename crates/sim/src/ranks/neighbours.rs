@@ -1,6 +1,7 @@
 //! Who exchanges messages with whom.
 
-use super::{Operation, Program};
+use super::Operation;
+use crate::program::Program;
 
 /// Who exchanges messages with whom, counted once for all hosts.
 pub(crate) struct Neighbours {

@@ -1,6 +1,6 @@
 //! Settings of what happens to links: failures, other rates, longer ways.
 
-use super::quantity::{rate, time};
+use crate::quantity::{rate, time};
 use crate::scenario::{Change, Delay, LATENCY_MAX_PS};
 use crate::topology::{Link, Network};
 

@@ -1,9 +1,9 @@
 //! Settings of programs: the motifs, and how their messages travel.
 
-use super::quantity::{bytes, count, rate, span};
 use super::{set, three};
 use crate::program::{Motif, Pattern, grid_of};
-use crate::ranks::{Program, Protocol};
+use crate::program::{Program, Protocol};
+use crate::quantity::{bytes, count, rate, span};
 
 /// What a program is made from. The defaults are those of the RVMA paper's own model.
 #[derive(Clone, Debug, PartialEq, Eq)]

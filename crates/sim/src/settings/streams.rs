@@ -1,9 +1,9 @@
 //! Settings of streams, and of what their schedulers run on.
 
-use super::quantity::{bytes, count, rate, span};
 use super::set;
 use crate::control::ControlSpec;
-use crate::streams::{Stream, Verb};
+use crate::quantity::{bytes, count, rate, span};
+use crate::stream::{Stream, Verb};
 use fairway_device::random::Random;
 use fairway_engine::policy::Share;
 use fairway_sandbox::Policies;

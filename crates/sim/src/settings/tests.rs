@@ -106,10 +106,10 @@ fn chances_are_read_as_people_write_them() {
     for (text, expected) in
         [("0", Some(0)), ("0.25", Some(1 << 30)), ("25%", Some(1 << 30)), ("0.01%", Some(429_496))]
     {
-        assert_eq!(super::quantity::chance(text), expected, "{text}");
+        assert_eq!(crate::quantity::chance(text), expected, "{text}");
     }
     for wrong in ["", "%", "-1", "0.6", "1e-4", ".5", "0.0000000001"] {
-        assert_eq!(super::quantity::chance(wrong), None, "{wrong}");
+        assert_eq!(crate::quantity::chance(wrong), None, "{wrong}");
     }
 }
 

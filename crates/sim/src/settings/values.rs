@@ -1,7 +1,7 @@
 //! Values of settings that are more than one number.
 
-use super::quantity::{bytes, count};
 use crate::Marking;
+use crate::quantity::{bytes, count};
 
 /// Up to three numbers; 1 for those that are not there.
 pub(super) fn three(text: &str, between: char) -> Option<[u32; 3]> {

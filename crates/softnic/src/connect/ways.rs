@@ -3,6 +3,7 @@
 //! Networks choose a packet's way by its addresses and ports. A question that is repeated goes from
 //! other ports; what follows goes by the way that has answered.
 
+use crate::peer_state::PeerState;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -15,7 +16,6 @@ use fairway_engine::wire::{
 use super::{Connecting, Pending, SPEAKER};
 use crate::clock;
 use crate::core::Core;
-use crate::peer::PeerState;
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Padded, packet_length, versions};
 use crate::turn::Bound;

@@ -1,5 +1,6 @@
 //! Connections by channel: where their packets go, and where they may come from.
 
+use crate::peer_state::PeerState;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +13,6 @@ use fairway_engine::wire::{
 };
 use fairway_port::Address;
 
-use crate::peer::PeerState;
 use crate::setup::numbers::Numbers;
 
 /// Connections by the dense index of their channel. A connection that has ended keeps its place

@@ -1,5 +1,6 @@
 //! Jetties and groups of Jetties behind the lock.
 
+use crate::options::{GroupOptions, JettyOptions};
 use fairway_engine::wire::JettyId;
 use fairway_engine::{
     Completion, CompletionQueueId, GroupConfig, JettyConfig, JettyState, SetupError,
@@ -7,8 +8,6 @@ use fairway_engine::{
 
 use super::{Core, Notice};
 use crate::error::Error;
-use crate::group::GroupOptions;
-use crate::jetty::JettyOptions;
 
 /// The Jetties and groups of the application.
 #[derive(Default)]

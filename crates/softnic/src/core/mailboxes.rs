@@ -1,5 +1,7 @@
 //! Mailboxes behind the lock.
 
+use crate::epoch::{Epoch, EpochNote, Telling};
+use crate::options::MailboxOptions;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -8,7 +10,6 @@ use fairway_engine::{EpochDone, LocalRange, MailboxId};
 
 use super::Core;
 use crate::error::Error;
-use crate::mailbox::{Epoch, EpochNote, MailboxOptions, Telling};
 
 /// The mailboxes of the application, by index.
 #[derive(Default)]

@@ -9,9 +9,8 @@
 //! shows that the server is there, and what the server could do. Then all lengths of a ladder
 //! are asked for at once, several times, and the longest that was answered is taken.
 
+use crate::sizes::payload_mtu;
 use fairway_engine::wire::{Cna, Duration, Instant, Welcome};
-
-use crate::builder::payload_mtu;
 
 /// MTUs of links, tunnels and jumbo frames that are common, longest first, headers of IP included.
 const LINKS: [usize; 7] = [9000, 4236, 1500, 1450, 1400, 1280, 576];

@@ -6,6 +6,7 @@
 //! questions as long as its longest packets, from ports of their own. The answers are as long, and open
 //! nothing.
 
+use crate::peer_state::{LongPackets, PeerState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +16,6 @@ use fairway_engine::wire::{
     Decoded, Duration, Instant, SETUP_LEN, Setup, SetupMessage, decode, encode_setup,
 };
 use fairway_port::Knock;
-
-use crate::peer::{LongPackets, PeerState};
 
 /// Before that most short connections are over.
 const BEGIN_AFTER: Duration = Duration::from_ms(100);

@@ -34,7 +34,7 @@ use fairway_roce::{
 
 use self::device::{Device, LETTERS, Notice};
 use self::progress::Shared;
-pub(crate) use self::routes::{source_towards, with_scope};
+
 use super::letter::MANAGEMENT_BYTES;
 use super::slot::{Claimed, Service, Slot};
 use super::{

@@ -2,8 +2,9 @@
 //! directly, so they have a number of their own and no PSN.
 
 use super::decode::transaction::{access, other_opcode};
-use super::decode::{bad, decoded, network, too_short, verified, word};
-use super::encode::{Header, flag, put, put_access, put_network};
+use super::decode::{decoded, network, verified};
+use super::encode::{Header, put_access, put_network};
+use super::fields::{bad, flag, put, too_short, word};
 use super::{DecodeError, Decoded, TRANSPORT_LEN, next_layer, refusal, ta_opcode};
 use crate::{Access, BYPASS_BYTES, Bypass, BypassOperation, CheckKey, JettyId, Packet, Route, Tpn};
 

@@ -1,8 +1,9 @@
 //! Unreliable messages of one packet (mode UNO): UTPH stands where RTPH does in others.
 
-use super::decode::{bad, decoded, next_header, route, transport_version, verified};
+use super::decode::{decoded, next_header, route, transport_version, verified};
 use super::decode::{tp_opcode, transaction};
-use super::encode::{Header, put, put_channel, put_network, put_unreliable};
+use super::encode::{Header, put_channel, put_network, put_unreliable};
+use super::fields::{bad, put};
 use super::{
     DecodeError, Decoded, TRANSPORT_LEN, next_header as following, next_layer, tp_opcode as tp,
 };

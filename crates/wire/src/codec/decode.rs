@@ -6,6 +6,7 @@
 //! refused and not ignored.
 
 use super::encode::carries_payload;
+use super::fields::{bad, too_short, unsupported, word};
 use super::{
     DecodeError, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
@@ -304,28 +305,4 @@ pub(super) fn message(first: &[u8; TRANSPORT_LEN]) -> Msn {
 
 pub(super) fn ack_request(first: &[u8; TRANSPORT_LEN]) -> bool {
     first[24] & 0x80 != 0
-}
-
-/// Word `index` of a block whose size is known, so that the bounds check is the compiler's.
-#[inline(always)]
-pub(super) fn word<const N: usize>(block: &[u8; N], index: usize) -> u32 {
-    let at = 4 * index;
-    u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]])
-}
-
-#[inline(always)]
-pub(super) fn long<const N: usize>(block: &[u8; N], index: usize) -> u64 {
-    u64::from(word(block, index)) << 32 | u64::from(word(block, index + 1))
-}
-
-pub(super) fn too_short(header: &[u8], needed: usize) -> DecodeError {
-    DecodeError::TooShort { needed, available: header.len() }
-}
-
-pub(super) fn bad<T>(field: &'static str, value: u32) -> Result<T, DecodeError> {
-    Err(DecodeError::BadField { field, value })
-}
-
-pub(super) fn unsupported<T>(what: Unsupported) -> Result<T, DecodeError> {
-    Err(DecodeError::NotSupported(what))
 }

@@ -1,5 +1,6 @@
 //! Packet values to bytes.
 
+use super::fields::{flag, put};
 use super::{
     BITMAP_256, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN, bypass, datagram,
     next_header, next_layer, refusal, status, tp_opcode,
@@ -121,16 +122,6 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
     }
 }
 
-/// Writes word `index` of the datagram.
-#[inline(always)]
-pub(super) fn put(out: &mut [u8], index: usize, word: u32) {
-    out[4 * index..4 * index + 4].copy_from_slice(&word.to_be_bytes());
-}
-
-pub(super) fn flag(set: bool, bit: u32) -> u32 {
-    u32::from(set) << bit
-}
-
 /// A total of at most 62 bits.
 fn halves(total: u64) -> [u32; 2] {
     let total = total.min(CREDIT_MAX);
@@ -171,12 +162,6 @@ fn put_data(route: &Route, data: &Data, out: &mut Header) {
     let sequence = [flag(data.ack_request, 31) | data.psn.value(), data.message.value()];
     put_transport(route, opcode, sequence, out);
     transaction::put_data(data, out);
-}
-
-#[inline(always)]
-pub(super) fn put_long(out: &mut [u8], index: usize, value: u64) {
-    put(out, index, (value >> 32) as u32);
-    put(out, index + 1, value as u32);
 }
 
 fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {

@@ -1,7 +1,7 @@
 //! Why something was refused: the byte of RSPST and RSPINFO in a TPNAK, a TAACK and the answer to
 //! a load or store.
 
-use super::decode::bad;
+use super::fields::bad;
 use super::{DecodeError, status};
 use crate::Refusal;
 

@@ -1,8 +1,7 @@
 //! Set-up messages to bytes and back. All of them share one layout; a message leaves the words
 //! that it does not use at zero and does not read them.
 
-use super::decode::{bad, long, too_short, word};
-use super::encode::{put, put_long};
+use super::fields::{bad, long, put, put_long, too_short, word};
 use super::{DecodeError, PROTOCOL_VERSION, SETUP_VERSION, next_layer};
 use crate::check::header_check;
 use crate::setup::{

@@ -1,5 +1,6 @@
-//! The transport's defects of the earlier implementation (`ub-protocol.md` §15), each as a test
-//! under its number. Those of the codec are with the codec, those of order with the storm.
+//! Defects of the transport in an earlier open implementation of Unified Bus, each as a test. The
+//! numbers only tell them apart. Those of the codec are with the codec, those of order with the
+//! storm.
 
 use super::*;
 use fairway_wire::{AckFlags, Packet};

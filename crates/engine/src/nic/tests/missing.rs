@@ -2,7 +2,7 @@
 //! operation ends once, everything comes back, and what follows succeeds.
 
 use super::*;
-use fairway_wire::Tag;
+use fairway_wire::{BypassOperation, Refusal, Tag};
 
 /// Chances out of a hundred.
 #[derive(Clone, Copy)]
@@ -101,9 +101,7 @@ impl Gap {
                 self.pair.nics[n].audit();
             }
             if !moved {
-                // Of a message that its sender gave up in the middle the target keeps what it
-                // knows, and the record for its answer, until the slot is used again.
-                if self.pair.nics[0].usage().messages == 0 {
+                if self.pair.nics.iter().all(|nic| nic.usage().messages == 0) {
                     return;
                 }
                 let due = self.pair.nics.iter().filter_map(Nic::poll_timeout);
@@ -191,4 +189,56 @@ fn every_operation_ends_once_where_memory_is_missing() {
         }
     }
     assert!(failed > 500, "{failed} operations failed");
+}
+
+/// What node 1 says to a packet whose place is missing.
+fn answer_to_unplaced(pair: &mut Pair, transmit: &Transmit) -> Packet {
+    let (route, packet, payload) = (transmit.route, transmit.packet, transmit.gather.length);
+    let received = Received { route, packet, payload, ecn: Ecn::Capable };
+    if let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) {
+        pair.nics[1].handle_unplaced(pair.now, placement.token);
+    }
+    pair.nics[1].poll_transmit(pair.now).expect("an answer").packet
+}
+
+#[test]
+fn repeated_store_whose_memory_was_missing_is_refused_again() {
+    let mut pair = Pair::new(0, 1);
+    let remote = pair.remote();
+    pair.post(1, Work::Store { remote }, 8);
+    let store = pair.nics[0].poll_transmit(pair.now).expect("a store");
+    // The first answer is lost, and the store comes again.
+    for _ in 0..2 {
+        let Packet::Bypass(answer) = answer_to_unplaced(&mut pair, &store) else {
+            panic!("a store is answered")
+        };
+        let refused = BypassOperation::StoreDone { refusal: Some(Refusal::Access) };
+        assert_eq!(answer.operation, refused);
+    }
+}
+
+#[test]
+fn receive_of_a_message_that_is_given_up_in_the_middle_takes_the_next_one() {
+    for order in orders() {
+        let mut pair = Pair::new(0xFF_FFFE, 1);
+        let target = named(1);
+        pair.receive(9, 10 * MTU);
+        pair.post_in_order(1, Work::Send { target }, 3 * MTU, order);
+        while let Some(transmit) = pair.nics[0].poll_transmit(pair.now) {
+            match transmit.packet {
+                Packet::Data(data) if data.index == 1 => {
+                    pair.nics[0].handle_ungathered(&transmit);
+                }
+                _ => pair.wires[1].push_back(transmit),
+            }
+        }
+        pair.settle(|_, _| false);
+        assert_eq!(pair.completions(0)[0].status, Status::LocalMemory, "{order:?}");
+        // A message of one packet needs no slot, so it does not push the other one out.
+        pair.post_in_order(2, Work::Send { target }, 8, order);
+        pair.settle(|_, _| false);
+        let done = pair.completions(1);
+        assert_eq!((done[0].id, done[0].bytes, done[0].status), (9, 8, Status::Success));
+        assert_eq!(ids(pair.completions(0)), [2]);
+    }
 }

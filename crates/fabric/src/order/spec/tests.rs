@@ -282,7 +282,7 @@ fn a_fence_behind_a_completion_in_order_waits_for_what_that_waits_for() {
     assert_eq!(freedom("0 0W1>1.rol 0R1>1.rol.cio 0W1>1.rol.fence", &[&[0, 1, 2]]), [(0, 1)]);
 }
 
-// ---- the defects of reference/ub-protocol.md §15, as they would look ----
+// ---- what defects of an earlier implementation would look like (tests/order_defects.rs) ----
 
 #[test]
 fn d9_a_tracker_that_takes_two_nodes_for_one() {

@@ -12,7 +12,7 @@
 //! ```
 
 use super::{Operation, OperationKind, Trace};
-use crate::settings::{bytes, span};
+use crate::quantity::{bytes, span};
 use crate::traffic::Collective;
 use std::collections::{BTreeMap, BTreeSet};
 

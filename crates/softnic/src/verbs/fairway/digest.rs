@@ -1,14 +1,16 @@
 //! What the engine has done becomes what the program is told.
 
+use std::any::Any;
+use std::net::{IpAddr, SocketAddr};
+
 use fairway_engine::CompletionKind;
+use fairway_engine::wire::Instant;
 
 use super::tables::Verbs;
-use crate::core::Core;
+use crate::core::{Core, Tenant};
 
-impl Verbs {
-    /// Takes in what the engine has to say, and goes on with what that lets go on. Called whenever
-    /// the lock is about to be released.
-    pub(crate) fn digest(&mut self, core: &mut Core) {
+impl Tenant for Verbs {
+    fn digest(&mut self, core: &mut Core) {
         while let Some(ended) = core.nic.poll_completion(self.engine_queue) {
             match ended.kind {
                 CompletionKind::Receive | CompletionKind::ReceiveWrite => {
@@ -30,6 +32,19 @@ impl Verbs {
             self.go_on(core, local);
         }
     }
+
+    fn deadline(&self) -> Option<Instant> {
+        Verbs::deadline(self)
+    }
+
+    fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool {
+        Verbs::prevails(self, local, from)
+    }
+
+    fn take_calls(&mut self) -> Option<Box<dyn FnOnce()>> {
+        let calls = Verbs::take_calls(self)?;
+        Some(Box::new(|| calls.make()))
+    }
 }
 
 impl Core {
@@ -38,9 +53,10 @@ impl Core {
         &mut self,
         work: impl FnOnce(&mut Verbs, &mut Core) -> R,
     ) -> Option<R> {
-        let mut verbs = self.verbs.take()?;
-        let result = work(&mut verbs, self);
-        self.verbs = Some(verbs);
-        Some(result)
+        let mut tenant = self.tenant.take()?;
+        let verbs: &mut dyn Any = &mut *tenant;
+        let result = verbs.downcast_mut().map(|verbs| work(verbs, self));
+        self.tenant = Some(tenant);
+        result
     }
 }

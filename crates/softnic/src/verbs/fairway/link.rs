@@ -5,6 +5,7 @@
 //! sides ask at the same time, the one with the lower address and slot gets its way: the other's
 //! question stays unanswered, and its asker finds itself connected.
 
+use crate::peer_state::PeerState;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,6 @@ use fairway_roce::Transport;
 use super::tables::Verbs;
 use crate::clock;
 use crate::core::{Core, Notice};
-use crate::peer::PeerState;
 use crate::verbs::fairway_port;
 
 /// How long one is tried to be made, on behalf of a connection and of datagrams.

@@ -78,11 +78,11 @@ use super::addresses::{NOWHERE, ipv4_of, number_of_ipv4};
 use super::management::Office;
 use super::slot::Slot;
 use super::{
-    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim,
-    fairway_port, with_scope,
+    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
 };
+use crate::addresses::with_scope;
 use crate::builder::Builder;
-use crate::core::Core;
+use crate::core::{Core, Tenant};
 use crate::error::Error;
 use crate::shared::Handle;
 
@@ -155,7 +155,7 @@ pub(super) fn open(
     let hears = listener.clone();
     let made = handle.shared.with(|core| {
         let verbs = Verbs::new(core, listener, slot.number(), options.mtu, LIMITS.completions);
-        verbs.map(|verbs| core.verbs = Some(Box::new(verbs)))
+        verbs.map(|verbs| core.tenant = Some(Box::new(verbs)))
     });
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();

@@ -1,5 +1,6 @@
 //! A queue pair, and the steps of its life.
 
+use crate::peer_state::PeerState;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use super::link::PATIENCE;
 use super::send::Send;
 use super::tables::Verbs;
 use crate::core::Core;
-use crate::peer::PeerState;
 use crate::verbs::slot_of;
 
 /// What is not answered for so long is given up, however patient the program.

@@ -1,7 +1,8 @@
 //! Addresses: their numbers, and how to get there.
 
+use crate::addresses::{is_of_this_host, source_towards};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use crate::verbs::addresses::{ADDRESSES_MAX, Addresses};
 use crate::verbs::{CarrierError, ROCE_PORT};
@@ -143,41 +144,4 @@ impl Routes {
             SocketAddr::V4(_) => None,
         })
     }
-}
-
-/// The address with the link it is on, which a link-local one needs to be bound.
-pub(crate) fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
-    match ip {
-        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
-            SocketAddrV6::new(v6, port, 0, interface_of(v6).unwrap_or(0)).into()
-        }
-        _ => SocketAddr::new(ip, port),
-    }
-}
-
-/// The index of the interface that has an address.
-fn interface_of(address: Ipv6Addr) -> Option<u32> {
-    let wanted = format!("{:032x}", u128::from(address));
-    let table = std::fs::read_to_string("/proc/self/net/if_inet6").ok()?;
-    let line = table.lines().find(|line| line.starts_with(&wanted))?;
-    u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
-}
-
-/// Only addresses of this host can be bound.
-fn is_of_this_host(address: SocketAddr) -> bool {
-    let mut address = address;
-    address.set_port(0);
-    UdpSocket::bind(address).is_ok()
-}
-
-/// The address that packets to `to` would leave from.
-pub(crate) fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    to.set_port(ROCE_PORT);
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(to).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }

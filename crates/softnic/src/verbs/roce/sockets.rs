@@ -9,7 +9,8 @@ use std::io;
 use fairway_port::{Datapath, Impaired, UdpPort};
 
 use super::device::ns;
-use super::routes::{Local, with_scope};
+use super::routes::Local;
+use crate::addresses::with_scope;
 use crate::clock;
 use crate::verbs::slot::Slot;
 use crate::verbs::{CarrierError, CarrierOptions, ROCE_PORT, roce_port};

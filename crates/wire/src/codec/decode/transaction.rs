@@ -1,6 +1,7 @@
 //! BTAH, ATAH and the extension headers behind them.
 
-use super::{ack_request, bad, long, message, psn, too_short, word};
+use super::{ack_request, message, psn};
+use crate::codec::fields::{bad, long, too_short, word};
 use crate::codec::{
     DecodeError, ORDER_LEN, TRANSACTION_LEN, TRANSPORT_LEN, Unsupported, refusal, ta_opcode,
 };

@@ -1,6 +1,7 @@
 //! BTAH, ATAH and the extension headers behind them.
 
-use super::{Header, flag, put, put_long};
+use super::Header;
+use crate::codec::fields::{flag, put, put_long};
 use crate::codec::{ORDER_LEN, TRANSACTION_LEN, refusal, ta_opcode};
 use crate::{
     Access, AtomicOperator, Data, Datagram, Get, Operation, Order, Put, ServiceMode, Tag, Target,

@@ -15,13 +15,13 @@ pub(crate) fn bytes(text: &str) -> Option<u32> {
 }
 
 /// A number within bounds.
-pub(super) fn count(text: &str, least: u32, most: u32) -> Option<u32> {
+pub(crate) fn count(text: &str, least: u32, most: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (least..=most).contains(number))
 }
 
 /// Whole megabits per second, from `400G`, `0.5G`, `2T` or `1M` (powers of 1000), with `bps` or
 /// without.
-pub(super) fn rate(text: &str) -> Option<u64> {
+pub(crate) fn rate(text: &str) -> Option<u64> {
     let text = text.strip_suffix("bps").unwrap_or(text);
     let units = [('M', 1), ('G', 1000), ('T', 1_000_000)];
     let (unit, factor) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
@@ -52,7 +52,7 @@ pub(crate) fn span(text: &str) -> Option<u64> {
 }
 
 /// Picoseconds, from `1us`, `0.5ms`, `500ns`, `1s` or `250ps`; `0` needs no unit.
-pub(super) fn time(text: &str) -> Option<u64> {
+pub(crate) fn time(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }
@@ -70,7 +70,7 @@ pub(super) fn time(text: &str) -> Option<u64> {
 }
 
 /// A chance, as `0.0001` or `0.01%`, times 2^32: at most a half.
-pub(super) fn chance(text: &str) -> Option<u32> {
+pub(crate) fn chance(text: &str) -> Option<u32> {
     let (digits, percent) = match text.strip_suffix('%') {
         Some(digits) => (digits, 2),
         None => (text, 0),
@@ -87,7 +87,7 @@ pub(super) fn chance(text: &str) -> Option<u32> {
 }
 
 /// A rate as [`rate`] reads it.
-pub(super) fn show_rate(megabits: u64) -> String {
+pub(crate) fn show_rate(megabits: u64) -> String {
     match megabits {
         1000.. if megabits.is_multiple_of(1000) => format!("{}G", megabits / 1000),
         _ => format!("{megabits}M"),
@@ -95,7 +95,7 @@ pub(super) fn show_rate(megabits: u64) -> String {
 }
 
 /// A time as [`time`] reads it.
-pub(super) fn show_time(ps: u64) -> String {
+pub(crate) fn show_time(ps: u64) -> String {
     let units = [(1_000_000_000, "ms"), (1_000_000, "us"), (1000, "ns")];
     let unit = units.iter().find(|(factor, _)| ps >= *factor && ps.is_multiple_of(*factor));
     unit.map_or_else(|| format!("{ps}ps"), |(factor, name)| format!("{}{name}", ps / factor))

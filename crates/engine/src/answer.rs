@@ -1,0 +1,19 @@
+//! Answers to loads and stores, in a pool that all channels share.
+
+use crate::api::LocalRange;
+use fairway_wire::{JettyId, Refusal};
+
+/// An answer that waits to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) number: u32,
+    pub(crate) jetty: JettyId,
+    pub(crate) is_load: bool,
+    pub(crate) refusal: Option<Refusal>,
+    /// The bytes that were loaded.
+    pub(crate) gather: LocalRange,
+    /// The index of its channel; `NONE` once the record is free.
+    pub(crate) channel: u32,
+    pub(crate) path: u8,
+    pub(crate) next: u32,
+}

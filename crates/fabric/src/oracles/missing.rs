@@ -1,0 +1,214 @@
+//! Operations whose memory was missing: which ways of ending that adds to those they had, and that
+//! they do not succeed.
+
+use super::{Kind, Life, Model, Operation, State, Statuses};
+use crate::world::{Effect, MessageName, Miss, Missed, Start, World};
+use fairway_engine::Status;
+use fairway_engine::wire::Tag;
+
+/// What an operation met with of memory that was missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trouble {
+    /// How it may end because of that.
+    pub(crate) allowed: Statuses,
+    /// What keeps it from success.
+    bar: Option<Bar>,
+    /// Some of it was in the stash, and could not be brought to its place.
+    pub(crate) was_set_aside: bool,
+}
+
+/// What keeps an operation from success.
+#[derive(Clone, Copy, Debug)]
+enum Bar {
+    /// It has ended in error.
+    Ended,
+    /// It was refused under this name. It may have been sent again under another, because the
+    /// target had refused that message for another reason before.
+    Refused(Start, MessageName),
+}
+
+impl Trouble {
+    pub(crate) fn is_any(&self) -> bool {
+        self.allowed != Statuses::default()
+    }
+}
+
+impl Model {
+    /// Memory was missing.
+    pub(crate) fn missed(&mut self, world: &mut World, miss: &Miss) -> Result<(), String> {
+        let effect = Effect { place: miss.place, length: miss.length, atomic: None, store: None };
+        match miss.missed {
+            Missed::Request(start) => {
+                let ids = self.started(&start);
+                for &id in &ids {
+                    let operation = &self.operations[id];
+                    if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
+                        // It may have taken a receive, and filled some of it.
+                        self.half_sent.insert(operation.target_life.0);
+                    }
+                }
+                self.trouble_all(world, &ids, Status::LocalMemory, Some(Bar::Ended))
+            }
+            // Some copy of the packet may have arrived, and the rest may be there next time.
+            Missed::Answer(reader, start) => {
+                let ids = self.answered(reader, &start);
+                self.trouble_all(world, &ids, Status::RemoteAccess, None)
+            }
+            Missed::Payload { name, is_from_stash } => {
+                self.trouble_receive((miss.node, world.nodes[miss.node].incarnation), miss);
+                let Some(start) = world.absence.start_of(&name) else { return Ok(()) };
+                self.unplaced(world, (start, name), is_from_stash)
+            }
+            Missed::Brought => {
+                let id = self.order.operation_of(&self.operations, &effect);
+                let ids: Vec<usize> = id.into_iter().collect();
+                self.trouble_all(world, &ids, Status::LocalMemory, Some(Bar::Ended))
+            }
+            Missed::Word(operand) => {
+                let ids = self.atomics(operand, &effect);
+                // Those that change nothing cannot be told from each other.
+                let bar = Some(Bar::Ended).filter(|_| operand != 0);
+                self.trouble_all(world, &ids, Status::RemoteAccess, bar)
+            }
+            Missed::Store(ink) => {
+                let ids: Vec<usize> = self.bypass.store_of(&ink).into_iter().collect();
+                self.trouble_all(world, &ids, Status::RemoteAccess, Some(Bar::Ended))
+            }
+        }
+    }
+
+    /// A packet of a request could not be placed. In memory order, a message of which all is in the
+    /// stash may have been acknowledged, and then nobody is told.
+    fn unplaced(
+        &mut self,
+        world: &mut World,
+        (start, name): (Start, MessageName),
+        is_from_stash: bool,
+    ) -> Result<(), String> {
+        let ids = self.started(&start);
+        for &id in &ids {
+            let operation = &mut self.operations[id];
+            let in_memory_order = is_from_stash && operation.order.tag == Tag::Mo;
+            operation.missed.was_set_aside |= in_memory_order;
+            let status = match operation.kind {
+                Kind::Send | Kind::SendImmediate => Status::RemoteOperation,
+                _ => Status::RemoteAccess,
+            };
+            let is_barred = !in_memory_order && ids.len() == 1;
+            self.trouble(world, id, status, is_barred.then_some(Bar::Refused(start, name)))?;
+        }
+        Ok(())
+    }
+
+    fn trouble_all(
+        &mut self,
+        world: &mut World,
+        ids: &[usize],
+        status: Status,
+        bar: Option<Bar>,
+    ) -> Result<(), String> {
+        // Of those that cannot be told from each other only one has met with it.
+        let bar = bar.filter(|_| ids.len() == 1);
+        ids.iter().try_for_each(|&id| self.trouble(world, id, status, bar))
+    }
+
+    fn trouble(
+        &mut self,
+        world: &mut World,
+        id: usize,
+        status: Status,
+        bar: Option<Bar>,
+    ) -> Result<(), String> {
+        let operation = &mut self.operations[id];
+        operation.missed.allowed = operation.missed.allowed.with(status);
+        operation.missed.bar = bar.or(operation.missed.bar);
+        if operation.state == State::Done(Status::Success) && self.is_barred(world, id) {
+            let operation = &self.operations[id];
+            return Err(format!("{id} had succeeded before its memory was missing: {operation:?}"));
+        }
+        if self.operations[id].kind != Kind::Read {
+            self.forget_on_board(world, id);
+        }
+        Ok(())
+    }
+
+    /// Did it meet with missing memory in a way that keeps it from success?
+    pub(super) fn is_barred(&self, world: &World, id: usize) -> bool {
+        match self.operations[id].missed.bar {
+            None => false,
+            Some(Bar::Ended) => true,
+            Some(Bar::Refused(start, name)) => world.absence.is_latest(&start, &name),
+        }
+    }
+
+    /// The operations that a message may belong to whose bytes begin there: one, unless others send
+    /// the same bytes.
+    fn started(&self, start: &Start) -> Vec<usize> {
+        let sends = |operation: &Operation| {
+            let kind = operation.kind;
+            matches!(kind, Kind::Write | Kind::WriteImmediate | Kind::Send | Kind::SendImmediate)
+                && operation.length > 0
+                && !operation.is_unreliable()
+        };
+        self.matching(|operation| {
+            (operation.life, operation.jetty, operation.local)
+                == (start.life, start.jetty, start.place)
+                && sends(operation)
+        })
+    }
+
+    /// The same of the answer to a READ.
+    fn answered(&self, reader: Life, start: &Start) -> Vec<usize> {
+        self.matching(|operation| {
+            (operation.life, operation.jetty, operation.remote)
+                == (reader, start.jetty, Some(start.place))
+                && operation.kind == Kind::Read
+                && operation.length > 0
+        })
+    }
+
+    /// The atomics that one may be: each with an operand has its own.
+    fn atomics(&self, operand: u64, effect: &Effect) -> Vec<usize> {
+        self.matching(|operation| {
+            operation.kind == Kind::Atomic
+                && operation.remote == Some(effect.place)
+                && operation.length == effect.length
+                && (operand == 0) != operation.counted
+        })
+        .into_iter()
+        .filter(|&id| operand == 0 || self.order.is_atomic(operand, id))
+        .collect()
+    }
+
+    /// Those that are under way; or if none is, those that are over.
+    fn matching(&self, is_it: impl Fn(&Operation) -> bool) -> Vec<usize> {
+        let all = self.operations.iter().enumerate().filter(|(_, operation)| is_it(operation));
+        let (open, over): (Vec<_>, Vec<_>) =
+            all.partition(|(_, operation)| operation.state == State::Pending);
+        let found = if open.is_empty() { over } else { open };
+        found.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// A receive may have been taken by what could not be placed.
+    fn trouble_receive(&mut self, life: Life, miss: &Miss) {
+        let (key, at) = miss.place;
+        let holds = |buffer: (usize, usize), length: u32| {
+            buffer.0 == key && (buffer.1..buffer.1 + length as usize).contains(&at)
+        };
+        for receive in &mut self.receives {
+            let is_open = receive.life == life && receive.state == State::Pending;
+            receive.missed |= is_open && holds(receive.buffer, receive.length);
+        }
+    }
+
+    /// An operation in memory order that was acknowledged has succeeded, though not all of it came
+    /// to its place.
+    pub(super) fn dropped(&mut self, world: &mut World, id: usize) {
+        let operation = &self.operations[id];
+        if let (Some((key, at)), Kind::Write | Kind::WriteImmediate) =
+            (operation.remote, operation.kind)
+        {
+            world.memory.unsettle(key, at, operation.length as usize);
+        }
+    }
+}

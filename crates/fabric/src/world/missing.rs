@@ -1,0 +1,220 @@
+//! Memory that its owner takes away without deregistering it: what a NIC finds missing, and whose
+//! operation that was.
+//!
+//! The engine's caller says so instead of placing or sending ([`Nic::handle_unplaced`],
+//! [`Nic::handle_ungathered`]). No packet says which operation it belongs to, so the world
+//! remembers where the bytes of each message begin at its sender.
+//!
+//! [`Nic::handle_unplaced`]: fairway_engine::Nic::handle_unplaced
+//! [`Nic::handle_ungathered`]: fairway_engine::Nic::handle_ungathered
+
+use super::World;
+use crate::adversary::Fault;
+use crate::node::{Late, What};
+use crate::oracles::{Life, Place};
+use fairway_engine::wire::{BypassOperation, JettyId, Operation, Packet};
+use fairway_engine::{LocalRange, Received, Transmit};
+use std::collections::BTreeMap;
+
+/// A message: its sender, the sender's life and channel, and the message's number there.
+pub(crate) type MessageName = (usize, u32, u32, u32);
+
+/// Where the bytes of a message begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Start {
+    /// Its sender.
+    pub(crate) life: Life,
+    /// The Jetty of its operation: the sender's, or of an answer the reader's.
+    pub(crate) jetty: JettyId,
+    pub(crate) place: Place,
+}
+
+/// What found its memory missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Missed {
+    /// A packet of a request, at its sender.
+    Request(Start),
+    /// A packet of the answer to a READ of this peer, at the target.
+    Answer(Life, Start),
+    /// A packet of a request, at its target. Did it come from the stash?
+    Payload { name: MessageName, is_from_stash: bool },
+    /// What a READ or load brought.
+    Brought,
+    /// An atomic with this operand.
+    Word(u64),
+    /// A store of these bytes.
+    Store(Place),
+}
+
+/// Memory that was needed was not there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Miss {
+    pub(crate) node: usize,
+    /// What was to be read or written.
+    pub(crate) place: Place,
+    pub(crate) length: u32,
+    pub(crate) missed: Missed,
+}
+
+/// What the world knows of messages, for the sake of those that find their memory missing.
+#[derive(Debug, Default)]
+pub(crate) struct Absence {
+    /// The plan takes memory away, so messages are to be remembered.
+    pub(crate) is_noted: bool,
+    /// What was found missing and has not been looked at.
+    pub(crate) misses: Vec<Miss>,
+    starts: BTreeMap<MessageName, Start>,
+    /// The last message whose bytes begin there.
+    latest: BTreeMap<Start, MessageName>,
+    /// By node and place in its stash: whose payload lies there.
+    aside: BTreeMap<(usize, u64), MessageName>,
+}
+
+impl Absence {
+    pub(crate) fn start_of(&self, name: &MessageName) -> Option<Start> {
+        self.starts.get(name).copied()
+    }
+
+    /// Has the operation not been sent again as another message?
+    pub(crate) fn is_latest(&self, start: &Start, name: &MessageName) -> bool {
+        self.latest.get(start) == Some(name)
+    }
+}
+
+impl World {
+    /// How many bytes of a range are there before the first one that was taken away; `None` if all
+    /// are there.
+    pub(super) fn missing_after(&self, node: usize, range: &LocalRange) -> Option<usize> {
+        let key = self.memory.key(node, range.segment)?;
+        let (start, length) = (range.offset as usize, range.length as usize);
+        self.memory.missing_after(key, start, length, self.now)
+    }
+
+    /// Tells the NIC if the payload of a packet is missing: then nothing is sent.
+    pub(super) fn is_ungathered(&mut self, node: usize, transmit: &Transmit) -> bool {
+        let gather = &transmit.gather;
+        if !self.absence.is_noted || gather.length == 0 {
+            return false;
+        }
+        let Some(key) = self.memory.key(node, gather.segment) else { return false };
+        let place = (key, gather.offset as usize);
+        let start = self.note_start(node, transmit, place);
+        if self.missing_after(node, gather).is_none() {
+            return false;
+        }
+        let note = self.nodes[node].channels[transmit.channel.index()].as_ref();
+        let reader = note.map_or((node, 0), |note| (note.peer, note.peer_incarnation));
+        let missed = match (transmit.packet, start) {
+            (Packet::Data(data), Some(start)) if data.operation == Operation::ReadResponse => {
+                Some(Missed::Answer(reader, start))
+            }
+            (Packet::Data(_), Some(start)) => Some(Missed::Request(start)),
+            _ => None,
+        };
+        if let Some(missed) = missed {
+            let length = gather.length;
+            self.absence.misses.push(Miss { node, place, length, missed });
+        }
+        self.adversary.count(Fault::MissingMemory);
+        self.trace.line(self.now, node, || format!("  cannot gather {transmit:?}"));
+        if let Some(nic) = &mut self.nodes[node].nic {
+            nic.handle_ungathered(transmit);
+        }
+        true
+    }
+
+    fn note_start(&mut self, node: usize, transmit: &Transmit, place: Place) -> Option<Start> {
+        let Packet::Data(data) = transmit.packet else { return None };
+        let life = (node, self.nodes[node].incarnation);
+        let (channel, message) = (transmit.route.source_tpn.value(), data.message.value());
+        let name = (life.0, life.1, channel, message);
+        if data.index == 0 && !self.absence.starts.contains_key(&name) {
+            let start = Start { life, jetty: data.jetty, place };
+            self.absence.starts.insert(name, start);
+            self.absence.latest.insert(start, name);
+        }
+        self.absence.start_of(&name)
+    }
+
+    /// What a packet's payload is of, should its place be missing; none if nobody is told of that.
+    pub(super) fn missed_by(&self, node: usize, received: &Received) -> Option<Missed> {
+        let data = match received.packet {
+            Packet::Data(data) if data.operation != Operation::ReadResponse => data,
+            Packet::Data(_) => return Some(Missed::Brought),
+            Packet::Bypass(bypass) => {
+                let is_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });
+                return is_load.then_some(Missed::Brought);
+            }
+            _ => return None,
+        };
+        let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
+        let note = self.nodes[node].channels.get(index)?.as_ref()?;
+        let (channel, message) = (received.route.source_tpn.value(), data.message.value());
+        let name = (note.peer, note.peer_incarnation, channel, message);
+        Some(Missed::Payload { name, is_from_stash: false })
+    }
+
+    /// Remembers whose payload it is that lies in the stash.
+    pub(super) fn note_set_aside(
+        &mut self,
+        node: usize,
+        target: &LocalRange,
+        missed: Option<Missed>,
+    ) {
+        let key = self.memory.key(node, target.segment);
+        let is_stash = key.is_some_and(|key| self.memory.pieces[key].is_stash);
+        if let Some(Missed::Payload { name, .. }) = missed
+            && is_stash
+            && self.absence.is_noted
+        {
+            self.absence.aside.insert((node, target.offset), name);
+        }
+    }
+
+    /// What was to be done to memory cannot be done: `there` bytes of it are there before the first
+    /// one that was taken away. Tells the NIC.
+    pub(super) fn unplace(&mut self, node: usize, late: &Late, there: usize) -> Result<(), String> {
+        let target = late.target;
+        let Some(key) = self.memory.key(node, target.segment) else { return Ok(()) };
+        let missed = match &late.what {
+            What::Place(_, missed) => *missed,
+            What::Copy(from) => {
+                let name = self.absence.aside.get(&(node, from.offset));
+                name.map(|&name| Missed::Payload { name, is_from_stash: true })
+            }
+            What::Atomic(atomic) => Some(Missed::Word(atomic.operand)),
+            What::Store(_, ink) => Some(Missed::Store(*ink)),
+        };
+        self.write_part(node, late, there)?;
+        let place = (key, target.offset as usize);
+        if let Some(missed) = missed {
+            self.absence.misses.push(Miss { node, place, length: target.length, missed });
+        }
+        self.adversary.count(Fault::MissingMemory);
+        self.trace.line(self.now, node, || format!("  cannot place {target:?}"));
+        if self.memory.pieces[key].is_own {
+            // A receive or a READ may end with this, and its memory have a new use.
+            self.finish_placements(node, target.segment)?;
+        }
+        let now = self.now;
+        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+        nic.handle_unplaced(now, late.token);
+        self.look(node);
+        self.execute(node)
+    }
+
+    /// Writes what comes before the first byte that is missing, as a copy does that faults.
+    fn write_part(&mut self, node: usize, late: &Late, there: usize) -> Result<(), String> {
+        let part = LocalRange { length: there as u32, ..late.target };
+        let payload = match &late.what {
+            What::Place(payload, _) => payload[..there].to_vec(),
+            What::Copy(from) => {
+                let from = LocalRange { length: there as u32, ..*from };
+                self.memory.named(node, &from)?.to_vec()
+            }
+            What::Store(..) | What::Atomic(_) => return Ok(()),
+        };
+        self.memory.named(node, &part)?.copy_from_slice(&payload);
+        Ok(())
+    }
+}

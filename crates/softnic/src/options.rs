@@ -1,0 +1,86 @@
+//! What Jetties, groups and mailboxes are to be like.
+
+use fairway_engine::{Dispatch, ExceptionMode, MailboxConfig, Steering, Threshold, WhenEmpty};
+
+/// What a Jetty is to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct JettyOptions {
+    /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
+    /// are only given to those who ask for them.
+    pub number: Option<u32>,
+    /// Completions it can hold (default: 1024): operations in flight, posted receives and completions
+    /// not yet polled count against it. All Jetties together have [`crate::Limits::completions`],
+    /// 65,536 by default: room for 64 of the default depth, or for 1,024 of depth 64, of which 32 have well-known
+    /// numbers.
+    pub depth: u32,
+    /// The secret that peers have to name to send to it ([`crate::To::token`]); 0, the default,
+    /// is what those name who name none.
+    pub token: u32,
+    /// What becomes of it when an operation of its own is refused, or finds no receiver.
+    pub exception: ExceptionMode,
+}
+
+impl Default for JettyOptions {
+    fn default() -> Self {
+        JettyOptions { number: None, depth: 1024, token: 0, exception: ExceptionMode::Continue }
+    }
+}
+
+/// What a group is to be like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupOptions {
+    /// The number that peers send to; `None`: any free one. Numbers are shared with Jetties.
+    pub number: Option<u32>,
+    /// Which member takes a message.
+    pub dispatch: Dispatch,
+    /// The secret that peers have to name to send to it.
+    pub token: u32,
+}
+
+/// What a mailbox is to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct MailboxOptions {
+    /// Its address; `None` makes it the catch-all: it takes puts to addresses that no other
+    /// mailbox has.
+    pub address: Option<u64>,
+    /// The secret that senders have to name.
+    pub key: u32,
+    /// When an epoch is complete: after so many bytes, or so many puts.
+    pub threshold: Threshold,
+    /// Who decides where in a buffer a put goes: the sender by an offset, or the receiver, which
+    /// appends puts as in a stream.
+    pub steering: Steering,
+    /// What becomes of a put for which no buffer is posted: it waits, or is refused.
+    pub when_empty: WhenEmpty,
+    /// How many buffers of epochs that are done are kept for [`Mailbox::rewind`] and for gets.
+    pub retired: u32,
+    /// Are puts that come after the end refused, or dropped without a word?
+    pub nack: bool,
+}
+
+impl Default for MailboxOptions {
+    fn default() -> Self {
+        MailboxOptions {
+            address: Some(0),
+            key: 0,
+            threshold: Threshold::Operations(1),
+            steering: Steering::Sender,
+            when_empty: WhenEmpty::Wait,
+            retired: 0,
+            nack: true,
+        }
+    }
+}
+
+impl MailboxOptions {
+    pub(crate) fn config(&self) -> MailboxConfig {
+        MailboxConfig {
+            address: self.address,
+            key: self.key,
+            threshold: self.threshold,
+            steering: self.steering,
+            when_empty: self.when_empty,
+            retired: self.retired,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The comments of a Rust file, which its parser leaves out.
+
+/// A line of a comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// From 1.
+    pub line: usize,
+    /// Columns up to its end, from the start of the line.
+    pub end: usize,
+    /// What stands behind `//`, `///` or `//!`.
+    pub text: String,
+    /// It stands alone on its line.
+    pub is_alone: bool,
+}
+
+/// All line comments of a Rust text. Those between `/*` and `*/` are not used here.
+pub fn comments(text: &str) -> Vec<Comment> {
+    let mut found = Vec::new();
+    let mut state = State::Code;
+    for (number, line) in text.lines().enumerate() {
+        if let Some(start) = scan(line, &mut state) {
+            found.push(Comment {
+                line: number + 1,
+                end: line.chars().count(),
+                text: line[start..].trim_start_matches(['/', '!']).to_owned(),
+                is_alone: line[..start].trim().is_empty(),
+            });
+        }
+    }
+    found
+}
+
+/// Where the end of a line finds the scanner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Code,
+    /// In a string literal.
+    Text,
+    /// In a raw one, which ends by a quote and so many `#`.
+    Raw(usize),
+}
+
+/// The byte at which a comment begins in a line.
+fn scan(line: &str, state: &mut State) -> Option<usize> {
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &line.as_bytes()[at..];
+        match *state {
+            State::Text => match rest[0] {
+                b'\\' => at += 1,
+                b'"' => *state = State::Code,
+                _ => {}
+            },
+            State::Raw(hashes) => {
+                let marks = rest[1..].iter().take_while(|&&byte| byte == b'#').count();
+                if rest[0] == b'"' && marks >= hashes {
+                    *state = State::Code;
+                    at += hashes;
+                }
+            }
+            State::Code if rest.starts_with(b"//") => return Some(at),
+            State::Code => at += code(rest, at > 0 && is_word(bytes[at - 1]), state),
+        }
+        at += 1;
+    }
+    None
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Bytes to skip beside the first.
+fn code(rest: &[u8], within_word: bool, state: &mut State) -> usize {
+    match rest[0] {
+        b'"' => *state = State::Text,
+        b'r' if !within_word => {
+            let hashes = rest[1..].iter().take_while(|&&byte| byte == b'#').count();
+            if rest.get(1 + hashes) == Some(&b'"') {
+                *state = State::Raw(hashes);
+                return 1 + hashes;
+            }
+        }
+        // A character, and not a lifetime.
+        b'\'' if rest.get(1) == Some(&b'\\') => {
+            return rest.iter().skip(3).position(|&byte| byte == b'\'').map_or(0, |at| at + 3);
+        }
+        b'\'' => {
+            let end = rest.iter().skip(2).take(4).position(|&byte| byte == b'\'');
+            let is_lifetime = rest.get(1).is_some_and(|&byte| is_word(byte)) && end != Some(0);
+            return if is_lifetime { 0 } else { end.map_or(0, |at| at + 2) };
+        }
+        _ => {}
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_told_from_what_stands_in_strings() {
+        let text = concat!(
+            "//! Top.\n",
+            "let a = \"// no\"; // yes, a\n",
+            "let b = r#\"// \" no\"#; /// yes, b\n",
+            "let c = '\"'; let d: &'a str = \"x\"; // yes, c\n",
+            "let e = \"open\n",
+            "// no\n",
+            "\"; // yes, e\n",
+            "let f = '\\''; // yes, f\n",
+        );
+        let found: Vec<(usize, String, bool)> = comments(text)
+            .into_iter()
+            .map(|comment| (comment.line, comment.text.trim().to_owned(), comment.is_alone))
+            .collect();
+        let expected = [
+            (1, "Top.", true),
+            (2, "yes, a", false),
+            (3, "yes, b", false),
+            (4, "yes, c", false),
+            (7, "yes, e", false),
+            (8, "yes, f", false),
+        ];
+        let expected: Vec<(usize, String, bool)> =
+            expected.into_iter().map(|(line, text, alone)| (line, text.into(), alone)).collect();
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,132 @@
+//! Comments and Markdown: widths, words, documents that are cited.
+
+use crate::comments::comments;
+use crate::{Findings, Rule, Source};
+use std::path::Path;
+
+/// Columns of a line at most.
+const COLUMNS: usize = 100;
+/// Words that speak of a person. People are spoken of nowhere in the code.
+const PERSONS: [&str; 11] = [
+    "who",
+    "whom",
+    "whoever",
+    "somebody",
+    "someone",
+    "nobody",
+    "anybody",
+    "everybody",
+    "he",
+    "him",
+    "she",
+];
+
+pub(crate) fn check(root: &Path, source: &Source, findings: &mut Findings) {
+    match source.is_rust() {
+        true => rust(root, source, findings),
+        false => markdown(root, source, findings),
+    }
+}
+
+fn rust(root: &Path, source: &Source, findings: &mut Findings) {
+    for comment in comments(&source.text) {
+        if comment.end > COLUMNS && comment.is_alone && !has_long_word(&comment.text) {
+            let text = format!("{} columns", comment.end);
+            findings.list.push(source.finding(Rule::Comment, comment.line, comment.end, text));
+        }
+        words(source, comment.line, &comment.text, findings);
+        documents(root, source, comment.line, &comment.text, findings);
+    }
+}
+
+fn markdown(root: &Path, source: &Source, findings: &mut Findings) {
+    let room = findings.room(&source.room);
+    room.files += 1;
+    room.lines += source.text.lines().count();
+    let mut is_code = false;
+    for (number, line) in source.text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        let columns = line.chars().count();
+        let is_table = line.trim_start().starts_with('|');
+        if is_code {
+            continue;
+        }
+        if columns > COLUMNS && !is_table && !has_long_word(line) {
+            let text = format!("{columns} columns");
+            findings.list.push(source.finding(Rule::Markdown, number + 1, columns, text));
+        }
+        documents(root, source, number + 1, line, findings);
+    }
+}
+
+/// True if a line has a word, such as an address, that cannot be wrapped.
+fn has_long_word(line: &str) -> bool {
+    line.split_whitespace().any(|word| word.chars().count() > COLUMNS - 20)
+}
+
+/// A comment without what stands in backticks.
+fn prose(text: &str) -> String {
+    text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+fn words(source: &Source, line: usize, text: &str, findings: &mut Findings) {
+    let lower = prose(text).to_lowercase();
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '\'';
+    for word in lower.split(|letter| !is_word(letter)) {
+        if PERSONS.contains(&word.trim_end_matches("'s")) {
+            let text = format!("{word:?}: {}", text.trim());
+            findings.list.push(source.finding(Rule::Person, line, 1, text));
+            return;
+        }
+    }
+}
+
+/// Paths to Markdown files, in links and in text.
+fn documents(root: &Path, source: &Source, line: usize, text: &str, findings: &mut Findings) {
+    let is_part = |letter: char| letter.is_alphanumeric() || "_-./".contains(letter);
+    for word in text.split(|letter| !is_part(letter)) {
+        let word = word.trim_end_matches('.');
+        let is_cited = word.ends_with(".md") && word.len() > 3;
+        let is_address = text.contains(&format!("//{word}"));
+        if !is_cited || is_address || word.starts_with('/') {
+            continue;
+        }
+        let folder = Path::new(&source.file).parent().unwrap_or(Path::new(""));
+        let places = [root.join(word), root.join(folder).join(word), root.join("docs").join(word)];
+        if !places.iter().any(|place| place.exists()) {
+            let text = format!("{word} is not in the repository");
+            findings.list.push(source.finding(Rule::Document, line, 1, text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(file: &str, text: &str) -> Vec<(Rule, usize)> {
+        let source = Source { file: file.into(), room: "a".into(), text: text.into() };
+        let mut findings = Findings::default();
+        check(Path::new(env!("CARGO_MANIFEST_DIR")), &source, &mut findings);
+        findings.list.into_iter().map(|found| (found.rule, found.line)).collect()
+    }
+
+    #[test]
+    fn persons_widths_and_missing_documents_are_found_in_comments() {
+        let text = format!(
+            "// Nobody asks.\n// `who` is a name.\nlet who = 1;\n// {}\n// docs/none.md, Cargo.toml\n",
+            "word ".repeat(30)
+        );
+        let found = [(Rule::Person, 1), (Rule::Comment, 4), (Rule::Document, 5)];
+        assert_eq!(of("crates/a/src/b.rs", &text), found);
+    }
+
+    #[test]
+    fn tables_and_code_may_be_wide_in_markdown() {
+        let wide = "word ".repeat(30);
+        let text = format!("{wide}\n| {wide} |\n```\n{wide}\n```\n[a](gone.md)\n");
+        assert_eq!(of("docs/a.md", &text), [(Rule::Markdown, 1), (Rule::Document, 6)]);
+    }
+}
