@@ -13,12 +13,19 @@ RXE_PEER ?= ../shared/tools/rxe-peer.sh
 TARGET ?= decode roce setup cm letter copy_messages names nic_packets roce_packets
 SECONDS ?= 60
 
+# The tests of what the threads of `engine` share.
+THREADS := slot::tests news::tests
+
+# Options of `make sanitizers`: SANITIZERS="--only thread --front verbs".
+SANITIZERS ?=
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check canaries fuzz miri loom deny interop policies install-rvma clean
+.PHONY: run test lint bench soak order-check canaries fuzz replay miri loom sanitizers deny \
+	minimum docs interop policies verbs install-rvma install-verbs clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -54,13 +61,21 @@ fuzz:      ## Fuzz every target for a minute each, or one: make fuzz TARGET=nic_
 			-max_len=256 -max_total_time=$(SECONDS) -print_final_stats=1 || exit 1; \
 	done
 
-miri:      ## Undefined behaviour in lock-free code and registered memory (needs a nightly toolchain with miri, rust-src).
+replay:    ## The kept inputs of every fuzz target, and some random ones, without a fuzzer.
+	$(CARGO) test --package fairway-fuzz
+
+miri:      ## Undefined behaviour in lock-free code, registered memory and pools (needs a nightly toolchain with miri, rust-src).
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ring
 	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" $(CARGO) +nightly miri test \
 		--package fairway-softnic --lib -- memory::tests
+	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-device --lib
+	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-engine --lib -- $(THREADS)
 
 loom:      ## Every interleaving of small models of the lock-free code.
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairway-ring --release --lib
+
+sanitizers: ## The C fronts under AddressSanitizer and ThreadSanitizer (needs a nightly toolchain with rust-src).
+	$(XTASK) sanitizers $(SANITIZERS)
 
 deny:      ## Licences, sources and known vulnerabilities of dependencies (needs cargo-deny, cargo-audit and the network).
 	$(CARGO) deny check
@@ -72,6 +87,12 @@ interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make
 	$(XTASK) verbs
 	$(XTASK) interop --peer $(RXE_PEER)
 	$(XTASK) interop --peer $(RXE_PEER) --loss 2%
+
+minimum:   ## Everything compiles with the oldest Rust that is supported (needs rustup toolchain install 1.88).
+	$(CARGO) +1.88 check --workspace
+
+docs:      ## The documentation of all crates, warnings denied.
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps
 
 policies:  ## The examples of policies as modules (needs clang, lld, and rustup target add wasm32-unknown-unknown).
 	for name in aimd p2c; do $(CLANG) --target=wasm32 -O2 -nostdlib -ffreestanding -Wall -Wextra \

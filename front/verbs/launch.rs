@@ -31,8 +31,8 @@ pub fn listens_at(port: u16) -> bool {
     })
 }
 
-/// Whether a program listens at this port of the connection manager: the name of a service is claimed
-/// by an abstract Unix socket, which the kernel lists.
+/// Whether a program listens at this port of the connection manager: the name of a service is
+/// claimed by an abstract Unix socket, which the kernel lists.
 pub fn offers_service(space: &str, port: u16) -> bool {
     let name = format!("@fairway-verbs-service-{space}{port:04x}");
     let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();

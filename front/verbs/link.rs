@@ -55,7 +55,7 @@ pub fn library() -> io::Result<PathBuf> {
     let modified = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
     let newest = modified(&archive)?.max(modified(&map)?);
     if !modified(&library).is_ok_and(|linked| linked > newest) {
-        link(&archive, &map, &library)?;
+        link(&archive, &map, &library, &["-Wl,-z,defs"])?;
     }
     let manager = folder.join("librdmacm.so.1");
     if std::fs::symlink_metadata(&manager).is_err() {
@@ -64,11 +64,14 @@ pub fn library() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-fn link(archive: &Path, map: &Path, library: &Path) -> io::Result<()> {
+/// Links the static library to a shared one with the symbol versions of `map`; `options` are more
+/// options for the C compiler, which links.
+pub fn link(archive: &Path, map: &Path, library: &Path, options: &[&str]) -> io::Result<()> {
     // Programs that run keep the old file.
     let fresh = library.with_extension(format!("{}.new", std::process::id()));
     run(Command::new("cc")
-        .args(["-shared", "-Wl,-soname,libibverbs.so.1", "-Wl,-z,defs", "-Wl,-z,now"])
+        .args(["-shared", "-Wl,-soname,libibverbs.so.1", "-Wl,-z,now"])
+        .args(options)
         .args(["-Wl,-Bsymbolic-functions", "-Wl,--gc-sections"])
         .arg(format!("-Wl,--version-script={}", map.display()))
         .arg("-o")

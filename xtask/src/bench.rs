@@ -1,8 +1,8 @@
 //! Fairway beside raw peers, on the same interface, in the same minutes.
 //!
-//! The machine may be small and busy, so what counts are ratios within one run: every measurement is
-//! repeated, its repetitions take turns with those of its peers, and the table gives medians with
-//! their spread and the ratio of medians.
+//! The machine may be small and busy, so what counts are ratios within one run: every measurement
+//! is repeated, its repetitions take turns with those of its peers, and the table gives medians
+//! with their spread and the ratio of medians.
 
 use std::io;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The scoreboard: RDMA programs that were written for adapters, unmodified, over both providers.
 //!
-//! [`case`] says what a case is, [`run`] runs it, [`judge`] says what became of it, [`table`] prints
-//! that. The other modules are tables of cases, a file for each kind of program.
+//! [`case`] says what a case is, [`mod@run`] runs it, [`judge`] says what became of it, [`table`]
+//! prints that. The other modules are tables of cases, a file for each kind of program.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -132,8 +132,8 @@ fn list(clients: &[Client], absent: &[Absent]) {
     }
 }
 
-/// The machine's address and device: the one of the default route where there is one, because libfabric
-/// leaves out loopback.
+/// The machine's address and device: the one of the default route where there is one, because
+/// libfabric leaves out loopback.
 fn place(options: &Options, tool: PathBuf, scratch: &Scratch) -> io::Result<Place> {
     let devices = json_of(Command::new(&tool).args(["devices", "--json"]))?;
     let first = &devices[0];
@@ -150,7 +150,8 @@ fn place(options: &Options, tool: PathBuf, scratch: &Scratch) -> io::Result<Plac
     Ok(Place { tool, host, device, timeout, scratch: scratch.0.clone(), logs })
 }
 
-/// Runs every case over every provider, until it is interrupted. Progress goes to standard error, a line for each case.
+/// Runs every case over every provider, until it is interrupted. Progress goes to standard error, a
+/// line for each case.
 fn board(providers: &[&'static str], clients: &[Client], place: &Place) -> io::Result<Vec<Row>> {
     let total = providers.len() * clients.iter().map(|client| client.cases.len()).sum::<usize>();
     let mut rows = Vec::new();

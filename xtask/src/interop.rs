@@ -2,7 +2,8 @@
 //! and in a guest whose kernel speaks RoCEv2; in both directions, with and without loss.
 //!
 //! The guest is another tool's business: a script that boots guests on a bridge in a network
-//! namespace (`up N`, `down`, `spawn`, `exec`, `wait`, `kill`, `info`; see `shared/tools`), given by path.
+//! namespace (`up N`, `down`, `spawn`, `exec`, `wait`, `kill`, `info`; see `shared/tools`), given
+//! by path.
 
 mod cases;
 

@@ -10,6 +10,7 @@ mod man;
 mod peers;
 mod programs;
 mod pyverbs;
+mod sanitizers;
 mod storm;
 mod verbs;
 
@@ -32,6 +33,8 @@ const USAGE: &str = "usage: xtask TASK
   man                        write the manual pages to man/
   pyverbs --tests FOLDER [--carrier NAME] [--module NAME] [--peer SCRIPT]
                              rdma-core's Python tests over both carriers, and in a soft-RoCE guest
+  sanitizers [OPTIONS]       the C fronts under AddressSanitizer and ThreadSanitizer
+                             (sanitizers --help)
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
   tidy [OPTIONS]             how the code reads: circles, lengths, words (tidy --help)
   storm [--seeds A..B] [--threads N] [--canary NAME]
@@ -45,15 +48,16 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("", &[][..]),
     };
-    if task == "clients" && rest.iter().any(|argument| argument == "--help") {
-        println!("{}", clients::HELP);
-        return ExitCode::SUCCESS;
-    }
     if task == "tidy" {
         return fairway_tidy::main(rest);
     }
     if task == "--help" || rest.iter().any(|argument| argument == "--help") {
-        println!("{USAGE}");
+        let help = match task {
+            "clients" => clients::HELP,
+            "sanitizers" => sanitizers::HELP,
+            _ => USAGE,
+        };
+        println!("{help}");
         return ExitCode::SUCCESS;
     }
     let result = match task {
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         "interop" => interop::run(rest),
         "man" => man::write(),
         "pyverbs" => pyverbs::run(rest),
+        "sanitizers" => sanitizers::run(rest),
         "verbs" => verbs::run(),
         "storm" => storm::run(rest),
         "canaries" => storm::canaries(),

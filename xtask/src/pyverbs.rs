@@ -182,8 +182,8 @@ pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
     counts
 }
 
-/// Why a test was skipped, if this line of `unittest -v` says so. A program may print between the dots
-/// and the result.
+/// Why a test was skipped, if this line of `unittest -v` says so. A program may print between the
+/// dots and the result.
 pub fn skip_reason(line: &str) -> Option<&str> {
     let late = || line.strip_prefix("skipped ").filter(|rest| rest.starts_with(['\'', '"']));
     let rest = line.split_once("... skipped").map(|(_, rest)| rest).or_else(late)?;

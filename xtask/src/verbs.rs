@@ -6,7 +6,7 @@ use std::io;
 #[path = "../../front/verbs/launch.rs"]
 pub mod launch;
 #[path = "../../front/verbs/link.rs"]
-mod link;
+pub mod link;
 
 /// Builds it, and says where it is.
 pub fn run() -> io::Result<()> {

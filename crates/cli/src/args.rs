@@ -296,13 +296,14 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "TIME", value_parser = peer_dead, default_value = "3s")]
     pub(crate) peer_dead: Duration,
 
-    /// Files that arrive at once, 1 to 65536; more are refused. One address gets three quarters of them
+    /// Files that arrive at once, 1 to 65536; more are refused. One address gets three quarters of
+    /// them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536),
           default_value_t = 64)]
     pub(crate) max_files: u32,
 
-    /// Bytes of all files that arrive at once; more are refused. One address gets three quarters of them,
-    /// but for one file alone [default: what the disk has]
+    /// Bytes of all files that arrive at once; more are refused. One address gets three quarters of
+    /// them, but for one file alone [default: what the disk has]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub(crate) max_bytes: Option<u64>,
 

@@ -1,4 +1,5 @@
-//! `fairway serve` and `fairway copy`: a file, moved by remote WRITE into the server's mapped pages.
+//! `fairway serve` and `fairway copy`: a file, moved by remote WRITE into the server's mapped
+//! pages.
 //!
 //! The server makes a temporary file of the final length beside the final name, maps it, and gives
 //! the client the key to it. The client WRITEs. Then the server takes the key back, both sides hash

@@ -171,8 +171,8 @@ impl NetOptions {
         }
     }
 
-    /// Says on standard error what of the paths has no effect: an emulation of paths that the server
-    /// has not, and paths with the same pair of ports as others.
+    /// Says on standard error what of the paths has no effect: an emulation of paths that the
+    /// server has not, and paths with the same pair of ports as others.
     fn warn_of_paths(&self, peer: &Peer) {
         let pairs = self.sockets * self.sockets;
         if peer.paths() > pairs {
@@ -282,7 +282,8 @@ impl Service {
     }
 }
 
-/// The addresses of `HOST[:PORT]`, those of the family of `bind` if that is given. (`::` is of both.)
+/// The addresses of `HOST[:PORT]`, those of the family of `bind` if that is given. (`::` is of
+/// both.)
 pub(crate) fn resolve(
     text: &str,
     default_port: u16,

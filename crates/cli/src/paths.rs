@@ -90,8 +90,9 @@ impl Watch {
 
     /// Why nothing has completed since, if the network is likely to drop packets as long as ours:
     /// the peer answers, in short packets, but hardly a packet was acknowledged. Of operations
-    /// that fetch, whose long packets come from the peer, nothing is known but that. What is sent is
-    /// also probed for (see [`LongPackets`]), so that the answer is there sooner than by waiting.
+    /// that fetch, whose long packets come from the peer, nothing is known but that. What is sent
+    /// is also probed for (see [`LongPackets`]), so that the answer is there sooner than by
+    /// waiting.
     pub(crate) fn black_hole(
         &self,
         peer: &Peer,

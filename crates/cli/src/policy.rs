@@ -28,7 +28,8 @@ pub(crate) struct PolicyOptions {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Task {
-    /// Say what a file exports, whether it starts, and what its events cost beside the built-in ones
+    /// Say what a file exports, whether it starts, and what its events cost beside the built-in
+    /// ones
     Check {
         /// The file, and what it takes as parameters, as mine.wasm:gain=2
         #[arg(value_name = "FILE[:PARAMETERS]", value_hint = ValueHint::FilePath)]
@@ -154,8 +155,8 @@ fn put(new: &Path, running: &Path) -> Result<(), Failure> {
     process::print(&format!("{running}: {bytes} bytes, in place\n"))
 }
 
-/// Puts a copy of `new` in the place of `running`, in one step. The copy is made beside it under a name
-/// that no other process can have created a file or a link of in advance.
+/// Puts a copy of `new` in the place of `running`, in one step. The copy is made beside it under a
+/// name that no other process can have created a file or a link of in advance.
 fn replace(new: &Path, running: &Path) -> io::Result<()> {
     let mut beside = running.as_os_str().to_owned();
     beside.push(format!(".{:016x}.new", process::random()?));

@@ -72,9 +72,9 @@ pub(crate) fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
 
-/// Has the heap grow in large steps and for all threads alike: for commands that take all their memory
-/// at first, and then no more. By itself glibc gives each thread a heap that grows by a system call
-/// for every few pages. To be called before there are other threads.
+/// Has the heap grow in large steps and for all threads alike: for commands that take all their
+/// memory at first, and then no more. By itself glibc gives each thread a heap that grows by a
+/// system call for every few pages. To be called before there are other threads.
 pub(crate) fn grow_heap_in_large_steps() {
     #[cfg(target_env = "gnu")]
     // SAFETY: plain numbers, which say how memory is taken from the system from now on.

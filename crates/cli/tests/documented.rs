@@ -3,8 +3,8 @@
 //!
 //! Capitals are placeholders: HOST is this machine, FILE, NAME and DIR are in that folder, PID is a
 //! program that reports statistics, and so on (`fill_in`). A measurement without a duration of its
-//! own is given a short one, because its two seconds a row would be minutes in all. Whatever else is
-//! not run as printed is in the table `EXCEPTIONS`, with the reason; an entry that no text needs
+//! own is given a short one, because its two seconds a row would be minutes in all. Whatever else
+//! is not run as printed is in the table `EXCEPTIONS`, with the reason; an entry that no text needs
 //! any more fails the test, and so does a command that neither runs nor is in the table.
 //!
 //! Where the system allows it, all runs in a network namespace of its own, so that ports are free.

@@ -121,8 +121,8 @@ const CONNECTIONS: &str =
     done
     kill $server";
 
-/// Leaf 4 does not know that spine 6 has lost its link to the other leaf, so that half of all pairs of
-/// ports are cut off.
+/// Leaf 4 does not know that spine 6 has lost its link to the other leaf, so that half of all pairs
+/// of ports are cut off.
 #[test]
 fn connections_are_set_up_though_a_spine_has_lost_a_link() {
     if !is_possible() {

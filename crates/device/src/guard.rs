@@ -1,7 +1,7 @@
 //! Guarded memory: a remote access goes through a Jetty of the target, which has to grant it.
 //!
-//! RDMA's queue pairs do that: a WRITE is for a queue pair, and that queue pair's state, access flags
-//! and protection domain count beside the region's. UB's accesses name a segment and a secret
+//! RDMA's queue pairs do that: a WRITE is for a queue pair, and that queue pair's state, access
+//! flags and protection domain count beside the region's. UB's accesses name a segment and a secret
 //! only. In a guarded NIC the bits of the secret above the segment's own are the number of the
 //! Jetty, so the packet's format stays what it is.
 

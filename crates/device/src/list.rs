@@ -171,3 +171,6 @@ impl Ring {
         Some(index)
     }
 }
+
+#[cfg(test)]
+mod tests;

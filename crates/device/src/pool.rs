@@ -78,3 +78,6 @@ impl<T> core::ops::IndexMut<u32> for Pool<T> {
         &mut self.items[index as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! What callers of the engine say (here) and hear (`answers`): names, requests and settings; verdicts,
-//! completions, events, errors.
+//! What callers of the engine say (here) and hear (`answers`): names, requests and settings;
+//! verdicts, completions, events, errors.
 
 mod answers;
 
@@ -130,8 +130,8 @@ pub struct RemoteMailbox {
 pub struct OrderRequest {
     /// Who orders.
     pub mode: ServiceMode,
-    /// Whether it waits, and is waited for. With [`Tag::Mo`] and without `complete_in_order`, a WRITE
-    /// or SEND completes when it has arrived, perhaps before memory has changed.
+    /// Whether it waits, and is waited for. With [`Tag::Mo`] and without `complete_in_order`, a
+    /// WRITE or SEND completes when it has arrived, perhaps before memory has changed.
     pub tag: Tag,
     /// It is issued only when every earlier READ and atomic of its Jetty has completed.
     pub fence: bool,
@@ -184,8 +184,8 @@ pub struct JettyConfig {
     /// Messages of a peer Jetty that ask for their receives in order take them in that order,
     /// however early they come; and they complete only when everything that was posted before with
     /// a number of the target's order has been executed. Such a peer Jetty asks that of all that it
-    /// sends to this Jetty, and of nothing that it sends to others of the node; and it does not wait
-    /// for what other peer Jetties send to this one.
+    /// sends to this Jetty, and of nothing that it sends to others of the node; and it does not
+    /// wait for what other peer Jetties send to this one.
     pub in_sequence: bool,
 }
 

@@ -250,9 +250,9 @@ const PASSES_PLANTED: u8 = 5;
 
 impl Message {
     /// The message was refused because it came before others, of which `first` is the oldest. As
-    /// long as that has not completed, it is tried again ever more seldom (after 1, 1, 2, 4 and so on
-    /// to 128 waits): each attempt takes a slot, and its packets' place on the wire, from those it waits
-    /// for.
+    /// long as that has not completed, it is tried again ever more seldom (after 1, 1, 2, 4 and so
+    /// on to 128 waits): each attempt takes a slot, and its packets' place on the wire, from those
+    /// it waits for.
     pub(crate) fn note_overtaking(&mut self, first: u32, is_soon: bool) {
         let again = self.behind == first;
         let most = if is_soon { PASSES_PLANTED } else { PASSES_MAX };

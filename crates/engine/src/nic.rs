@@ -504,8 +504,8 @@ impl Nic {
     }
 
     /// What had to wait for its turn and is due now. To be asked until it says `None` after every
-    /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in the
-    /// order given, and followed by [`Self::handle_placed`].
+    /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in
+    /// the order given, and followed by [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<Execution> {
         while let Some(index) = self.shared.pop_due() {
             let channel = self.shared.held[index].channel;

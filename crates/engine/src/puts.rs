@@ -7,8 +7,8 @@ use crate::order::{Key, Keyed};
 use crate::pool::{NONE, Pool};
 use fairway_wire::Tag;
 
-/// Most puts of a stream under way, and how far one may be ahead of the oldest that is not over: the
-/// receiver takes none that is further ahead.
+/// Most puts of a stream under way, and how far one may be ahead of the oldest that is not over:
+/// the receiver takes none that is further ahead.
 const WINDOW_MAX: u32 = 128;
 
 /// The puts of one Jetty to one mailbox.

@@ -309,8 +309,8 @@ impl Shared {
         }
     }
 
-    /// Called when the target has acknowledged that it does not wait for a failed operation in memory
-    /// order. Operations that were posted after it continue and are reported.
+    /// Called when the target has acknowledged that it does not wait for a failed operation in
+    /// memory order. Operations that were posted after it continue and are reported.
     pub(crate) fn lift_bar(&mut self, index: u32) {
         if !core::mem::take(&mut self.messages[index].bars) {
             return;

@@ -2,8 +2,8 @@
 //! written before it, and nothing that was posted after it.
 //!
 //! Every Jetty has a range of the peer's *board* to itself, which its WRITEs overwrite again and
-//! again and its READs read. In memory order the content of that range is known when an operation is
-//! posted: that of all WRITEs posted before.
+//! again and its READs read. In memory order the content of that range is known when an operation
+//! is posted: that of all WRITEs posted before.
 
 use crate::oracles::{Kind, Model, Operation, Place};
 use crate::world::World;

@@ -77,8 +77,8 @@ impl Mail {
         (done.operations..=most).contains(&letters) && least <= done.bytes
     }
 
-    /// The letters in a buffer. What was cut off because its sender is gone may be there in part, or
-    /// whole: the last of it may be put in place when nobody counts it any more.
+    /// The letters in a buffer. What was cut off because its sender is gone may be there in part,
+    /// or whole: the last of it may be put in place when nobody counts it any more.
     fn letters_in(
         &self,
         mailbox: &Mailbox,
@@ -269,8 +269,8 @@ impl Mail {
         }
     }
 
-    /// Every channel has ended: what is in unfinished epochs is taken out, and every letter accounted
-    /// for.
+    /// Every channel has ended: what is in unfinished epochs is taken out, and every letter
+    /// accounted for.
     pub(crate) fn finish(&mut self, world: &mut World, model: &Model) -> Result<(), String> {
         for node in 0..self.offices.len() {
             self.empty(world, node)?;

@@ -100,8 +100,8 @@ pub(crate) struct Extras {
 }
 
 /// What separates the draw of memory that is missing from the others. Chosen so that no seed that
-/// was recorded before there was such memory (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any: those
-/// still stand for the worlds in which they failed.
+/// was recorded before there was such memory (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any:
+/// those still stand for the worlds in which they failed.
 const MISSING: u64 = 2784;
 
 impl Extras {

@@ -1,5 +1,5 @@
-//! Defects of order in an earlier open implementation of Unified Bus, each as a test: every schedule
-//! within bounds, on real NICs with real memories. The numbers only tell them apart.
+//! Defects of order in an earlier open implementation of Unified Bus, each as a test: every
+//! schedule within bounds, on real NICs with real memories. The numbers only tell them apart.
 
 mod pair;
 

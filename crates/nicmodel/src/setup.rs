@@ -1,13 +1,14 @@
 //! Connection set-up as a workload: applications of one host that want to reach remote hosts, until
 //! every pair is usable, with every import.
 //!
-//! The control plane's messages are the live ones, as bytes: HELLO, WELCOME, CONFIRM and ACCEPT of a
-//! TP channel, and REQ, REP and RTU of RoCE's connection manager (which is the engine's). Objects are
-//! made in the engines at the moment that the kernel has got to them. Both stacks are charged by one
-//! rule: whatever enters the kernel holds one of its workers, at either end; a message costs a system
-//! call to send, the wire, and an interrupt and wake-up to receive. What a peer has to know beyond
-//! its connection (a segment's token, a Jetty's number) is imported: RoCE's REP brings it along, for
-//! UB somebody has to ask, and URMA enters the kernel for each Jetty and each segment.
+//! The control plane's messages are the live ones, as bytes: HELLO, WELCOME, CONFIRM and ACCEPT of
+//! a TP channel, and REQ, REP and RTU of RoCE's connection manager (which is the engine's). Objects
+//! are made in the engines at the moment that the kernel has got to them. Both stacks are charged
+//! by one rule: whatever enters the kernel holds one of its workers, at either end; a message costs
+//! a system call to send, the wire, and an interrupt and wake-up to receive. What a peer has to
+//! know beyond its connection (a segment's token, a Jetty's number) is imported: RoCE's REP brings
+//! it along, for UB somebody has to ask, and URMA enters the kernel for each Jetty and each
+//! segment.
 //!
 //! The oracle is the artifact's own task list, which leaves imports out: N Jetties and M channels
 //! against N times M queue pairs, dealt out to the kernel's workers.

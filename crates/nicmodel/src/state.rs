@@ -1,9 +1,9 @@
 //! What the protocol's state takes, of both stacks: from the live types of the engines, with and
 //! without what its operations need.
 //!
-//! The contexts alone are not counted by one rule: of UB it is the paper's three structures, of RoCE
-//! the whole queue pair. That ratio is 6,372 for 1,024 applications and hosts; with whole channels and
-//! Jetties on UB's side it is about 630.
+//! The contexts alone are not counted by one rule: of UB it is the paper's three structures, of
+//! RoCE the whole queue pair. That ratio is 6,372 for 1,024 applications and hosts; with whole
+//! channels and Jetties on UB's side it is about 630.
 
 use crate::config::Config;
 use fairway_engine::{Limits, StateSize};
@@ -29,9 +29,9 @@ fn total(lines: &[StateSize], counts: impl Fn(&StateSize) -> bool) -> u64 {
 /// State for `config.jetties` applications and `config.connections` remote hosts.
 ///
 /// The paper's layouts, without and with their padding (fact sheet §6.1): Jetty 15 and 20 bytes, TP
-/// channel 52 and 56, queue pair 248 and 512 (its explicit pad array), segment 32 in both stacks. Then
-/// ours: contexts alone, and every buffer: [`DEPTH`] operations an application, its receives (which
-/// RoCE keeps for each queue pair, unless they are shared), windows, tables, completions.
+/// channel 52 and 56, queue pair 248 and 512 (its explicit pad array), segment 32 in both stacks.
+/// Then ours: contexts alone, and every buffer: [`DEPTH`] operations an application, its receives
+/// (which RoCE keeps for each queue pair, unless they are shared), windows, tables, completions.
 pub fn state(config: &Config) -> Vec<Size> {
     let [apps, hosts] = [config.jetties, config.connections].map(u64::from);
     let pairs = apps * hosts;

@@ -89,8 +89,8 @@ fn nothing_is_lost_or_doubled() {
     for (stack, verb) in WORK {
         for (jetties, concurrency) in [(1, 16), (16, 512)] {
             let report = measure(&Config { jetties, concurrency, ..config(stack, verb) });
-            // Loads and stores are repeated when later ones were answered, until the NIC has learned
-            // how far answers overtake one another here.
+            // Loads and stores are repeated when later ones were answered, until the NIC has
+            // learned how far answers overtake one another here.
             let learning = if stack == Stack::UbLdst { report.ops / 50 } else { 0 };
             let resent = report.counted.resent;
             assert!(resent <= learning, "{stack:?} {verb:?}: {resent} sent again for nothing");
@@ -168,8 +168,8 @@ fn selective_repeat_resends_less() {
     assert!(ub < go_back / 2.0, "{ub} and {go_back}");
 }
 
-/// What comes early and has no place yet waits in the NIC: SENDs are repaired one by one, too, as far
-/// as there is room.
+/// What comes early and has no place yet waits in the NIC: SENDs are repaired one by one, too, as
+/// far as there is room.
 #[test]
 fn early_sends_wait_in_the_nic() {
     let resent = |kept| {

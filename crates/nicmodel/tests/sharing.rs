@@ -1,4 +1,5 @@
-//! Lines that several hosts have: what coherence costs who has it, and what its lack costs who has not.
+//! Lines that several hosts have: what coherence costs who has it, and what its lack costs who has
+//! not.
 
 mod common;
 

@@ -12,9 +12,9 @@ pub(crate) const CHUNK_BYTES: u32 = 32 * 1024;
 /// Large chunks need a window of this many.
 const CHUNKS_IN_LARGE_WINDOW: u64 = 8;
 
-/// What a packet of `mtu_bytes` counts as, where a window has to hold some: at least the smallest frame
-/// of Ethernet. A window that held two payloads of a byte would be less than one packet with its
-/// headers, and a paced sender would wait dozens of round trips for each.
+/// What a packet of `mtu_bytes` counts as, where a window has to hold some: at least the smallest
+/// frame of Ethernet. A window that held two payloads of a byte would be less than one packet with
+/// its headers, and a paced sender would wait dozens of round trips for each.
 pub(crate) fn packet_bytes(mtu_bytes: u32) -> u64 {
     u64::from(mtu_bytes.max(64))
 }

@@ -179,8 +179,9 @@ impl Cubic {
     }
 
     /// A window that is `max_bytes` until congestion strikes, for a sender that something else
-    /// holds back as well: it then falls from what was in flight (RFC 9438, §4.6). It begins to fall
-    /// when a hundredth of what was sent is lost: a few packets that meet in a switch are fewer.
+    /// holds back as well: it then falls from what was in flight (RFC 9438, §4.6). It begins to
+    /// fall when a hundredth of what was sent is lost: a few packets that meet in a switch are
+    /// fewer.
     pub(crate) fn wide(max_bytes: u64, mtu_bytes: u32) -> Self {
         let default = CubicParameters::default();
         let parameters = CubicParameters { max_bytes, initial_bytes: max_bytes, ..default };

@@ -1,7 +1,7 @@
 //! When a channel measures the round trip of its paths out of band (SCR §4.2.1).
 //!
-//! Acknowledgements tell the round trip of data, with what the hosts' queues add to it. A probe is a
-//! small packet of its own, whose answer says how long it was at the peer: what is left is the
+//! Acknowledgements tell the round trip of data, with what the hosts' queues add to it. A probe is
+//! a small packet of its own, whose answer says how long it was at the peer: what is left is the
 //! fabric's part. It also tells of paths on which nothing is sent.
 
 use fairway_wire::Duration;

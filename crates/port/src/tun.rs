@@ -23,8 +23,8 @@ struct Request {
 const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 
 impl Tun {
-    /// Makes an interface of this name in the network namespace that the file `namespace` stands for
-    /// (`/run/netns/NAME`, `/proc/PID/ns/net`). It has no address yet, and is down.
+    /// Makes an interface of this name in the network namespace that the file `namespace` stands
+    /// for (`/run/netns/NAME`, `/proc/PID/ns/net`). It has no address yet, and is down.
     ///
     /// # Errors
     /// Of the system: `PermissionDenied` without CAP_NET_ADMIN, `NotFound` if there is no such

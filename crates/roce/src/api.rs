@@ -298,9 +298,9 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// Where the payload of a packet belongs. Placements of one queue pair have to become visible in the
-/// order they were named, unless they are `relaxed`; where those overlap, the later one's bytes have
-/// to stay.
+/// Where the payload of a packet belongs. Placements of one queue pair have to become visible in
+/// the order they were named, unless they are `relaxed`; where those overlap, the later one's bytes
+/// have to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Where.

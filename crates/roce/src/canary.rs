@@ -1,5 +1,5 @@
-//! Bugs that are planted on purpose, so that the tests of memory order can show that they would find
-//! them.
+//! Bugs that are planted on purpose, so that the tests of memory order can show that they would
+//! find them.
 
 /// A planted bug. Only builds with the feature `canary` ever act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,8 +37,8 @@ pub struct Host {
     uses: Vec<u32>,
     /// Places of those that were removed, in that order.
     vacant: VecDeque<u32>,
-    /// Bits of a queue pair's number that are its place in the table; those above count its uses, so
-    /// that a late packet to an earlier one is recognised.
+    /// Bits of a queue pair's number that are its place in the table; those above count its uses,
+    /// so that a late packet to an earlier one is recognised.
     index_bits: u32,
     limits: Limits,
     random: Random,
@@ -282,8 +282,8 @@ impl Host {
 
     /// The next packet of the answers to READs that have to be sent before `received` is handed in,
     /// because `received` would change what they read. Call it until it returns `None`, then call
-    /// [`Self::handle_packet`]. A caller that has no room to send drops `received` instead; the peer
-    /// retransmits it.
+    /// [`Self::handle_packet`]. A caller that has no room to send drops `received` instead; the
+    /// peer retransmits it.
     pub fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
         let (shared, pair) = self.pair(received.packet.bth.destination)?;
         let answer = pair.answer_before(shared, received)?;
@@ -306,8 +306,8 @@ impl Host {
         None
     }
 
-    /// The place of a kept packet ([`Verdict::Keep`]) whose turn has come. It is to be handed in once
-    /// more, before anything else is. To be asked until it says `None` after every
+    /// The place of a kept packet ([`Verdict::Keep`]) whose turn has come. It is to be handed in
+    /// once more, before anything else is. To be asked until it says `None` after every
     /// [`Self::handle_packet`].
     pub fn poll_recall(&mut self) -> Option<u32> {
         while let Some(index) = self.shared.recalling.pop() {

@@ -1,9 +1,9 @@
 //! RoCEv2 queue pairs, as a state machine.
 //!
 //! **What it is.** [`Host`] is the RoCE side of a NIC without I/O, by the same contract as
-//! `engine::Nic`: packets are values ([`wire::roce`]), payload is only *named*, time is an argument,
-//! transmission is pulled, and placement takes two steps. It has segments, completion queues, pools
-//! and deadlines from `device`. [`cm`] is the connection manager.
+//! `engine::Nic`: packets are values ([`wire::roce`]), payload is only *named*, time is an
+//! argument, transmission is pulled, and placement takes two steps. It has segments, completion
+//! queues, pools and deadlines from `device`. [`cm`] is the connection manager.
 //!
 //! **May import:** `wire`, `policy`, `device`.
 //!
@@ -14,19 +14,20 @@
 //!
 //! **Invariants.** An acknowledgement or completion that promises a placement appears only after
 //! [`Host::handle_placed`]. Atomics and SENDs over RC are executed once, whatever is lost,
-//! duplicated or reordered. Memory changes as if the operations of a connection were executed in the
-//! order they were posted, and a READ reads what it then finds, unless the region or the queue pair
-//! allows any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)). Nothing is allocated after a queue pair was connected. Nothing that came
-//! from a wire is unwrapped, asserted or used as an unchecked index. The ICRC is the caller's: a
-//! packet is handed in only after it was verified.
+//! duplicated or reordered. Memory changes as if the operations of a connection were executed in
+//! the order they were posted, and a READ reads what it then finds, unless the region or the queue
+//! pair allows any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)). Nothing is
+//! allocated after a queue pair was connected. Nothing that came from a wire is unwrapped, asserted
+//! or used as an unchecked index. The ICRC is the caller's: a packet is handed in only after it was
+//! verified.
 //!
 //! **Files.** `requester` sends what was posted; `answers` takes what comes back; `responder`
 //! judges requests, and `responder::ahead` those that come too early; `recovery` is how a requester
 //! sends again no more than what is missing; `resources` keeps what READs and
-//! atomics may be asked for again; `respond` sends acknowledgements and responses; `reading` and `responder::turn` keep what is posted behind a
-//! READ from changing what it reads; `responder::unconnected` is the receiving side of UC and
-//! UD; `state` is the life of a queue pair; `completions` are its
-//! completion queues.
+//! atomics may be asked for again; `respond` sends acknowledgements and responses; `reading` and
+//! `responder::turn` keep what is posted behind a READ from changing what it reads;
+//! `responder::unconnected` is the receiving side of UC and UD; `state` is the life of a queue
+//! pair; `completions` are its completion queues.
 
 #![no_std]
 #![forbid(unsafe_code)]

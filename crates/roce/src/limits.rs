@@ -95,14 +95,15 @@ impl Default for Profile {
 /// Packets are taken in any order, and only what is missing is sent again (selective repeat).
 ///
 /// Those of the WRITE that is being received are put where they belong at once, but for its end;
-/// others the caller keeps ([`Verdict::Keep`](super::Verdict)) until their turn comes. Nothing on the
-/// wire differs; a peer without the option is noticed by what it asks for, and gets everything
+/// others the caller keeps ([`Verdict::Keep`](super::Verdict)) until their turn comes. Nothing on
+/// the wire differs; a peer without the option is noticed by what it asks for, and gets everything
 /// behind a missing packet again.
 ///
-/// Where memory may change in any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)), the packets of
-/// every WRITE whose first packet has come are put where they belong at once, as ORNIC does. What it
-/// brings may then be seen before what earlier operations bring; where WRITEs to one region overlap,
-/// the later one's bytes remain. Completions, acknowledgements and atomics keep their order always.
+/// Where memory may change in any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)), the
+/// packets of every WRITE whose first packet has come are put where they belong at once, as ORNIC
+/// does. What it brings may then be seen before what earlier operations bring; where WRITEs to one
+/// region overlap, the later one's bytes remain. Completions, acknowledgements and atomics keep
+/// their order always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
     /// How many packets too early one may come: a power of two, at most 65,536. Each takes 4 bytes

@@ -1,12 +1,12 @@
-//! The memory that READs under way are to read: nothing posted after them may change it before their
-//! answers are here.
+//! The memory that READs under way are to read: nothing posted after them may change it before
+//! their answers are here.
 //!
-//! A READ whose answer is lost is executed again. Its bytes would then be those of a later moment, if
-//! a WRITE or atomic that was posted after it had been executed meanwhile. InfiniBand leaves that to
-//! the program, which may fence the later operation (10.8.3.3). Networks of RNICs lose next to
-//! nothing, so programs do not; here packets are lost. So a requester holds an operation back, and
-//! everything behind it, while it overlaps a READ that is not answered: as a fence does, but only
-//! where there is an overlap. Programs that allow any order
+//! A READ whose answer is lost is executed again. Its bytes would then be those of a later moment,
+//! if a WRITE or atomic that was posted after it had been executed meanwhile. InfiniBand leaves
+//! that to the program, which may fence the later operation (10.8.3.3). Networks of RNICs lose next
+//! to nothing, so programs do not; here packets are lost. So a requester holds an operation back,
+//! and everything behind it, while it overlaps a READ that is not answered: as a fence does, but
+//! only where there is an overlap. Programs that allow any order
 //! ([`Rights::RELAXED`](fairway_device::Rights::RELAXED) of the queue pair) wait for nothing.
 
 use super::api::Work;

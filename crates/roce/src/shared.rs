@@ -112,7 +112,8 @@ impl Shared {
         self.pending.in_use() < self.pending.capacity() / 2
     }
 
-    /// Puts a completion into a queue. Queue pairs hold their queues: none is destroyed before them.
+    /// Puts a completion into a queue. Queue pairs hold their queues: none is destroyed before
+    /// them.
     fn push(&mut self, index: u32, completion: Completion) {
         let queue = self.queues[index as usize].as_mut();
         let queue = queue.expect("a queue pair's completion queue exists");
@@ -138,8 +139,8 @@ impl Shared {
         })
     }
 
-    /// Is some of the memory of these bytes, which were good when they were posted, deregistered, or
-    /// of another domain by now?
+    /// Is some of the memory of these bytes, which were good when they were posted, deregistered,
+    /// or of another domain by now?
     pub(crate) fn is_revoked(&self, domain: u32, list: &ScatterList) -> bool {
         !list.ranges().iter().all(|range| {
             self.segments.is_registered(range.segment.number())

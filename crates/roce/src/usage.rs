@@ -9,8 +9,8 @@ use fairway_device::StateSize;
 use fairway_device::segment::Segment;
 
 impl Limits {
-    /// The state that a host with these limits keeps for `pairs` queue pairs. Pools count with their
-    /// capacity.
+    /// The state that a host with these limits keeps for `pairs` queue pairs. Pools count with
+    /// their capacity.
     pub fn state(&self, pairs: u64) -> [StateSize; 8] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let resources = pairs * u64::from(self.read_depth);

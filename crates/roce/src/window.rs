@@ -1,9 +1,9 @@
 //! How many packets a requester may have on their way, if it learns that from losses.
 //!
-//! RNICs rely on a network that loses nothing. Where receive buffers overflow, going back N with the
-//! whole window would fill them again at once, and no retry would ever succeed. So the window is
-//! halved by every loss and grows again as TCP's does: by what was acknowledged up to half of what
-//! was too much, then by a packet for every window acknowledged (RFC 5681, 3.1).
+//! RNICs rely on a network that loses nothing. Where receive buffers overflow, going back N with
+//! the whole window would fill them again at once, and no retry would ever succeed. So the window
+//! is halved by every loss and grows again as TCP's does: by what was acknowledged up to half of
+//! what was too much, then by a packet for every window acknowledged (RFC 5681, 3.1).
 
 /// The least it comes to.
 const LEAST: u32 = 4;

@@ -1,6 +1,7 @@
 //! The memory that a policy module and its host share: one area of the module's own, at an address
 //! that the module names. Everything is little-endian and at the offset said here, for good:
-//! later versions add behind what there is. `examples/policies/fairway_policy.h` says the same in C.
+//! later versions add behind what there is. `examples/policies/fairway_policy.h` says the same in
+//! C.
 
 use fairway_policy::{AckSample, ChunkRequest, LossSample, PathView};
 

@@ -1,13 +1,13 @@
 //! Policies of the user's own: compiled to WebAssembly, loaded at run time, sandboxed and metered.
 //!
-//! **What it is.** [`Policies`] is what [`PolicySpec`](fairway_policy::PolicySpec) is, read from the
-//! same text, but of each kind the name may be that of a WebAssembly file (`cc=./mine.wasm`). The
-//! worlds ask it for the policies of a channel and do not know which of them are modules.
-//! A [`Module`] is loaded once; every channel has an instance of its own, with memory of its own.
-//! A module that traps or uses up the fuel of an event is replaced by the built-in default of its
+//! **What it is.** [`Policies`] is what [`PolicySpec`](fairway_policy::PolicySpec) is, read from
+//! the same text, but of each kind the name may be that of a WebAssembly file (`cc=./mine.wasm`).
+//! The worlds ask it for the policies of a channel and do not know which of them are modules. A
+//! [`Module`] is loaded once; every channel has an instance of its own, with memory of its own. A
+//! module that traps or uses up the fuel of an event is replaced by the built-in default of its
 //! kind, on that channel and from that event on; [`Report`]s tell. A module can be replaced by
-//! another between two events, by hand, because its file has changed ([`Watcher`]), or at a
-//! planned instant.
+//! another between two events, by hand, because its file has changed ([`Watcher`]), or at a planned
+//! instant.
 //!
 //! **May import:** `policy` and `wire`. It knows no packets, sockets or engine.
 //!

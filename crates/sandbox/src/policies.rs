@@ -2,10 +2,10 @@
 //!
 //! A specification is that of [`PolicySpec`], except that an item may name a module:
 //! `cc=wasm:./mine.wasm`, `path=./mine.wasm` (a name that ends in `.wasm` needs no `wasm:`), with
-//! what it takes as parameters after a further colon, `cc=./mine.wasm:gain=2:floor=64K`: that text is
-//! the module's to read. A bare name, `cc=wasm:mine`, is looked for as `mine.wasm` in the folders that
-//! FAIRWAY_POLICIES lists. Without a label a module is all that it can be. File names with a comma
-//! or a colon cannot be given.
+//! what it takes as parameters after a further colon, `cc=./mine.wasm:gain=2:floor=64K`: that text
+//! is the module's to read. A bare name, `cc=wasm:mine`, is looked for as `mine.wasm` in the
+//! folders that FAIRWAY_POLICIES lists. Without a label a module is all that it can be. File names
+//! with a comma or a colon cannot be given.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

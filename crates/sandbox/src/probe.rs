@@ -1,8 +1,8 @@
 //! Events to try policies with, and what one costs.
 //!
 //! A [`Sequence`] is what a channel might live through: round trips that wander, marks, losses,
-//! reordering. The same seed gives the same events, so that two policies can be compared decision by
-//! decision.
+//! reordering. The same seed gives the same events, so that two policies can be compared decision
+//! by decision.
 
 use std::time::Instant as Clock;
 

@@ -114,8 +114,8 @@ impl Emulation {
         self.frames[place] = bytes;
     }
 
-    /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: who asks
-    /// a host for packets should ask it for no more while much waits, as a NIC would.
+    /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: who
+    /// asks a host for packets should ask it for no more while much waits, as a NIC would.
     pub fn backlog_bytes(&self, host: u32) -> u32 {
         let wires = self.domain.plan.scenario.network.ports_of(host);
         wires.map(|wire| self.domain.ports[wire as usize].waiting()).sum()

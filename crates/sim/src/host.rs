@@ -43,9 +43,9 @@ pub(crate) struct Host {
     pub(crate) streams: Option<Box<Streams>>,
 }
 
-/// Wakes that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a distant
-/// one is not armed again after each near one. Of more than there is room for, the last but one is
-/// forgotten: it comes for nothing.
+/// Wakes that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a
+/// distant one is not armed again after each near one. Of more than there is room for, the last but
+/// one is forgotten: it comes for nothing.
 pub(crate) struct Wakes([u64; 4]);
 
 impl Default for Wakes {
@@ -154,7 +154,8 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let received = &plan.streams_in[host as usize];
     let slots = messages(sent).max(messages(received)).clamp(64, 256);
     let reads = posted.iter().chain(sent).any(|number| stream(number).verb == Verb::Read);
-    // A message is there until it is complete, where it is posted and, of answers, where it is sent.
+    // A message is there until it is complete, where it is posted and, of answers, where it is
+    // sent.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
     Limits {

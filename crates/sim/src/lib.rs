@@ -15,10 +15,10 @@
 //!
 //! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
 //! happens in one part of the network), `run` (windows), `workers` (parts on several cores),
-//! `setup`, `host`, `nic` (what a host's NIC is), `roce`, `plan`, `switch` (shared buffers, pauses),
-//! `topology`, `traffic`, `program` (what ranks of an application do), `ranks` (how they do it),
-//! `streams` (what tenants send on and on), `control` (a scheduler apart from the data path),
-//! `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
+//! `setup`, `host`, `nic` (what a host's NIC is), `roce`, `plan`, `switch` (shared buffers,
+//! pauses), `topology`, `traffic`, `program` (what ranks of an application do), `ranks` (how they
+//! do it), `streams` (what tenants send on and on), `control` (a scheduler apart from the data
+//! path), `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
 //!
 //! **How to test:** `cargo test -p fairway-sim`.
 #![forbid(unsafe_code)]

@@ -10,12 +10,12 @@ use crate::stream::Verb;
 /// upper bits of an offset name the flow.
 pub(crate) const SLOT_BITS: u32 = 36;
 
-/// A node that is in every part, each of which has the ports towards its own nodes: what comes to it
-/// belongs to the part of the host it goes to.
+/// A node that is in every part, each of which has the ports towards its own nodes: what comes to
+/// it belongs to the part of the host it goes to.
 pub(crate) const BETWEEN: u8 = u8::MAX;
 
-/// Packets that may wait for one of a host's wires while another one is free: two chunks, since those
-/// of one chunk take the same wire.
+/// Packets that may wait for one of a host's wires while another one is free: two chunks, since
+/// those of one chunk take the same wire.
 const WIRE_PACKETS: u32 = 16;
 
 /// A run, prepared.
@@ -42,7 +42,8 @@ pub(crate) struct Plan {
     pub(crate) window_ps: u64,
     /// Both ways of a flow's pair of hosts, each pair once: lower host first.
     pub(crate) pairs: Vec<(u32, u32)>,
-    /// The streams of each source, and of each destination, where a stream's place names its memory.
+    /// The streams of each source, and of each destination, where a stream's place names its
+    /// memory.
     pub(crate) streams_out: Vec<Vec<u32>>,
     pub(crate) streams_in: Vec<Vec<u32>>,
     /// A stream's place in `streams_in`.

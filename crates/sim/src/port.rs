@@ -3,9 +3,9 @@
 use super::packets::{Hot, NONE};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
-/// Where packets are trimmed, a data packet that waits goes after so many control packets in a row, as
-/// in NDP (Handley et al., SIGCOMM 2017, §3.1): the headers of what was trimmed, which are answered
-/// by retransmissions, would take the whole link otherwise.
+/// Where packets are trimmed, a data packet that waits goes after so many control packets in a row,
+/// as in NDP (Handley et al., SIGCOMM 2017, §3.1): the headers of what was trimmed, which are
+/// answered by retransmissions, would take the whole link otherwise.
 const CONTROL_RUN_MAX: u8 = 10;
 /// Bits of a picosecond in the pace of a link of at least 123 Mb/s.
 const FRACTION: u8 = 16;

@@ -1,7 +1,7 @@
 //! The ranks of a program on one host: what they wait for, and what they have the NIC do.
 //!
-//! A command takes [`Program::host_ps`] to the NIC, and news as long to the rank. All that travels is
-//! the engine's: puts into mailboxes, or address exchange, WRITE and completion message, or
+//! A command takes [`Program::host_ps`] to the NIC, and news as long to the rank. All that travels
+//! is the engine's: puts into mailboxes, or address exchange, WRITE and completion message, or
 //! match, READ and acknowledgement. A message between ranks of one host is copied.
 
 pub(crate) use neighbours::Neighbours;

@@ -125,8 +125,8 @@ fn profile(scenario: &Scenario) -> Result<Profile, String> {
     })
 }
 
-/// The shortest time-out that verbs can name and that is not shorter than the profile's least: 4.096
-/// us times a power of two.
+/// The shortest time-out that verbs can name and that is not shorter than the profile's least:
+/// 4.096 us times a power of two.
 fn reliability(scenario: &Scenario) -> Reliability {
     let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
     let codes = (0..31).map(|code| Duration::from_ns(4_096 << code));
@@ -204,8 +204,9 @@ impl RoceNic {
         Ok((nic, offer))
     }
 
-    /// Connects the queue pairs of a pair of hosts: that at `place` among those of this host, and at
-    /// `there` among those of `peer`. `psns` draws the first PSNs of a queue pair, here and there.
+    /// Connects the queue pairs of a pair of hosts: that at `place` among those of this host, and
+    /// at `there` among those of `peer`. `psns` draws the first PSNs of a queue pair, here and
+    /// there.
     ///
     /// # Errors
     /// Names the step that was refused.

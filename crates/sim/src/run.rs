@@ -117,8 +117,8 @@ impl Simulation {
     }
 
     /// Lets one window pass, or more if nothing happens in them; false if the run is over, or was
-    /// stopped because nothing is delivered any more ([`Self::shortfall`] says what is missing). The
-    /// parts of the network run on as many cores, unless there is hardly anything to do.
+    /// stopped because nothing is delivered any more ([`Self::shortfall`] says what is missing).
+    /// The parts of the network run on as many cores, unless there is hardly anything to do.
     pub fn step(&mut self) -> bool {
         let totals = self.totals();
         if !self.watch.goes_on(self.now, &totals) {
@@ -209,8 +209,8 @@ impl Simulation {
         self.domains.iter().flat_map(|domain| &domain.captured)
     }
 
-    /// Has every NIC write down what control laws are told and decide (those of Fairway), with room for `records` of it
-    /// between two calls of [`Self::take_trace`].
+    /// Has every NIC write down what control laws are told and decide (those of Fairway), with room
+    /// for `records` of it between two calls of [`Self::take_trace`].
     pub fn set_trace(&mut self, records: u32) {
         let now = Instant::from_ps(self.now);
         for host in self.domains.iter_mut().flat_map(|domain| domain.hosts.iter_mut().flatten()) {
@@ -220,8 +220,8 @@ impl Simulation {
         }
     }
 
-    /// Hands out what was written down since it was last asked, host by host; gives how many records
-    /// found no room so far. To be asked after every [`Self::step`].
+    /// Hands out what was written down since it was last asked, host by host; gives how many
+    /// records found no room so far. To be asked after every [`Self::step`].
     pub fn take_trace(&mut self, mut out: impl FnMut(u32, &TraceRecord)) -> u64 {
         let now = Instant::from_ps(self.now);
         let (mut records, mut dropped) = (Vec::new(), 0);

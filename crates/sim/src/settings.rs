@@ -204,9 +204,9 @@ impl Settings {
         self.bytes.unwrap_or(usual_bytes(&self.workload))
     }
 
-    /// What `scenario`, which was built from this, runs: the settings that say most, whether they were
-    /// given or are defaults, and all others that were given, in the order of [`SETTINGS`]. The same
-    /// settings make the same scenario.
+    /// What `scenario`, which was built from this, runs: the settings that say most, whether they
+    /// were given or are defaults, and all others that were given, in the order of [`SETTINGS`].
+    /// The same settings make the same scenario.
     pub fn configuration(&self, scenario: &Scenario) -> Vec<(&'static str, String)> {
         let is_roce = scenario.stack != Stack::Fairway;
         let usual = |name: &str| match name {
@@ -237,7 +237,8 @@ impl Settings {
         for (name, ..) in SETTINGS {
             let before = all.len();
             let given = self.given.iter().filter(|(given, _)| given == name);
-            // Matrices and traces have their own numbers of hosts, and switches of some networks too.
+            // Matrices and traces have their own numbers of hosts, and switches of some networks
+            // too.
             all.extend(given.filter(|_| *name != "workload" && *name != "nodes").cloned());
             if all.len() == before {
                 all.extend(usual(name).map(|value| (*name, value)));
@@ -264,7 +265,8 @@ impl Settings {
         self.matrix = Some(text);
     }
 
-    /// Takes the text of a trace as workload; without the setting, there are as many nodes as ranks.
+    /// Takes the text of a trace as workload; without the setting, there are as many nodes as
+    /// ranks.
     ///
     /// # Errors
     /// Names the line, and what is wrong with it.

@@ -38,8 +38,8 @@ enum Reserved {
 /// The hosts of a part, and by host what they have reserved.
 type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
 
-/// Makes the parts of a network, with every host that takes part, and opens a channel for every pair
-/// that talks.
+/// Makes the parts of a network, with every host that takes part, and opens a channel for every
+/// pair that talks.
 ///
 /// # Errors
 /// Says which of the engine's limits does not fit the run.
@@ -140,8 +140,8 @@ impl Wiring<'_> {
         Ok(())
     }
 
-    /// The channel of a host, by the place of the pair among its own, of this number; and the limits
-    /// of its NIC.
+    /// The channel of a host, by the place of the pair among its own, of this number; and the
+    /// limits of its NIC.
     fn channel(&self, host: u32, place: u32, member: u32) -> (ChannelId, &Limits) {
         let part = usize::from(self.plan.part[host as usize]);
         let at = place * self.plan.scenario.split + member;

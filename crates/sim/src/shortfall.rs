@@ -9,7 +9,8 @@ use std::fmt;
 
 /// Round trips without a byte placed after which a run in which queues overflow is stopped.
 const ROUND_TRIPS: u64 = 100;
-/// Packets that queues must have refused meanwhile: fewer may be what a failed link has left behind.
+/// Packets that queues must have refused meanwhile: fewer may be what a failed link has left
+/// behind.
 const REFUSED: u64 = 1000;
 /// Incomplete flows that are described one by one.
 const DESCRIBED: usize = 3;

@@ -143,7 +143,8 @@ impl Streams {
         while now >= here.due && now < stream.end_ps && !here.failed {
             // If all are under way, the next completion brings it here again.
             let Some(message) = here.free.pop() else { return };
-            // The source's memory is that of all its streams, the destination's is the stream's own.
+            // The source's memory is that of all its streams, the destination's is the stream's
+            // own.
             let (offset, address) = if stream.verb == Verb::Read { (slot, 0) } else { (0, slot) };
             let remote = RemoteRange { token_id: segment.token_id(), token_value: TOKEN, address };
             let work = match stream.verb {

@@ -149,8 +149,8 @@ impl Network {
         self.first_port.len() as u32 - 1
     }
 
-    /// The kinds of node and the numbers of the nodes of each kind, in ascending order: `host`, then
-    /// `leaf` and `spine`, or `leaf`, `aggregation` and `core`, or `switch`.
+    /// The kinds of node and the numbers of the nodes of each kind, in ascending order: `host`,
+    /// then `leaf` and `spine`, or `leaf`, `aggregation` and `core`, or `switch`.
     pub fn kinds(&self) -> Vec<(&'static str, std::ops::Range<u32>)> {
         let switches = match &self.shape {
             Shape::Clos(clos) => clos.tiers(),

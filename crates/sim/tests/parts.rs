@@ -1,5 +1,5 @@
-//! The number of parts that a run is cut into, which may be on as many cores, changes nothing: not a
-//! time, not a count, over every topology and whatever else a scenario can say.
+//! The number of parts that a run is cut into, which may be on as many cores, changes nothing: not
+//! a time, not a count, over every topology and whatever else a scenario can say.
 
 use fairway_sim::{Report, Settings, Simulation};
 

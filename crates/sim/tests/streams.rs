@@ -115,8 +115,8 @@ fn hints_are_weights_where_schedulers_are_to_heed_them() {
         assert!((0.9..1.1).contains(&(other / one)), "{heeding}: {one} {other}");
         let [one, other] = two(sched, "", "hint=3@100us");
         assert!((0.9..1.1).contains(&(other / one)), "{sched}: {one} {other}");
-        // Whoever asks for everything gets what it can use. By rates others keep a 65,536th, which is
-        // less than a message in this time; by turns, what this depth leaves of each round.
+        // Whoever asks for everything gets what it can use. By rates others keep a 65,536th, which
+        // is less than a message in this time; by turns, what this depth leaves of each round.
         let [modest, greedy] = two(&heeding, "", "hint=18446744073709551615@100us");
         assert!(greedy > 4.0 * modest, "{heeding}: {modest} {greedy}");
         assert_eq!(modest > 0.0, sched == "drr", "{heeding}: {modest} {greedy}");

@@ -1,5 +1,5 @@
-//! What small runs come to, as a table that is kept: a change of the protocol, or of the model, shows
-//! as a change of text. The digests stand for every time and count, on every machine.
+//! What small runs come to, as a table that is kept: a change of the protocol, or of the model,
+//! shows as a change of text. The digests stand for every time and count, on every machine.
 
 use fairway_sim::{Report, Settings, Simulation};
 use std::fmt::Write;

@@ -55,7 +55,8 @@ fn every_network_carries_a_permutation_by_every_routing() {
     }
 }
 
-/// From one group of a dragonfly to the next: the short way has one link, and UGAL finds the others.
+/// From one group of a dragonfly to the next: the short way has one link, and UGAL finds the
+/// others.
 #[test]
 fn detours_help_where_the_short_way_is_narrow() {
     let flows = || (0..8).map(|host| Flow::new(host, host + 8, 1 << 20)).collect();

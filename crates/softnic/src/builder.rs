@@ -103,7 +103,8 @@ impl Builder {
         self
     }
 
-    /// The port of the first socket; the others, of all engines, get the numbers after it. 0, the default: any.
+    /// The port of the first socket; the others, of all engines, get the numbers after it. 0, the
+    /// default: any.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
@@ -123,8 +124,8 @@ impl Builder {
         Builder { others, ..self }
     }
 
-    /// Number of sockets of each engine, 1 to 16 (default 4). Sockets here times sockets at the peer are the
-    /// routes that a network can tell apart.
+    /// Number of sockets of each engine, 1 to 16 (default 4). Sockets here times sockets at the
+    /// peer are the routes that a network can tell apart.
     #[must_use]
     pub fn sockets(mut self, sockets: usize) -> Self {
         self.sockets = sockets;
@@ -190,8 +191,9 @@ impl Builder {
     /// the receive queues of the context's sockets, and peers told to slow down while it is; and
     /// whether the transmit queues are full, which the congestion controls here take for the
     /// receivers' pressure (default: nobody watches). Linux only: from `/proc/pressure` or, for CPU
-    /// time, `/proc/stat`; from the sockets; and from the NICs' drivers. Building fails if something
-    /// that is to count cannot be looked at. [`Context::host_signals`] tells what was seen.
+    /// time, `/proc/stat`; from the sockets; and from the NICs' drivers. Building fails if
+    /// something that is to count cannot be looked at. [`Context::host_signals`] tells what was
+    /// seen.
     #[must_use]
     pub fn host_pressure(mut self, options: Option<HostPressure>) -> Self {
         self.host_pressure = options;
@@ -224,10 +226,10 @@ impl Builder {
     }
 
     /// How long a connection that a peer has opened may be idle once fewer than a sixteenth of
-    /// `Limits::channels` are left (default: five minutes; `None`: for ever). For each new connection
-    /// the one that has been idle for longest is closed then, of the peer address that has most, and
-    /// [`Event::Evicted`](crate::Event::Evicted) reports it. Peers on this host keep theirs. Keep-alive
-    /// messages are not use, and more than a day counts as one.
+    /// `Limits::channels` are left (default: five minutes; `None`: for ever). For each new
+    /// connection the one that has been idle for longest is closed then, of the peer address that
+    /// has most, and [`Event::Evicted`](crate::Event::Evicted) reports it. Peers on this host keep
+    /// theirs. Keep-alive messages are not use, and more than a day counts as one.
     #[must_use]
     pub fn evict_idle(mut self, after: Option<Duration>) -> Self {
         let day = Duration::from_secs(24 * 60 * 60);

@@ -367,8 +367,9 @@ impl Core {
         self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
     }
 
-    /// What the first link on the way to a client carries, in bytes of payload. It only makes the search
-    /// for the longest packets shorter, so in a flood of questions the node's own limit is offered.
+    /// What the first link on the way to a client carries, in bytes of payload. It only makes the
+    /// search for the longest packets shorter, so in a flood of questions the node's own limit is
+    /// offered.
     fn mtu_to_offer(
         &mut self,
         now: Instant,
@@ -546,7 +547,8 @@ impl Core {
     }
 }
 
-/// The first sequence number and the first message number of a channel, so that both are hard to guess.
+/// The first sequence number and the first message number of a channel, so that both are hard to
+/// guess.
 fn first_numbers(random: u64) -> (Psn, Msn) {
     (Psn::new(random as u32), Msn::new((random >> 32) as u32))
 }

@@ -311,8 +311,8 @@ impl Context {
         self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
     }
 
-    /// Adds what was measured since it was last asked to `to` ([`crate::Builder::fidelity`]); nothing
-    /// if nothing is.
+    /// Adds what was measured since it was last asked to `to` ([`crate::Builder::fidelity`]);
+    /// nothing if nothing is.
     pub fn take_fidelity(&self, to: &mut Fidelity) {
         let probe = self.handle.shared.with(|core| core.probe.clone());
         if let Some(probe) = probe {

@@ -2,17 +2,17 @@
 //!
 //! What the protocol decides is done under the lock that all share, in short steps. What takes long
 //! is done outside of it: the system calls that receive packets, into buffers of the thread's own,
-//! the copies of payload from there to its place, and the system calls that send packets, out of the
-//! application's memory.
+//! the copies of payload from there to its place, and the system calls that send packets, out of
+//! the application's memory.
 //!
 //! So memory is lent to such calls and copies while others have the lock, and must not become the
 //! application's again meanwhile. An operation completes when its packets are acknowledged or its
 //! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
 //! the very thread that it is lent to. Whoever gives memory back otherwise (closes a
 //! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
-//! is lent: [`Shared::with_still`], `Core::fire_timers`. Packets that were put together before and have
-//! not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine has
-//! a packet that names any (`Core::bury`).
+//! is lent: [`Shared::with_still`], `Core::fire_timers`. Packets that were put together before and
+//! have not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine
+//! has a packet that names any (`Core::bury`).
 
 use std::sync::atomic::Ordering;
 

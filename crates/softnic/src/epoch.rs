@@ -52,5 +52,6 @@ pub(crate) enum Telling {
     Note(EpochNote),
 }
 
-// SAFETY: the caller that makes one promises that it may be stored to until the epoch is over, by any thread.
+// SAFETY: the caller that makes one promises that it may be stored to until the epoch is over, by
+// any thread.
 unsafe impl Send for EpochNote {}

@@ -18,8 +18,8 @@ pub enum Event {
     /// ([`Profile::refused_keys`](fairway_engine::Profile::refused_keys)): it may be guessing. The
     /// connection was closed, and operations to the peer have completed as flushed.
     KeysRefused(Peer),
-    /// A connection that a peer had opened was closed because it was idle and few channels were left
-    /// ([`Builder::evict_idle`](crate::Builder::evict_idle)).
+    /// A connection that a peer had opened was closed because it was idle and few channels were
+    /// left ([`Builder::evict_idle`](crate::Builder::evict_idle)).
     Evicted(Peer),
     /// A path stopped working and is not used for now.
     PathDown {

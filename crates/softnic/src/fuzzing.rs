@@ -10,8 +10,8 @@ pub use setup::setup;
 use crate::same_host::question_is_sound;
 use crate::verbs::letter::{LETTER_BYTES_MAX, Letter};
 
-/// What processes of one host send each other: any bytes are a letter or none, and a letter survives
-/// being written and read; so does a question for shared memory.
+/// What processes of one host send each other: any bytes are a letter or none, and a letter
+/// survives being written and read; so does a question for shared memory.
 pub fn letter(input: &[u8]) {
     question_is_sound(input);
     let Some(letter) = Letter::read(input) else { return };

@@ -22,8 +22,8 @@ const POLL_MAX: usize = 256;
 
 /// An endpoint of the application.
 ///
-/// Operations are posted with the methods of [`Post`]. All methods may be called from any thread. Dropping a Jetty drops its posted
-/// receives; operations in flight still finish.
+/// Operations are posted with the methods of [`Post`]. All methods may be called from any thread.
+/// Dropping a Jetty drops its posted receives; operations in flight still finish.
 pub struct Jetty {
     handle: Arc<Handle>,
     index: usize,

@@ -8,10 +8,10 @@ pub struct JettyOptions {
     /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
     /// are only given to those who ask for them.
     pub number: Option<u32>,
-    /// Completions it can hold (default: 1024): operations in flight, posted receives and completions
-    /// not yet polled count against it. All Jetties together have [`crate::Limits::completions`],
-    /// 65,536 by default: room for 64 of the default depth, or for 1,024 of depth 64, of which 32 have well-known
-    /// numbers.
+    /// Completions it can hold (default: 1024): operations in flight, posted receives and
+    /// completions not yet polled count against it. All Jetties together have
+    /// [`crate::Limits::completions`], 65,536 by default: room for 64 of the default depth, or for
+    /// 1,024 of depth 64, of which 32 have well-known numbers.
     pub depth: u32,
     /// The secret that peers have to name to send to it ([`crate::To::token`]); 0, the default,
     /// is what those name who name none.

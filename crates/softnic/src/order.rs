@@ -5,8 +5,8 @@ use fairway_engine::{OrderRequest, Work};
 
 use crate::error::Error;
 
-/// What an operation asks of the order in which it is carried out and reported (UB §7.3). Operations
-/// that ask for nothing, the default, may overtake each other and everything else.
+/// What an operation asks of the order in which it is carried out and reported (UB §7.3).
+/// Operations that ask for nothing, the default, may overtake each other and everything else.
 ///
 /// Order is between the operations of one [`crate::Jetty`]:
 ///

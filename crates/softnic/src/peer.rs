@@ -118,8 +118,8 @@ impl Peer {
         self.state.channel
     }
 
-    /// Payload bytes per packet, as agreed: set-up messages as long as such packets got through in both
-    /// directions.
+    /// Payload bytes per packet, as agreed: set-up messages as long as such packets got through in
+    /// both directions.
     pub fn mtu(&self) -> u32 {
         self.state.mtu
     }

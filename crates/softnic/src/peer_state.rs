@@ -27,14 +27,14 @@ impl PeerState {
 /// Whether packets of full size get through to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LongPackets {
-    /// It is not known: the connection is young, the peer does not answer such questions, or packets
-    /// are so short that every network carries them.
+    /// It is not known: the connection is young, the peer does not answer such questions, or
+    /// packets are so short that every network carries them.
     #[default]
     Unknown,
     /// They arrive.
     Arrive,
-    /// None of those that were sent from further ports to find out was answered, in about two seconds,
-    /// although those of the set-up were: some path of the network is shorter than the one that the
-    /// set-up took, and the network does not report it.
+    /// None of those that were sent from further ports to find out was answered, in about two
+    /// seconds, although those of the set-up were: some path of the network is shorter than the one
+    /// that the set-up took, and the network does not report it.
     Vanish,
 }

@@ -1,8 +1,8 @@
 //! Whether the application answers at once what it is sent.
 //!
 //! If it does, an acknowledgement may wait for the answer and leave with it in one system call; and
-//! a peer that polls until it is acknowledged finds the answer there at the same time. Otherwise the
-//! peer would wait for nothing.
+//! a peer that polls until it is acknowledged finds the answer there at the same time. Otherwise
+//! the peer would wait for nothing.
 
 use fairway_engine::wire::{Duration, Instant};
 

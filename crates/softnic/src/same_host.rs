@@ -6,10 +6,10 @@
 //! segment and its token gets the file, as far as the segment's rights go, and a *gate*: a word
 //! that says when the segment is deregistered, and a word that counts who is at it.
 //!
-//! **Refused at once.** Whoever stores counts himself in, then looks whether the gate is closed, and
-//! counts himself out; whoever loads looks before and after. The owner closes the gate, then waits
-//! until nobody is counted in. So no store is done, and no load believed, after the segment was
-//! deregistered; but one who dies or is stopped at the gate is waited for no longer than
+//! **Refused at once.** Whoever stores counts himself in, then looks whether the gate is closed,
+//! and counts himself out; whoever loads looks before and after. The owner closes the gate, then
+//! waits until nobody is counted in. So no store is done, and no load believed, after the segment
+//! was deregistered; but one who dies or is stopped at the gate is waited for no longer than
 //! [`PATIENCE`], and if he goes on after that, his one store is done late.
 //!
 //! **Trust.** The gate is kept by Fairway in every process of the same user, and these trust each

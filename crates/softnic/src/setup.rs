@@ -4,8 +4,8 @@
 //! `fairway_engine::wire`. The listener keeps nothing for a client that has not proven its
 //! address: its WELCOME carries a [`cookie`] from which the CONFIRM proves everything. A channel
 //! exists from CONFIRM on at the server and from ACCEPT on at the client; ACCEPT names the
-//! server's end, so that an offer costs the server nothing, can't be taken away, and tells strangers
-//! neither address nor ports. CONFIRM and ACCEPT carry the public [`keys`].
+//! server's end, so that an offer costs the server nothing, can't be taken away, and tells
+//! strangers neither address nor ports. CONFIRM and ACCEPT carry the public [`keys`].
 
 pub(crate) mod client;
 mod cookie;

@@ -108,8 +108,8 @@ impl Shared {
         result
     }
 
-    /// The same, while no system call uses the application's memory: for what gives memory back that
-    /// one might.
+    /// The same, while no system call uses the application's memory: for what gives memory back
+    /// that one might.
     pub(crate) fn with_still<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
         self.still_wanted.fetch_add(1, Ordering::AcqRel);
         let mut locked = loop {

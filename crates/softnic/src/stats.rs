@@ -1,10 +1,11 @@
 //! What a context tells of itself to those who ask: `fairway top`, and Prometheus.
 //!
 //! A context that was built with [`Builder::stats`](crate::Builder::stats), or in whose process
-//! FAIRWAY_STATS is 1, waits at a socket with an abstract name; a process of the same user that connects gets
-//! [`Stats`] as a line of JSON ([`list`], [`ask`]). With [`Builder::prometheus`](crate::Builder::prometheus) it answers
-//! HTTP as well. Both are served one visitor after the other, on a thread each, and hold the context's lock only
-//! while numbers are copied.
+//! FAIRWAY_STATS is 1, waits at a socket with an abstract name; a process of the same user that
+//! connects gets [`Stats`] as a line of JSON ([`list`], [`ask`]). With
+//! [`Builder::prometheus`](crate::Builder::prometheus) it answers HTTP as well. Both are served one
+//! visitor after the other, on a thread each, and hold the context's lock only while numbers are
+//! copied.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

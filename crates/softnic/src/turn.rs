@@ -69,8 +69,8 @@ pub(crate) struct Io {
     owed_until: Option<Instant>,
     /// A lone acknowledgement may wait.
     patient: bool,
-    /// Payloads of unreliable packets, whose memory is the application's again as soon as the engine
-    /// has handed them out: room, and how much of it is taken by packets that have not left.
+    /// Payloads of unreliable packets, whose memory is the application's again as soon as the
+    /// engine has handed them out: room, and how much of it is taken by packets that have not left.
     copies: Box<[u8]>,
     copied: usize,
     /// A run that a full socket did not take.

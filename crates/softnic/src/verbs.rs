@@ -6,12 +6,12 @@
 //! queue pairs mapped onto Jetties over shared TP channels. A program can't tell them apart.
 //!
 //! **Numbers.** Many processes of a host share its addresses. Each claims a *slot* (0 to 255) when
-//! it opens a carrier (another for each), and the upper 8 bits of its queue pairs' numbers are that slot
-//! ([`slot_of`]). So whoever knows address and queue pair number of a peer knows its process: on
-//! the same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port
-//! 4791, and whichever process of the host gets them hands them on. A Fairway carrier listens at
-//! [`fairway_port`]. Slots are claimed by an abstract Unix socket, so they belong to the network
-//! namespace and are free again when a process dies.
+//! it opens a carrier (another for each), and the upper 8 bits of its queue pairs' numbers are that
+//! slot ([`slot_of`]). So whoever knows address and queue pair number of a peer knows its process:
+//! on the same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by
+//! port 4791, and whichever process of the host gets them hands them on. A Fairway carrier listens
+//! at [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the
+//! network namespace and are free again when a process dies.
 
 mod addresses;
 pub(crate) mod fairway;

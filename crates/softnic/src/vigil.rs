@@ -5,14 +5,15 @@
 //! thread stays away: one that sleeps on the sockets is woken by every packet, takes the core from
 //! the thread that polls, and finds nothing left to do. The other kinds depend on it.
 //!
-//! What a program does is seen from two sides. While it drives itself the background thread looks now
-//! and then whether it still does ([`Vigil::calls`]): who has not been seen for [`QUIET_NS`] does
-//! not. (A thread that polls is not seen either while it sends, while it waits for the lock, and while
-//! the background thread, on the same core, is in its way. So that span is much longer than these:
-//! otherwise each side, slowed down by its background thread, would look quiet to its own.) While the background thread drives, it
-//! notes at every wake-up whether it has met somebody who polls ([`Vigil::woken`]): who was met
-//! [`MEETINGS`] times more often than not can do without it. Whoever has posted will poll; whoever
-//! has polled and found what he looked for may have stopped.
+//! What a program does is seen from two sides. While it drives itself the background thread looks
+//! now and then whether it still does ([`Vigil::calls`]): who has not been seen for [`QUIET_NS`]
+//! does not. (A thread that polls is not seen either while it sends, while it waits for the lock,
+//! and while the background thread, on the same core, is in its way. So that span is much longer
+//! than these: otherwise each side, slowed down by its background thread, would look quiet to its
+//! own.) While the background thread drives, it notes at every wake-up whether it has met somebody
+//! who polls ([`Vigil::woken`]): who was met [`MEETINGS`] times more often than not can do without
+//! it. Whoever has posted will poll; whoever has polled and found what he looked for may have
+//! stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -24,7 +25,8 @@ const QUIET_NS: u64 = 100_000;
 /// So many packets more that met somebody who polled than did not: he polls all the time.
 const MEETINGS: u32 = 8;
 
-/// Who polls leaves the sockets to the background thread, unless that has not been seen for so long.
+/// Who polls leaves the sockets to the background thread, unless that has not been seen for so
+/// long.
 const HELD_UP_NS: u64 = 200_000;
 
 /// What is known of the program's habits. Its words need not agree with one another: a wrong guess
@@ -116,9 +118,9 @@ fn span(since: u64) -> u64 {
 
 /// Asks the scheduler to let this thread run soon after it was woken, for a short while at a time.
 ///
-/// A thread that spins on the same core would otherwise be left its whole slice first, by schedulers
-/// that have deadlines. That a thread asks for short slices of its own needs no privilege (Linux
-/// 6.12); older kernels take no notice.
+/// A thread that spins on the same core would otherwise be left its whole slice first, by
+/// schedulers that have deadlines. That a thread asks for short slices of its own needs no
+/// privilege (Linux 6.12); older kernels take no notice.
 pub(crate) fn prefer_short_slices() {
     /// `struct sched_attr` in its first version (sched_setattr(2)).
     #[repr(C)]
@@ -145,7 +147,8 @@ pub(crate) fn prefer_short_slices() {
     }
     attributes.size = size;
     attributes.runtime_ns = SLICE_NS;
-    // SAFETY: the kernel reads `size` bytes of `attributes`. It may refuse, and then all is as it was.
+    // SAFETY: the kernel reads `size` bytes of `attributes`. It may refuse, and then all is as it
+    // was.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 

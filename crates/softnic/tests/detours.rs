@@ -73,8 +73,8 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
     Running { stop, doorbell, thread: Some(thread) }
 }
 
-/// The connection agrees on packets that get through. Whether those of other ports do, too, its client
-/// finds out by itself.
+/// The connection agrees on packets that get through. Whether those of other ports do, too, its
+/// client finds out by itself.
 #[test]
 fn client_learns_whether_packets_of_full_size_arrive() {
     let cases = [

@@ -195,8 +195,8 @@ fn a_flood_of_unreliable_packets_leaves() {
             local.write_at(0, &[!0; 4096]).unwrap();
         }
         assert_eq!(client.context.counters().nic.unsendable, 0, "{engines} engines");
-        // Once the last one that arrives is in place, memory has one that is whole, and not what was
-        // written after it was sent.
+        // Once the last one that arrives is in place, memory has one that is whole, and not what
+        // was written after it was sent.
         let is_whole = || {
             let got = content(&remote);
             got.iter().all(|byte| *byte == got[0] && *byte != !0)
@@ -219,8 +219,8 @@ impl Wake for Owner {
     }
 }
 
-/// An unreliable write completes while its packet is on its way to the kernel, and so while memory is
-/// lent to the thread that wakes who waits for that.
+/// An unreliable write completes while its packet is on its way to the kernel, and so while memory
+/// is lent to the thread that wakes who waits for that.
 #[test]
 fn wakers_may_drop_what_they_own() {
     let pair = Pair::of(spread(2), spread(2));

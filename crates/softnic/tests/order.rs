@@ -44,8 +44,8 @@ enum Flag {
     Add,
 }
 
-/// Looks at the flag until it shows the last round. Whatever it shows, the data of all rounds so far
-/// is there. `progress` tells how far it is.
+/// Looks at the flag until it shows the last round. Whatever it shows, the data of all rounds so
+/// far is there. `progress` tells how far it is.
 fn watch(flag: &Segment, data: &Segment, progress: &AtomicU64) {
     let word = flag.atomic_u64(8).unwrap();
     let mut checked = 0;

@@ -267,7 +267,8 @@ fn forged_icmp_during_set_up_shortens_nothing() {
     }
 }
 
-/// The first packet of a PUT has the longest headers, and those of IPv6 are longer than those of IPv4.
+/// The first packet of a PUT has the longest headers, and those of IPv6 are longer than those of
+/// IPv4.
 #[test]
 fn packets_with_the_longest_headers_fit_a_link_of_ipv6() {
     let ended = std::thread::spawn(|| {

@@ -36,8 +36,8 @@ fn noise_is_counted_and_does_no_harm() {
     assert_eq!(content(&remote), content(&local));
 }
 
-/// A stranger's datagrams of 20 kB came to lie in the memory of a WRITE that was arriving, because the
-/// kernel received straight into memory what it was guessed to be.
+/// A stranger's datagrams of 20 kB came to lie in the memory of a WRITE that was arriving, because
+/// the kernel received straight into memory what it was guessed to be.
 #[test]
 fn nothing_of_a_stranger_lies_in_memory_while_a_message_arrives() {
     const MARK: [u8; 8] = [0xee; 8];
@@ -275,8 +275,8 @@ fn nobody_joins_a_group_that_is_not_his() {
     assert_eq!(server.counters().nic.connections, 1);
 }
 
-/// A network namespace for this thread and those that it starts, with three addresses. False if that
-/// is not allowed.
+/// A network namespace for this thread and those that it starts, with three addresses. False if
+/// that is not allowed.
 fn enter_namespace() -> bool {
     // SAFETY: the call changes this thread alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {

@@ -122,7 +122,8 @@ fn a_lock_is_held_by_one_at_a_time() {
     assert_eq!(content(&shared), 60_u64.to_ne_bytes());
 }
 
-/// Twenty times: takes the lock, adds one to what it guards, with a read and a write, and releases it.
+/// Twenty times: takes the lock, adds one to what it guards, with a read and a write, and releases
+/// it.
 fn count_up_under_lock(client: &Side, lock: SegmentKey, shared: SegmentKey, holder: u64) {
     let jetty = client.context.create_jetty(Default::default()).unwrap();
     let local = client.open_segment(8);

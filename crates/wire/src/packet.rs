@@ -339,7 +339,8 @@ pub struct Get {
 /// An unreliable message of one packet: WRITE, WRITE_IMM, SEND, SEND_IMM (mode UNO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Counts the datagrams of the sender on this channel, so that the receiver executes none twice.
+    /// Counts the datagrams of the sender on this channel, so that the receiver executes none
+    /// twice.
     pub number: u64,
     /// The issuing Jetty.
     pub jetty: JettyId,

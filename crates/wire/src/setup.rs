@@ -12,10 +12,10 @@
 //!     |<---------------------------------------|
 //! ```
 //!
-//! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, but a HELLO may be padded to
-//! the length of the longest packets that it asks for, and its WELCOME to that of those it offers:
-//! an offer that arrives has shown that such packets get through, there and back. No answer is longer
-//! than its question.
+//! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, but a HELLO may be padded
+//! to the length of the longest packets that it asks for, and its WELCOME to that of those it
+//! offers: an offer that arrives has shown that such packets get through, there and back. No answer
+//! is longer than its question.
 //!
 //! CONFIRM and ACCEPT carry a public key each, from which both sides derive the secret key of the
 //! channel's header checks. WELCOME and REJECT may go to strangers, so they tell nothing of what
@@ -31,8 +31,8 @@ pub const PATHS_MAX: u16 = 256;
 pub const SLOTS_MAX: u16 = 256;
 /// The most channels of a TP channel group.
 pub const GROUP_MAX: u16 = 16;
-/// Capability: answers a HELLO that is followed by any number of bytes without meaning, and pads its
-/// WELCOME likewise.
+/// Capability: answers a HELLO that is followed by any number of bytes without meaning, and pads
+/// its WELCOME likewise.
 pub const PADDED_QUESTIONS: u16 = 1;
 /// Capability: unreliable messages (mode UNO) may be sent on the channel.
 pub const UNRELIABLE: u16 = 2;

@@ -42,7 +42,8 @@ fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
 
 fn run<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
     // What a panic left half done is behind locks whose poison `lock` overlooks: a window or a
-    // request may be lost by it, and memory is not endangered, because the NIC keeps its own tables.
+    // request may be lost by it, and memory is not endangered, because the NIC keeps its own
+    // tables.
     let result = uncancelled(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or_else(|_| {
         Err(Failure::new(Status::Internal, "the library panicked: please report what it printed"))
     });

@@ -2,8 +2,8 @@
 //!
 //! **What it is.** The calls of the RVMA paper (§III-C), with their names and argument order, and
 //! what a complete library needs besides, over Fairway's mailboxes. C programs include
-//! `include/rvma.h`, which is the reference, and link `librvma.so` or `librvma.a`; the man pages are
-//! in `man/`, two programs in `examples/`.
+//! `include/rvma.h`, which is the reference, and link `librvma.so` or `librvma.a`; the man pages
+//! are in `man/`, two programs in `examples/`.
 //!
 //! **May import:** `fairway-softnic`, `libc`.
 //!

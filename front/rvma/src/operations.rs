@@ -1,7 +1,7 @@
 //! Puts and gets under way.
 //!
-//! All go through one Jetty, so the puts of a process to a mailbox keep their order. Completions are
-//! taken by whichever thread polls or waits: one waiting thread leads and sleeps on the Jetty,
+//! All go through one Jetty, so the puts of a process to a mailbox keep their order. Completions
+//! are taken by whichever thread polls or waits: one waiting thread leads and sleeps on the Jetty,
 //! the others on a condition until the leader has something for them or leaves.
 
 use std::collections::BTreeSet;

@@ -52,8 +52,9 @@ fn documented_programs_compile_and_run() {
         });
         let mut receiver =
             Command::new(receiver).stdout(Stdio::piped()).spawn().expect("it starts");
-        // The sender asks until the receiver listens. Its put is refused before the receiver has made
-        // the mailbox, so it is to be started after that; nothing shows when that is, so again.
+        // The sender asks until the receiver listens. Its put is refused before the receiver has
+        // made the mailbox, so it is to be started after that; nothing shows when that is, so
+        // again.
         let begun = Instant::now();
         let sends = || Command::new(&sender).status().expect("it starts").success();
         let sent = std::iter::repeat_with(sends)

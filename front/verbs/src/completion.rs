@@ -51,8 +51,8 @@ pub(crate) enum PacketKind {
     V4 = 0xa,
 }
 
-/// A completion as `ibv_poll_cq` returns it. `datagram` tells whether, and as what, a receive has the
-/// header of a packet in front.
+/// A completion as `ibv_poll_cq` returns it. `datagram` tells whether, and as what, a receive has
+/// the header of a packet in front.
 pub(crate) fn to_c(
     completion: &Completion,
     datagram: impl FnOnce(&Completion) -> Option<PacketKind>,

@@ -31,9 +31,9 @@ unsafe extern "C-unwind" {
 pub(crate) const NOT_YET: c_int = 1;
 
 /// Runs `take` until it returns something else than [`NOT_YET`], and sleeps in between until the
-/// queue has an event. -1 with errno if the sleep fails. A queue whose channel is destroyed meanwhile
-/// stays, and gets no more events, so the call sleeps on: programs destroy channels on which threads
-/// of theirs sleep, as the last thing before they end (`rping`).
+/// queue has an event. -1 with errno if the sleep fails. A queue whose channel is destroyed
+/// meanwhile stays, and gets no more events, so the call sleeps on: programs destroy channels on
+/// which threads of theirs sleep, as the last thing before they end (`rping`).
 ///
 /// Programs cancel threads that sleep here (`pthread_cancel`), and the stack is unwound. So callers
 /// hold nothing that has to be dropped and catch no panic around this call, and here the queue is
@@ -57,8 +57,8 @@ pub(crate) fn take_or_sleep<T>(
     result
 }
 
-/// Sleeps until a descriptor is readable. `EAGAIN` if the program made it non-blocking, `EINTR` if a
-/// signal ends the sleep.
+/// Sleeps until a descriptor is readable. `EAGAIN` if the program made it non-blocking, `EINTR` if
+/// a signal ends the sleep.
 pub(crate) fn sleep_on(descriptor: RawFd) -> Result<()> {
     // SAFETY: no pointers.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {

@@ -1,12 +1,12 @@
 //! The last thing this library does in a process: telling peers that it ends.
 //!
-//! A program may call `exit` in the handler of a signal (PSM's library does, which libfabric loads).
-//! The thread that then runs the functions registered with `atexit` has been interrupted anywhere.
-//! It may hold a lock of the connection manager, of a carrier or of the allocator, and that lock is
-//! never released. So that thread takes no lock and no memory: it wakes the farewell thread, which
-//! exists for this alone, and waits for it for at most [`PATIENCE`]. If the farewell thread meets a
-//! lock that the interrupted thread holds, the process ends without a farewell, and its peers notice
-//! that as if it had been killed.
+//! A program may call `exit` in the handler of a signal (PSM's library does, which libfabric
+//! loads). The thread that then runs the functions registered with `atexit` has been interrupted
+//! anywhere. It may hold a lock of the connection manager, of a carrier or of the allocator, and
+//! that lock is never released. So that thread takes no lock and no memory: it wakes the farewell
+//! thread, which exists for this alone, and waits for it for at most [`PATIENCE`]. If the farewell
+//! thread meets a lock that the interrupted thread holds, the process ends without a farewell, and
+//! its peers notice that as if it had been killed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};

@@ -62,9 +62,9 @@ unsafe extern "C" {
 }
 
 /// Runs a part of a call in which the thread is not cancelled. glibc cancels a thread
-/// (`pthread_cancel`) within its next system call by unwinding the stack, and Rust aborts the process
-/// if that meets a function which has not allowed it. The cancellation takes place at the next point
-/// where it is possible: where the library sleeps for events, or in the program.
+/// (`pthread_cancel`) within its next system call by unwinding the stack, and Rust aborts the
+/// process if that meets a function which has not allowed it. The cancellation takes place at the
+/// next point where it is possible: where the library sleeps for events, or in the program.
 pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     /// Its value in `<pthread.h>` of glibc and musl.
     const PTHREAD_CANCEL_DISABLE: c_int = 1;

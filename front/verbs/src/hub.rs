@@ -97,8 +97,8 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes what is known by a number of the carrier's, which is free already: another thread may have
-/// got it for something new.
+/// Removes what is known by a number of the carrier's, which is free already: another thread may
+/// have got it for something new.
 fn remove_own<K: Eq + Hash, V>(all: &mut HashMap<K, Arc<V>>, number: &K, own: &Arc<V>) {
     if all.get(number).is_some_and(|known| Arc::ptr_eq(known, own)) {
         all.remove(number);

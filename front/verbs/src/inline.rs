@@ -13,9 +13,9 @@ use crate::guard::{ENOMEM, Result};
 use crate::post::BATCH;
 
 /// A ring of slots: one for each send that may be posted, and one for each that may be made ready
-/// before any of them is (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request that is
-/// made ready fills the slot of one that is at least `depth` requests older than the first of its
-/// batch: the carrier, which never holds more than `depth`, has done with that one.
+/// before any of them is (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request that
+/// is made ready fills the slot of one that is at least `depth` requests older than the first of
+/// its batch: the carrier, which never holds more than `depth`, has done with that one.
 pub(crate) struct InlineRing {
     memory: *mut u8,
     bytes: usize,

@@ -43,7 +43,8 @@ impl Hasher for KeyHasher {
 #[derive(Default)]
 pub(crate) struct Keys {
     table: RwLock<HashMap<u32, Key, BuildHasherDefault<KeyHasher>>>,
-    /// Grows with each key that is withdrawn or replaced: what was looked up before may be out of date.
+    /// Grows with each key that is withdrawn or replaced: what was looked up before may be out of
+    /// date.
     withdrawn: AtomicU64,
 }
 

@@ -9,16 +9,16 @@
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
 //! whose first field is the C struct; they and what they point to are trusted as libibverbs trusts
 //! them, and whatever else a program says is checked. No lock of ours is held while the carrier is
-//! called but those of the object itself; the carrier calls us with none of its own. The thread that
-//! calls `exit` takes no lock and no memory.
+//! called but those of the object itself; the carrier calls us with none of its own. The thread
+//! that calls `exit` takes no lock and no memory.
 //!
 //! **Who does what.** `abi` mirrors the header. `device` lists and opens; `hub` is what all
 //! contexts of a device share: the carrier, and who hears of events. `query`, `memory`, `cq`
 //! (`cq_ex`), `qp` (`modify`, `transitions`), `srq` and `ah` are the objects; `post` and `wr` turn
 //! work requests into the carrier's, with `keys` and `inline`. `operations` has the tables that
 //! inline functions of the header jump through; `stubs` what is not offered. `cm` is librdmacm.
-//! `sysfs` shows the devices as files. `farewell` is what is done when the process ends. The shared object is linked by `cargo run -p xtask --
-//! verbs`, with the symbol versions of `exports.map`.
+//! `sysfs` shows the devices as files. `farewell` is what is done when the process ends. The shared
+//! object is linked by `cargo run -p xtask -- verbs`, with the symbol versions of `exports.map`.
 //!
 //! **How to test:** `cargo test -p fairway-verbs` checks the exported symbols, compares the structs
 //! with the installed header, and runs programs against the library: C programs of ours, and those

@@ -245,12 +245,15 @@ unsafe extern "C" fn ibv_query_qp(
 ) -> c_int {
     status(|| {
         let pair = unsafe { QueuePair::of(qp) };
+        // Held until the state is written: other threads may query and modify at the same time.
+        let kept = lock(&pair.attr);
         let state = pair.state();
-        let mut now = *lock(&pair.attr);
+        let mut now = *kept;
         (now.qp_state, now.cur_qp_state) = (state, state);
         now.cap = pair.cap;
         unsafe {
             (*qp).state = state;
+            drop(kept);
             attr.write(now);
             if !init.is_null() {
                 init.write(ibv_qp_init_attr {

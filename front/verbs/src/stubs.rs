@@ -1,6 +1,6 @@
-//! What libibverbs exports besides, and we do not offer: drivers' doors to the kernel, and calls for
-//! what software has no use for. Libraries that a program drags in (providers are linked to by name)
-//! refuse to load if one of these names is missing; none is ever called.
+//! What libibverbs exports besides, and we do not offer: drivers' doors to the kernel, and calls
+//! for what software has no use for. Libraries that a program drags in (providers are linked to by
+//! name) refuse to load if one of these names is missing; none is ever called.
 //!
 //! A function in C may be given more arguments than it takes. Those here take none.
 

@@ -1,5 +1,5 @@
-//! Programs that end while they post and poll: by `exit` in a signal's handler, by the signal, and by
-//! SIGKILL. All of them end, and what they held between processes is free at once.
+//! Programs that end while they post and poll: by `exit` in a signal's handler, by the signal, and
+//! by SIGKILL. All of them end, and what they held between processes is free at once.
 
 mod common;
 
@@ -153,8 +153,8 @@ fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
     all.into_iter().for_each(|poller| poller.ends_as(by_handler));
 }
 
-/// How many rounds there are, unless the environment variable `LEAVING_ROUNDS` has a number: 1000 are
-/// two minutes.
+/// How many rounds there are, unless the environment variable `LEAVING_ROUNDS` has a number: 1000
+/// are two minutes.
 const ROUNDS: u64 = 60;
 
 #[test]

@@ -213,8 +213,8 @@ fn calls_right_and_wrong() {
     }
 }
 
-/// Only a call that sleeps for events is a point of cancellation, and the thread ends there; a child
-/// of `fork` that uses no verbs exits.
+/// Only a call that sleeps for events is a point of cancellation, and the thread ends there; a
+/// child of `fork` that uses no verbs exits.
 #[test]
 fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
     let Some(program) = compile("cancelled") else { return };
@@ -235,6 +235,12 @@ fn run_over_both(name: &str) {
         program.env("FAIRWAY_CARRIER", carrier);
         assert!(run(program).succeeded().contains("all fine"), "{carrier}");
     }
+}
+
+/// Queue pairs of their own and a shared one, memory, objects, and a thread that sleeps for events.
+#[test]
+fn threads_use_one_context_at_the_same_time() {
+    run_over_both("threads");
 }
 
 /// A cancellation that meets a thread within a call leaves no lock held.

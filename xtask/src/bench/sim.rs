@@ -1,8 +1,8 @@
 //! The fabric simulator: packet-hops and events per second of CPU time, memory per NIC, growth, two
 //! cores; and htsim on the same connection matrix in the same minutes, if the user has one.
 //!
-//! The workload is the permutation of 1,024 NICs, 2,000,000 bytes each, that the fact sheet has. What
-//! counts is CPU time of the whole process, set-up included; repetitions take turns.
+//! The workload is the permutation of 1,024 NICs, 2,000,000 bytes each, that the fact sheet has.
+//! What counts is CPU time of the whole process, set-up included; repetitions take turns.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The same program over every carrier of the verbs, beside UCX over TCP and plain TCP: perftest's
 //! own bandwidth and latency, on a clean network, with loss, and with packets out of order.
 //!
-//! Two processes over the loopback interface, a core each. perftest does not check data; that its twin
-//! `exchange` does, over the same carriers, is a test.
+//! Two processes over the loopback interface, a core each. perftest does not check data; that its
+//! twin `exchange` does, over the same carriers, is a test.
 
 mod guests;
 mod scale;

@@ -85,7 +85,8 @@ pub enum Proof {
     /// At least so many lines with this text.
     Lines { part: &'static str, least: usize },
     /// Rows of an OSU micro-benchmark: at least so many, with at least so many numbers each, and
-    /// behind the numbers of each row that its data was compared and was right, if it was `checked`.
+    /// behind the numbers of each row that its data was compared and was right, if it was
+    /// `checked`.
     Osu { checked: bool, rows: usize, numbers: usize },
     /// A line `name = number unit`, with a number that is not 0.
     Quantity,
@@ -112,8 +113,8 @@ pub struct Case {
     pub refusal: Option<&'static str>,
     /// How many times the usual time it may take.
     pub patience: u32,
-    /// It uses a service that may lose messages, and waits for ever if one is lost. It gets a quarter of
-    /// the time, and four attempts.
+    /// It uses a service that may lose messages, and waits for ever if one is lost. It gets a
+    /// quarter of the time, and four attempts.
     pub lossy: bool,
     /// Runs among the few that `make test` runs.
     pub short: bool,

@@ -151,8 +151,8 @@ const COMPLAINTS: &[&str] = &[
 /// Bytes of a reason in a table.
 const REASON_BYTES_MAX: usize = 140;
 
-/// Judges a case by what its processes printed and how they ended; the main one is the last. Words that
-/// refuse something are the usual ones, and those of this case.
+/// Judges a case by what its processes printed and how they ended; the main one is the last. Words
+/// that refuse something are the usual ones, and those of this case.
 pub fn judge(proof: &Proof, own_refusal: Option<&str>, halves: &[Ended], seconds: u64) -> Verdict {
     let Some(main) = halves.last() else { return Verdict::failed("nothing ran".to_owned()) };
     if let Some(verdict) = suite(proof, main) {
@@ -260,8 +260,8 @@ fn is_proven(proof: &Proof, text: &str) -> bool {
     }
 }
 
-/// A row of a result: numbers only, at least three. The first two are a size and a count, or two sizes;
-/// behind them some number is not 0.
+/// A row of a result: numbers only, at least three. The first two are a size and a count, or two
+/// sizes; behind them some number is not 0.
 fn is_row(line: &str) -> bool {
     match line.trim_start().strip_prefix("Final:") {
         // With `-I` of ucx_perftest words follow.
@@ -277,8 +277,8 @@ fn has_numbers(line: &str, labels: usize) -> bool {
     numbers.is_some_and(|row| row.iter().skip(labels).any(|number| *number > 0.0))
 }
 
-/// Rows of an OSU micro-benchmark; with `checked`, those that end with `Pass`. None count if the data
-/// of one of them was wrong.
+/// Rows of an OSU micro-benchmark; with `checked`, those that end with `Pass`. None count if the
+/// data of one of them was wrong.
 fn osu_rows(text: &str, checked: bool, numbers: usize) -> usize {
     let mut count = 0;
     for line in text.lines() {

@@ -133,8 +133,8 @@ fn seconds(text: &str) -> io::Result<u64> {
     number.ok_or_else(|| wrong(format!("--timeout {text}: choose 1 to 86400 seconds")))
 }
 
-/// A path that exists, in full: programs run in folders of their own. A link is not followed, because
-/// a Python of a virtual environment is one.
+/// A path that exists, in full: programs run in folders of their own. A link is not followed,
+/// because a Python of a virtual environment is one.
 fn there(name: &str, text: &str) -> io::Result<PathBuf> {
     let path = std::path::absolute(text)?;
     if path.exists() {

@@ -106,7 +106,8 @@ fn arguments(name: &str, help: &str) -> String {
     }
     if knows(help, "-c") {
         words.push("-c".to_owned());
-        // The programs' own expectation overflows in sums of bytes, and UCX has no atomics of a byte.
+        // The programs' own expectation overflows in sums of bytes, and UCX has no atomics of a
+        // byte.
         if computes(name) && knows(help, "-T") {
             words.push("-T mpi_int".to_owned());
         }

@@ -55,8 +55,9 @@ const TABLE: &[(&[&str], &[&str])] = &[
     (&["raw_ethernet_bw", "raw_ethernet_lat"], &["-d {device}"]),
 ];
 
-/// Options that need what is not there, and perftest's words for that. The first five are calls that the
-/// library does not offer; then come what this machine lacks and what perftest's own checks refuse.
+/// Options that need what is not there, and perftest's words for that. The first five are calls
+/// that the library does not offer; then come what this machine lacks and what perftest's own
+/// checks refuse.
 const REFUSED: &[(&str, &str)] = &[
     ("-c XRC", "error opening xrc domain"),
     ("-c DC", "unable to create qp"),

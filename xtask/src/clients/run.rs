@@ -113,8 +113,8 @@ impl Drop for Process {
     }
 }
 
-/// A process and all that came from it, as the kernel knows them now. Jobs of Open MPI give each rank
-/// a group of its own, so that a signal to one group does not reach all of them.
+/// A process and all that came from it, as the kernel knows them now. Jobs of Open MPI give each
+/// rank a group of its own, so that a signal to one group does not reach all of them.
 fn descendants(root: u32) -> Vec<u32> {
     let mut parents = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

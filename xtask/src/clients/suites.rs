@@ -80,13 +80,13 @@ fn exclusions(folder: &Path, provider: &str) -> Option<PathBuf> {
 /// Parts into which UCX's tests of a transport are divided: a crash ends one part only.
 const PARTS: u32 = 20;
 
-/// Tests that are left out: those of UCX's own checks of arguments write beyond its buffers where UCX
-/// was built without these checks, as releases are, and measurements take minutes each (and
+/// Tests that are left out: those of UCX's own checks of arguments write beyond its buffers where
+/// UCX was built without these checks, as releases are, and measurements take minutes each (and
 /// `ucx_perftest` makes them).
 const LEFT_OUT: &str = "*uct_p2p_err_test.invalid_*:*_perf.*:*.envelope*";
 
-/// UCX's own tests: cases for each of its transports, by the names that its upper layer and its lower
-/// layer have for it.
+/// UCX's own tests: cases for each of its transports, by the names that its upper layer and its
+/// lower layer have for it.
 fn google_test(program: Option<&Path>) -> Client {
     let mut cases = Vec::new();
     if let Some(program) = program {

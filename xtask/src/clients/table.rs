@@ -24,7 +24,8 @@ pub struct Absent {
     pub install: String,
 }
 
-/// The sum of a client over a provider: its score, and how many passed only when they were run again.
+/// The sum of a client over a provider: its score, and how many passed only when they were run
+/// again.
 fn sum(rows: &[Row], client: &str, provider: &str) -> Option<(Score, u32)> {
     let mut found = None;
     for row in rows.iter().filter(|row| row.client == client && row.provider == provider) {
@@ -117,8 +118,8 @@ fn list(rows: &[Row], title: &str, word: &str) -> String {
 /// Reasons of a suite that are listed; the others are summed.
 const REFUSALS_MAX: usize = 12;
 
-/// Why suites refused some of their tests: a line for each suite and reason, with how many over each
-/// provider, the most frequent first.
+/// Why suites refused some of their tests: a line for each suite and reason, with how many over
+/// each provider, the most frequent first.
 fn refusals(rows: &[Row]) -> String {
     let providers = distinct(rows.iter().map(|row| row.provider));
     let mut text = String::new();

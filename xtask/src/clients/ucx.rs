@@ -1,5 +1,5 @@
-//! UCX: `ucx_perftest` over the service of connections and over datagrams alone, its lower layer, and
-//! `io_demo`, which compares the data.
+//! UCX: `ucx_perftest` over the service of connections and over datagrams alone, its lower layer,
+//! and `io_demo`, which compares the data.
 
 use super::case::{Case, Client, Half, Proof, Ready};
 

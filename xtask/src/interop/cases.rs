@@ -25,8 +25,8 @@ impl Side {
     }
 }
 
-/// A program run on both sides. In its arguments `{gid}`, `{own}`, `{own6}` are the side's GID index
-/// and addresses, `{server}` that of the listening side, `{exchange}` our own program.
+/// A program run on both sides. In its arguments `{gid}`, `{own}`, `{own6}` are the side's GID
+/// index and addresses, `{server}` that of the listening side, `{exchange}` our own program.
 pub struct Case {
     pub name: &'static str,
     pub server: &'static str,

@@ -36,7 +36,7 @@ pub enum Rule {
     File,
     /// A function of more than 70 lines.
     Function,
-    /// A comment that reaches beyond column 100.
+    /// A comment, not a table, that reaches beyond column 100.
     Comment,
     /// A line of Markdown beyond column 100, outside of tables and blocks of code.
     Markdown,

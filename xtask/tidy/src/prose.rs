@@ -30,7 +30,8 @@ pub(crate) fn check(root: &Path, source: &Source, findings: &mut Findings) {
 
 fn rust(root: &Path, source: &Source, findings: &mut Findings) {
     for comment in comments(&source.text) {
-        if comment.end > COLUMNS && comment.is_alone && !has_long_word(&comment.text) {
+        let is_table = comment.text.trim_start().starts_with('|');
+        if comment.end > COLUMNS && comment.is_alone && !is_table && !has_long_word(&comment.text) {
             let text = format!("{} columns", comment.end);
             findings.list.push(source.finding(Rule::Comment, comment.line, comment.end, text));
         }

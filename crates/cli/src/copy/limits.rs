@@ -1,5 +1,5 @@
-//! What clients may take of a server, together and by address: files, bytes, the disk, and lines of its
-//! log.
+//! What clients may take of a server, together and by address: files, bytes, the disk, and lines of
+//! its log.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::quantity::{self, show_size};
 
-/// Lines of a kind that the server prints within [`STRETCH`]. It counts further ones, and prints their
-/// number before the next.
+/// Lines of a kind that the server prints within [`STRETCH`]. It counts further ones, and prints
+/// their number before the next.
 const LINES: u32 = 20;
 const STRETCH: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Takes a place for a file of `size` bytes from `client`, if there is one beside what is arriving.
+    /// Takes a place for a file of `size` bytes from `client`, if there is one beside what is
+    /// arriving.
     pub(super) fn admit(
         &self,
         taken: &Arc<Taken>,
@@ -84,8 +85,8 @@ impl Limits {
     }
 }
 
-/// What counts as one client: an IPv4 address, or the IPv6 network of 64 bits, all addresses of which a
-/// host commonly has.
+/// What counts as one client: an IPv4 address, or the IPv6 network of 64 bits, all addresses of
+/// which a host commonly has.
 fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

@@ -1,7 +1,7 @@
 //! What client and server of a file copy say to each other.
 //!
-//! `Open` → `Opened`, the WRITEs, `Done` → `Hash`, `Commit` → `Stored`; the server may answer any of
-//! them with `Refusal`, and the client may say `Abort` instead. Every message begins with
+//! `Open` → `Opened`, the WRITEs, `Done` → `Hash`, `Commit` → `Stored`; the server may answer any
+//! of them with `Refusal`, and the client may say `Abort` instead. Every message begins with
 //! [`PROTOCOL`], the version and its kind; fields are big-endian.
 
 use fairway_softnic::SegmentKey;

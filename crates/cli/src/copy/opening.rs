@@ -1,4 +1,5 @@
-//! Making room for a file that is to arrive, beside the server's loop: it takes the time of the disk.
+//! Making room for a file that is to arrive, beside the server's loop: it takes the time of the
+//! disk.
 
 use fairway_softnic::{Context, Memory, Peer, Rights, Segment};
 
@@ -7,7 +8,8 @@ use super::limits::{KeepFree, Place};
 
 /// Pages of longer files are made as they come, so that no client can take all memory at once.
 const POPULATE_BYTES_MAX: u64 = 1 << 30;
-/// Pages are made so many bytes at a time: while a call makes them, the process gets no other memory.
+/// Pages are made so many bytes at a time: while a call makes them, the process gets no other
+/// memory.
 const POPULATE_STEP: usize = 16 << 20;
 
 /// A client's request for a file, admitted.
@@ -54,8 +56,8 @@ impl Request {
     }
 }
 
-/// Makes all pages, which takes a fraction of making each when the first packet for it arrives. Without
-/// it (before Linux 5.14) it is only slower.
+/// Makes all pages, which takes a fraction of making each when the first packet for it arrives.
+/// Without it (before Linux 5.14) it is only slower.
 fn populate(segment: &Segment) {
     // SAFETY: nothing is read or written by the pointer itself.
     let start = unsafe { segment.as_ptr() };

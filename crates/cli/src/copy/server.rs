@@ -151,8 +151,8 @@ impl Server {
         Ok(())
     }
 
-    /// Removes the files that are arriving. A disk that takes its time for some is not waited for: they
-    /// are removed at the next start.
+    /// Removes the files that are arriving. A disk that takes its time for some is not waited for:
+    /// they are removed at the next start.
     fn end(&mut self) {
         self.copies.clear();
         let until = Instant::now() + LAST_WAIT;
@@ -354,8 +354,8 @@ fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
 }
 
 impl Copy {
-    /// Gives its place back, and removes the file, which takes the time of the disk, on another thread.
-    /// Then the line is printed.
+    /// Gives its place back, and removes the file, which takes the time of the disk, on another
+    /// thread. Then the line is printed.
     fn discard(self, line: Option<String>) {
         let Copy { incoming, segment, place, .. } = self;
         drop(place);

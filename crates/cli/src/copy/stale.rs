@@ -1,8 +1,8 @@
 //! Temporary files that a killed server has left behind.
 //!
-//! A server holds a lock (`flock`) on each file that arrives, from before its first byte to its end.
-//! The kernel releases the lock when the process ends, however it ends. So if a file has the name of
-//! a temporary one and its lock can be taken, the server that made it has ended.
+//! A server holds a lock (`flock`) on each file that arrives, from before its first byte to its
+//! end. The kernel releases the lock when the process ends, however it ends. So if a file has the
+//! name of a temporary one and its lock can be taken, the server that made it has ended.
 
 use std::fs::{self, File};
 use std::io;

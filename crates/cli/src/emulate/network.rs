@@ -24,8 +24,8 @@ const BURST: usize = 32;
 const BACKLOG_BYTES: u32 = 64 << 10;
 /// A signal, or the end of the command, is noticed after so long at the latest.
 const LOOK: Duration = Duration::from_millis(50);
-/// Packets arrive later than they should by at most this part of the shortest link's latency, and by
-/// at most this time: to sleep until each moment at which something happens would take a core.
+/// Packets arrive later than they should by at most this part of the shortest link's latency, and
+/// by at most this time: to sleep until each moment at which something happens would take a core.
 const LATE_PART: u32 = 2;
 const LATE_MAX: Duration = Duration::from_micros(50);
 /// Of the hosts' interfaces: a packet of Fairway with 8 KiB of payload fits.

@@ -42,13 +42,14 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "ub-urma", value_parser = stack)]
     stack: Stack,
 
-    /// bulk, incast, ptr-chase, graph-bfs, hash-probe, cas-lock, barrier, ycsb-a to ycsb-f, zipf, scan, scan-dirty, share, fanout or setup
+    /// bulk, incast, ptr-chase, graph-bfs, hash-probe, cas-lock, barrier, ycsb-a to ycsb-f, zipf,
+    /// scan, scan-dirty, share, fanout or setup
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
-    /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or load.
-    /// On ub-ldst load and store are instructions, and the others go through queues as on ub-urma
-    /// [default: read; of infiniswap and fastswap, load]
+    /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or
+    /// load. On ub-ldst load and store are instructions, and the others go through queues as on
+    /// ub-urma [default: read; of infiniswap and fastswap, load]
     #[arg(long, value_parser = verb)]
     verb: Option<Verb>,
 

@@ -1,8 +1,8 @@
 //! Many runs, from a small text file, on all cores.
 //!
-//! Each line is a family of runs: options without their dashes, `name=value`, where a value may be a
-//! list, `payload=8,64,256`. All combinations are run, the last name varying fastest. Options that
-//! take no value stand alone (`oracle`); `#` begins a comment.
+//! Each line is a family of runs: options without their dashes, `name=value`, where a value may be
+//! a list, `payload=8,64,256`. All combinations are run, the last name varying fastest. Options
+//! that take no value stand alone (`oracle`); `#` begins a comment.
 
 use super::{NicOptions, value};
 use crate::failure::Failure;

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Order")]
 pub(crate) struct OrderOptions {
-    /// The side that keeps the order: the initiator (ROI), the target (ROT) or the transport (ROL, the
-    /// default); none over unreliable packets (UNO)
+    /// The side that keeps the order: the initiator (ROI), the target (ROT) or the transport (ROL,
+    /// the default); none over unreliable packets (UNO)
     #[arg(long, value_name = "ROI|ROT|ROL|UNO", ignore_case = true, hide_possible_values = true)]
     order: Option<Mode>,
 

@@ -3,8 +3,9 @@
 //! A buffer is cut into places. A payload is a function of seed, slot and generation: eight-byte
 //! words that depend on seed, slot and offset (the body), except that the first word of every block
 //! is a stamp, which also holds the generation. A block is no longer than a packet, so every packet
-//! that is not shorter than a block brings at least one stamp: one that went astray is given away by its body, one that is old news
-//! by its stamp. A new generation only needs new stamps, which costs a small share of moving it.
+//! that is not shorter than a block brings at least one stamp: one that went astray is given away
+//! by its body, one that is old news by its stamp. A new generation only needs new stamps, which
+//! costs a small share of moving it.
 
 use fairway_softnic::{Context, Error, LocalSlice, Memory, Rights, Segment};
 

@@ -195,8 +195,8 @@ fn peer_row(before: &Value, now: &Value, seconds: f64) -> PeerRow {
 }
 
 impl Interval {
-    /// What its host may be short of: the name, how much of it is used, in percent, and whether that
-    /// is too much.
+    /// What its host may be short of: the name, how much of it is used, in percent, and whether
+    /// that is too much.
     pub(super) fn host(&self) -> impl Iterator<Item = (&'static str, f64, bool)> {
         HostResource::ALL.into_iter().filter_map(|resource| {
             let reading = self.host.get(resource.name().replace('-', "_"))?;
@@ -209,8 +209,8 @@ impl Interval {
         self.flows.iter().map(|flow| flow.gbps).sum::<f64>() + 0.0
     }
 
-    /// A row for each tenant: rates are sums, the round trip is the longest, and losses are those of
-    /// the connections that its flows go by.
+    /// A row for each tenant: rates are sums, the round trip is the longest, and losses are those
+    /// of the connections that its flows go by.
     pub(super) fn tenants(&self) -> Vec<Row> {
         let mut all: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
         for flow in &self.flows {

@@ -1,6 +1,7 @@
-//! Traces as trace events ("Trace Event Format"), which ui.perfetto.dev and chrome://tracing open: an array of
-//! objects, each with `ph` (its kind), `ts` in microseconds, `pid` and `tid`. A NIC is a process, a channel a
-//! thread; what is decided and measured are counters, what happens now and then are instants.
+//! Traces as trace events ("Trace Event Format"), which ui.perfetto.dev and chrome://tracing open:
+//! an array of objects, each with `ph` (its kind), `ts` in microseconds, `pid` and `tid`. A NIC is
+//! a process, a channel a thread; what is decided and measured are counters, what happens now and
+//! then are instants.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};

@@ -4,8 +4,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Sleeps until a program that was started here has ended, at most for `longest`. `None` if it still
-/// runs then.
+/// Sleeps until a program that was started here has ended, at most for `longest`. `None` if it
+/// still runs then.
 pub fn ended_within(child: &mut Child, longest: Duration) -> Option<ExitStatus> {
     let since = Instant::now();
     if let Some(status) = child.try_wait().expect("a child of ours") {

@@ -54,8 +54,8 @@ pub fn fairway(arguments: &[&str]) -> Ended {
     }
 }
 
-/// Starts a program; the lines that it prints, on either output. They are taken from it as long as it
-/// prints, so that it never waits for a reader.
+/// Starts a program; the lines that it prints, on either output. They are taken from it as long as
+/// it prints, so that it never waits for a reader.
 pub fn spawn(command: &mut Command) -> (Child, Receiver<String>) {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");

@@ -287,8 +287,8 @@ pub enum Event {
         channel: ChannelId,
     },
     /// The peer has used more wrong keys for segments, Jetties and mailboxes than
-    /// [`Profile::refused_keys`](crate::Profile::refused_keys) allows. Said once of a channel, which
-    /// should be closed: it goes on otherwise, and so does whoever guesses.
+    /// [`Profile::refused_keys`](crate::Profile::refused_keys) allows. Said once of a channel,
+    /// which should be closed: it goes on otherwise, and so does whoever guesses.
     KeysRefused {
         /// The first channel of the group.
         channel: ChannelId,

@@ -201,13 +201,13 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The round trip of the echoed packet, if this is the first news of it and the echo tells which
-    /// copy has arrived: the only one, or the only retransmission. Without samples of
+    /// The round trip of the echoed packet, if this is the first news of it and the echo tells
+    /// which copy has arrived: the only one, or the only retransmission. Without samples of
     /// retransmissions, a channel that has many to send would decide by a round trip that was
-    /// measured before the loss, when queues were full. Of other copies the echo tells a least round
-    /// trip, which counts if it is longer than what is known. No packet goes and comes back in no time:
-    /// where the peer says that it kept the packet for as long as the round trip took, or longer,
-    /// there is no sample.
+    /// measured before the loss, when queues were full. Of other copies the echo tells a least
+    /// round trip, which counts if it is longer than what is known. No packet goes and comes back
+    /// in no time: where the peer says that it kept the packet for as long as the round trip took,
+    /// or longer, there is no sample.
     fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
         let flags = ack.flags;
         if !flags.contains(AckFlags::ECHO) {
@@ -229,9 +229,9 @@ impl Channel {
             return None;
         }
         if sent.is(RESENT_AGAIN) || !is_clear {
-            // Whichever copy has arrived: it was not sent after the last one, so its round trip took
-            // at least so long. Where the first time-out is shorter than every round trip, nothing
-            // else tells.
+            // Whichever copy has arrived: it was not sent after the last one, so its round trip
+            // took at least so long. Where the first time-out is shorter than every round trip,
+            // nothing else tells.
             if !shared.is_planted(Canary::NeverMeasured) {
                 self.note_round_trip_of_at_least(sample);
             }
@@ -322,8 +322,8 @@ impl Channel {
         }
     }
 
-    /// What the arrival of a packet proves of those sent before it on its path. `is_trusting` plants
-    /// a bug.
+    /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
+    /// plants a bug.
     fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant, is_trusting: bool) {
         let path = &mut self.paths[usize::from(sent.path)];
         path.timeouts = 0;

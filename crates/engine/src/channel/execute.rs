@@ -179,8 +179,8 @@ impl Channel {
             }
             Judgement::Drop(reason) => {
                 shared.free_held(index);
-                // It cannot come again by itself, so its sender is asked to send it again, as often as
-                // it takes: what is short is no receive.
+                // It cannot come again by itself, so its sender is asked to send it again, as often
+                // as it takes: what is short is no receive.
                 let refusal = match reason {
                     DropReason::Malformed => Refusal::Operation,
                     _ if shared.is_planted(Canary::BlameReceives) => Refusal::ReceiverNotReady,

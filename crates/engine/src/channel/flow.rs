@@ -20,9 +20,9 @@ impl Channel {
         if message.kind.has_payload() {
             message.flow = shared.flows.join(message);
             // What keeps memory order goes one after the other: early packets would have to be set
-            // aside. A message that came too early and is the oldest now goes before the others of its
-            // flow, because they wait for it. One that found no receive goes behind them: the receive
-            // that is left may be kept for one of them.
+            // aside. A message that came too early and is the oldest now goes before the others of
+            // its flow, because they wait for it. One that found no receive goes behind them: the
+            // receive that is left may be kept for one of them.
             let in_turn = message.order.tag == Tag::Mo;
             let was_early = message.early || is_planted;
             if message.flow != NONE && (in_turn || shared.flows.are_scheduled()) {

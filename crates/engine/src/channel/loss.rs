@@ -221,8 +221,8 @@ impl Channel {
         let timeout = self.timeout(shared);
         let mut next: Option<Instant> = None;
         let mut fired = false;
-        // While packets of the last moments are acknowledged, what is overdue is a loss like others,
-        // and not the silence after which a sender has to begin again.
+        // While packets of the last moments are acknowledged, what is overdue is a loss like
+        // others, and not the silence after which a sender has to begin again.
         let silent = self.newest_acknowledged.is_none_or(|newest| now.since(newest) >= timeout);
         for path in 0..self.paths.len() as u32 {
             let lost = self.expire_path(shared, now, path as u8);

@@ -14,8 +14,8 @@
 //!   answer to them.
 //! * The **last packet** of a message of several is placed last, so a program that watches the last
 //!   byte of a WRITE sees all of it.
-//! * While payload whose turn has come is being copied, no acknowledgement or answer leaves: it might
-//!   let the initiator report an operation whose bytes are not in place yet.
+//! * While payload whose turn has come is being copied, no acknowledgement or answer leaves: it
+//!   might let the initiator report an operation whose bytes are not in place yet.
 
 use super::Channel;
 use super::receive::Judgement;
@@ -191,8 +191,8 @@ impl Channel {
         }
     }
 
-    /// All of a message that had to wait has arrived, some of it in the stash: its sender may use its
-    /// slot again.
+    /// All of a message that had to wait has arrived, some of it in the stash: its sender may use
+    /// its slot again.
     fn let_slot_go(&mut self, shared: &mut Shared, index: u32) {
         let arrival = shared.arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;

@@ -1,8 +1,9 @@
 //! A TP channel: the reliable, multi-path connection to one remote host that all Jetties share.
 //!
 //! The work is split by direction: `transmit` pulls packets out, `receive` judges data packets,
-//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `tail` what is
-//! missing at the end, `settle` ends messages, `timers` and `paths` are what their names say.
+//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `tail`
+//! what is missing at the end, `settle` ends messages, `timers` and `paths` are what their names
+//! say.
 
 mod acknowledge;
 mod arrivals;

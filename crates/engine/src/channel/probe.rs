@@ -1,9 +1,9 @@
-//! Round trips measured out of band: small packets of their own, on every path or where something is
-//! odd ([`ProbeSpec`]).
+//! Round trips measured out of band: small packets of their own, on every path or where something
+//! is odd ([`ProbeSpec`]).
 //!
-//! The answer says how long the question was at the peer, so what is left is the fabric's part, with
-//! what our own queue adds. It becomes what is known of a path on which nothing is under way, and
-//! the difference from the round trip of data is the hosts' part of the delay.
+//! The answer says how long the question was at the peer, so what is left is the fabric's part,
+//! with what our own queue adds. It becomes what is known of a path on which nothing is under way,
+//! and the difference from the round trip of data is the hosts' part of the delay.
 
 use super::{Channel, Timer};
 use crate::api::{Transmit, Verdict};

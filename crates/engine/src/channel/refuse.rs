@@ -27,8 +27,8 @@ pub(crate) struct KeyBudget {
 
 impl Channel {
     /// A message of the peer was refused. If it names something that is there and has the wrong key
-    /// for it, it may be a guess: those are counted. What names nothing that is there is not, because
-    /// operations that are under way when a segment or Jetty goes are refused as well.
+    /// for it, it may be a guess: those are counted. What names nothing that is there is not,
+    /// because operations that are under way when a segment or Jetty goes are refused as well.
     pub(crate) fn note_refused_key(&mut self, shared: &mut Shared, operation: &Operation) {
         if !shared.has_wrong_key(operation) {
             return;

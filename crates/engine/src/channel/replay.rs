@@ -2,8 +2,8 @@
 //!
 //! Such packets have no sequence number of the transport, so a network that duplicates packets, or
 //! an observer that sends a copy of one later, could have them executed again. Their own number
-//! counts them, and the receiver remembers the last [`WINDOW`], as IPsec does (RFC 4303 §3.4.3, with
-//! the ring of RFC 6479): a number in the window is taken once, and one below it is late.
+//! counts them, and the receiver remembers the last [`WINDOW`], as IPsec does (RFC 4303 §3.4.3,
+//! with the ring of RFC 6479): a number in the window is taken once, and one below it is late.
 
 /// Words of the ring. One of them is always being cleared.
 const WORDS: u64 = 33;

@@ -234,8 +234,8 @@ impl Channel {
         self.pass_message_slot(shared, slot);
     }
 
-    /// A message in memory order has arrived, but waits for its answer and perhaps for its turn: what
-    /// it waits for may need its slot.
+    /// A message in memory order has arrived, but waits for its answer and perhaps for its turn:
+    /// what it waits for may need its slot.
     fn give_message_slot_back(&mut self, shared: &mut Shared, index: u32) {
         let message = &mut shared.messages[index];
         if message.order.tag == Tag::Mo && !message.kind.is_question() && message.has_slot {

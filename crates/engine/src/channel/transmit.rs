@@ -366,10 +366,10 @@ impl Channel {
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
-    /// one that has waited longest, or, after a time-out, the one the peer waits for: a peer that is
-    /// short of records can take no other. If it does not fit, a probe may leave all the same;
-    /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged or
-    /// overdue.
+    /// one that has waited longest, or, after a time-out, the one the peer waits for: a peer that
+    /// is short of records can take no other. If it does not fit, a probe may leave all the same;
+    /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged
+    /// or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
         let one_by_one = self.backoff > 0 && !shared.is_planted(crate::Canary::OldestLast);
         let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
@@ -491,7 +491,8 @@ impl Channel {
 }
 
 /// Is somebody waiting for this message to be acknowledged? A question is answered by its response,
-/// and nobody waits for the end of a short response: acknowledgements of those may wait for company.
+/// and nobody waits for the end of a short response: acknowledgements of those may wait for
+/// company.
 fn wants_news(message: &Message) -> bool {
     if message.kind.is_answer() {
         // What has to follow a read that was ordered waits until its answer has arrived.

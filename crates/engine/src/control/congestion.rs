@@ -14,8 +14,8 @@
 //! | wish: the engine asks for a demand | the latest backlog |
 //!
 //! What another thread has not dealt with yet is taken into account where it matters: credit that
-//! was spent since the law last looked is subtracted from what it allows. A window or rate is as old
-//! as the last event that was dealt with.
+//! was spent since the law last looked is subtracted from what it allows. A window or rate is as
+//! old as the last event that was dealt with.
 
 mod cell;
 mod processor;

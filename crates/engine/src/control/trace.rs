@@ -1,8 +1,8 @@
 //! The trace: what control laws were told and what they decided, kept until the caller takes it.
 //!
-//! A [`Recorder`] is a queue of plain records whose memory is taken when it is made. The data path adds to it and
-//! allocates nothing; what finds no room is counted. Without one, each place that would write asks whether there
-//! is one, and that is all.
+//! A [`Recorder`] is a queue of plain records whose memory is taken when it is made. The data path
+//! adds to it and allocates nothing; what finds no room is counted. Without one, each place that
+//! would write asks whether there is one, and that is all.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -47,9 +47,9 @@ impl Mailboxes {
         }
     }
 
-    /// A put that names no epoch waits for a buffer ([`Admission::Wait`]), and its sender holds later
-    /// ones back: room that was kept for them is given back. An epoch with such room would not end,
-    /// and the application may post the next buffer only when one ends.
+    /// A put that names no epoch waits for a buffer ([`Admission::Wait`]), and its sender holds
+    /// later ones back: room that was kept for them is given back. An epoch with such room would
+    /// not end, and the application may post the next buffer only when one ends.
     pub(crate) fn yield_room(&mut self, sender: Sender, address: u64) {
         if let Some(stream) = self.streams.find(sender, address) {
             self.loosen(stream);

@@ -65,8 +65,8 @@ impl Mailboxes {
         None
     }
 
-    /// Keeps room for the next `ahead` puts of a stream, where there's some: at least a gap for each
-    /// epoch.
+    /// Keeps room for the next `ahead` puts of a stream, where there's some: at least a gap for
+    /// each epoch.
     fn keep_room(&mut self, mailbox: u32, stream: u32, ahead: u32) {
         let record = self.records[mailbox];
         let (mut first, mut left) = (self.streams.records[stream].end, ahead);

@@ -27,12 +27,12 @@
 //! its place isn't certain, or that is more than 128 behind the first missing one, is to be tried
 //! again ([`Admission::OutOfOrder`]).
 //! Room is only kept for what the network alone delays: a put says ([`Put::follows`]) if an earlier
-//! one may be waiting for other operations, or for an epoch that it names, and waits behind it then.
-//! Otherwise what that one waits for might itself need the room. Where a put without that mark waits
-//! for a buffer, the room behind it is given back ([`Mailboxes::yield_room`]).
-//! *For this the sender must keep its puts from the first that is not acknowledged on below 2^32
-//! bytes together*: `before` counts modulo 2^32. One whose numbers contradict each other has the
-//! put refused, and can spoil only its own part of an epoch.
+//! one may be waiting for other operations, or for an epoch that it names, and waits behind it
+//! then. Otherwise what that one waits for might itself need the room. Where a put without that
+//! mark waits for a buffer, the room behind it is given back ([`Mailboxes::yield_room`]). *For this
+//! the sender must keep its puts from the first that is not acknowledged on below 2^32 bytes
+//! together*: `before` counts modulo 2^32. One whose numbers contradict each other has the put
+//! refused, and can spoil only its own part of an epoch.
 //!
 //! **A put that names its epoch** goes there or nowhere, whatever is missing before it; it is
 //! refused if that epoch takes no more, and waits if it has no buffer yet or is full only because
@@ -44,12 +44,12 @@
 //! over at once. Of others its sender says it: each put tells whether everything before it is over,
 //! and where none follows, [`Mailboxes::abandon`] does; the end of its channel says it of all
 //! ([`Mailboxes::forget_channel`]). Room that was kept is then given back, and the epoch takes
-//! other puts in its stead, unless one has been turned away already: then it is done below its threshold.
-//! In stream mode bytes between two puts can't be given back: the room counts as used and the hole
-//! stays, to be seen as `extent > bytes`. A put whose sender is gone in the middle of it
-//! ([`Mailboxes::cancel`]) keeps its room, counts with the bytes that were placed, and is told of
-//! as `cancelled`. So no epoch waits for the dead; but one in which room is kept waits for a living
-//! sender that never sends what it skipped, until the application ends it.
+//! other puts in its stead, unless one has been turned away already: then it is done below its
+//! threshold. In stream mode bytes between two puts can't be given back: the room counts as used
+//! and the hole stays, to be seen as `extent > bytes`. A put whose sender is gone in the middle of
+//! it ([`Mailboxes::cancel`]) keeps its room, counts with the bytes that were placed, and is told
+//! of as `cancelled`. So no epoch waits for the dead; but one in which room is kept waits for a
+//! living sender that never sends what it skipped, until the application ends it.
 //!
 //! **Early end** ([`Mailboxes::increment_epoch`], §III-C). The current epoch takes no more puts and
 //! keeps no more room. Puts of it that are under way still belong to it, also those that were

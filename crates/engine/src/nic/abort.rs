@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
 impl Nic {
-    /// Ends everything that is under way at a Jetty, at once: its operations, its receives and those
-    /// that messages have taken complete as flushed. What of it is still in the network goes
+    /// Ends everything that is under way at a Jetty, at once: its operations, its receives and
+    /// those that messages have taken complete as flushed. What of it is still in the network goes
     /// nowhere: a packet that would have to be resent carries nothing, an answer that comes is
     /// ignored, and what a peer is sending to it counts as arrived. Packets handed out before, and
     /// not sent yet, are the caller's to drop.

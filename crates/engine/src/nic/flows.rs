@@ -105,8 +105,8 @@ impl Nic {
         self.run_scheduler(now);
     }
 
-    /// To whom what a Jetty sends belongs, and what it is worth. Holds for flows there are and those
-    /// to come.
+    /// To whom what a Jetty sends belongs, and what it is worth. Holds for flows there are and
+    /// those to come.
     ///
     /// # Errors
     /// `Missing` if there is no such Jetty, `Parameter` if the weight is zero.

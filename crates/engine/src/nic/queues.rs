@@ -38,8 +38,8 @@ impl Nic {
         Ok(())
     }
 
-    /// Sets where a segment lies in the memory of its owner. By it the engine finds that a READ and a
-    /// later WRITE touch the same bytes through two segments. By default it is the address that
+    /// Sets where a segment lies in the memory of its owner. By it the engine finds that a READ and
+    /// a later WRITE touch the same bytes through two segments. By default it is the address that
     /// peers use.
     pub fn set_segment_place(&mut self, segment: SegmentId, place: u64) {
         self.shared.segments.set_place(segment.number(), place);

@@ -1,4 +1,5 @@
-//! Two NICs, a virtual clock, no bytes: what the engine does when nothing, or one thing, goes wrong.
+//! Two NICs, a virtual clock, no bytes: what the engine does when nothing, or one thing, goes
+//! wrong.
 
 use super::*;
 use crate::api::{

@@ -26,7 +26,8 @@ impl Nic {
         &self.shared.counters
     }
 
-    /// The channels of a group, by its first one, which is the first here; none if that is not open.
+    /// The channels of a group, by its first one, which is the first here; none if that is not
+    /// open.
     pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
         let first = self.open_ref(leader).map(|channel| channel.group());
         let members = first.into_iter().flat_map(|group| self.shared.channels.get(group).members());

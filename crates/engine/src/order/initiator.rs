@@ -17,8 +17,8 @@ pub(crate) struct Sequences {
     pub(crate) order: u16,
     /// Of the next one whose receive completes in order.
     pub(crate) receive: u16,
-    /// Some were relaxed or strict, of an earlier Jetty with this number: as long as the target does not
-    /// know that the answers to them have arrived, it holds what follows.
+    /// Some were relaxed or strict, of an earlier Jetty with this number: as long as the target
+    /// does not know that the answers to them have arrived, it holds what follows.
     has_other_tags: bool,
 }
 
@@ -279,8 +279,8 @@ impl Initiator {
         let is_fenced = order.fence && planted != Some(Canary::IgnoreFence);
         message.waits_for_reads = is_fenced && !record.reads.is_empty();
         if in_memory_order && may_be_held {
-            // The operation may have to wait at the target for a READ's answer. An acknowledgement only says that it
-            // has arrived, so its answer (mode ROT) has to report its end.
+            // The operation may have to wait at the target for a READ's answer. An acknowledgement
+            // only says that it has arrived, so its answer (mode ROT) has to report its end.
             message.order.mode = ServiceMode::Rot;
         }
         if order.tag != Tag::No {

@@ -31,7 +31,8 @@ pub(crate) struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Keyed<T> {
     records: Pool<Entry<T>>,
-    /// Open addressing with linear probing: indices of records, or `NONE`. Twice as many as records.
+    /// Open addressing with linear probing: indices of records, or `NONE`. Twice as many as
+    /// records.
     table: Vec<u32>,
 }
 

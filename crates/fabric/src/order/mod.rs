@@ -6,8 +6,8 @@
 //! where no rule asks for an order, there has to be a run in which the later operation comes first.
 //!
 //! [`explore`] runs a program on real NICs with real bytes, once for every schedule within its
-//! [`Bounds`]: which packet arrives next, which is lost, which comes twice, how long a payload takes
-//! to its place. A schedule is a list of small numbers; the same list gives the same run.
+//! [`Bounds`]: which packet arrives next, which is lost, which comes twice, how long a payload
+//! takes to its place. A schedule is a list of small numbers; the same list gives the same run.
 
 mod bounds;
 mod choices;

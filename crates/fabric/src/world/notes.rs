@@ -137,8 +137,8 @@ impl World {
     }
 }
 
-/// Checks what became of a datagram: it is taken once, and dropped as a copy only if it is one, or so
-/// late that the receiver cannot tell.
+/// Checks what became of a datagram: it is taken once, and dropped as a copy only if it is one, or
+/// so late that the receiver cannot tell.
 fn note_datagram(
     taken: &mut BTreeSet<u64>,
     number: u64,

@@ -1,9 +1,9 @@
 //! One writer, many readers of the same lines: what it costs to see the newest.
 //!
-//! Rounds: the writer changes the next line, and when its store is done every reader reads that line
-//! so many times. Rounds are kept apart by the workload itself, at no cost, so that at every change
-//! all readers have had the line. Who reads an older version than was published has read staleness;
-//! where everybody pays for the newest, that ends the run.
+//! Rounds: the writer changes the next line, and when its store is done every reader reads that
+//! line so many times. Rounds are kept apart by the workload itself, at no cost, so that at every
+//! change all readers have had the line. Who reads an older version than was published has read
+//! staleness; where everybody pays for the newest, that ends the run.
 
 use super::sweeps::instruction;
 use super::{Answer, Next, Request, Workload, first_word, word};

@@ -14,10 +14,10 @@
 //!
 //! A sender that has not used credit of two windows, or of two round trips of the line if that is
 //! more, is left out until data comes: its own line is busy, and the others can use the time. The
-//! round trip is measured from the first credit of a flow to the data that it calls for. What arrives without credit (from other
-//! senders' speculative windows, or from those that need none) takes time of the line, too, so the
-//! pacer waits that long; but for the first window after an idle time, while which the first
-//! credit and the data it calls for are on their way.
+//! round trip is measured from the first credit of a flow to the data that it calls for. What
+//! arrives without credit (from other senders' speculative windows, or from those that need none)
+//! takes time of the line, too, so the pacer waits that long; but for the first window after an
+//! idle time, while which the first credit and the data it calls for are on their way.
 //!
 //! **Source:** Olteanu et al., *An edge-queued datagram service for all datacenter traffic* (EQDS),
 //! NSDI 2022, §3; the lists are UCCL's (appendix B). A window of 256 KiB is the bandwidth-delay

@@ -20,8 +20,8 @@ pub(super) fn time(text: &str) -> Option<u64> {
     if text == "0" { Some(0) } else { scaled(text, TIMES) }
 }
 
-/// Bits per second, from `10G`, `2.5Gbps`, `100Mbit` or a plain number above zero, in powers of 1000
-/// and up to 1000T; `None` if it is no rate.
+/// Bits per second, from `10G`, `2.5Gbps`, `100Mbit` or a plain number above zero, in powers of
+/// 1000 and up to 1000T; `None` if it is no rate.
 pub fn rate(text: &str) -> Option<u64> {
     let bare = text.strip_suffix("bit").or_else(|| text.strip_suffix("bps")).unwrap_or(text);
     scaled(bare, RATES).filter(|&rate| rate > 0 && rate <= RATE_MAX)

@@ -108,7 +108,8 @@ pub(super) fn read(message: &libc::msghdr) -> Noted {
                 noted.ecn = ecn_from_bits(unsafe { data.cast::<libc::c_int>().read_unaligned() });
             }
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if len >= size_of::<libc::timespec>() => {
-                // SAFETY: at least as many bytes as the structure has, all of whose bits are values.
+                // SAFETY: at least as many bytes as the structure has, all of whose bits are
+                // values.
                 let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                 let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
                 noted.stamped_ns = seconds.wrapping_mul(1_000_000_000) + time.tv_nsec as u64;

@@ -14,10 +14,10 @@ const REPORTS_MAX: usize = 16;
 /// A socket of its own, connected to one remote address, that learns what the network reports about
 /// packets to there: a port at which no program listens, a host that can't be reached.
 ///
-/// Sockets that are not connected never learn that. The kernel hands a report only to the socket whose
-/// own port the reported packet came from. Any host that can guess that port can forge a report,
-/// so a report is a reason to give up an attempt that was never answered, and no reason to end anything
-/// that works.
+/// Sockets that are not connected never learn that. The kernel hands a report only to the socket
+/// whose own port the reported packet came from. Any host that can guess that port can forge a
+/// report, so a report is a reason to give up an attempt that was never answered, and no reason to
+/// end anything that works.
 #[derive(Debug)]
 pub struct Knock {
     socket: OwnedFd,
@@ -90,7 +90,8 @@ impl Knock {
         let mut message = empty_message();
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
-        // SAFETY: the piece, and the bytes it names, outlive the call, and no other thread writes them.
+        // SAFETY: the piece, and the bytes it names, outlive the call, and no other thread writes
+        // them.
         match unsafe { receive_message(self.socket.as_fd(), &mut message) } {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             outcome => Some(outcome),

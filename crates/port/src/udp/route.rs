@@ -1,8 +1,8 @@
 //! How long packets towards an address may be, as the routing table has it.
 //!
-//! The kernel also remembers what ICMP messages have said of a path, and any sender can forge those:
-//! a socket that is connected reports it for ten minutes. The table itself is asked instead, by
-//! rtnetlink with `RTM_F_FIB_MATCH` (Linux 4.13).
+//! The kernel also remembers what ICMP messages have said of a path, and any sender can forge
+//! those: a socket that is connected reports it for ten minutes. The table itself is asked instead,
+//! by rtnetlink with `RTM_F_FIB_MATCH` (Linux 4.13).
 
 use std::ffi::CStr;
 use std::io;

@@ -29,8 +29,8 @@ impl Refuser {
     }
 
     /// The answer to a datagram that nobody takes, if it deserves one now. `from` is the network
-    /// address that it is from, in the caller's own numbers; `is_local` says that this is an address
-    /// of this host.
+    /// address that it is from, in the caller's own numbers; `is_local` says that this is an
+    /// address of this host.
     ///
     /// A request of this host is left unanswered the first time, and comes again soon: a program
     /// that listens anew, as perftest's does between its two connections, would lose to a peer on

@@ -41,9 +41,9 @@ impl Host {
     }
 
     /// Refuses accesses from now on. True if nothing that is posted refers to the memory; otherwise
-    /// [`Event::SegmentReleased`] says when nothing does any more. Until then, what was posted and
-    /// names it fails when its turn comes, and nothing of it is sent or placed: so the memory may be
-    /// freed at once, if the caller drops placements that it has put off.
+    /// `Event::SegmentReleased` says when nothing does any more. Until then, what was posted and
+    /// names it fails when its turn comes, and nothing of it is sent or placed: so the memory may
+    /// be freed at once, if the caller drops placements that it has put off.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
     }
@@ -67,7 +67,7 @@ impl Host {
     }
 
     /// Makes a completion queue for `depth` completions. More unpolled ones are an overrun
-    /// ([`Event::Overrun`]).
+    /// (`Event::Overrun`).
     pub fn create_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, SetupError> {
         let queues = &mut self.shared.queues;
         let used: u64 = queues.iter().flatten().map(|queue| u64::from(queue.depth())).sum();
@@ -101,8 +101,8 @@ impl Host {
     }
 
     /// [`Self::poll_notification`] reports the queue once, when the next completion comes to it, or
-    /// if one waits that came after the last report. With `solicited_only` only solicited ones and errors
-    /// count.
+    /// if one waits that came after the last report. With `solicited_only` only solicited ones and
+    /// errors count.
     pub fn arm(
         &mut self,
         queue: CompletionQueueId,
@@ -145,7 +145,7 @@ impl Host {
         self.new_receive_queue(domain, depth, false).map(ReceiveQueueId)
     }
 
-    /// [`Event::ReceiveLimit`] is to tell, once, when fewer than `limit` receives are left in a
+    /// `Event::ReceiveLimit` is to tell, once, when fewer than `limit` receives are left in a
     /// shared queue.
     pub fn limit_receive_queue(
         &mut self,

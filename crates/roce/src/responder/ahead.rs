@@ -364,7 +364,8 @@ impl QueuePair {
         self.look_behind(shared);
     }
 
-    /// An early packet of a WRITE takes its turn. False if it does not continue what came before it.
+    /// An early packet of a WRITE takes its turn. False if it does not continue what came before
+    /// it.
     fn continue_write(&mut self, shared: &Shared, index: u32) -> bool {
         let pending = &shared.pending[index];
         let (mtu, responder) = (self.mtu, &mut self.responder);

@@ -1,5 +1,5 @@
-//! WRITEs whose first packet came early: where each goes, so that its other packets can be placed, and
-//! so that what belongs before them does not overwrite them.
+//! WRITEs whose first packet came early: where each goes, so that its other packets can be placed,
+//! and so that what belongs before them does not overwrite them.
 
 use crate::shared::Granted;
 use alloc::vec::Vec;
@@ -36,8 +36,8 @@ impl Message {
         index >= 0 && (index as u32) < self.packets
     }
 
-    /// Which of its packets go where `length` bytes from `granted` on go, if it comes after the packet
-    /// `psn`.
+    /// Which of its packets go where `length` bytes from `granted` on go, if it comes after the
+    /// packet `psn`.
     pub(super) fn touched(
         &self,
         psn: Psn,

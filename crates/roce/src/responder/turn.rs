@@ -1,10 +1,10 @@
 //! Whether a request that is next in sequence may change memory yet.
 //!
 //! Memory changes as if the requests of a connection were executed one after the other. A READ is
-//! executed when the packets of its answer are made, and an atomic when the caller does so: both after
-//! the request was accepted. Until then, packets behind it wait that would change what the READ reads,
-//! or that would be placed before the atomic is executed. Nothing waits where any order is allowed
-//! ([`Rights::RELAXED`]).
+//! executed when the packets of its answer are made, and an atomic when the caller does so: both
+//! after the request was accepted. Until then, packets behind it wait that would change what the
+//! READ reads, or that would be placed before the atomic is executed. Nothing waits where any order
+//! is allowed ([`Rights::RELAXED`]).
 
 use super::{Incoming, target};
 use crate::api::{Received, RemoteAddress, Transmit, Transport};
@@ -18,8 +18,8 @@ use fairway_device::{LocalRange, Rights};
 use fairway_wire::roce::{Operation, Packet, WriteFragment};
 
 impl QueuePair {
-    /// The next packet of the answers that have to be made before a packet that has arrived may take
-    /// effect.
+    /// The next packet of the answers that have to be made before a packet that has arrived may
+    /// take effect.
     pub(crate) fn answer_before(
         &mut self,
         shared: &mut Shared,
@@ -91,8 +91,8 @@ impl QueuePair {
         somewhere.map_or(ScatterList::EMPTY, |granted| target(&granted, payload))
     }
 
-    /// True if bytes that are to be placed, or the word of an atomic, have to wait for a READ or atomic
-    /// before them. An atomic waits for no other: they are executed in order.
+    /// True if bytes that are to be placed, or the word of an atomic, have to wait for a READ or
+    /// atomic before them. An atomic waits for no other: they are executed in order.
     pub(super) fn waits(&self, shared: &Shared, bytes: &ScatterList, atomic: bool) -> bool {
         let mtu = self.mtu;
         let plain = |range: &&LocalRange| !shared.is_relaxed(range.segment);

@@ -1,5 +1,5 @@
-//! What operations do, if they are executed in the order they were posted; and whether memory changed
-//! so.
+//! What operations do, if they are executed in the order they were posted; and whether memory
+//! changed so.
 
 use crate::node::{RECEIVE, SLOTS, content};
 use crate::plan::{Kind, Planned};

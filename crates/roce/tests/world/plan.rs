@@ -52,8 +52,8 @@ pub struct Traffic {
 pub enum Relaxed {
     Neither,
     Both,
-    /// The queue pair of node 0, and only that node posts: it sends whatever overlaps, as requesters
-    /// of others do.
+    /// The queue pair of node 0, and only that node posts: it sends whatever overlaps, as
+    /// requesters of others do.
     Sender,
 }
 
@@ -103,8 +103,8 @@ pub enum Kind {
     CompareSwap,
 }
 
-/// One operation: at `local` of its node's memory, where each has a range of its own, and at `at` of
-/// the peer's, where they may meet.
+/// One operation: at `local` of its node's memory, where each has a range of its own, and at `at`
+/// of the peer's, where they may meet.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub kind: Kind,

@@ -12,8 +12,8 @@ pub struct Moe {
     pub experts: u32,
     /// Experts of a token, all different.
     pub each: u32,
-    /// Choices, in thousandths, that follow Zipf's law (the r-th most popular expert 1/r as often as
-    /// the first); the others are for any expert alike.
+    /// Choices, in thousandths, that follow Zipf's law (the r-th most popular expert 1/r as often
+    /// as the first); the others are for any expert alike.
     pub skew_permille: u32,
 }
 
@@ -27,9 +27,9 @@ impl Default for Moe {
 const HOSTS_MAX: u32 = 256;
 
 impl Moe {
-    /// Every host sends each of its tokens, of `bytes`, once to each other host that has an expert of
-    /// it. When all of a host's have come, it sends twice as many bytes back for each (results are
-    /// of 16 bits, tokens of 8). Which experts are popular the seed draws, for all hosts alike.
+    /// Every host sends each of its tokens, of `bytes`, once to each other host that has an expert
+    /// of it. When all of a host's have come, it sends twice as many bytes back for each (results
+    /// are of 16 bits, tokens of 8). Which experts are popular the seed draws, for all hosts alike.
     ///
     /// # Errors
     /// If there are more than 256 hosts, or more than 2 GiB for one.

@@ -1,7 +1,7 @@
 //! Traces of a parallel program: collective operations in order, and the time between them.
 //!
-//! A rank does one operation after the other, unless the trace says what an operation waits for. It is
-//! done with one when all that comes to it is in place and all that it has sent is acknowledged.
+//! A rank does one operation after the other, unless the trace says what an operation waits for. It
+//! is done with one when all that comes to it is in place and all that it has sent is acknowledged.
 
 mod text;
 
@@ -44,8 +44,8 @@ pub struct Operation {
     pub ranks: Vec<u32>,
     /// Of the whole buffer: what is summed or sent, or comes together at each rank.
     pub bytes: u32,
-    /// Operations before this one that each rank waits for, as far as it takes part in them; `None`:
-    /// its last one before this in the trace.
+    /// Operations before this one that each rank waits for, as far as it takes part in them;
+    /// `None`: its last one before this in the trace.
     pub after: Option<Vec<usize>>,
 }
 

@@ -82,8 +82,8 @@ impl Core {
         theirs < quota::channels_for_one(self.nic.limits().channels) as usize
     }
 
-    /// If few channels are left, closes the connection that has been idle for longest, of the source
-    /// that has most. Only those that a peer on another host has opened count.
+    /// If few channels are left, closes the connection that has been idle for longest, of the
+    /// source that has most. Only those that a peer on another host has opened count.
     fn evict_idle(&mut self, now: Instant) {
         let Some(idle) = self.connecting.evict_idle else { return };
         let all = self.nic.limits().channels;
@@ -118,8 +118,8 @@ impl Core {
         }
     }
 
-    /// The first channel of the group that a client wants to join: its own, from a port of it, with the
-    /// same parameters, and each number once.
+    /// The first channel of the group that a client wants to join: its own, from a port of it, with
+    /// the same parameters, and each number once.
     fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
         let agreed = &opening.confirm.agreed;
         let first = self.channels.leading(opening.client, joins.leader)?;

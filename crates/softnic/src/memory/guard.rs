@@ -45,20 +45,39 @@ impl Outcome {
     }
 }
 
-/// Copies `length` bytes: the first `head` byte by byte, then words of 8 bytes or more, then byte
-/// by byte. After a failure any of the bytes may have been copied.
+/// Copies `length` bytes of the application's memory to memory of ours: the first `head` byte by
+/// byte, then words of 8 bytes or more, then byte by byte. After a failure any of the bytes may
+/// have been copied.
 ///
 /// # Safety
-/// One of the ranges is memory of ours, the other the application's; they do not overlap. Whatever
-/// else may use the application's must not rely on its value. `head` is at most `length`.
-pub(super) unsafe fn copy(
+/// `from` is the application's, `to` is ours; they do not overlap. `head` is at most `length`, and
+/// the application's range is aligned for a word behind it.
+pub(super) unsafe fn copy_in(
     to: *mut u8,
     from: *const u8,
     length: usize,
     head: usize,
 ) -> Result<(), Gone> {
     // SAFETY: as the caller says; a fault comes back as a failure.
-    match unsafe { arch::fairway_guarded_copy(to, from, length, head) } {
+    match unsafe { arch::copy_in(to, from, length, head) } {
+        0 => Ok(()),
+        _ => Err(Gone),
+    }
+}
+
+/// Copies `length` bytes of our memory to the application's, in the same pieces as [`copy_in`].
+///
+/// # Safety
+/// As for [`copy_in`], but `to` is the application's and `from` is ours. Whatever else may use the
+/// application's must not rely on its value.
+pub(super) unsafe fn copy_out(
+    to: *mut u8,
+    from: *const u8,
+    length: usize,
+    head: usize,
+) -> Result<(), Gone> {
+    // SAFETY: as the caller says; a fault comes back as a failure.
+    match unsafe { arch::copy_out(to, from, length, head) } {
         0 => Ok(()),
         _ => Err(Gone),
     }

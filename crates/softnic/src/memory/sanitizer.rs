@@ -39,8 +39,8 @@ fn sanitizer() -> Option<Sanitizer> {
     })
 }
 
-/// `length` bytes at `start` will be written. Under AddressSanitizer the program ends with its report
-/// if they are not the program's any more.
+/// `length` bytes at `start` will be written. Under AddressSanitizer the program ends with its
+/// report if they are not the program's any more.
 pub(crate) fn will_write(start: *mut u8, length: usize) {
     let Some(sanitizer) = sanitizer() else { return };
     // SAFETY: it reads AddressSanitizer's own records, and no byte of the range.

@@ -55,7 +55,7 @@ impl SharedBytes {
         } else {
             // SAFETY: as long as `out`, and the maker vouched for it; `out` is ours.
             unsafe {
-                guard::copy(out.as_mut_ptr(), self.start.as_ptr(), self.length, self.head())?;
+                guard::copy_in(out.as_mut_ptr(), self.start.as_ptr(), self.length, self.head())?;
             }
         }
         fence(Ordering::Acquire);
@@ -91,7 +91,7 @@ impl SharedBytes {
     fn write_pieces(self, data: &[u8]) -> Result<(), Gone> {
         fence(Ordering::Release);
         // SAFETY: as long as `data`, and the maker vouched for it; `data` is ours.
-        unsafe { guard::copy(self.start.as_ptr(), data.as_ptr(), self.length, self.head()) }
+        unsafe { guard::copy_out(self.start.as_ptr(), data.as_ptr(), self.length, self.head()) }
     }
 
     /// Writes all of it, which is a word, in one store.

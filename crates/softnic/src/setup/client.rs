@@ -7,8 +7,8 @@
 //! | confirming | — | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
 //! | done | — | — | — | — | — | — | — | — |
 //!
-//! What searching is for, [`super::ladder`] says. A client that need not search asks short questions, and
-//! takes their answers for long ones.
+//! What searching is for, [`super::ladder`] says. A client that need not search asks short
+//! questions, and takes their answers for long ones.
 
 use std::net::SocketAddr;
 
@@ -164,7 +164,8 @@ impl Attempt {
 
     /// A set-up message came. False if it is none of this attempt's.
     pub(crate) fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
-        // The server answers from the port that was asked, which need not be the one that was named.
+        // The server answers from the port that was asked, which need not be the one that was
+        // named.
         if from.ip() != self.server.ip() || setup.destination != self.source {
             return false;
         }

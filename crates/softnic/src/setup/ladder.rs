@@ -5,9 +5,9 @@
 //! What the kernel believes of the path has no part in it, because anybody can send ICMP (RFC 8899
 //! searches likewise, over an open connection).
 //!
-//! If the first question stays without an answer, the next goes together with a short one. Its answer
-//! shows that the server is there, and what the server could do. Then all lengths of a ladder
-//! are asked for at once, several times, and the longest that was answered is taken.
+//! If the first question stays without an answer, the next goes together with a short one. Its
+//! answer shows that the server is there, and what the server could do. Then all lengths of a
+//! ladder are asked for at once, several times, and the longest that was answered is taken.
 
 use crate::sizes::payload_mtu;
 use fairway_engine::wire::{Cna, Duration, Instant, Welcome};
@@ -16,8 +16,8 @@ use fairway_engine::wire::{Cna, Duration, Instant, Welcome};
 const LINKS: [usize; 7] = [9000, 4236, 1500, 1450, 1400, 1280, 576];
 /// The payload of packets as short as a set-up message, which every path carries.
 const ALWAYS: u16 = 100;
-/// How long lengths are asked for: five times, 0, 20, 60, 140 and 300 ms after the search began. With a
-/// loss of 10 % in each direction a length is found missing by mistake once in 4,000 times.
+/// How long lengths are asked for: five times, 0, 20, 60, 140 and 300 ms after the search began.
+/// With a loss of 10 % in each direction a length is found missing by mistake once in 4,000 times.
 const SEARCH_FOR: Duration = Duration::from_ms(300);
 /// The least and, in round trips, the usual wait for answers to the last questions.
 const LAST_WAIT: Duration = Duration::from_ms(20);

@@ -2,9 +2,9 @@
 //!
 //! Networks choose a packet's way by its addresses and ports, so that one dead switch among several
 //! takes all packets of some pairs of ports. An attempt that gets no answer therefore asks from
-//! other ports of its own: from all sockets of its address in turn, and from sockets that are opened
-//! for this alone, whose ports no two attempts share. The answer comes back to the port that asked,
-//! from the port that was asked, so both directions change with the port.
+//! other ports of its own: from all sockets of its address in turn, and from sockets that are
+//! opened for this alone, whose ports no two attempts share. The answer comes back to the port that
+//! asked, from the port that was asked, so both directions change with the port.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,9 +1,10 @@
 //! What one source address may take of a node: set-up work by the second, and channels.
 //!
 //! Sources are told apart by IPv4 address, and by the first 64 bits of an IPv6 address, because
-//! a host commonly has all addresses of such a network. Each source draws on a bucket that fills with
-//! time. The buckets are a table of fixed size, so that a flood of sources takes no memory, and are
-//! found by a hash with a secret key, so that an attacker can't choose whose bucket it empties.
+//! a host commonly has all addresses of such a network. Each source draws on a bucket that fills
+//! with time. The buckets are a table of fixed size, so that a flood of sources takes no memory,
+//! and are found by a hash with a secret key, so that an attacker can't choose whose bucket it
+//! empties.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -64,8 +65,8 @@ impl Quota {
         Quota { hasher: RandomState::new(), buckets, routes: bucket(ROUTES_PER_SECOND) }
     }
 
-    /// May the routing table be looked at for a question? Whether it may depends on no source, because
-    /// a flood of questions may have a forged source each.
+    /// May the routing table be looked at for a question? Whether it may depends on no source,
+    /// because a flood of questions may have a forged source each.
     pub(crate) fn take_route(&mut self, now: Instant) -> bool {
         self.routes.take(now, 1, ROUTES_PER_SECOND)
     }

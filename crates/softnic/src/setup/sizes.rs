@@ -1,10 +1,10 @@
 //! Do packets of full size get through to a peer?
 //!
 //! Set-up has proven it for the ports that it used ([`super::ladder`]). Networks choose a path by a
-//! packet's ports, and some of their paths may be shorter than others, so that data of some ports never
-//! arrives. Once a channel is open, a node therefore asks its peer as it asks for a connection, with
-//! questions as long as its longest packets, from ports of their own. The answers are as long, and open
-//! nothing.
+//! packet's ports, and some of their paths may be shorter than others, so that data of some ports
+//! never arrives. Once a channel is open, a node therefore asks its peer as it asks for a
+//! connection, with questions as long as its longest packets, from ports of their own. The answers
+//! are as long, and open nothing.
 
 use crate::peer_state::{LongPackets, PeerState};
 use std::io;

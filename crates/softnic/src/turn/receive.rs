@@ -82,9 +82,10 @@ impl Core {
         packets
     }
 
-    /// One receive call on `socket`. The time of arrival is read after the call, because a packet may
-    /// come in during the turn. An earlier time would make the residence time that the acknowledgement
-    /// reports to the peer too long, and a round trip that is measured here too short.
+    /// One receive call on `socket`. The time of arrival is read after the call, because a packet
+    /// may come in during the turn. An earlier time would make the residence time that the
+    /// acknowledgement reports to the peer too long, and a round trip that is measured here too
+    /// short.
     fn receive_from(&mut self, io: &mut Io, socket: usize) -> Took {
         let mut buffer = io.take_buffer();
         let arrival = io.receive(socket, &mut buffer);

@@ -21,7 +21,8 @@ static ZEROS: [u8; 32 * 1024] = [0; 32 * 1024];
 const RUNS_MAX: u32 = 4;
 const PACKETS_MAX: usize = 256;
 
-/// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a turn.
+/// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a
+/// turn.
 const COPIES_BYTES: usize = 1 << 20;
 
 /// After the kernel could not read a payload, payloads are copied before they are sent for so long:
@@ -100,8 +101,8 @@ impl Core {
         self.note(io);
     }
 
-    /// Drops packets that wait to be sent, if memory that they may name was given back since they were
-    /// put together: what they carry could be anything by now. To the protocol they are lost.
+    /// Drops packets that wait to be sent, if memory that they may name was given back since they
+    /// were put together: what they carry could be anything by now. To the protocol they are lost.
     pub(crate) fn forget_ended(&mut self, io: &mut Io) {
         if std::mem::replace(&mut io.ends, self.ends) != self.ends {
             io.forget_waiting();

@@ -266,8 +266,8 @@ fn is_link_local(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
-/// True if the kernel, whose table of IPv6 addresses this is, has not yet finished duplicate address
-/// detection for an address, or has found another host with it.
+/// True if the kernel, whose table of IPv6 addresses this is, has not yet finished duplicate
+/// address detection for an address, or has found another host with it.
 fn is_tentative(table: &str, address: &IpAddr) -> bool {
     const DUPLICATE: u32 = 0x08;
     const TENTATIVE: u32 = 0x40;

@@ -1,5 +1,5 @@
-//! Management datagrams for a carrier whose queue pairs are not RoCE's: connection managers exchange
-//! them by port 4791 all the same.
+//! Management datagrams for a carrier whose queue pairs are not RoCE's: connection managers
+//! exchange them by port 4791 all the same.
 //!
 //! It is a RoCE carrier on the other's slot, of which nothing but this is used.
 

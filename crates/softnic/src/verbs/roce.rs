@@ -290,9 +290,9 @@ impl Carrier for Roce {
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
         self.shared.with(|device| {
-            // What has arrived for a connection is acknowledged. What has arrived for another queue pair
-            // is dropped: a program may have unmapped the memory of its receives by now, without
-            // deregistering it (UCX does), because an adapter would have it pinned.
+            // What has arrived for a connection is acknowledged. What has arrived for another queue
+            // pair is dropped: a program may have unmapped the memory of its receives by now,
+            // without deregistering it (UCX does), because an adapter would have it pinned.
             if !device.unacknowledged.remove(&number) {
                 device.turn();
             }

@@ -193,7 +193,8 @@ fn receives_are_shared() {
     let (_, queue_pair) = pairs[0];
     there.carrier.modify(queue_pair, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair });
-    // Going to that state again is allowed, and is no second last receive: UCX ends if there is one.
+    // Going to that state again is allowed, and is no second last receive: UCX ends if there is
+    // one.
     there.carrier.modify(queue_pair, &Change::Error).unwrap();
     let (_, queue_pair) = pairs[1];
     there.carrier.modify(queue_pair, &Change::Error).unwrap();

@@ -65,7 +65,8 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
     there.carrier.destroy_receive_queue(queue).unwrap();
 }
 
-/// A queue pair of the second node with a shared receive queue, and one of the first that sends to it.
+/// A queue pair of the second node with a shared receive queue, and one of the first that sends to
+/// it.
 fn sharing(pair: &Pair) -> (ReceiveQueueId, Qpn) {
     let [here, there] = &pair.nodes;
     let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 64).unwrap();

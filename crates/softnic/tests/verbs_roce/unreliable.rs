@@ -74,7 +74,8 @@ fn a_datagram_that_waits_when_its_queue_pair_is_destroyed_is_not_written() {
         let number = datagrams(&there);
         there.memory.write(0, &[0xee; 104]);
         there.receive(number, 1, 0, 104);
-        // The background thread leaves the sockets alone for a moment, but perhaps not for long enough.
+        // The background thread leaves the sockets alone for a moment, but perhaps not for long
+        // enough.
         there.carrier.poll(there.receives, &mut [Completion::EMPTY; 1]);
         datagram(&here, pair, here.peer(there.carrier.gids()[0], number), here.local(0, 64));
         there.carrier.destroy_queue_pair(number).unwrap();

@@ -84,8 +84,8 @@ impl Icrc {
         Self::verify_with(outer, datagram, by_table)
     }
 
-    /// The same by other means than ours: `update` is handed the CRC-32 of what is before some bytes,
-    /// and the bytes, and says what it is with these.
+    /// The same by other means than ours: `update` is handed the CRC-32 of what is before some
+    /// bytes, and the bytes, and says what it is with these.
     pub fn verify_with(
         outer: &Outer,
         datagram: &[u8],
@@ -121,8 +121,8 @@ impl Icrc {
     }
 }
 
-/// What the CRC at a datagram's end and that of its bytes do not have in common. `None` if it is too
-/// short to have one.
+/// What the CRC at a datagram's end and that of its bytes do not have in common. `None` if it is
+/// too short to have one.
 fn difference(
     outer: &Outer,
     datagram: &[u8],

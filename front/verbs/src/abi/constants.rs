@@ -15,8 +15,8 @@ pub(crate) const IBV_DEVICE_SYS_IMAGE_GUID: c_uint = 1 << 11;
 pub(crate) const IBV_DEVICE_RC_RNR_NAK_GEN: c_uint = 1 << 12;
 
 /// Atomics are atomic among the queue pairs of a device. (Here they are atomic with the owner's own
-/// instructions, too, which would be `IBV_ATOMIC_GLOB`. But adapters and soft-RoCE say this, and UCX
-/// takes no other value for atomics of the device.)
+/// instructions, too, which would be `IBV_ATOMIC_GLOB`. But adapters and soft-RoCE say this, and
+/// UCX takes no other value for atomics of the device.)
 pub(crate) const IBV_ATOMIC_HCA: c_int = 1;
 
 pub(crate) const IBV_PORT_DOWN: c_int = 1;

@@ -3,9 +3,9 @@
 //! Completions and connection events reach a program by two ways. A kernel's connection manager is
 //! slow enough that nobody notices; here both come from the same socket within microseconds, and a
 //! program that looks for events after it has polled would remove its queue pair with the last
-//! message unread, as libfabric does. So the event is told once the queue pair has no completions that
-//! are not polled, or after [`PATIENCE`] to programs that never poll. Who has ended the connection
-//! himself waits for the answer, and is told at once.
+//! message unread, as libfabric does. So the event is told once the queue pair has no completions
+//! that are not polled, or after [`PATIENCE`] to programs that never poll. Who has ended the
+//! connection himself waits for the answer, and is told at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -8,7 +8,8 @@
 //! `desk` runs the state machine of one device: its datagrams, its clock, and who hears of what
 //! happens. `id` is `rdma_cm_id`, with its addresses (`address`, `port`, `resolve`); `connect` has
 //! the calls that make and end connections; `queue_pair` those that take queue pairs through their
-//! states; `channel` hands events to programs, `hold` lets some of them wait; `endpoint` the calls that do several things at once.
+//! states; `channel` hands events to programs, `hold` lets some of them wait; `endpoint` the calls
+//! that do several things at once.
 //!
 //! **Invariants.** A lock of an id is taken under that of a desk, never the other way round; and no
 //! lock is held while the carrier or a call of libibverbs is at work.

@@ -82,8 +82,8 @@ fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the tree. `exit` may be called by a signal's handler, so this takes no lock and no memory:
-/// the thread that runs it may have been interrupted while it held the allocator's.
+/// Removes the tree. `exit` may be called by a signal's handler, so this takes no lock and no
+/// memory: the thread that runs it may have been interrupted while it held the allocator's.
 extern "C" fn remove() {
     // SAFETY: no pointers.
     let process = unsafe { libc::getpid() } as u32;

@@ -60,10 +60,11 @@ static enum ibv_wc_status write_to(struct ibv_qp *qp, struct ibv_mr *from, struc
     return wc.status;
 }
 
-/* Memory at a place that the kernel chooses for nothing else; its file, if it is to have one. */
+/* Memory at a place that the kernel chooses for nothing else, and where the sanitizers allow it;
+ * its file, if it is to have one. */
 static unsigned char *map(int file)
 {
-    static uintptr_t next = 0x2000000000;
+    static uintptr_t next = 0x7b0000000000;
     int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void *place = mmap((void *)next, LENGTH, PROT_READ | PROT_WRITE,
                        flags | MAP_FIXED_NOREPLACE, file, 0);

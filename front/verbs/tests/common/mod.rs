@@ -174,8 +174,8 @@ pub fn pair(half: impl Fn(u16) -> Command) -> String {
     attempt(&half, PATIENCE).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As [`pair`], over a service that may lose what it carries. These programs then wait for ever: they
-/// are stopped, and try again.
+/// As [`pair`], over a service that may lose what it carries. These programs then wait for ever:
+/// they are stopped, and try again.
 pub fn lossy_pair(half: impl Fn(u16) -> Command) -> String {
     let mut attempts = (0..4).map(|_| attempt(&half, PATIENCE / 6));
     attempts.find_map(Result::ok).unwrap_or_else(|| pair(half))

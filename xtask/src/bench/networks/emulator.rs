@@ -14,7 +14,8 @@ use crate::programs::{Scratch, command, fairway};
 
 /// Making four hosts takes less than a second, ending them likewise.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Memory that a TCP socket may take for each direction: more than any product of rate and distance.
+/// Memory that a TCP socket may take for each direction: more than any product of rate and
+/// distance.
 const TCP_MEMORY: &str = "4096 131072 67108864";
 const HOSTS: usize = 4;
 /// Links that a packet crosses there and back.

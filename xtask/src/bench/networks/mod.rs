@@ -1,9 +1,9 @@
 //! One flow over emulated networks that have a rate, a distance, losses and a queue: TCP and
 //! Fairway's control laws take turns, alone and beside a TCP flow.
 //!
-//! Each cell of the matrix has a network of its own (`fairway emulate --topology`, so it needs root):
-//! a leaf-spine of four hosts, of which host 3 receives over the slowest link. All bytes that Fairway
-//! moves are compared.
+//! Each cell of the matrix has a network of its own (`fairway emulate --topology`, so it needs
+//! root): a leaf-spine of four hosts, of which host 3 receives over the slowest link. All bytes
+//! that Fairway moves are compared.
 
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Control on a thread of its own, live: how many events it is told of and how many it handles, at what
-//! granularity, and what that costs in rate, against the number of flows (SCR Fig. 10).
+//! Control on a thread of its own, live: how many events it is told of and how many it handles, at
+//! what granularity, and what that costs in rate, against the number of flows (SCR Fig. 10).
 
 use std::io;
 use std::time::Duration;
@@ -25,8 +25,8 @@ const LAWS: [(&str, bool); 2] = [("in line", false), ("own thread", true)];
 #[derive(Default)]
 struct Cell {
     gbps: Vec<f64>,
-    /// The scheduler's, and the congestion control's if it runs on events: thousands per second that it
-    /// was told of, that it handled, and bytes per event.
+    /// The scheduler's, and the congestion control's if it runs on events: thousands per second
+    /// that it was told of, that it handled, and bytes per event.
     scheduler: [Vec<f64>; 3],
     congestion: [Vec<f64>; 3],
 }

@@ -1,5 +1,5 @@
-//! Signal fidelity (UCCL Table 3): how late congestion controls decide, and how late data is acknowledged, with
-//! light and with heavy traffic, between two contexts and among four.
+//! Signal fidelity (UCCL Table 3): how late congestion controls decide, and how late data is
+//! acknowledged, with light and with heavy traffic, between two contexts and among four.
 
 use std::io;
 use std::time::Duration;

@@ -20,8 +20,8 @@ const DEPTH: u64 = 32;
 /// and goes.
 const ROUNDS: u32 = 5;
 
-/// What the stalled Jetty's operations ask for, and how many wait behind its first: fewer, and more,
-/// than its share of the channel's places for operations that await answers.
+/// What the stalled Jetty's operations ask for, and how many wait behind its first: fewer, and
+/// more, than its share of the channel's places for operations that await answers.
 const STALLED: [Stalled; 4] = [
     Stalled { mode: ServiceMode::Rot, name: "ROT", behind: 32 },
     Stalled { mode: ServiceMode::Rot, name: "ROT", behind: 200 },

@@ -1,6 +1,6 @@
 //! The workload of training (OpenURMA's E4): 90 % WRITEs without order, 8 % relaxed READs, 2 %
-//! fenced strict WRITEs, and an unreliable probe now and then on a Jetty of its own; beside the same
-//! operations all strict.
+//! fenced strict WRITEs, and an unreliable probe now and then on a Jetty of its own; beside the
+//! same operations all strict.
 
 use std::io;
 use std::time::{Duration, Instant};

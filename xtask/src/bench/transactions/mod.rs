@@ -1,9 +1,10 @@
 //! What the transaction layer costs and saves: order, isolation of Jetties, mixed workloads, and
 //! mailboxes.
 //!
-//! Both sides run in this process, a thread each, each thread pinned to a core of its own (but where
-//! sides have several engines, with a thread each), over the loopback interface: one clock can time a message from its posting to the moment the target knows
-//! of it. Repetitions of all rows of a table take turns; tables give medians with their spread.
+//! Both sides run in this process, a thread each, each thread pinned to a core of its own (but
+//! where sides have several engines, with a thread each), over the loopback interface: one clock
+//! can time a message from its posting to the moment the target knows of it. Repetitions of all
+//! rows of a table take turns; tables give medians with their spread.
 
 use std::io;
 use std::time::Duration;

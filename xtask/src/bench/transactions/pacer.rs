@@ -1,4 +1,5 @@
-//! The pacer's error: the rate at which a flow's operations complete, against the dequeue rate that a scheduler set.
+//! The pacer's error: the rate at which a flow's operations complete, against the dequeue rate that
+//! a scheduler set.
 
 use std::io;
 use std::time::{Duration, Instant};

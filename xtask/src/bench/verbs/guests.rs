@@ -26,8 +26,8 @@ const MEASURES: &[Measure] = &[
     ("READ 8 B, us", "ib_read_lat -s 8 -n 500", 4),
 ];
 
-/// What each guest does to what it sends. The kernel cannot displace packets by 64 places; every 64th
-/// that goes before those that are delayed comes nearest.
+/// What each guest does to what it sends. The kernel cannot displace packets by 64 places; every
+/// 64th that goes before those that are delayed comes nearest.
 const NETWORKS: &[(&str, Option<&str>)] = &[
     ("clean", None),
     ("1 % loss", Some("loss 1%")),

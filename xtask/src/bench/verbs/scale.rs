@@ -1,7 +1,7 @@
 //! What queue pairs cost: memory and throughput with 1 to 16,384 of them, over both carriers.
 //!
-//! Both ends are in this process, so what it has allocated more is halved. Pools whose size a carrier's
-//! limits settle are there before.
+//! Both ends are in this process, so what it has allocated more is halved. Pools whose size a
+//! carrier's limits settle are there before.
 
 use std::io;
 use std::sync::Arc;

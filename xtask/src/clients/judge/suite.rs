@@ -125,8 +125,8 @@ fn google_test(text: &str) -> Counted {
     counted
 }
 
-/// Counts what the script of fabtests printed: as YAML, with `-v`, `- name: fi_x`, then `  result: Pass`;
-/// otherwise `fi_x: Pass`. What the programs print is indented further.
+/// Counts what the script of fabtests printed: as YAML, with `-v`, `- name: fi_x`, then `  result:
+/// Pass`; otherwise `fi_x: Pass`. What the programs print is indented further.
 fn fabtests(text: &str) -> Counted {
     let mut counted = Counted::default();
     let mut name = "";

@@ -49,7 +49,8 @@ fn no_room_is_kept_behind_a_put_that_waits_for_a_buffer() {
     bench.whole(&a, &a.put(10, 0));
     let [first, second, third] = [10; 3].map(|length| a.put(length, 0));
     assert_eq!(bench.whole(&a, &third), 3, "room is kept for two in the epochs between");
-    // The first loses its room, and there is no further buffer. The second has room, but is not sent.
+    // The first loses its room, and there is no further buffer. The second has room, but is not
+    // sent.
     bench.mailboxes.increment_epoch(bench.id).unwrap();
     assert_eq!(bench.admit(&a, &first), Admission::Wait);
     assert_eq!(bench.done(), [(0, 10, 1, false), (1, 0, 0, true)]);

@@ -1,5 +1,5 @@
-//! A peer that contradicts itself: each of these was found by fuzzing, and broke the accounts of the
-//! channel, or a list.
+//! A peer that contradicts itself: each of these was found by fuzzing, and broke the accounts of
+//! the channel, or a list.
 
 use super::*;
 use fairway_wire::{Ack, Data, Nak, Order, Packet, Refusal};

@@ -173,8 +173,8 @@ fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
     assert_eq!(pair.nics[0].counters().data_resent, 8);
 }
 
-/// Copies of the first packet that leave in `rounds` milliseconds in which the network keeps each of
-/// them, while others arrive; `edit` changes their acknowledgements.
+/// Copies of the first packet that leave in `rounds` milliseconds in which the network keeps each
+/// of them, while others arrive; `edit` changes their acknowledgements.
 fn copies_of_the_first(rounds: u32, edit: impl Fn(&mut fairway_wire::Ack)) -> u32 {
     let spec: PolicySpec = "cc=fixed:1M,loss=path-order".parse().unwrap();
     let mut pair = Pair::with_policy(0, 1, Profile::default(), 64, &spec);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::api::{Event, ExceptionMode};
 
-/// A Jetty of node 0, number 5, that has just failed: a refusal came in, and nothing was sent since.
+/// A Jetty of node 0, number 5, that has just failed: a refusal came in, and nothing was sent
+/// since.
 fn failed() -> (Pair, JettyId) {
     let mut pair = Pair::new(0, 1);
     let queue = pair.queues[0];

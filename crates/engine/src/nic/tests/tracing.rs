@@ -4,7 +4,8 @@ use super::*;
 use crate::control::{TraceEntry, TraceRecord};
 use crate::policy::{FlowId, PathView};
 
-/// WRITEs over paths that lose packets, traced with so much room; the records, and how many found none.
+/// WRITEs over paths that lose packets, traced with so much room; the records, and how many found
+/// none.
 fn traced(room: u32, lose: u64, policy: &str) -> (Pair, Vec<TraceRecord>, u64) {
     let policy: PolicySpec = policy.parse().unwrap();
     let mut pair = Pair::with_policy(9, 4, Profile::default(), 64, &policy);

@@ -10,33 +10,45 @@ pub(super) const IS_GUARDED: bool = false;
 const ORDER: Ordering = Ordering::Relaxed;
 
 /// # Safety
-/// As [`super::copy`], and both ranges are mapped.
-pub(super) unsafe fn fairway_guarded_copy(
-    to: *mut u8,
-    from: *const u8,
-    length: usize,
-    head: usize,
-) -> usize {
-    let mut at = 0;
-    while at < length {
-        let width = if at >= head && length - at >= 8 { 8 } else { 1 };
-        // SAFETY: within both ranges. A word of 8 bytes is aligned in the application's memory,
-        // which `head` sees to; in ours it need not be.
+/// As [`super::copy_in`], and both ranges are mapped.
+pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, length: usize, head: usize) -> usize {
+    for (at, width) in pieces(length, head) {
+        // SAFETY: within both ranges; a word of the application's is aligned.
         unsafe {
-            let (to, from) = (to.add(at), from.add(at));
-            let is_aligned = width == 1 || (to as usize | from as usize).is_multiple_of(8);
-            if is_aligned {
-                let value = fairway_guarded_load(from, width).value;
-                fairway_guarded_store(to, value, width);
-            } else if (from as usize).is_multiple_of(8) {
-                to.cast::<u64>().write_unaligned(fairway_guarded_load(from, 8).value);
-            } else {
-                fairway_guarded_store(to, from.cast::<u64>().read_unaligned(), 8);
+            let value = fairway_guarded_load(from.add(at), width).value;
+            match width {
+                8 => to.add(at).cast::<u64>().write_unaligned(value),
+                _ => to.add(at).write(value as u8),
             }
         }
-        at += width;
     }
     0
+}
+
+/// # Safety
+/// As [`super::copy_out`], and both ranges are mapped.
+pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize, head: usize) -> usize {
+    for (at, width) in pieces(length, head) {
+        // SAFETY: within both ranges; a word of the application's is aligned.
+        unsafe {
+            let value = match width {
+                8 => from.add(at).cast::<u64>().read_unaligned(),
+                _ => from.add(at).read().into(),
+            };
+            fairway_guarded_store(to.add(at), value, width);
+        }
+    }
+    0
+}
+
+/// The offsets and lengths of what is copied at a time: words of 8 bytes behind `head`.
+fn pieces(length: usize, head: usize) -> impl Iterator<Item = (usize, usize)> {
+    let width = move |at: usize| if at >= head && length - at >= 8 { 8 } else { 1 };
+    let first = (length > 0).then(|| (0, width(0)));
+    std::iter::successors(first, move |(at, before)| {
+        let next = at + before;
+        (next < length).then(|| (next, width(next)))
+    })
 }
 
 /// # Safety

@@ -8,6 +8,9 @@ use super::Outcome;
 /// Does a fault within an access come back as a failure?
 pub(super) const IS_GUARDED: bool = true;
 
+// In assembly it does not matter which of the ranges is the application's.
+pub(super) use {fairway_guarded_copy as copy_in, fairway_guarded_copy as copy_out};
+
 unsafe extern "C" {
     pub(super) fn fairway_guarded_copy(
         to: *mut u8,

@@ -160,8 +160,8 @@ impl Verbs {
         }
     }
 
-    /// Those that wait for a link, and do no more. Not those that have waited for it, and were reset
-    /// or removed since.
+    /// Those that wait for a link, and do no more. Not those that have waited for it, and were
+    /// reset or removed since.
     fn take_waiting(&mut self, link: u32) -> Vec<u32> {
         let mut all = std::mem::take(&mut self.links[link as usize].waiting);
         all.retain(|&local| {

@@ -225,8 +225,8 @@ pub(super) fn copy(
 }
 
 impl super::Verbs {
-    /// Refuses every access to a segment from now on. `Some`, and which registration it was, if some
-    /// operation still uses it.
+    /// Refuses every access to a segment from now on. `Some`, and which registration it was, if
+    /// some operation still uses it.
     pub(super) fn deregister(
         &mut self,
         core: &mut Core,
@@ -234,8 +234,8 @@ impl super::Verbs {
     ) -> Result<Option<u32>, CarrierError> {
         let generation = self.regions.close(segment).ok_or(CarrierError::Missing)?;
         core.deregister(segment);
-        // Packets that wait to be sent may be copies of ones whose operations are over: no operation
-        // would say that they name it.
+        // Packets that wait to be sent may be copies of ones whose operations are over: no
+        // operation would say that they name it.
         core.ends = core.ends.wrapping_add(1);
         // Another registration may get its number before they begin.
         for pair in self.pairs.iter_mut().flatten() {

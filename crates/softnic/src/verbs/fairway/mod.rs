@@ -1,13 +1,14 @@
 //! Verbs over Jetties and shared TP channels.
 //!
-//! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A queue
-//! pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows address and
-//! number of a queue pair knows where to connect and whom to send to. All queue pairs to one process
-//! share one channel ([`link`]), with its paths, windows and losses. A shared receive queue is a
-//! Jetty that nobody sends to and others draw from. A key is the segment's number and 12 bits that
-//! change with every registration, which peers send as the segment's secret. Everything lives behind
-//! the lock of the context ([`tables`]); [`digest`] turns what the engine has done into completions
-//! whenever that lock is about to be released, and the listener is called when it has been.
+//! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A
+//! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows
+//! address and number of a queue pair knows where to connect and whom to send to. All queue pairs
+//! to one process share one channel ([`link`]), with its paths, windows and losses. A shared
+//! receive queue is a Jetty that nobody sends to and others draw from. A key is the segment's
+//! number and 12 bits that change with every registration, which peers send as the segment's
+//! secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns what the
+//! engine has done into completions whenever that lock is about to be released, and the listener is
+//! called when it has been.
 //!
 //! **The order** that a reliable connection promises, and who keeps it:
 //!
@@ -34,19 +35,20 @@
 //!   domain they need, as in RoCE; but that it is connected to who sends them is not looked at.
 //!   (SENDs reach only the peer's queue pair, by a secret made of both numbers.) A READ that has
 //!   been let in is answered to its end, whatever becomes of the queue pair.
-//! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A process
-//!   that has ended and a queue pair that does not exist are noticed at once and told when the queue
-//!   pair's retries would have been used up. All are `RetryExceeded`. The RNR timer is 100 µs; a
-//!   queue pair that is not yet ready to receive answers like one without a receive.
+//! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A
+//!   process that has ended and a queue pair that does not exist are noticed at once and told when
+//!   the queue pair's retries would have been used up. All are `RetryExceeded`. The RNR timer is
+//!   100 µs; a queue pair that is not yet ready to receive answers like one without a receive.
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
 //! * A receive that names memory which is not registered ends its queue pair when it is posted; one
-//!   that was posted to a shared queue, or whose memory is deregistered later, when a message comes. Senders hear of that by the next
-//!   message: those that were on their way complete as if nothing had happened.
+//!   that was posted to a shared queue, or whose memory is deregistered later, when a message
+//!   comes. Senders hear of that by the next message: those that were on their way complete as if
+//!   nothing had happened.
 //! * A WRITE or READ of no bytes completes in its turn without asking the peer; unreliable
 //!   connections lose nothing but what is refused.
 //! * Datagrams to a process that can't be reached hold back those behind them for up to a second.
-//! * A device is reached at its first seven addresses, whatever their families. Two processes have a
-//!   channel for each address by which one reaches the other.
+//! * A device is reached at its first seven addresses, whatever their families. Two processes have
+//!   a channel for each address by which one reaches the other.
 
 mod digest;
 mod header;

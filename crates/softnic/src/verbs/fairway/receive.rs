@@ -129,8 +129,8 @@ impl Verbs {
         Ok(self.add_receive(request, life, (range, piece)))
     }
 
-    /// A record for a receive whose memory may not be used. A message goes into a piece of ours, and
-    /// is then found to have been for memory that may not be used.
+    /// A record for a receive whose memory may not be used. A message goes into a piece of ours,
+    /// and is then found to have been for memory that may not be used.
     pub(super) fn take_unusable(
         &mut self,
         core: &mut Core,

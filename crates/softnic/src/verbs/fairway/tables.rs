@@ -145,8 +145,8 @@ impl Verbs {
         self.calls.push(Call::Event(event));
     }
 
-    /// Has the listener called with the next completion of a queue, or now if one waits there. Adapters do
-    /// so, and UCX relies on it: it arms behind its last poll, and does not look again.
+    /// Has the listener called with the next completion of a queue, or now if one waits there.
+    /// Adapters do so, and UCX relies on it: it arms behind its last poll, and does not look again.
     pub(super) fn arm(
         &mut self,
         id: CompletionQueueId,

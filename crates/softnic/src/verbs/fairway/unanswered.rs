@@ -17,9 +17,9 @@ pub(super) struct Unanswered {
 impl Verbs {
     /// An operation of the engine's has ended.
     ///
-    /// Adapters hear nothing from a queue pair that is gone, and try again for as long as the program
-    /// said: programs count on that time to end a connection in good order, though the peer was
-    /// faster. Here that is known at once, and told when it would have been.
+    /// Adapters hear nothing from a queue pair that is gone, and try again for as long as the
+    /// program said: programs count on that time to end a connection in good order, though the peer
+    /// was faster. Here that is known at once, and told when it would have been.
     pub(super) fn sent(
         &mut self,
         core: &mut Core,

@@ -1,4 +1,5 @@
-//! What the lock of a carrier guards: the protocol, the memory, the sockets; and one turn of it all.
+//! What the lock of a carrier guards: the protocol, the memory, the sockets; and one turn of it
+//! all.
 
 use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_engine::{CompletionQueueId, SegmentId};

@@ -33,8 +33,8 @@ struct Arrived<'a> {
 }
 
 impl Device {
-    /// Takes in what waits at a socket, till `enough` packets came. How many. A socket that may have
-    /// more is marked.
+    /// Takes in what waits at a socket, till `enough` packets came. How many. A socket that may
+    /// have more is marked.
     pub(super) fn receive(&mut self, now: Instant, socket: usize, enough: usize) -> usize {
         let Some(destination) = self.ends.get(socket).copied() else { return 0 };
         let Some(mut buffer) = self.buffer.take() else { return 0 };

@@ -114,8 +114,8 @@ impl Outbox {
     }
 
     /// The IP identification that the next packet of the run will have, which its ICRC covers. An
-    /// unconnected socket sends 0 with DF; of a run that the kernel cuts, each has one more than the
-    /// one before.
+    /// unconnected socket sends 0 with DF; of a run that the kernel cuts, each has one more than
+    /// the one before.
     fn identification(&self) -> u16 {
         match self.segmentation {
             true => self.train.len() as u16,
@@ -233,8 +233,8 @@ impl Device {
         true
     }
 
-    /// Makes the answers that read what a packet which has arrived is about to change, as far as there
-    /// is room. If there is not, the protocol has the packet sent again.
+    /// Makes the answers that read what a packet which has arrived is about to change, as far as
+    /// there is room. If there is not, the protocol has the packet sent again.
     pub(super) fn answer_before(&mut self, now: Instant, received: &Received) {
         while self.outbox.retry_at.is_none()
             && self.outbox.pending.is_none()

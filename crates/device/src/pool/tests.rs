@@ -1,0 +1,55 @@
+//! The pool against the plainest model there is: a map from indices in use to values.
+
+use super::*;
+use crate::random::Random;
+use alloc::collections::BTreeMap;
+
+#[test]
+fn agrees_with_a_map_of_indices() {
+    const CAPACITY: u32 = 20;
+    let mut random = Random::new(1);
+    let mut pool = Pool::new(CAPACITY);
+    let mut model = BTreeMap::new();
+    let mut exhausted = 0;
+    let steps: u64 = if cfg!(miri) { 150 } else { 2_000 };
+    for value in 0..steps {
+        // More is taken than given back, so that the pool runs out now and then.
+        let chosen = model.keys().nth((random.number() % 30) as usize).copied();
+        match chosen {
+            Some(index) => {
+                assert_eq!(Some(pool[index]), model.remove(&index));
+                pool.give_back(index);
+            }
+            None => match pool.take(value) {
+                Some(index) => assert_eq!(model.insert(index, value), None, "{index} is in use"),
+                None => exhausted += 1,
+            },
+        }
+        assert_eq!(pool.in_use() as usize, model.len());
+        assert_eq!(pool.is_exhausted(), model.len() == CAPACITY as usize);
+        assert!(pool.high_water() <= CAPACITY);
+        assert!(model.iter().all(|(index, value)| pool[*index] == *value));
+    }
+    assert!(exhausted > 0, "the pool never ran out");
+}
+
+#[test]
+fn memory_is_taken_once() {
+    let mut pool = Pool::new(100);
+    let place = pool.items.as_ptr();
+    for round in 0..3 {
+        let taken: alloc::vec::Vec<u32> = (0..100).map(|_| pool.take(round).unwrap()).collect();
+        assert_eq!(pool.take(round), None);
+        assert_eq!(pool.items.as_ptr(), place, "the records have moved");
+        taken.into_iter().for_each(|index| pool.give_back(index));
+    }
+    assert_eq!(pool.high_water(), 100);
+}
+
+#[test]
+#[should_panic(expected = "was never taken")]
+fn an_index_that_was_never_taken_is_not_given_back() {
+    let mut pool = Pool::new(4);
+    pool.take(()).unwrap();
+    pool.give_back(1);
+}

@@ -1,0 +1,167 @@
+//! What is run: the C programs of the fronts' tests, with arguments and variables.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Front, Sanitizer};
+
+/// One run of a program.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub front: Front,
+    /// The C file, from the folder of the front.
+    pub source: &'static str,
+    /// `PORT` stands for a TCP port that no program uses.
+    pub arguments: Vec<&'static str>,
+    pub variables: Vec<(&'static str, &'static str)>,
+    pub manner: Manner,
+    pub expected: Expected,
+    /// The only sanitizer that it is for; both if there is none.
+    pub only: Option<Sanitizer>,
+    /// AddressSanitizer reports memory that is lost at the end of a process.
+    pub finds_leaks: bool,
+}
+
+/// The processes of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// One that ends by itself.
+    Alone,
+    /// A server, and a client that gets the server's address as its last argument.
+    Pair,
+    /// One that prints `ready` and never ends by itself. It gets SIGTERM after this time.
+    Endless(Duration),
+}
+
+/// What has to come of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Status 0, this text in the output, and no report.
+    Success(&'static str),
+    /// An end by SIGTERM, and no report.
+    Terminated,
+    /// A report with this text in its summary.
+    Report(&'static str),
+}
+
+/// How long a program that never ends is watched.
+const WATCHED: Duration = Duration::from_secs(5);
+
+impl Case {
+    fn of(front: Front, source: &'static str) -> Case {
+        Case {
+            front,
+            source,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            manner: Manner::Alone,
+            expected: Expected::Success(""),
+            only: None,
+            finds_leaks: true,
+        }
+    }
+
+    /// A program of the verbs library over a carrier.
+    fn verbs(source: &'static str, carrier: &'static str) -> Case {
+        let variables = vec![("FAIRWAY_CARRIER", carrier), ("FAIRWAY_DEVICES", "=lo")];
+        let expected = Expected::Success("all fine");
+        Case { variables, expected, ..Case::of(Front::Verbs, source) }
+    }
+
+    fn with(mut self, arguments: &[&'static str]) -> Case {
+        self.arguments.extend(arguments);
+        self
+    }
+
+    fn lossy(mut self) -> Case {
+        self.variables.push(("FAIRWAY_EMULATE", "loss=1%"));
+        self
+    }
+
+    fn endless(self) -> Case {
+        Case { manner: Manner::Endless(WATCHED), expected: Expected::Terminated, ..self }
+    }
+
+    fn planted(self, only: Sanitizer, report: &'static str) -> Case {
+        Case { only: Some(only), expected: Expected::Report(report), ..self }
+    }
+
+    /// The name of its program.
+    pub fn program(&self) -> &'static str {
+        Path::new(self.source).file_stem().and_then(|stem| stem.to_str()).unwrap_or(self.source)
+    }
+
+    /// Its name, which no other case has.
+    pub fn name(&self) -> String {
+        let mut words = vec![self.front.name(), self.program()];
+        words.extend(&self.arguments);
+        let variables = self.variables.iter().filter(|(name, _)| *name != "FAIRWAY_DEVICES");
+        words.extend(variables.map(|(_, value)| value));
+        words.join(" ")
+    }
+
+    pub fn is_for(&self, sanitizer: Sanitizer) -> bool {
+        self.only.is_none_or(|only| only == sanitizer)
+    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Case> {
+    let mut cases: Vec<Case> = ["roce", "fairway"].into_iter().flat_map(over).collect();
+    let planted = |mistake, sanitizer, report| {
+        Case::verbs("tests/c/planted.c", "roce").with(&[mistake]).planted(sanitizer, report)
+    };
+    cases.push(planted("freed", Sanitizer::Address, "heap-use-after-free"));
+    cases.push(planted("race", Sanitizer::Thread, "data race"));
+    cases.extend(rvma());
+    cases
+}
+
+/// Programs of the verbs library.
+fn over(carrier: &'static str) -> Vec<Case> {
+    let verbs = |source| Case::verbs(source, carrier);
+    let exchange = |arguments: &[&'static str]| {
+        let expected = Expected::Success("every byte compared");
+        let case = verbs("tests/c/exchange.c").with(arguments).with(&["-p", "PORT"]);
+        Case { manner: Manner::Pair, expected, ..case }
+    };
+    vec![
+        verbs("tests/c/loop.c"),
+        verbs("tests/c/errors.c"),
+        verbs("tests/c/threads.c"),
+        verbs("tests/c/polled.c"),
+        // A thread that is cancelled while it sleeps for an event leaves the queue it sleeps on
+        // behind, as `take_or_sleep` documents. And in a child of `fork` memory counts as lost if
+        // only threads of the parent had it on their stacks.
+        Case { finds_leaks: false, ..verbs("tests/c/cancelled.c") },
+        verbs("tests/c/missing.c"),
+        verbs("tests/c/protection.c"),
+        verbs("tests/c/order.c").with(&["-n", "5"]),
+        verbs("tests/c/order.c").with(&["-n", "2"]).lossy(),
+        exchange(&["-n", "50", "-m", "1024"]),
+        exchange(&["-n", "50", "-m", "4096", "-e"]),
+        exchange(&["-n", "20", "-m", "1024"]).lossy(),
+        verbs("tests/c/leaving.c").with(&["plain", "-"]).endless(),
+        verbs("tests/c/leaving.c").with(&["both", "PORT"]).endless(),
+    ]
+}
+
+/// Programs of librvma.
+fn rvma() -> Vec<Case> {
+    let rvma = |source| Case::of(Front::Rvma, source);
+    let planted = |mistake| {
+        let case = rvma("tests/c/planted.c").with(&[mistake]);
+        case.planted(Sanitizer::Address, "heap-use-after-free")
+    };
+    vec![
+        rvma("tests/c/basics.c"),
+        rvma("tests/c/windows.c"),
+        rvma("tests/c/threads.c"),
+        rvma("tests/c/cancelled.c"),
+        rvma("tests/c/peers.c"),
+        rvma("examples/halo.c"),
+        rvma("examples/server.c"),
+        planted("buffer"),
+        planted("source"),
+    ]
+}

@@ -1,0 +1,119 @@
+use super::cases::{Expected, Manner, all};
+use super::options::{Options, parse};
+use super::run::{End, judge};
+use super::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn parsed(text: &str) -> io::Result<Options> {
+    let words: Vec<String> = text.split_whitespace().map(String::from).collect();
+    parse(&words)
+}
+
+#[test]
+fn options_are_read_or_refused() -> io::Result<()> {
+    assert_eq!(parsed("")?, Options::default());
+    let options = parsed("--only thread --front rvma --program peers --timeout 9")?;
+    assert_eq!(options.sanitizers, [Sanitizer::Thread]);
+    assert_eq!(options.fronts, [Front::Rvma]);
+    assert_eq!(options.program.as_deref(), Some("peers"));
+    assert_eq!(options.timeout, Duration::from_secs(9));
+    for (wrong, part) in [
+        ("--only memory", "choose address or thread"),
+        ("--front python", "choose verbs or rvma"),
+        ("--timeout 0", "choose 1 to 86400 seconds"),
+        ("--timeout", "needs a value"),
+        ("--loud", "there is no option --loud"),
+    ] {
+        let error = parsed(wrong).expect_err(wrong).to_string();
+        assert!(error.contains(part), "{wrong}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn cases_have_names_of_their_own_and_sources_that_exist() {
+    let cases = all();
+    let names: BTreeSet<String> = cases.iter().map(Case::name).collect();
+    assert_eq!(names.len(), cases.len());
+    for case in &cases {
+        assert!(case.front.folder().join(case.source).is_file(), "{}", case.source);
+        assert_eq!(case.manner == Manner::Pair, case.program() == "exchange");
+    }
+}
+
+/// Programs that take no part: they are no programs of their own, or need MPI.
+#[test]
+fn every_c_program_of_the_fronts_has_a_case() -> io::Result<()> {
+    const NONE: &[&str] = &["listening", "ranks", "header"];
+    let cases = all();
+    for front in Front::ALL {
+        for entry in std::fs::read_dir(front.folder().join("tests/c"))? {
+            let path = entry?.path();
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if path.extension().is_some_and(|extension| extension == "c") && !NONE.contains(&&*stem)
+            {
+                let mut of_front = cases.iter().filter(|case| case.front == front);
+                assert!(of_front.any(|case| case.program() == stem), "{}", path.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_report_fails_a_case_even_if_the_program_succeeds() {
+    let report = "WARNING: ThreadSanitizer: data race (pid=7)\n\
+                  SUMMARY: ThreadSanitizer: data race baton.rs:90 in touch\nall fine\n";
+    let expected = Expected::Success("all fine");
+    assert_eq!(judge(expected, &[End::Code(0)], "all fine\n"), Ok(()));
+    let failure = judge(expected, &[End::Code(0)], report).expect_err("a report");
+    assert!(failure.contains("data race baton.rs:90"), "{failure}");
+    let failure = judge(expected, &[End::Code(99)], &report.repeat(3)).expect_err("reports");
+    assert!(failure.ends_with("(and 2 more reports)"), "{failure}");
+}
+
+#[test]
+fn a_planted_mistake_has_to_be_reported() {
+    let expected = Expected::Report("heap-use-after-free");
+    let report = "SUMMARY: AddressSanitizer: heap-use-after-free modify.rs:160 in ibv_modify_qp\n";
+    assert_eq!(judge(expected, &[End::Code(99)], report), Ok(()));
+    assert!(judge(expected, &[End::Code(0)], "").is_err());
+    let other = report.replace("heap-use-after-free", "SEGV");
+    assert!(judge(expected, &[End::Code(99)], &other).is_err());
+}
+
+#[test]
+fn every_process_has_to_end_as_expected() {
+    let fine = Expected::Success("");
+    let failure = |expected, ends: &[End]| judge(expected, ends, "").expect_err("it fails");
+    assert_eq!(failure(fine, &[End::Code(0), End::Code(1)]), "status 1");
+    assert_eq!(failure(fine, &[End::Signal(11)]), "ended by signal 11");
+    assert_eq!(failure(fine, &[End::TimedOut, End::Code(0)]), "it took too long");
+    assert_eq!(
+        failure(Expected::Success("all fine"), &[End::Code(0)]),
+        "no \"all fine\" in its output"
+    );
+    assert_eq!(judge(Expected::Terminated, &[End::Signal(libc::SIGTERM)], "ready\n"), Ok(()));
+    assert_eq!(failure(Expected::Terminated, &[End::Code(1)]), "status 1");
+}
+
+#[test]
+fn the_table_has_a_line_for_each_case() {
+    let row = |case: &str, sanitizer, failure: Option<&str>| Row {
+        case: case.to_owned(),
+        sanitizer,
+        verdict: Verdict { failure: failure.map(str::to_owned), seconds: 1.25 },
+    };
+    let rows = [
+        row("verbs loop roce", Sanitizer::Address, None),
+        row("rvma planted buffer", Sanitizer::Address, None),
+        row("verbs loop roce", Sanitizer::Thread, Some("status 1")),
+    ];
+    assert_eq!(
+        table(&rows, &Sanitizer::ALL),
+        "| program | address | thread |\n|---|---|---|\n\
+         | verbs loop roce | passed, 1.2 s | FAILED: status 1 |\n\
+         | rvma planted buffer | passed, 1.2 s | – |\n"
+    );
+}
