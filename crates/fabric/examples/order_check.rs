@@ -10,6 +10,7 @@ use fairway_fabric::order::programs::{
 };
 use fairway_fabric::order::{Bounds, Choices, Exploration, Kind, Program, explore, replay};
 use fairway_fabric::threads;
+use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -114,7 +115,7 @@ fn deep(threads: usize) -> ExitCode {
     if deep.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn one(program: &str, limits: &str) -> Result<(), String> {
+fn one(program: &str, limits: &str) -> Result<(), Box<dyn Error>> {
     let program: Program = program.parse()?;
     match explore(&program, &limits.parse()?) {
         Ok(sum) => println!("{sum}"),
@@ -123,9 +124,9 @@ fn one(program: &str, limits: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn again(arguments: &[&str]) -> Result<(), String> {
+fn again(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let &[program, limits, list, slow, ref rest @ ..] = arguments else {
-        return Err(String::from("replay PROGRAM BOUNDS CHOICES SLOW [drawn]"));
+        return Err("replay PROGRAM BOUNDS CHOICES SLOW [drawn]".into());
     };
     let program: Program = program.parse()?;
     let number = |word: &str| word.parse::<u8>().map_err(|_| format!("not a number: {word}"));
@@ -154,7 +155,7 @@ fn main() -> ExitCode {
         }
         ["explore", program, limits] => one(program, limits),
         ["replay", rest @ ..] => again(rest),
-        _ => Err(String::from("order_check [deep [THREADS] | drawn … | explore … | replay …]")),
+        _ => Err("order_check [deep [THREADS] | drawn … | explore … | replay …]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! What an application knows of what it has set up.
 
-use crate::oracles::Place;
+use crate::operation::Place;
 use fairway_engine::wire::{Instant, JettyId};
 use fairway_engine::{ChannelId, Dispatch, ExceptionMode, JettyState, SegmentId};
 
@@ -11,9 +11,9 @@ pub(crate) enum Role {
     Source,
     /// Sent from; closed to peers.
     Private,
-    /// Written by peers, who may not read it.
+    /// Written by peers; peers may not read it.
     Target,
-    /// Written by peers, who may read it too.
+    /// Written and read by peers.
     Open,
     /// Filled by our reads.
     Landing,

@@ -5,7 +5,9 @@
 //! again and its READs read. In memory order the content of that range is known when an operation
 //! is posted: that of all WRITEs posted before.
 
-use crate::oracles::{Kind, Model, Operation, Place};
+use crate::finding::Finding;
+use crate::operation::{Kind, Operation, Place};
+use crate::oracles::Model;
 use crate::world::World;
 use fairway_engine::Status;
 use std::collections::BTreeMap;
@@ -73,7 +75,7 @@ impl Model {
         world: &mut World,
         id: usize,
         status: Status,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Finding> {
         let operation = self.operations[id];
         let Some((range, (key, _))) = self.board_of(world, &operation) else { return Ok(false) };
         let Some(content) = self.boards.contents.get_mut(&range) else { return Ok(false) };
@@ -101,7 +103,8 @@ impl Model {
                         "memory order: a READ returned {:#04x} at byte {wrong}, and {:#04x} was \
                          there at its turn: {operation:?}",
                         bytes[wrong], expected[wrong]
-                    ));
+                    )
+                    .into());
                 }
                 world.memory.write(key, at, &expected);
             }

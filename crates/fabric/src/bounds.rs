@@ -1,9 +1,9 @@
 //! How long, and how often: the bounds the storm holds the engine to.
 
 use crate::adversary::Fault;
+use crate::finding::Finding;
 use crate::mail::HEAD;
 use crate::plan::Plan;
-use crate::storm::TICK_HEALED;
 use crate::world::World;
 use fairway_engine::policy::CongestionSpec;
 use fairway_engine::wire::Duration;
@@ -11,6 +11,9 @@ use fairway_engine::{Counters, DropReason};
 
 /// How often a packet is resent for nothing on average, at most.
 const SPURIOUS: u64 = 4;
+
+/// Virtual time between turns of an application after the healing, on average.
+pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
 
 /// Packets resent at a time-out, on average over all of a run's: one of each path.
 const PER_TIMEOUT: u64 = 32;
@@ -135,7 +138,7 @@ fn rounds(plan: &Plan) -> u64 {
 /// beyond that, a packet is resent for nothing [`SPURIOUS`] times on average, and a few are at
 /// every time-out of a peer that sleeps. Acknowledgements answer packets and probes, at most
 /// two to one.
-pub(crate) fn check_packets(world: &World) -> Result<(), String> {
+pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
     let faults = &world.adversary.faults;
     let at_fault = [
         Fault::Loss,
@@ -163,13 +166,13 @@ pub(crate) fn check_packets(world: &World) -> Result<(), String> {
     let most = lost + SPURIOUS * sum.data_sent + PER_TIMEOUT * sum.timeouts + 200;
     if sum.data_resent > most {
         let resent = sum.data_resent;
-        return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}"));
+        return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}").into());
     }
     let heard = sum.data_sent + sum.data_resent + copies + sum.probes_sent;
     // A node that crashed has taken its counts with it.
     let whole = faults[Fault::Crash as usize] == 0;
     if whole && sum.acks_sent > 2 * heard + 200 {
-        return Err(format!("too many acknowledgements for {heard} packets: {sum:?}"));
+        return Err(format!("too many acknowledgements for {heard} packets: {sum:?}").into());
     }
     Ok(())
 }

@@ -5,7 +5,9 @@
 //! overwrite one that was posted after that. Cells change only here: the mirror follows each store
 //! as it is done, so that the memory is known to the byte whatever becomes of the channel.
 
-use crate::oracles::{Kind, Model, Operation, Place, State};
+use crate::finding::Finding;
+use crate::operation::{Kind, Operation, Place, State};
+use crate::oracles::Model;
 use crate::world::{Effect, World};
 use fairway_engine::Status;
 use std::collections::BTreeMap;
@@ -52,16 +54,18 @@ impl Model {
         effect: &Effect,
         ink: Place,
         accepted: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let Some(&id) = self.bypass.by_ink.get(&ink) else {
-            return Err(format!("a store of what nobody posted: {effect:?}"));
+            return Err(format!("a store of what nobody posted: {effect:?}").into());
         };
         let operation = self.operations[id];
         if (operation.remote, operation.length) != (Some(effect.place), effect.length) {
-            return Err(format!("a store went to {effect:?} and not to where it was to: {id}"));
+            return Err(
+                format!("a store went to {effect:?} and not to where it was to: {id}").into()
+            );
         }
         if operation.affected > 0 {
-            return Err(format!("store {id} was done twice: {operation:?}"));
+            return Err(format!("store {id} was done twice: {operation:?}").into());
         }
         // It may have been given up here, or its node be gone, while it was on its way.
         let refused = matches!(
@@ -69,11 +73,13 @@ impl Model {
             State::Done(Status::Success | Status::RemoteAccess | Status::RemoteRights)
         );
         if refused || !operation.allowed.has(Status::Success) {
-            return Err(format!("store {id} was done though it had ended: {operation:?}"));
+            return Err(format!("store {id} was done though it had ended: {operation:?}").into());
         }
         if let Some(other) = self.newer_than(id, accepted) {
             let other = self.operations[other];
-            return Err(format!("store {id} overwrote a newer one: {operation:?}, {other:?}"));
+            return Err(
+                format!("store {id} overwrote a newer one: {operation:?}, {other:?}").into()
+            );
         }
         self.bypass.done.push((id, accepted));
         let length = effect.length as usize;
@@ -111,12 +117,12 @@ impl Model {
         world: &mut World,
         id: usize,
         effect: &Effect,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let operation = self.operations[id];
         let fits = (operation.local, operation.length) == (effect.place, effect.length);
         let due = operation.state == State::Pending && operation.affected == 0;
         let Some((key, at)) = operation.remote.filter(|_| fits && due) else {
-            return Err(format!("load {id} is not due as {effect:?}: {operation:?}"));
+            return Err(format!("load {id} is not due as {effect:?}: {operation:?}").into());
         };
         let length = operation.length as usize;
         let mut then = world.memory.mirror(key, at, length).to_vec();
@@ -125,7 +131,7 @@ impl Model {
         let mut past = self.bypass.past[self.bypass.since[&id]..].iter().rev();
         while then != brought {
             let Some(((other, from), old)) = past.next() else {
-                return Err(format!("load {id} brought {brought:?}, which never was there"));
+                return Err(format!("load {id} brought {brought:?}, which never was there").into());
             };
             for (offset, byte) in old.iter().enumerate().filter(|_| *other == key) {
                 if let Some(before) = (from + offset).checked_sub(at).filter(|&at| at < length) {
@@ -139,23 +145,23 @@ impl Model {
     }
 
     /// A load or store has succeeded: it was done.
-    pub(crate) fn check_bypassed(&mut self, id: usize) -> Result<(), String> {
+    pub(crate) fn check_bypassed(&mut self, id: usize) -> Result<(), Finding> {
         self.bypass.ended_before.insert(id, self.operations.len());
         let operation = &self.operations[id];
         if operation.affected == operation.length {
             return Ok(());
         }
-        Err(String::from("done without an effect"))
+        Err("done without an effect".into())
     }
 
     /// A load or store has ended in error: what was refused was not done, and a load never.
-    pub(crate) fn bypass_failed(&mut self, id: usize, status: Status) -> Result<(), String> {
+    pub(crate) fn bypass_failed(&mut self, id: usize, status: Status) -> Result<(), Finding> {
         self.bypass.ended_before.insert(id, self.operations.len());
         let operation = &self.operations[id];
         let refused = matches!(status, Status::RemoteAccess | Status::RemoteRights);
         let timed_out = status == Status::TimedOut && operation.kind == Kind::Load;
         if operation.affected > 0 && (refused || timed_out) {
-            return Err(format!("ended, and yet it was done: {operation:?}"));
+            return Err(format!("ended, and yet it was done: {operation:?}").into());
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use fairway_engine::wire::{
     Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
-/// Sends one of them to somebody.
+/// Sends one such packet to a node.
 pub(crate) fn send(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Random) {
     let node = random.below(world.nodes.len() as u64) as usize;
     match random.below(4) {
@@ -102,7 +102,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
         2 => {
             let mut ack = any_ack(random);
             ack.cumulative = Psn::new(random.number() as u32);
-            // Its own numbers are known to nobody here: only what is far ahead is surely wrong.
+            // The test has no copy of its own numbers: only a number far ahead is surely wrong.
             let Some(own_last) = world.last_psn(peer, theirs) else { return };
             ack.cumulative = own_last.plus(100_000);
             ack.flags = AckFlags::none();

@@ -6,12 +6,14 @@
 //! that one.
 
 use crate::application::Group;
-use crate::oracles::{Life, Model, Operation, State};
+use crate::finding::Finding;
+use crate::operation::{Life, Operation, State};
+use crate::oracles::Model;
 use fairway_engine::wire::JettyId;
 use fairway_engine::{Dispatch, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who was a member, and since which operation was posted next.
+/// The members of a group, and the index of the operation that was posted next.
 #[derive(Clone, Debug)]
 struct Snapshot {
     since: usize,
@@ -104,7 +106,7 @@ impl Model {
 
     /// Something was done to memory: nothing more may be, once the operation has succeeded or was
     /// flushed.
-    pub(crate) fn check_not_over(&self, id: usize) -> Result<(), String> {
+    pub(crate) fn check_not_over(&self, id: usize) -> Result<(), Finding> {
         let operation = &self.operations[id];
         let over = match operation.state {
             State::Done(Status::Success) => !operation.is_unreliable(),
@@ -113,6 +115,10 @@ impl Model {
             }
             _ => false,
         };
-        if over { Err(format!("{id} has an effect after its end: {operation:?}")) } else { Ok(()) }
+        if over {
+            Err(format!("{id} has an effect after its end: {operation:?}").into())
+        } else {
+            Ok(())
+        }
     }
 }

@@ -2,9 +2,9 @@
 //! is, so that a done epoch tells by its bytes alone what it took.
 
 use crate::application::Connection;
-use crate::oracles::Life;
-use crate::plan::Plan;
-use crate::storm::STATUSES;
+use crate::finding::Finding;
+use crate::operation::{Life, STATUSES};
+use crate::plan::{MailPlan, Plan};
 use crate::world::World;
 use fairway_device::random::Random;
 use fairway_engine::wire::{JettyId, ServiceMode, Tag};
@@ -26,43 +26,6 @@ pub(crate) const BLANK: u8 = 0xEE;
 const ADDRESSES: u64 = 4;
 /// Packets of a letter at most.
 const PACKETS_MAX: u64 = 40;
-
-/// What mail there is in a world.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MailPlan {
-    pub(crate) letters: u64,
-    /// Bytes of a buffer that one letter has to itself, where senders steer.
-    pub(crate) slot: u32,
-    /// Chances in thousandths.
-    pub(crate) wrong: u32,
-    pub(crate) rough: u32,
-    pub(crate) named: u32,
-    pub(crate) ordered: u32,
-    pub(crate) lazy: u32,
-    /// Records for streams of puts, on each side.
-    pub(crate) streams: u32,
-}
-
-impl MailPlan {
-    pub(crate) fn draw(seed: u64) -> MailPlan {
-        let mut random = Random::fork(seed, 9);
-        let mut sometimes = |permille, values: &[u32]| {
-            let value = random.pick(values);
-            if random.chance(permille) { value } else { 0 }
-        };
-        let letters = u64::from(sometimes(400, &[3, 21, 42, 60]));
-        MailPlan {
-            letters,
-            slot: [64, 64, 300, 3_000][letters as usize % 4],
-            wrong: sometimes(400, &[20, 200]),
-            rough: sometimes(400, &[60, 300]),
-            named: sometimes(400, &[100, 500]),
-            ordered: sometimes(300, &[200, 800]),
-            lazy: sometimes(500, &[300, 900]),
-            streams: 64 - sometimes(200, &[40, 60, 63]),
-        }
-    }
-}
 
 /// One put.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +186,7 @@ impl Mail {
         plan: &Plan,
         connections: &[Connection],
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let healed = world.adversary.is_healed();
         let is_away = world.nodes[node].nic.is_none() || world.is_paused(node);
         if is_away || self.offices[node].shelf.is_none() {
@@ -313,7 +276,7 @@ impl Mail {
         plan: &Plan,
         connections: &[Connection],
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let index = self.random.below(plan.links.len() as u64) as usize;
         let link = &plan.links[index];
         let Some(side) = link.nodes.iter().position(|&end| end == node) else { return Ok(()) };
@@ -399,7 +362,7 @@ impl Mail {
         paper: usize,
         segment: SegmentId,
         most: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let (peer, random) = (letter.to.0, &mut self.random);
         let length = random.below(most) as u32;
         let offset = random.below(u64::from(self.plan.slot));
@@ -450,7 +413,7 @@ impl Mail {
     }
 
     /// Ends an epoch early, goes back to an earlier one, or closes a mailbox and opens another.
-    fn be_rough(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+    fn be_rough(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         let count = self.offices[node].boxes.len() as u64;
         let at = self.random.below(count) as usize;
         let (what, back, nack) =
@@ -505,7 +468,7 @@ fn post(
     node: usize,
     jetty: JettyId,
     request: &WorkRequest,
-) -> Result<bool, String> {
+) -> Result<bool, Finding> {
     let now = world.now;
     let Some(nic) = world.nic(node) else { return Ok(false) };
     match nic.post(now, jetty, request) {
@@ -523,7 +486,7 @@ fn post(
             | PostError::NoJetty,
         ) => Ok(false),
         Err(PostError::NoChannel) if !nic.is_open(request.channel) => Ok(false),
-        Err(error) => Err(format!("{error:?} for {request:?}")),
+        Err(error) => Err(format!("{error:?} for {request:?}").into()),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What mail must be like: every letter whole, once, in the right epoch, in its sender's order; and
 //! nothing written to a buffer once its epoch is done.
 
+use crate::finding::Finding;
 use crate::mail::{BLANK, GET, HEAD, LETTER, Letter, Mail, Mailbox, text_of};
 use crate::node::Output;
-use crate::oracles::{Life, Model};
+use crate::operation::Life;
+use crate::oracles::Model;
 use crate::plan::Plan;
 use crate::world::World;
 use fairway_engine::{Completion, EpochDone, Status, Steering};
@@ -14,7 +16,7 @@ type Found = Vec<(usize, u64)>;
 
 impl Mail {
     /// Hears of the epochs that are done, of which the application has not been told yet.
-    pub(crate) fn read_epochs(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+    pub(crate) fn read_epochs(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         let outputs = std::mem::take(&mut world.nodes[node].outputs);
         for output in outputs {
             match output {
@@ -31,17 +33,17 @@ impl Mail {
         world: &mut World,
         node: usize,
         done: &EpochDone,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         world.trace.line(world.now, node, || format!("! {done:?}"));
         world.trace.stir(done.epoch ^ done.bytes << 20);
         let office = &self.offices[node];
         let Some(at) = office.boxes.iter().position(|other| other.id == done.mailbox) else {
-            return Err(format!("node {node}: an epoch of no mailbox: {done:?}"));
+            return Err(format!("node {node}: an epoch of no mailbox: {done:?}").into());
         };
         let (mailbox, shelf) = (&office.boxes[at], office.shelf);
         let next = mailbox.epochs.iter().position(|posted| posted.done.is_none());
         if next != Some(done.epoch as usize) || done.id != done.epoch {
-            return Err(format!("node {node}: epoch {next:?} is next, and not {done:?}"));
+            return Err(format!("node {node}: epoch {next:?} is next, and not {done:?}").into());
         }
         let (posted, (key, _)) = (mailbox.epochs[done.id as usize], shelf.expect("it has buffers"));
         let bytes = world.memory.pieces[key].bytes[posted.at..][..posted.length as usize].to_vec();
@@ -51,7 +53,7 @@ impl Mail {
         }
         let whole = done.operations > 0 && done.cancelled == 0;
         if whole && !found.iter().any(|&(_, number)| self.is_to(number, done.address)) {
-            return Err(format!("node {node}: no letter is for this address: {done:?}"));
+            return Err(format!("node {node}: no letter is for this address: {done:?}").into());
         }
         self.offices[node].boxes[at].epochs[done.id as usize].done = Some(*done);
         // Nobody writes there any more.
@@ -84,7 +86,7 @@ impl Mail {
         mailbox: &Mailbox,
         bytes: &[u8],
         done: &EpochDone,
-    ) -> Result<Found, String> {
+    ) -> Result<Found, Finding> {
         let mut found = Vec::new();
         let is_stream = mailbox.config.steering == Steering::Receiver;
         let step = if is_stream { 1 } else { self.plan.slot as usize };
@@ -97,20 +99,20 @@ impl Mail {
                     at += if is_stream { length } else { step };
                 }
                 None if done.cancelled == 0 && bytes[at] != BLANK => {
-                    return Err(format!("no letter is whole at {at}: {done:?}"));
+                    return Err(format!("no letter is whole at {at}: {done:?}").into());
                 }
                 None => at += step,
             }
         }
         if !self.is_accounted(&found, total, done) {
-            return Err(format!("{} letters of {total} bytes: {done:?}", found.len()));
+            return Err(format!("{} letters of {total} bytes: {done:?}", found.len()).into());
         }
         if is_stream && done.cancelled == 0 {
             let end = found.last().map_or(0, |&(at, number)| {
                 at as u64 + u64::from(self.letters[number as usize].length)
             });
             if end != u64::from(done.extent) {
-                return Err(format!("the last letter ends at {end}: {done:?}"));
+                return Err(format!("the last letter ends at {end}: {done:?}").into());
             }
         }
         Ok(found)
@@ -132,7 +134,7 @@ impl Mail {
         at: usize,
         epoch: u64,
         (offset, number): (usize, u64),
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let Mailbox { serial, ref config, .. } = self.offices[node].boxes[at];
         let letter = &mut self.letters[number as usize];
         let here = (node, world.nodes[node].incarnation);
@@ -140,10 +142,10 @@ impl Mail {
         let steered = config.steering == Steering::Receiver || letter.offset == offset as u64;
         let named = letter.epoch.is_none_or(|named| u64::from(named) == epoch);
         if letter.to != here || !addressed || !steered || !named || letter.is_wrong {
-            return Err(format!("not for epoch {epoch} of {config:?}: {letter:?}"));
+            return Err(format!("not for epoch {epoch} of {config:?}: {letter:?}").into());
         }
         if letter.found.is_some() {
-            return Err(format!("in two epochs, or twice in one: {epoch} {letter:?}"));
+            return Err(format!("in two epochs, or twice in one: {epoch} {letter:?}").into());
         }
         letter.is_in_stream = config.steering == Steering::Receiver;
         letter.found = Some((serial, epoch, offset));
@@ -156,10 +158,12 @@ impl Mail {
         node: usize,
         at: usize,
         done: &EpochDone,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let told = self.offices[node].boxes[at].epochs[done.epoch as usize].done;
         match told {
-            Some(told) if told != *done => Err(format!("rewound to {done:?}, and told {told:?}")),
+            Some(told) if told != *done => {
+                Err(format!("rewound to {done:?}, and told {told:?}").into())
+            }
             _ => Ok(()),
         }
     }
@@ -172,7 +176,7 @@ impl Mail {
         plan: &Plan,
         node: usize,
         done: &Completion,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let (from, channel) = match done.id & GET {
             0 => {
                 let letter = self.letters[(done.id & !LETTER) as usize];
@@ -188,16 +192,16 @@ impl Mail {
         let ended = flushed || model.has_ended(from, channel, done.status);
         let impatient = plan.profiles[node].not_ready_retries != 7;
         if from.0 != node || (done.status == Status::ReceiverNotReady && !impatient) {
-            return Err(format!("must not end like this: {done:?}"));
+            return Err(format!("must not end like this: {done:?}").into());
         }
         if done.id & GET != 0 { self.got(world, done, ended) } else { self.answered(done, ended) }
     }
 
-    fn answered(&mut self, done: &Completion, ended: bool) -> Result<(), String> {
+    fn answered(&mut self, done: &Completion, ended: bool) -> Result<(), Finding> {
         let rough = self.plan.rough > 0;
         let letter = &mut self.letters[(done.id & !LETTER) as usize];
         if letter.status.is_some() || (!letter.signaled && done.status == Status::Success) {
-            return Err(format!("completed twice, or unasked: {done:?}"));
+            return Err(format!("completed twice, or unasked: {done:?}").into());
         }
         let fine = match done.status {
             Status::Success | Status::RemoteResources | Status::RemoteNoMailbox => true,
@@ -207,17 +211,17 @@ impl Mail {
             _ => ended,
         };
         if !fine {
-            return Err(format!("must not end like this: {done:?} {letter:?}"));
+            return Err(format!("must not end like this: {done:?} {letter:?}").into());
         }
         letter.status = Some(done.status);
         self.pending -= u64::from(letter.signaled);
         Ok(())
     }
 
-    fn got(&mut self, world: &mut World, done: &Completion, ended: bool) -> Result<(), String> {
+    fn got(&mut self, world: &mut World, done: &Completion, ended: bool) -> Result<(), Finding> {
         let get = &mut self.gets[(done.id & !(LETTER | GET)) as usize];
         if std::mem::replace(&mut get.is_done, true) {
-            return Err(format!("completed twice: {done:?}"));
+            return Err(format!("completed twice: {done:?}").into());
         }
         self.pending -= 1;
         let (key, at) = get.local;
@@ -229,7 +233,7 @@ impl Mail {
                     && !world.memory.pieces[far].released
                     && world.memory.mirror(far, start, length) != here
                 {
-                    return Err(format!("brought something else: {get:?}"));
+                    return Err(format!("brought something else: {get:?}").into());
                 }
                 world.memory.accept(key, at, length);
                 Ok(())
@@ -243,7 +247,7 @@ impl Mail {
                 world.memory.unsettle(key, at, length);
                 Ok(())
             }
-            _ => Err(format!("must not end like this: {done:?}")),
+            _ => Err(format!("must not end like this: {done:?}").into()),
         }
     }
 
@@ -271,7 +275,7 @@ impl Mail {
 
     /// Every channel has ended: what is in unfinished epochs is taken out, and every letter
     /// accounted for.
-    pub(crate) fn finish(&mut self, world: &mut World, model: &Model) -> Result<(), String> {
+    pub(crate) fn finish(&mut self, world: &mut World, model: &Model) -> Result<(), Finding> {
         for node in 0..self.offices.len() {
             self.empty(world, node)?;
         }
@@ -284,10 +288,12 @@ impl Mail {
             let silent = !letter.signaled && !model.has_ended_at_all(letter.from, letter.channel);
             match letter.status {
                 Some(Status::Success) if letter.found.is_none() && !lossy => {
-                    return Err(format!("letter {number} was lost: {letter:?}"));
+                    return Err(format!("letter {number} was lost: {letter:?}").into());
                 }
                 None if silent && letter.found.is_none() && !lossy => {
-                    return Err(format!("letter {number} was lost without a word: {letter:?}"));
+                    return Err(
+                        format!("letter {number} was lost without a word: {letter:?}").into()
+                    );
                 }
                 Some(
                     Status::RemoteEpoch
@@ -296,7 +302,9 @@ impl Mail {
                     | Status::RemoteResources
                     | Status::ReceiverNotReady,
                 ) if letter.found.is_some() => {
-                    return Err(format!("letter {number} was refused, and arrived: {letter:?}"));
+                    return Err(
+                        format!("letter {number} was refused, and arrived: {letter:?}").into()
+                    );
                 }
                 _ => {}
             }
@@ -305,7 +313,7 @@ impl Mail {
     }
 
     /// Ends every epoch of a node.
-    fn empty(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+    fn empty(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         for at in 0..self.offices[node].boxes.len() {
             let Mailbox { id, is_closed, .. } = self.offices[node].boxes[at];
             let left = self.offices[node].boxes[at].epochs.len() + 1;
@@ -320,14 +328,14 @@ impl Mail {
             let mailbox = &self.offices[node].boxes[at];
             let open = mailbox.epochs.iter().filter(|posted| posted.done.is_none()).count();
             if open > 0 && !is_closed {
-                return Err(format!("node {node}: {open} epochs do not end: {mailbox:?}"));
+                return Err(format!("node {node}: {open} epochs do not end: {mailbox:?}").into());
             }
         }
         Ok(())
     }
 
     /// What one Jetty put to one address over one channel lies in the order in which it was put.
-    fn check_order(&self, world: &World) -> Result<(), String> {
+    fn check_order(&self, world: &World) -> Result<(), Finding> {
         let mut last: BTreeMap<_, ((u64, usize), &Letter)> = BTreeMap::new();
         for letter in &self.letters {
             let (node, incarnation) = letter.to;
@@ -340,7 +348,7 @@ impl Mail {
             if let Some(&(before, earlier)) = last.get(&sender)
                 && before > place
             {
-                return Err(format!("{letter:?} overtook {earlier:?}"));
+                return Err(format!("{letter:?} overtook {earlier:?}").into());
             }
             last.insert(sender, (place, letter));
         }
@@ -348,7 +356,7 @@ impl Mail {
     }
 
     /// Closes and releases every mailbox of a node, and lets its memory go.
-    pub(crate) fn strip(&mut self, world: &mut World, node: usize) -> Result<(), String> {
+    pub(crate) fn strip(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         let office = std::mem::take(&mut self.offices[node]);
         for mailbox in &office.boxes {
             let Some(nic) = world.nic(node) else { return Ok(()) };
@@ -358,7 +366,7 @@ impl Mail {
         }
         for (_, segment) in [office.paper, office.shelf].into_iter().flatten() {
             if !world.deregister(node, segment)? {
-                return Err(format!("node {node}: {segment:?} is still used at the end"));
+                return Err(format!("node {node}: {segment:?} is still used at the end").into());
             }
         }
         Ok(())

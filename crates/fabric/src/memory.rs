@@ -4,6 +4,7 @@
 //! and once as a mirror, which only the model writes. What differs without a reason was touched
 //! without one.
 
+use crate::finding::Finding;
 use fairway_device::random::Random;
 use fairway_engine::wire::Instant;
 use fairway_engine::{LocalRange, SegmentId};
@@ -122,18 +123,18 @@ impl Memory {
     ///
     /// # Errors
     /// If it names what it must not.
-    pub(crate) fn named(&mut self, node: usize, range: &LocalRange) -> Result<&mut [u8], String> {
+    pub(crate) fn named(&mut self, node: usize, range: &LocalRange) -> Result<&mut [u8], Finding> {
         let Some(key) = self.key(node, range.segment) else {
-            return Err(format!("node {node} names an unknown segment: {range:?}"));
+            return Err(format!("node {node} names an unknown segment: {range:?}").into());
         };
         let piece = &mut self.pieces[key];
         if piece.released {
-            return Err(format!("node {node} names freed memory: {range:?}"));
+            return Err(format!("node {node} names freed memory: {range:?}").into());
         }
         let start = range.offset as usize;
         let length = piece.bytes.len();
         piece.bytes.get_mut(start..start + range.length as usize).ok_or_else(|| {
-            format!("node {node} names bytes outside its segment of {length}: {range:?}")
+            format!("node {node} names bytes outside its segment of {length}: {range:?}").into()
         })
     }
 
@@ -210,7 +211,7 @@ impl Memory {
     ///
     /// # Errors
     /// The first byte that differs.
-    pub(crate) fn compare_all(&mut self) -> Result<(), String> {
+    pub(crate) fn compare_all(&mut self) -> Result<(), Finding> {
         for key in 0..self.pieces.len() {
             let piece = &mut self.pieces[key];
             for &(start, length) in &piece.unsettled {
@@ -222,7 +223,8 @@ impl Memory {
                 return Err(format!(
                     "memory {key} of node {} holds {:#04x} at {at}, and ought to hold {:#04x}",
                     piece.node, piece.bytes[at], piece.mirror[at]
-                ));
+                )
+                .into());
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! One host of the world: its NIC, and what surrounds it.
 
 use crate::adversary::Delivery;
-use crate::world::Missed;
+use crate::operation::Missed;
 use fairway_engine::control::CongestionProcessor;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{

@@ -6,105 +6,16 @@
 
 use crate::board_oracle::BoardOracle;
 use crate::bypass_oracle::BypassOracle;
+use crate::finding::Finding;
 use crate::jetty_oracle::JettyOracle;
+use crate::operation::{Kind, Life, Operation, Place, Receive, STATUSES, State};
 use crate::order_oracle::{OrderOracle, check_old_value};
-use crate::storm::STATUSES;
 use crate::world::World;
 use fairway_engine::wire::{Instant, JettyId, Tag};
 use fairway_engine::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A range of a piece of memory: its key, and where in it.
-pub(crate) type Place = (usize, usize);
-
-/// A node in one of its lives.
-pub(crate) type Life = (usize, u32);
-
-/// A set of [`Status`]es.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Statuses(u32);
-
-impl Statuses {
-    pub(crate) fn of(statuses: &[Status]) -> Self {
-        Statuses(statuses.iter().fold(0, |set, status| set | 1 << *status as u8))
-    }
-    pub(crate) fn with(self, status: Status) -> Self {
-        Statuses(self.0 | 1 << status as u8)
-    }
-    pub(crate) fn has(self, status: Status) -> bool {
-        self.0 & 1 << status as u8 != 0
-    }
-}
-
-/// What an operation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Write,
-    WriteImmediate,
-    Read,
-    Send,
-    SendImmediate,
-    Atomic,
-    Load,
-    Store,
-}
-
-/// Where an operation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Pending,
-    Done(Status),
-    /// Its node crashed before it was done.
-    Lost,
-}
-
-/// An operation that was posted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Operation {
-    pub(crate) life: Life,
-    pub(crate) target_life: Life,
-    pub(crate) channel: ChannelId,
-    pub(crate) jetty: JettyId,
-    pub(crate) target_jetty: JettyId,
-    pub(crate) kind: Kind,
-    pub(crate) local: Place,
-    /// Where its bytes belong (or, of a read, come from); none for sends, and for operations that
-    /// name nothing that exists.
-    pub(crate) remote: Option<Place>,
-    pub(crate) length: u32,
-    pub(crate) signaled: bool,
-    /// How it may end if the channel lives.
-    pub(crate) allowed: Statuses,
-    pub(crate) state: State,
-    /// Its receive has completed, of those that say so.
-    pub(crate) noticed: bool,
-    /// What it asks of the order.
-    pub(crate) order: OrderRequest,
-    /// Bytes of its own range that were changed.
-    pub(crate) affected: u32,
-    /// Of an atomic: the word's old value, once executed.
-    pub(crate) old: Option<u64>,
-    /// Of an atomic: it changes its word in a way of its own, so that it is recognised.
-    pub(crate) counted: bool,
-    /// Which member of a group is to take it, by the sender's choice.
-    pub(crate) hint: u8,
-    /// It found memory missing.
-    pub(crate) missed: Trouble,
-}
-
-/// A posted receive.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Receive {
-    pub(crate) life: Life,
-    pub(crate) jetty: JettyId,
-    pub(crate) buffer: Place,
-    pub(crate) length: u32,
-    pub(crate) state: State,
-    /// What was to be placed in it found it missing.
-    pub(crate) missed: bool,
-}
-
-/// Sends that nobody could tell apart: same way, same content.
+/// Sends that the receiver cannot tell apart: same way, same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SendKey {
     target: Life,
@@ -256,7 +167,7 @@ impl Model {
         node: usize,
         event: &Event,
         profile: &Profile,
-    ) -> Result<Option<ChannelId>, String> {
+    ) -> Result<Option<ChannelId>, Finding> {
         let life = (node, world.nodes[node].incarnation);
         let (channel, status) = match event {
             Event::PeerDead { channel } => (*channel, Status::PeerDead),
@@ -266,20 +177,20 @@ impl Model {
         };
         let note = world.nodes[node].channels[channel.index()].as_ref();
         let Some(note) = note.filter(|note| note.id == channel) else {
-            return Err(format!("{event:?} of a channel that was never opened"));
+            return Err(format!("{event:?} of a channel that was never opened").into());
         };
         let notes = world.nodes[node].channels.iter().flatten();
         let of_group = notes.filter(|other| other.leader == note.id);
         let silence = of_group.map(|note| world.now.since(note.heard)).max().unwrap_or_default();
         if status == Status::PeerDead && silence < profile.peer_dead {
-            return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()));
+            return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()).into());
         }
         let peer = (note.peer, note.peer_incarnation);
         if status == Status::PeerClosed && !self.has_ended_at_all(peer, note.peer_leader) {
-            return Err(format!("node {node}: {event:?}, and its peer has not closed it"));
+            return Err(format!("node {node}: {event:?}, and its peer has not closed it").into());
         }
         if self.ended.insert((life, channel), status).is_some() {
-            return Err(format!("node {node}: channel {channel:?} ended twice: {event:?}"));
+            return Err(format!("node {node}: channel {channel:?} ended twice: {event:?}").into());
         }
         self.flush(world, node, channel);
         Ok(Some(channel))
@@ -291,13 +202,13 @@ impl Model {
         world: &mut World,
         node: usize,
         completion: &Completion,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let outcome = if completion.id & RECEIVE != 0 {
             self.received(world, node, completion)
         } else {
             self.completed(world, node, completion)
         };
-        outcome.map_err(|why| format!("node {node}: {why}: {completion:?}"))
+        outcome.map_err(|why| format!("node {node}: {why}: {completion:?}").into())
     }
 
     fn completed(
@@ -305,13 +216,13 @@ impl Model {
         world: &mut World,
         node: usize,
         done: &Completion,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let life = (node, world.nodes[node].incarnation);
         let Some(operation) = self.operations.get(done.id as usize).copied() else {
-            return Err(String::from("completion of what was never posted"));
+            return Err("completion of what was never posted".into());
         };
         if operation.state != State::Pending {
-            return Err(format!("a second completion of {operation:?}"));
+            return Err(format!("a second completion of {operation:?}").into());
         }
         let kind = match operation.kind {
             Kind::Write | Kind::WriteImmediate => CompletionKind::Write,
@@ -324,10 +235,10 @@ impl Model {
         let bytes = if done.status == Status::Success { operation.length } else { 0 };
         let same = (operation.life, operation.jetty, operation.channel, kind, bytes, None);
         if same != (life, done.jetty, done.channel, done.kind, done.bytes, done.immediate) {
-            return Err(format!("the completion does not fit {operation:?}"));
+            return Err(format!("the completion does not fit {operation:?}").into());
         }
         if done.status == Status::Success && !operation.signaled {
-            return Err(String::from("a completion of an unsignaled success"));
+            return Err("a completion of an unsignaled success".into());
         }
         self.statuses[done.status as usize] += 1;
         self.check_completion_order(done.id as usize)?;
@@ -343,17 +254,17 @@ impl Model {
     }
 
     /// Checks that what an operation promised has happened.
-    fn succeeded(&mut self, world: &mut World, id: usize) -> Result<(), String> {
+    fn succeeded(&mut self, world: &mut World, id: usize) -> Result<(), Finding> {
         let operation = self.operations[id];
         if !operation.allowed.has(Status::Success) {
-            return Err(format!("success of what had to fail: {operation:?}"));
+            return Err(format!("success of what had to fail: {operation:?}").into());
         }
         // What was set aside when its memory was deregistered had arrived, and is dropped.
         let dropped = operation.order.tag == Tag::Mo
             && operation.remote.is_some_and(|(key, _)| world.memory.pieces[key].deregistered);
         let half_placed = operation.missed.was_set_aside;
         if self.is_barred(world, id) {
-            return Err(format!("success of what found its memory missing: {operation:?}"));
+            return Err(format!("success of what found its memory missing: {operation:?}").into());
         }
         if !(dropped || half_placed) {
             self.check_not_overtaken(id)?;
@@ -387,7 +298,7 @@ impl Model {
                     && !(operation.noticed || dropped)
                     && at_once
                 {
-                    return Err(String::from("done before its receive completed"));
+                    return Err("done before its receive completed".into());
                 }
                 compare(world, remote, length, "what was written")
             }
@@ -397,15 +308,15 @@ impl Model {
                 sends.succeeded += 1;
                 // One that is received in order may have to wait there for earlier ones.
                 if sends.succeeded > sends.delivered + sends.in_turn {
-                    return Err(format!("done before it was delivered: {sends:?}"));
+                    return Err(format!("done before it was delivered: {sends:?}").into());
                 }
                 Ok(())
             }
-            (_, None) => Err(String::from("success of an operation on nothing")),
+            (_, None) => Err("success of an operation on nothing".into()),
         }
     }
 
-    fn failed(&mut self, world: &mut World, id: usize, status: Status) -> Result<(), String> {
+    fn failed(&mut self, world: &mut World, id: usize, status: Status) -> Result<(), Finding> {
         let operation = self.operations[id];
         let (life, target) = (operation.life, operation.target_life.0);
         let withdrawn = operation.remote.is_some_and(|(key, _)| {
@@ -421,7 +332,7 @@ impl Model {
             || (status == Status::RemoteNoJetty && destroyed)
             || (status == Status::RemoteResources && operation.order != OrderRequest::default());
         if !fine {
-            return Err(format!("must not end like this: {operation:?}"));
+            return Err(format!("must not end like this: {operation:?}").into());
         }
         if operation.kind == Kind::Load && missed {
             // Some of it may have been placed.
@@ -436,7 +347,7 @@ impl Model {
         }
         let touched = operation.affected > 0 || operation.old.is_some();
         if status == Status::Flushed && !ended && touched && !operation.is_unreliable() {
-            return Err(format!("flushed, and yet it was done: {operation:?}"));
+            return Err(format!("flushed, and yet it was done: {operation:?}").into());
         }
         let half_way = ended || withdrawn || missed;
         // One that found no memory at its target was not delivered there.
@@ -448,7 +359,7 @@ impl Model {
                 let sends = self.sends.entry(key).or_default();
                 sends.refused += 1;
                 if sends.delivered + sends.refused > sends.posted {
-                    return Err(format!("refused, and yet delivered: {sends:?}"));
+                    return Err(format!("refused, and yet delivered: {sends:?}").into());
                 }
             }
             (Kind::Read, _) if half_way => {
@@ -485,14 +396,14 @@ impl Model {
     }
 
     /// Everything is over: what was not reported has succeeded.
-    pub(crate) fn finish(&mut self, world: &mut World) -> Result<(), String> {
+    pub(crate) fn finish(&mut self, world: &mut World) -> Result<(), Finding> {
         for id in 0..self.operations.len() {
             let operation = self.operations[id];
             if operation.state != State::Pending {
                 continue;
             }
             if operation.signaled {
-                return Err(format!("operation {id} never completed: {operation:?}"));
+                return Err(format!("operation {id} never completed: {operation:?}").into());
             }
             self.operations[id].state = State::Done(Status::Success);
             self.succeeded(world, id)
@@ -510,7 +421,7 @@ impl Model {
         channel: ChannelId,
         profile: &Profile,
         awake_since: Instant,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let (node, _) = life;
         let most = profile.peer_dead.saturating_add(profile.keep_alive);
         let notes = world.nodes[node].channels.iter().flatten();
@@ -520,7 +431,8 @@ impl Model {
                 return Err(format!(
                     "node {node} has not given up {channel:?} after {} us of silence",
                     silence.as_us()
-                ));
+                )
+                .into());
             }
         }
         Ok(())
@@ -538,7 +450,7 @@ impl Model {
     }
 }
 
-fn compare(world: &World, place: Place, length: usize, what: &str) -> Result<(), String> {
+fn compare(world: &World, place: Place, length: usize, what: &str) -> Result<(), Finding> {
     match world.memory.difference(place.0, place.1, length) {
         None => Ok(()),
         Some(at) => Err(format!(
@@ -547,7 +459,8 @@ fn compare(world: &World, place: Place, length: usize, what: &str) -> Result<(),
             place.0,
             world.memory.pieces[place.0].bytes[at],
             world.memory.pieces[place.0].mirror[at]
-        )),
+        )
+        .into()),
     }
 }
 
@@ -561,5 +474,3 @@ fn content_hash(bytes: &[u8]) -> u64 {
 
 mod missing;
 mod receives;
-
-pub(crate) use missing::Trouble;

@@ -4,7 +4,9 @@
 //! engine's trackers. The complete rules are in the executable specification; here are those that
 //! can be seen in the middle of a storm.
 
-use crate::oracles::{Kind, Model, Operation, State};
+use crate::finding::Finding;
+use crate::operation::{Kind, Operation, State};
+use crate::oracles::Model;
 use crate::world::{Effect, World};
 use fairway_engine::wire::{AtomicOperator, ServiceMode, Tag};
 use std::collections::BTreeMap;
@@ -60,7 +62,7 @@ impl OrderOracle {
 
 impl Model {
     /// Something was done to memory.
-    pub(crate) fn effect(&mut self, world: &mut World, effect: &Effect) -> Result<(), String> {
+    pub(crate) fn effect(&mut self, world: &mut World, effect: &Effect) -> Result<(), Finding> {
         if let Some((atomic, old)) = &effect.atomic {
             let new = atomic.operator.apply(*old, atomic.operand, atomic.compare);
             let (key, at) = effect.place;
@@ -83,7 +85,7 @@ impl Model {
         let operation = &mut self.operations[id];
         if let Some((_, old)) = effect.atomic {
             if operation.old.is_some() {
-                return Err(format!("an atomic was executed twice: {operation:?}"));
+                return Err(format!("an atomic was executed twice: {operation:?}").into());
             }
             operation.old = Some(old);
         }
@@ -100,7 +102,7 @@ impl Model {
             .filter(move |(_, other)| other.life == this.life && other.jetty == this.jetty)
     }
 
-    fn check_turn(&mut self, id: usize) -> Result<(), String> {
+    fn check_turn(&mut self, id: usize) -> Result<(), Finding> {
         let this = self.operations[id];
         if this.order.fence
             && let Some((other, _)) = self.earlier(id).find(|(_, other)| {
@@ -108,7 +110,9 @@ impl Model {
                 reads && other.signaled && other.state == State::Pending
             })
         {
-            return Err(format!("{id} passed its fence before {other} had completed: {this:?}"));
+            return Err(
+                format!("{id} passed its fence before {other} had completed: {this:?}").into()
+            );
         }
         if !matches!(this.order.tag, Tag::So | Tag::Mo) {
             return Ok(());
@@ -125,24 +129,27 @@ impl Model {
     }
 
     /// An operation has succeeded: nothing may have overtaken it.
-    pub(crate) fn check_not_overtaken(&self, id: usize) -> Result<(), String> {
+    pub(crate) fn check_not_overtaken(&self, id: usize) -> Result<(), Finding> {
         match self.order.overtaken.get(&id) {
             None => Ok(()),
             Some((other, how)) => Err(format!(
                 "{other} was {how} before {id}: {:?}, {:?}",
                 self.operations[*other], self.operations[id]
-            )),
+            )
+            .into()),
         }
     }
 
     /// An operation completes here: if in order, everything before it has.
-    pub(crate) fn check_completion_order(&self, id: usize) -> Result<(), String> {
+    pub(crate) fn check_completion_order(&self, id: usize) -> Result<(), Finding> {
         if !self.operations[id].order.complete_in_order {
             return Ok(());
         }
         match self.earlier(id).find(|(_, other)| other.signaled && other.state == State::Pending) {
             None => Ok(()),
-            Some((other, pending)) => Err(format!("{id} completed before {other}: {pending:?}")),
+            Some((other, pending)) => {
+                Err(format!("{id} completed before {other}: {pending:?}").into())
+            }
         }
     }
 
@@ -210,13 +217,13 @@ impl Operation {
 }
 
 /// The old value that an atomic brought back must be what the word was when it was changed.
-pub(crate) fn check_old_value(operation: &Operation, value: u64) -> Result<(), String> {
+pub(crate) fn check_old_value(operation: &Operation, value: u64) -> Result<(), Finding> {
     if !operation.counted {
         return Ok(());
     }
     match operation.old {
         Some(old) if old == value => Ok(()),
-        Some(old) => Err(format!("brought back {value:#x}, and the word was {old:#x}")),
-        None => Err(String::from("done without having been executed")),
+        Some(old) => Err(format!("brought back {value:#x}, and the word was {old:#x}").into()),
+        None => Err("done without having been executed".into()),
     }
 }

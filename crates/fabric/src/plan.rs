@@ -1,12 +1,13 @@
 //! What a seed draws before anything happens.
 
 mod homes;
+mod mail;
 mod policies;
 
 pub(crate) use homes::Home;
+pub(crate) use mail::MailPlan;
 
 use crate::adversary::{Outage, Weather};
-use crate::mail::MailPlan;
 use crate::node::Knobs;
 use fairway_device::random::Random;
 use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
@@ -171,7 +172,7 @@ impl Plan {
         }
         let mut weather = draw_weather(&mut Random::fork(seed, 2));
         let mut extras = Extras::draw(&mut Random::fork(seed, 6));
-        // Who shares a Jetty in sequence with others may wait for them.
+        // A connection that shares a Jetty in sequence with others may wait for them.
         extras.in_sequence &= links.len() == 1;
         extras.draw_memory_order(&mut Random::fork(seed, 13), links.len() == 1);
         extras.missing = sometimes(&mut Random::fork(seed, MISSING), 125, &[20, 100, 400]);
@@ -231,7 +232,7 @@ fn draw_links(random: &mut Random, nodes: usize) -> Vec<Link> {
     let mut links = Vec::new();
     for a in 0..nodes {
         for b in a + 1..nodes {
-            // A chain at least, so that everybody has somebody to talk to.
+            // A chain at least, so that every node has a peer.
             if b == a + 1 || random.chance(300) {
                 links.push(draw_link(random, a, b));
             }
@@ -270,7 +271,7 @@ fn draw_channel_groups(
     }
 }
 
-/// Who shares out what each node sends; and few flows, sometimes.
+/// The schedulers of what each node sends; and few flows, sometimes.
 fn draw_schedulers(random: &mut Random, limits: &mut [Limits]) -> Vec<PolicySpec> {
     let draw = |limits: &mut Limits| {
         if random.chance(150) {

@@ -7,10 +7,12 @@
 
 use crate::adversary::{Adversary, Fault};
 use crate::application::Connection;
-use crate::bounds::{self, patience};
+use crate::bounds::{self, TICK_HEALED, patience};
+use crate::finding::Finding;
 use crate::hostile;
 use crate::mail::{LETTER, Mail};
 use crate::node::Output;
+pub use crate::operation::STATUSES;
 use crate::oracles::Model;
 use crate::plan::{Home, Mishap, Plan};
 use crate::trace::Trace;
@@ -18,7 +20,7 @@ use crate::workload::Workload;
 use crate::world::World;
 use fairway_device::random::Random;
 use fairway_engine::wire::{Duration, Instant};
-use fairway_engine::{Canary, ChannelId, Completion, DropReason, Event, Nic, Status};
+use fairway_engine::{Canary, ChannelId, Completion, DropReason, Event, Nic};
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,26 +59,6 @@ pub struct Report {
     pub healing: Duration,
 }
 
-/// Every way in which an operation can end.
-pub const STATUSES: [Status; 16] = [
-    Status::Success,
-    Status::RemoteAccess,
-    Status::RemoteRights,
-    Status::RemoteNoJetty,
-    Status::RemoteLength,
-    Status::RemoteOperation,
-    Status::RemoteMisaligned,
-    Status::RemoteResources,
-    Status::RemoteNoMailbox,
-    Status::RemoteEpoch,
-    Status::TimedOut,
-    Status::ReceiverNotReady,
-    Status::PeerDead,
-    Status::PeerClosed,
-    Status::Flushed,
-    Status::LocalMemory,
-];
-
 /// Something was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -108,7 +90,7 @@ pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
     let outcome = catch_unwind(AssertUnwindSafe(|| storm.rage()));
     let message = match outcome {
         Ok(Ok(report)) => return Ok(report),
-        Ok(Err(message)) => message,
+        Ok(Err(finding)) => finding.to_string(),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -135,7 +117,7 @@ enum Alarm {
     Hostile,
     /// The congestion controls of a node run that do so apart.
     Laws(usize),
-    /// Nothing: somebody waits for the time to come.
+    /// Nothing: a part of the world waits for the time to come.
     Wait,
 }
 
@@ -157,9 +139,6 @@ struct Storm {
 
 /// Virtual time between attempts to open a connection.
 const OPEN_AGAIN: Duration = Duration::from_us(300);
-
-/// Virtual time between turns of an application after the healing, on average.
-pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
 
 impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {
@@ -183,7 +162,7 @@ impl Storm {
         }
     }
 
-    fn rage(&mut self) -> Result<Report, String> {
+    fn rage(&mut self) -> Result<Report, Finding> {
         self.begin();
         let end = self.world.now + self.plan.span;
         while self.world.now.is_before(end) {
@@ -245,7 +224,7 @@ impl Storm {
     }
 
     /// Lets one thing happen, and checks what came of it.
-    fn step(&mut self) -> Result<(), String> {
+    fn step(&mut self) -> Result<(), Finding> {
         if let Some(code) = self.world.step()? {
             let alarm = self.alarms[code as usize];
             self.ring(alarm)?;
@@ -265,7 +244,7 @@ impl Storm {
         Ok(())
     }
 
-    fn run_for(&mut self, span: Duration) -> Result<(), String> {
+    fn run_for(&mut self, span: Duration) -> Result<(), Finding> {
         let end = self.world.now + span;
         self.alarm_after(span, Alarm::Wait);
         while self.world.now.is_before(end) {
@@ -274,7 +253,7 @@ impl Storm {
         Ok(())
     }
 
-    fn ring(&mut self, alarm: Alarm) -> Result<(), String> {
+    fn ring(&mut self, alarm: Alarm) -> Result<(), Finding> {
         match alarm {
             Alarm::Tick(node) => self.tick(node),
             Alarm::Wait => Ok(()),
@@ -313,7 +292,7 @@ impl Storm {
         }
     }
 
-    fn tick(&mut self, node: usize) -> Result<(), String> {
+    fn tick(&mut self, node: usize) -> Result<(), Finding> {
         if self.closing {
             return Ok(());
         }
@@ -334,7 +313,7 @@ impl Storm {
         Ok(())
     }
 
-    fn check_silence(&self, node: usize) -> Result<(), String> {
+    fn check_silence(&self, node: usize) -> Result<(), Finding> {
         let life = (node, self.world.nodes[node].incarnation);
         // A pause may lie between two turns of the application.
         let awake_since = self.workload.applications[node].awake_since;
@@ -350,7 +329,7 @@ impl Storm {
         Ok(())
     }
 
-    fn befall(&mut self, mishap: Mishap) -> Result<(), String> {
+    fn befall(&mut self, mishap: Mishap) -> Result<(), Finding> {
         match mishap {
             Mishap::Pause { node, span, .. } => {
                 if self.world.nodes[node].nic.is_some() && !self.world.is_paused(node) {
@@ -385,7 +364,7 @@ impl Storm {
 
     /// Takes what a NIC says to its application: how channels ended first, so that it is known
     /// when their operations end.
-    fn listen(&mut self, node: usize) -> Result<(), String> {
+    fn listen(&mut self, node: usize) -> Result<(), Finding> {
         self.mail.read_epochs(&mut self.world, node)?;
         let outputs = std::mem::take(&mut self.world.nodes[node].outputs);
         let mut released = Vec::new();
@@ -421,18 +400,22 @@ impl Storm {
         for segment in released {
             let leaving = &mut self.workload.applications[node].leaving;
             let Some(at) = leaving.iter().position(|known| known.id == segment) else {
-                return Err(format!("node {node}: {segment:?} was released without being asked"));
+                return Err(
+                    format!("node {node}: {segment:?} was released without being asked").into()
+                );
             };
             let segment = leaving.remove(at);
             if self.model.uses(segment.key) {
-                return Err(format!("node {node}: {segment:?} was released while it is used"));
+                return Err(
+                    format!("node {node}: {segment:?} was released while it is used").into()
+                );
             }
             self.world.memory.release(segment.key);
         }
         Ok(())
     }
 
-    fn complete(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
+    fn complete(&mut self, node: usize, completion: &Completion) -> Result<(), Finding> {
         self.world.trace.line(self.world.now, node, || format!("! {completion:?}"));
         self.world.trace.stir(completion.id ^ u64::from(completion.bytes) << 32);
         if completion.id & LETTER != 0 && self.model.receive_of(completion).is_none() {
@@ -465,7 +448,7 @@ impl Storm {
     }
 
     /// Long after the healing no peer may be given up that is there.
-    fn check_death(&self, node: usize, channel: ChannelId) -> Result<(), String> {
+    fn check_death(&self, node: usize, channel: ChannelId) -> Result<(), Finding> {
         let profile = &self.plan.profiles[node];
         let settled = profile.peer_dead.saturating_add(profile.keep_alive.times(3));
         let settled = settled.saturating_add(self.plan.weather.late);
@@ -483,7 +466,9 @@ impl Storm {
                 let theirs = connection.ends[1 - side];
                 let open = self.world.nodes[peer].nic.as_ref().zip(theirs);
                 if here && alive && open.is_some_and(|(nic, theirs)| nic.is_open(theirs)) {
-                    return Err(format!("node {node} gave up {channel:?}, whose peer is alive"));
+                    return Err(
+                        format!("node {node} gave up {channel:?}, whose peer is alive").into()
+                    );
                 }
             }
         }
@@ -526,24 +511,24 @@ impl Storm {
     }
 
     /// Nobody wants anything for so long that only keep-alives keep the channels.
-    fn idle(&mut self) -> Result<(), String> {
+    fn idle(&mut self) -> Result<(), Finding> {
         let span = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(3));
         self.run_for(span.fold(Duration::ZERO, Duration::max))
     }
 
     /// Lets things happen until nothing is pending.
-    fn await_quiet(&mut self, healed: Instant) -> Result<(), String> {
+    fn await_quiet(&mut self, healed: Instant) -> Result<(), Finding> {
         let bound = healed + patience(&self.plan);
         while !self.is_quiet() {
             self.step()?;
             if bound.is_before(self.world.now) {
-                return Err(self.stall(healed));
+                return Err(self.stall(healed).into());
             }
         }
         Ok(())
     }
 
-    fn audit(&mut self) -> Result<(), String> {
+    fn audit(&mut self) -> Result<(), Finding> {
         for node in 0..self.world.nodes.len() {
             let Some(nic) = self.world.nic(node) else { continue };
             nic.audit();
@@ -552,10 +537,14 @@ impl Storm {
                 self.workload.applications[node].jetties.iter().map(|jetty| jetty.posted).sum();
             let leaving = self.workload.applications[node].leaving.len();
             if usage.receives != posted {
-                return Err(format!("node {node}: {posted} receives are posted, but {usage:?}"));
+                return Err(
+                    format!("node {node}: {posted} receives are posted, but {usage:?}").into()
+                );
             }
             if usage.messages != 0 {
-                return Err(format!("node {node}: nothing is pending, but {usage:?} ({leaving})"));
+                return Err(
+                    format!("node {node}: nothing is pending, but {usage:?} ({leaving})").into()
+                );
             }
         }
         Ok(())

@@ -90,7 +90,7 @@ pub fn sweep(
     });
 }
 
-/// Threads to use if nobody says.
+/// Default number of threads: the host's cores.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -32,7 +32,7 @@ impl Trace {
         self.hash = (self.hash ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
     }
 
-    /// Writes a line, if somebody reads it.
+    /// Writes a line, if the trace is on.
     pub(crate) fn line(&mut self, now: Instant, node: usize, text: impl FnOnce() -> String) {
         self.stir(now.as_ps() ^ (node as u64) << 56);
         if let Some(sink) = &mut self.sink {

@@ -1,7 +1,9 @@
 //! What the applications do: a seed draws operations, receives, and the odd rough handling.
 
 use crate::application::{Application, Connection, Jetty, Role, Segment};
-use crate::oracles::{Kind, Life, Model, Operation, Receive, State, Statuses, Trouble};
+use crate::finding::Finding;
+use crate::operation::{Kind, Life, Operation, Receive, State, Statuses, Trouble};
+use crate::oracles::Model;
 use crate::plan::Plan;
 use crate::world::World;
 use fairway_device::random::Random;
@@ -262,7 +264,7 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let healed = world.adversary.is_healed();
         if world.nodes[node].nic.is_none() || world.is_paused(node) {
             return Ok(());
@@ -348,7 +350,7 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let index = self.random.below(plan.links.len() as u64) as usize;
         let link = &plan.links[index];
         let Some(side) = link.nodes.iter().position(|&end| end == node) else { return Ok(()) };
@@ -407,7 +409,7 @@ impl Workload {
         model: &mut Model,
         operation: Operation,
         request: WorkRequest,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let node = operation.life.0;
         let now = world.now;
         let jetty = &self.applications[node].jetties[operation.jetty.value() as usize];
@@ -415,7 +417,9 @@ impl Workload {
         let Some(nic) = world.nic(node) else { return Ok(()) };
         match nic.post(now, operation.jetty, &request) {
             Err(PostError::NotReady) if !ready => Ok(()),
-            Ok(()) if !ready => Err(format!("node {node}: posted to {jetty:?}: {request:?}")),
+            Ok(()) if !ready => {
+                Err(format!("node {node}: posted to {jetty:?}: {request:?}").into())
+            }
             Ok(()) => {
                 let id = request.id;
                 world.trace.line(now, node, || format!("posts {id}: {request:?}"));
@@ -430,7 +434,7 @@ impl Workload {
                 | PostError::MemoryOrder,
             ) => Ok(()),
             Err(PostError::NoChannel) if !nic.is_open(request.channel) => Ok(()),
-            Err(error) => Err(format!("node {node}: {error:?} for {request:?}")),
+            Err(error) => Err(format!("node {node}: {error:?} for {request:?}").into()),
         }
     }
 

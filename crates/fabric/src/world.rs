@@ -9,6 +9,7 @@
 
 use crate::adversary::{Adversary, Delivery, Fault};
 use crate::agenda::Agenda;
+use crate::finding::Finding;
 use crate::memory::Memory;
 use crate::node::{ChannelNote, Knobs, Node, Output, What};
 use crate::plan::Home;
@@ -248,7 +249,7 @@ impl World {
         &mut self,
         node: usize,
         segment: SegmentId,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         while let Some(at) =
             self.nodes[node].late.iter().position(|late| late.target.segment == segment)
         {
@@ -259,9 +260,9 @@ impl World {
     }
 
     /// Deregisters a segment, after finishing what is being placed in it.
-    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, String> {
+    pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, Finding> {
         self.finish_placements(node, segment)?;
-        let Some(nic) = self.nic(node) else { return Err(String::from("no NIC")) };
+        let Some(nic) = self.nic(node) else { return Err("no NIC".into()) };
         let released = nic.deregister(segment).map_err(|error| format!("deregister: {error:?}"))?;
         self.collect(node);
         Ok(released)
@@ -274,9 +275,9 @@ impl World {
     }
 
     /// Lets the next thing happen. Gives the code of a timer if it was one.
-    pub(crate) fn step(&mut self) -> Result<Option<u64>, String> {
+    pub(crate) fn step(&mut self) -> Result<Option<u64>, Finding> {
         let Some((now, next)) = self.agenda.next() else {
-            return Err(String::from("nothing is left to happen"));
+            return Err("nothing is left to happen".into());
         };
         self.now = now;
         self.tally.steps += 1;
@@ -307,7 +308,7 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, node: usize, delivery: Delivery) -> Result<(), String> {
+    fn arrive(&mut self, node: usize, delivery: Delivery) -> Result<(), Finding> {
         if self.nodes[node].nic.is_none() {
             self.tally.unheard += 1;
             return Ok(());
@@ -325,7 +326,7 @@ impl World {
         Ok(())
     }
 
-    fn take_in(&mut self, node: usize, delivery: Delivery) -> Result<(), String> {
+    fn take_in(&mut self, node: usize, delivery: Delivery) -> Result<(), Finding> {
         let bytes = &delivery.bytes;
         let prefix = &bytes[..bytes.len().min(MAX_HEADER)];
         let decoded = wire::decode(prefix, bytes.len());
@@ -334,7 +335,7 @@ impl World {
             return Ok(());
         };
         if delivery.damaged {
-            return Err(format!("node {node} took a damaged header for {packet:?}"));
+            return Err(format!("node {node} took a damaged header for {packet:?}").into());
         }
         let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: delivery.ecn };
@@ -348,7 +349,9 @@ impl World {
             .line(now, node, || format!("< {} : {verdict:?}", summary(&route, &packet, payload)));
         self.note(node, &received, &verdict)?;
         if verdict == Verdict::Drop(DropReason::BeyondWindow) && !delivery.hostile {
-            return Err(format!("node {node} refuses what it said it could track: {received:?}"));
+            return Err(
+                format!("node {node} refuses what it said it could track: {received:?}").into()
+            );
         }
         if self.tally.delivered.is_multiple_of(self.knobs.audit_every)
             && let Some(nic) = self.nic(node)
@@ -360,7 +363,9 @@ impl World {
         match verdict {
             Verdict::Place(placement) => {
                 if placement.target.length != payload {
-                    return Err(format!("{payload} bytes came, to be placed as {placement:?}"));
+                    return Err(
+                        format!("{payload} bytes came, to be placed as {placement:?}").into()
+                    );
                 }
                 let payload = bytes[header_len..].to_vec();
                 let missed = self.missed_by(node, &received);
@@ -368,7 +373,7 @@ impl World {
                     None => What::Place(payload, missed),
                     Some(name) => match self.stores.get(&name) {
                         Some(&ink) => What::Store(payload, ink),
-                        None => return Err(format!("node {node} does a store nobody sent")),
+                        None => return Err(format!("node {node} does a store nobody sent").into()),
                     },
                 };
                 let (target, token, channel) = (placement.target, placement.token, channel(self));
@@ -393,7 +398,7 @@ impl World {
         self.nodes[node].channels[index].as_ref().expect("a channel the world was told of").id
     }
 
-    fn resume(&mut self, node: usize) -> Result<(), String> {
+    fn resume(&mut self, node: usize) -> Result<(), Finding> {
         if !std::mem::take(&mut self.nodes[node].paused) {
             return Ok(());
         }
@@ -406,7 +411,7 @@ impl World {
         Ok(())
     }
 
-    fn turn(&mut self, node: usize, at: Instant) -> Result<(), String> {
+    fn turn(&mut self, node: usize, at: Instant) -> Result<(), Finding> {
         let here = &mut self.nodes[node];
         if here.turn_at != Some(at) {
             return Ok(());
@@ -426,7 +431,7 @@ impl World {
             (self.spins, self.spun_at) = (0, now);
         }
         if self.spins > SPINS_MAX {
-            return Err(format!("node {node} asks to be woken at a time that has passed"));
+            return Err(format!("node {node} asks to be woken at a time that has passed").into());
         }
         let due = self.nic(node).and_then(|nic| nic.poll_timeout());
         if let Some(due) = due {
@@ -436,7 +441,7 @@ impl World {
     }
 
     /// Sends a burst, if the wire is free.
-    fn transmit(&mut self, node: usize) -> Result<(), String> {
+    fn transmit(&mut self, node: usize) -> Result<(), Finding> {
         let now = self.now;
         if !now.is_before(self.nodes[node].wire_free) {
             for _ in 0..self.knobs.burst {
@@ -455,7 +460,7 @@ impl World {
         Ok(())
     }
 
-    fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), String> {
+    fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), Finding> {
         if self.is_ungathered(node, transmit) {
             return Ok(());
         }
@@ -471,7 +476,9 @@ impl World {
             .as_ref()
             .filter(|note| note.id == transmit.channel);
         let Some((peer, life)) = note.map(|note| (note.peer, note.peer_incarnation)) else {
-            return Err(format!("node {node} sends on a channel nobody opened: {transmit:?}"));
+            return Err(
+                format!("node {node} sends on a channel nobody opened: {transmit:?}").into()
+            );
         };
         self.note_store(node, (peer, life), transmit)?;
         self.trace.line(now, node, || {
@@ -519,4 +526,4 @@ mod missing;
 mod notes;
 mod placing;
 
-pub(crate) use missing::{Absence, MessageName, Miss, Missed, Start};
+pub(crate) use missing::{Absence, Miss};

@@ -79,7 +79,7 @@ pub fn run(case: &Case, program: &Path, place: &Place) -> io::Result<Verdict> {
     let start = Instant::now();
     let ends = processes(case, program, place, &log)?;
     let output = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-    let failure = judge(case.expected, &ends, &output).err();
+    let failure = failure(case.expected, &ends, &output);
     Ok(Verdict { failure, seconds: start.elapsed().as_secs_f64() })
 }
 
@@ -170,25 +170,25 @@ impl End {
     }
 }
 
-/// Whether a case has passed; if not, why. `ends` has the processes' ends, `output` all they
-/// printed.
-pub fn judge(expected: Expected, ends: &[End], output: &str) -> Result<(), String> {
+/// Why a case has failed, or none if it has passed. `ends` has the processes' ends, `output` all
+/// they printed.
+pub fn failure(expected: Expected, ends: &[End], output: &str) -> Option<String> {
     let reports: Vec<&str> = output.lines().filter(|line| is_summary(line)).collect();
     if let Expected::Report(text) = expected {
         let found = reports.iter().any(|line| line.contains(text));
-        return if found { Ok(()) } else { Err(format!("no report of the planted {text}")) };
+        return if found { None } else { Some(format!("no report of the planted {text}")) };
     }
     if let Some(first) = reports.first() {
         let more = reports.len() - 1;
         let more = if more > 0 { format!(" (and {more} more reports)") } else { String::new() };
-        return Err(format!("{}{more}", first.trim()));
+        return Some(format!("{}{more}", first.trim()));
     }
     let wanted = match expected {
         Expected::Terminated => End::Signal(libc::SIGTERM),
         _ => End::Code(0),
     };
     if let Some(end) = ends.iter().find(|end| **end != wanted) {
-        return Err(match end {
+        return Some(match end {
             End::Code(REPORTED) => "a report without a summary".to_owned(),
             End::Code(code) => format!("status {code}"),
             End::Signal(signal) => format!("ended by signal {signal}"),
@@ -197,9 +197,9 @@ pub fn judge(expected: Expected, ends: &[End], output: &str) -> Result<(), Strin
     }
     match expected {
         Expected::Success(text) if !output.contains(text) => {
-            Err(format!("no {text:?} in its output"))
+            Some(format!("no {text:?} in its output"))
         }
-        _ => Ok(()),
+        _ => None,
     }
 }
 

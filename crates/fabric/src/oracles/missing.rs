@@ -1,41 +1,16 @@
 //! Operations whose memory was missing: which ways of ending that adds to those they had, and that
 //! they do not succeed.
 
-use super::{Kind, Life, Model, Operation, State, Statuses};
-use crate::world::{Effect, MessageName, Miss, Missed, Start, World};
+use super::Model;
+use crate::finding::Finding;
+use crate::operation::{Bar, Kind, Life, MessageName, Missed, Operation, Start, State};
+use crate::world::{Effect, Miss, World};
 use fairway_engine::Status;
 use fairway_engine::wire::Tag;
 
-/// What an operation met with of memory that was missing.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trouble {
-    /// How it may end because of that.
-    pub(crate) allowed: Statuses,
-    /// What keeps it from success.
-    bar: Option<Bar>,
-    /// Some of it was in the stash, and could not be brought to its place.
-    pub(crate) was_set_aside: bool,
-}
-
-/// What keeps an operation from success.
-#[derive(Clone, Copy, Debug)]
-enum Bar {
-    /// It has ended in error.
-    Ended,
-    /// It was refused under this name. It may have been sent again under another, because the
-    /// target had refused that message for another reason before.
-    Refused(Start, MessageName),
-}
-
-impl Trouble {
-    pub(crate) fn is_any(&self) -> bool {
-        self.allowed != Statuses::default()
-    }
-}
-
 impl Model {
     /// Memory was missing.
-    pub(crate) fn missed(&mut self, world: &mut World, miss: &Miss) -> Result<(), String> {
+    pub(crate) fn missed(&mut self, world: &mut World, miss: &Miss) -> Result<(), Finding> {
         let effect = Effect { place: miss.place, length: miss.length, atomic: None, store: None };
         match miss.missed {
             Missed::Request(start) => {
@@ -84,7 +59,7 @@ impl Model {
         world: &mut World,
         (start, name): (Start, MessageName),
         is_from_stash: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let ids = self.started(&start);
         for &id in &ids {
             let operation = &mut self.operations[id];
@@ -106,7 +81,7 @@ impl Model {
         ids: &[usize],
         status: Status,
         bar: Option<Bar>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         // Of those that cannot be told from each other only one has met with it.
         let bar = bar.filter(|_| ids.len() == 1);
         ids.iter().try_for_each(|&id| self.trouble(world, id, status, bar))
@@ -118,13 +93,15 @@ impl Model {
         id: usize,
         status: Status,
         bar: Option<Bar>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let operation = &mut self.operations[id];
         operation.missed.allowed = operation.missed.allowed.with(status);
         operation.missed.bar = bar.or(operation.missed.bar);
         if operation.state == State::Done(Status::Success) && self.is_barred(world, id) {
             let operation = &self.operations[id];
-            return Err(format!("{id} had succeeded before its memory was missing: {operation:?}"));
+            return Err(
+                format!("{id} had succeeded before its memory was missing: {operation:?}").into()
+            );
         }
         if self.operations[id].kind != Kind::Read {
             self.forget_on_board(world, id);

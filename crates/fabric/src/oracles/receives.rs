@@ -1,9 +1,9 @@
 //! What a receive may complete with: something that was sent to it, whole, and once.
 
-use super::{
-    Kind, Life, Model, Operation, Place, RECEIVE, Receive, SendKey, State, compare, content_hash,
-};
+use super::{Model, RECEIVE, SendKey, compare, content_hash};
+use crate::finding::Finding;
 use crate::node::Output;
+use crate::operation::{Kind, Life, Operation, Place, Receive, State};
 use crate::world::World;
 use fairway_engine::wire::JettyId;
 use fairway_engine::{Completion, CompletionKind, Status};
@@ -66,20 +66,20 @@ impl Model {
         world: &mut World,
         node: usize,
         done: &Completion,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let life = (node, world.nodes[node].incarnation);
         let id = (done.id & !RECEIVE) as usize;
         let Some(receive) = self.receives.get(id).copied() else {
-            return Err(String::from("completion of a receive that was never posted"));
+            return Err("completion of a receive that was never posted".into());
         };
         if receive.state != State::Pending {
-            return Err(format!("a second completion of {receive:?}"));
+            return Err(format!("a second completion of {receive:?}").into());
         }
         let flushed = done.status == Status::Flushed && self.has_failed(life, receive.jetty);
         let missed = done.status == Status::LocalMemory && receive.missed;
         let fine = flushed || missed || done.status == Status::Success;
         if (receive.life, receive.jetty, true) != (life, done.jetty, fine) {
-            return Err(format!("the completion does not fit {receive:?}"));
+            return Err(format!("the completion does not fit {receive:?}").into());
         }
         if self.in_sequence && done.status == Status::Success {
             self.check_sequence(world, id)?;
@@ -108,7 +108,7 @@ impl Model {
 
     /// A receive of a Jetty in sequence completes: it is the oldest, as long as all messages were
     /// sent by one Jetty, in order, and came to a good end.
-    fn check_sequence(&self, world: &World, id: usize) -> Result<(), String> {
+    fn check_sequence(&self, world: &World, id: usize) -> Result<(), Finding> {
         let this = self.receives[id];
         let same = |receive: &&Receive| receive.life == this.life && receive.jetty == this.jetty;
         let pending = |receive: &&Receive| receive.state == State::Pending;
@@ -149,14 +149,14 @@ impl Model {
             || self.destroyed.contains_key(&(this.life.0, this.jetty));
         match disturbed {
             true => Ok(()),
-            false => Err(format!("{this:?} completes before {oldest:?}")),
+            false => Err(format!("{this:?} completes before {oldest:?}").into()),
         }
     }
 
-    fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), String> {
+    fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), Finding> {
         let id = done.immediate.unwrap_or(u64::MAX) as usize;
         let Some(&operation) = self.operations.get(id) else {
-            return Err(String::from("immediate data nobody sent"));
+            return Err("immediate data nobody sent".into());
         };
         let fits = operation.kind == Kind::WriteImmediate
             && !operation.is_unreliable()
@@ -165,12 +165,12 @@ impl Model {
             && operation.jetty == done.remote_jetty
             && operation.length == done.bytes;
         if !fits || operation.noticed {
-            return Err(format!("a notice that is not due: {operation:?}"));
+            return Err(format!("a notice that is not due: {operation:?}").into());
         }
         self.operations[id].noticed = true;
         self.check_receive_order(id);
         let Some(remote) = operation.remote else {
-            return Err(String::from("a notice of a write into nothing"));
+            return Err("a notice of a write into nothing".into());
         };
         let length = operation.length as usize;
         world.memory.expect_copy(operation.local, remote, length);
@@ -183,7 +183,7 @@ impl Model {
         life: Life,
         done: &Completion,
         receive: &Receive,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let (key, at) = receive.buffer;
         let length = done.bytes as usize;
         let piece = &mut world.memory.pieces[key];
@@ -193,7 +193,7 @@ impl Model {
         mirror[at..at + length].copy_from_slice(&bytes[at..at + length]);
         let note = world.nodes[life.0].channels[done.channel.index()].as_ref();
         let Some(note) = note.filter(|note| note.id == done.channel) else {
-            return Err(String::from("delivered by a channel that was never opened"));
+            return Err("delivered by a channel that was never opened".into());
         };
         // What does not fit its number is none of those that were sent, either.
         let id = done.immediate.map_or(usize::MAX, |id| id as usize);
@@ -219,7 +219,9 @@ impl Model {
                 }
                 Ok(())
             }
-            sends => Err(format!("delivered what was never sent, or more than once: {sends:?}")),
+            sends => {
+                Err(format!("delivered what was never sent, or more than once: {sends:?}").into())
+            }
         }
     }
 }

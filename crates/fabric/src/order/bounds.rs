@@ -1,5 +1,6 @@
 //! How far a search goes.
 
+use super::program::ParseError;
 use fairway_engine::Canary;
 use std::fmt;
 use std::str::FromStr;
@@ -73,16 +74,17 @@ impl fmt::Display for Bounds {
 }
 
 impl FromStr for Bounds {
-    type Err = String;
+    type Err = ParseError;
 
     /// As printed: the numbers, in the order of the fields; the last three may be left out.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = |word: &str| word.trim().parse::<u32>().map_err(|_| format!("bounds: {word}"));
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let wrong = || ParseError { expected: "seven to ten numbers", text: text.to_owned() };
+        let number = |word: &str| word.trim().parse::<u32>().map_err(|_| wrong());
         let numbers = text.split(',').map(number).collect::<Result<Vec<u32>, _>>()?;
         let &[overtakes, losses, duplicates, late, late_posts, early_timers, runs, ref rest @ ..] =
             &numbers[..]
         else {
-            return Err(String::from("bounds are seven to ten numbers"));
+            return Err(wrong());
         };
         let (runs, places) = (u64::from(runs), *rest.first().unwrap_or(&Self::PLACES));
         let calm = Self::CALM;

@@ -4,6 +4,7 @@ use super::bounds::Bounds;
 use super::clock::{Clock, NODES};
 use super::network::Stamp;
 use super::program::{Kind, MTU, OPERATIONS_MAX, Operation, Program, SHARED_BYTES, Token};
+use crate::finding::Finding;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{AtomicOperator, Cna, Instant, JettyId, Msn, Psn, Target};
 use fairway_engine::{
@@ -253,7 +254,7 @@ impl Host {
         index: usize,
         remote: SegmentId,
         now: Instant,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let operation = &program.operations[index];
         let length = if operation.kind == Kind::Atomic { 0 } else { operation.bytes() as u32 };
         let local = LocalRange { segment: self.own, offset: (index * SLOT) as u64, length };
@@ -267,16 +268,16 @@ impl Host {
         };
         let jetty = self.jetties[operation.jetty].expect("a Jetty of this node");
         let posted = self.nic.post(now, jetty, &request);
-        posted.map_err(|error| format!("operation {index} was not taken: {error:?}"))
+        posted.map_err(|error| format!("operation {index} was not taken: {error:?}").into())
     }
 
     /// The bytes of a range.
-    pub(super) fn named(&mut self, range: &LocalRange) -> Result<&mut [u8], String> {
+    pub(super) fn named(&mut self, range: &LocalRange) -> Result<&mut [u8], Finding> {
         let bytes = self.memories.get_mut(range.segment.index());
         let (start, length) = (range.offset as usize, range.length as usize);
         bytes
             .and_then(|bytes| bytes.get_mut(start..start + length))
-            .ok_or_else(|| format!("the NIC names {range:?}, which nobody registered"))
+            .ok_or_else(|| format!("the NIC names {range:?}, which is not registered").into())
     }
 
     /// What peers see.

@@ -27,5 +27,5 @@ pub use choices::Choices;
 pub use clock::{Clock, NODES};
 pub use explore::{Exploration, Failing, explore, replay, sample};
 pub use history::{Event, History, What};
-pub use program::{Kind, MTU, Operation, Program, SHARED_BYTES, Token};
+pub use program::{Kind, MTU, Operation, ParseError, Program, SHARED_BYTES, Token};
 pub use run::{Failure, Run, run};

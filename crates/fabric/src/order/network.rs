@@ -1,6 +1,7 @@
 //! Packets on their way, each in the queue of its path.
 
 use super::clock::Clock;
+use crate::finding::Finding;
 use fairway_engine::wire::{self, Decoded, Ecn, MAX_HEADER};
 use fairway_engine::{Received, Transmit};
 
@@ -60,15 +61,15 @@ impl Network {
 }
 
 /// Encodes and decodes a packet: what arrives is what the bytes say.
-pub(super) fn over_the_wire(transmit: &Transmit, payload: &[u8]) -> Result<Received, String> {
+pub(super) fn over_the_wire(transmit: &Transmit, payload: &[u8]) -> Result<Received, Finding> {
     let mut bytes = [0; MAX_HEADER];
     let length = wire::encode(&transmit.route, &transmit.packet, payload.len(), &mut bytes);
     let decoded = wire::decode(&bytes[..length], length + payload.len());
     let Ok(Decoded::Packet { route, packet, header_len }) = decoded else {
-        return Err(format!("{:?} arrives as {decoded:?}", transmit.packet));
+        return Err(format!("{:?} arrives as {decoded:?}", transmit.packet).into());
     };
     if (route, packet, header_len) != (transmit.route, transmit.packet, length) {
-        return Err(format!("{:?} arrives as {packet:?}", transmit.packet));
+        return Err(format!("{:?} arrives as {packet:?}", transmit.packet).into());
     }
     Ok(Received { route, packet, payload: payload.len() as u32, ecn: Ecn::Capable })
 }

@@ -3,8 +3,8 @@
 use super::clock::NODES;
 use fairway_engine::OrderRequest;
 use fairway_engine::wire::{ServiceMode, Tag};
-use std::fmt;
 use std::str::FromStr;
+use std::{error, fmt};
 
 /// Payload bytes of a packet.
 pub const MTU: u32 = 32;
@@ -13,6 +13,23 @@ pub const MTU: u32 = 32;
 pub const SHARED_BYTES: usize = 64;
 /// Operations of a program at most: each has bytes of its own by which it is known.
 pub const OPERATIONS_MAX: usize = 8;
+
+/// A text that is no program, or no bounds of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// What stands there in the format that [`Program`] documents.
+    pub(super) expected: &'static str,
+    /// What was given.
+    pub(super) text: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not {}", self.text, self.expected)
+    }
+}
+
+impl error::Error for ParseError {}
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +134,7 @@ impl Operation {
         self
     }
 
-    /// Does anybody promise that it arrives?
+    /// Does its service mode promise that it arrives?
     pub fn is_reliable(&self) -> bool {
         self.order.mode != ServiceMode::Uno
     }
@@ -239,10 +256,10 @@ impl fmt::Display for Operation {
 }
 
 impl FromStr for Operation {
-    type Err = String;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("not an operation: {text}");
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let bad = || ParseError { expected: "an operation", text: text.to_owned() };
         let mut words = text.split('.');
         let head: Vec<char> = words.next().unwrap_or("").chars().collect();
         let &[jetty, kind, packets, '>', node] = &head[..] else { return Err(bad()) };
@@ -298,13 +315,16 @@ impl fmt::Display for Program {
 }
 
 impl FromStr for Program {
-    type Err = String;
+    type Err = ParseError;
 
     /// As printed: the nodes of the Jetties, behind a slash the dead node, then the operations.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut words = text.split_whitespace();
-        let nodes = words.next().ok_or("an empty program")?;
-        let node = |word: &str| word.parse().map_err(|_| format!("not a node: {word}"));
+        let wrong = || ParseError { expected: "a program", text: text.to_owned() };
+        let nodes = words.next().ok_or_else(wrong)?;
+        let node = |word: &str| {
+            word.parse().map_err(|_| ParseError { expected: "a node", text: word.to_owned() })
+        };
         let (nodes, dead) = match nodes.split_once('/') {
             Some((nodes, dead)) => (nodes, Some(node(dead)?)),
             None => (nodes, None),
@@ -313,7 +333,7 @@ impl FromStr for Program {
         let operations = words.map(str::parse).collect::<Result<Vec<Operation>, _>>()?;
         let known = |operation: &Operation| operation.jetty < jetties.len();
         if operations.is_empty() || !operations.iter().all(known) {
-            return Err(format!("not a program: {text}"));
+            return Err(wrong());
         }
         Ok(Program { jetties, operations, dead })
     }

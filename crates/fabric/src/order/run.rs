@@ -14,6 +14,7 @@ use super::host::{Duty, Host, PATHS, RECEIVE_ID, RECEIVES, SLOT, hosts, node_of}
 use super::network::{Flight, Network, Stamp, over_the_wire};
 use super::program::{Kind, Program};
 use super::spec::{self, Violation};
+use crate::finding::Finding;
 use fairway_engine::wire::{Instant, Operation, Packet};
 use fairway_engine::{
     Completion, CompletionKind, Event as NicEvent, Execution, LocalRange, Received, Status,
@@ -161,7 +162,7 @@ impl World<'_> {
                 continue;
             }
             let Some(step) = self.pick(&steps) else { return Ok(true) };
-            self.take(step).map_err(Failure::Contract)?;
+            self.take(step).map_err(|finding| Failure::Contract(finding.to_string()))?;
         }
     }
 
@@ -214,7 +215,7 @@ impl World<'_> {
         Some(step)
     }
 
-    fn take(&mut self, step: Step) -> Result<(), String> {
+    fn take(&mut self, step: Step) -> Result<(), Finding> {
         if let Some(node) = step.node()
             && !matches!(step, Step::Post { .. })
             && !self.hosts[node].unposted.is_empty()
@@ -238,7 +239,7 @@ impl World<'_> {
         }
     }
 
-    fn post(&mut self, node: usize) -> Result<(), String> {
+    fn post(&mut self, node: usize) -> Result<(), Finding> {
         let op = self.hosts[node].unposted.pop().ok_or("nothing to post")?;
         let remote = self.hosts[self.program.operations[op].node].shared;
         self.note(node, What::Posted { op });
@@ -247,7 +248,7 @@ impl World<'_> {
         self.settle(node)
     }
 
-    fn deliver(&mut self, node: usize, id: u32) -> Result<(), String> {
+    fn deliver(&mut self, node: usize, id: u32) -> Result<(), Finding> {
         if self.network.ahead_of(id) > 0 {
             self.left.overtakes = self.left.overtakes.saturating_sub(1);
         }
@@ -262,7 +263,7 @@ impl World<'_> {
         match verdict {
             Verdict::Place(placement) => {
                 if placement.target.length as usize != flight.payload.len() {
-                    return Err(format!("{} bytes for {placement:?}", flight.payload.len()));
+                    return Err(format!("{} bytes for {placement:?}", flight.payload.len()).into());
                 }
                 let (target, token) = (placement.target, placement.token);
                 let (payload, gathered) = (flight.payload, flight.gathered);
@@ -275,7 +276,7 @@ impl World<'_> {
     }
 
     /// A duty is done at once, or takes its time.
-    fn assign(&mut self, node: usize, duty: Duty) -> Result<(), String> {
+    fn assign(&mut self, node: usize, duty: Duty) -> Result<(), Finding> {
         if self.left.late > 0 && self.choices.choose_rarely(2) == 1 {
             self.left.late -= 1;
             let host = &mut self.hosts[node];
@@ -286,7 +287,7 @@ impl World<'_> {
         self.perform(node, duty)
     }
 
-    fn perform(&mut self, node: usize, duty: Duty) -> Result<(), String> {
+    fn perform(&mut self, node: usize, duty: Duty) -> Result<(), Finding> {
         self.line(|_| format!("{node}   does {duty:?}"));
         let (token, old) = match duty {
             Duty::Place { target, token, payload, gathered } => {
@@ -308,7 +309,7 @@ impl World<'_> {
                 word.copy_from_slice(&new.to_le_bytes());
                 let op = self.program.adder(atomic.operand).ok_or("nobody adds that")?;
                 if self.program.operations[op].node != node {
-                    return Err(format!("operation {op} is executed at node {node}"));
+                    return Err(format!("operation {op} is executed at node {node}").into());
                 }
                 self.note(node, What::Executed { op, old });
                 (atomic.token, old)
@@ -325,7 +326,7 @@ impl World<'_> {
         target: &LocalRange,
         payload: Vec<u8>,
         gathered: Option<Stamp>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let host = &self.hosts[node];
         let offset = target.offset as usize;
         let length = payload.len();
@@ -334,7 +335,7 @@ impl World<'_> {
             let reads = |op: usize| self.program.operations.get(op).map(|one| one.kind);
             let stamp = gathered.ok_or("the answer to a READ was set aside")?;
             if !matches!(reads(op), Some(Kind::Read(_))) {
-                return Err(format!("bytes of a READ are placed at {target:?}"));
+                return Err(format!("bytes of a READ are placed at {target:?}").into());
             }
             let what = What::Gathered { op, at, bytes: payload };
             self.events.push(Event { at: stamp.at, clock: stamp.clock, what });
@@ -353,14 +354,14 @@ impl World<'_> {
             && operation.node == node
             && is_receive == matches!(operation.kind, Kind::Send(_));
         if !is_right {
-            return Err(format!("{payload:02x?} of operation {op} is placed at {target:?}"));
+            return Err(format!("{payload:02x?} of operation {op} is placed at {target:?}").into());
         }
         self.note(node, What::Placed { op, at, length });
         Ok(())
     }
 
     /// Lets a node do what it has to.
-    fn settle(&mut self, node: usize) -> Result<(), String> {
+    fn settle(&mut self, node: usize) -> Result<(), Finding> {
         loop {
             let queue = self.hosts[node].queue;
             while let Some(completion) = self.hosts[node].nic.poll_completion(queue) {
@@ -370,7 +371,7 @@ impl World<'_> {
                 let is_end =
                     matches!(event, NicEvent::PeerDead { .. } | NicEvent::PeerClosed { .. });
                 if is_end && self.program.dead.is_none() {
-                    return Err(format!("node {node}: {event:?}"));
+                    return Err(format!("node {node}: {event:?}").into());
                 }
             }
             if let Some(execution) = self.hosts[node].nic.poll_execution() {
@@ -389,7 +390,7 @@ impl World<'_> {
         }
     }
 
-    fn completed(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
+    fn completed(&mut self, node: usize, completion: &Completion) -> Result<(), Finding> {
         self.line(|_| format!("{node}   completes {completion:?}"));
         if completion.id >= RECEIVE_ID {
             return self.received(node, completion);
@@ -404,7 +405,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn received(&mut self, node: usize, completion: &Completion) -> Result<(), String> {
+    fn received(&mut self, node: usize, completion: &Completion) -> Result<(), Finding> {
         let buffer = RECEIVES + (completion.id - RECEIVE_ID) as usize * SLOT;
         let op = match (completion.kind, completion.immediate) {
             (CompletionKind::ReceiveWrite, Some(immediate)) => Some(immediate as usize),
@@ -415,16 +416,16 @@ impl World<'_> {
         let is_send = matches!(self.program.operations[op].kind, Kind::Send(_));
         if is_send && self.hosts[node].own_bytes(buffer, length) != self.program.payload(op) {
             let held = self.hosts[node].own_bytes(buffer, length);
-            return Err(format!("{completion:?} brings {held:02x?} of operation {op}"));
+            return Err(format!("{completion:?} brings {held:02x?} of operation {op}").into());
         }
         if is_send && completion.bytes as usize != length {
-            return Err(format!("{completion:?} of {length} bytes"));
+            return Err(format!("{completion:?} of {length} bytes").into());
         }
         self.note(node, What::Received { op });
         Ok(())
     }
 
-    fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), String> {
+    fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), Finding> {
         let gathered = Stamp { at: self.next(), clock: self.hosts[node].clock.tick(node) };
         let payload = self.hosts[node].named(&transmit.gather)?.to_vec();
         let received = over_the_wire(transmit, &payload)?;
@@ -493,10 +494,10 @@ impl World<'_> {
             let why = format!("{WAITS_MAX} timers, and {open:?} have no end; {records}");
             return Err(Failure::Stuck(why));
         }
-        self.fire().map_err(Failure::Contract)
+        self.fire().map_err(|finding| Failure::Contract(finding.to_string()))
     }
 
-    fn fire(&mut self) -> Result<(), String> {
+    fn fire(&mut self) -> Result<(), Finding> {
         let due = self.hosts.iter().filter_map(|host| host.nic.poll_timeout());
         let due = due.reduce(Instant::min).ok_or("nobody waits for anything")?;
         self.now = self.now.max(due);

@@ -1,12 +1,13 @@
 //! The end of a storm: everything goes, and every record has to be back in its pool.
 
 use super::Storm;
-use crate::oracles::State;
+use crate::finding::Finding;
+use crate::operation::State;
 use fairway_engine::wire::{Duration, Instant};
 
 impl Storm {
     /// Closes, destroys and deregisters everything, and demands every record back.
-    pub(super) fn tear_down(&mut self) -> Result<(), String> {
+    pub(super) fn tear_down(&mut self) -> Result<(), Finding> {
         for index in 0..self.plan.links.len() {
             let sides: &[usize] = self.random.pick(&[&[0], &[1], &[0, 1]]);
             for &side in sides {
@@ -17,7 +18,9 @@ impl Storm {
         while self.channels_left() > 0 {
             self.run_for(Duration::from_ms(1))?;
             if bound.is_before(self.world.now) {
-                return Err(format!("{} channels are left after closing", self.channels_left()));
+                return Err(
+                    format!("{} channels are left after closing", self.channels_left()).into()
+                );
             }
         }
         self.mail.finish(&mut self.world, &self.model)?;
@@ -69,7 +72,7 @@ impl Storm {
         nics.map(|nic| nic.usage().channels).sum()
     }
 
-    fn strip(&mut self, node: usize) -> Result<(), String> {
+    fn strip(&mut self, node: usize) -> Result<(), Finding> {
         for number in 0..self.plan.jetties {
             let (world, model) = (&mut self.world, &mut self.model);
             self.workload.destroy(world, model, &self.plan, (node, number))?;
@@ -83,21 +86,21 @@ impl Storm {
         let segments = std::mem::take(&mut self.workload.applications[node].segments);
         for segment in segments {
             if !self.world.deregister(node, segment.id)? {
-                return Err(format!("node {node}: {segment:?} is still used at the end"));
+                return Err(format!("node {node}: {segment:?} is still used at the end").into());
             }
         }
         let stash = self.workload.applications[node].stash.take();
         if let (Some(stash), Some(nic)) = (stash, self.world.nic(node)) {
             nic.clear_stash();
             if !self.world.deregister(node, stash)? {
-                return Err(format!("node {node}: its stash is still used at the end"));
+                return Err(format!("node {node}: its stash is still used at the end").into());
             }
         }
         let queues = std::mem::take(&mut self.world.nodes[node].queues);
         let Some(nic) = self.world.nic(node) else { return Ok(()) };
         let usage = nic.usage();
         if usage != fairway_engine::Usage::default() {
-            return Err(format!("node {node}: everything is closed, but {usage:?}"));
+            return Err(format!("node {node}: everything is closed, but {usage:?}").into());
         }
         for queue in queues {
             nic.destroy_completion_queue(queue).map_err(|error| format!("{queue:?}: {error:?}"))?;

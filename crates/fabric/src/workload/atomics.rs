@@ -2,7 +2,8 @@
 
 use super::{Draft, WORDS, Workload};
 use crate::application::Role;
-use crate::oracles::{Model, Operation, Statuses};
+use crate::operation::{Operation, Statuses};
+use crate::oracles::Model;
 use crate::order_oracle::operand_of;
 use crate::world::World;
 use fairway_engine::wire::AtomicOperator;

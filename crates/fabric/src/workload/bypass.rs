@@ -4,7 +4,8 @@
 
 use super::{Draft, GAP_MAX, Workload};
 use crate::application::{Role, Segment};
-use crate::oracles::{Kind, Model, Operation, Statuses};
+use crate::operation::{Kind, Operation, Statuses};
+use crate::oracles::Model;
 use crate::world::World;
 use fairway_engine::{LocalRange, RemoteRange, Status, Work, WorkRequest};
 

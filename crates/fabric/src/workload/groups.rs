@@ -3,7 +3,9 @@
 use super::Workload;
 use crate::adversary::Fault;
 use crate::application::Group;
-use crate::oracles::{Kind, Model, Operation};
+use crate::finding::Finding;
+use crate::operation::{Kind, Operation};
+use crate::oracles::Model;
 use crate::plan::Plan;
 use crate::world::World;
 use fairway_engine::wire::JettyId;
@@ -63,7 +65,7 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let at = self.random.below(u64::from(plan.extras.groups)) as usize;
         let jetty = self.random.below(u64::from(plan.jetties)) as u32;
         if !self.applications[node].groups[at].alive {
@@ -86,7 +88,7 @@ impl Workload {
         model: &mut Model,
         (node, at): (usize, usize),
         member: JettyId,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let alive = self.applications[node].jetties[member.value() as usize].alive;
         let group = &mut self.applications[node].groups[at];
         let Some(nic) = world.nic(node) else { return Ok(()) };
@@ -97,7 +99,7 @@ impl Workload {
             false => Ok(()),
         };
         if outcome != expected {
-            return Err(format!("node {node}: {member:?} joins {group:?}: {outcome:?}"));
+            return Err(format!("node {node}: {member:?} joins {group:?}: {outcome:?}").into());
         }
         if outcome.is_ok() {
             group.members.push(member);
@@ -112,12 +114,12 @@ impl Workload {
         model: &mut Model,
         (node, at): (usize, usize),
         member: JettyId,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let group = &mut self.applications[node].groups[at];
         let Some(nic) = world.nic(node) else { return Ok(()) };
         let outcome = nic.leave_group(group.id, member);
         if outcome.is_ok() != group.members.contains(&member) {
-            return Err(format!("node {node}: {member:?} leaves {group:?}: {outcome:?}"));
+            return Err(format!("node {node}: {member:?} leaves {group:?}: {outcome:?}").into());
         }
         if outcome.is_ok() {
             world.adversary.count(Fault::LeaveGroup);
@@ -149,7 +151,7 @@ impl Workload {
         model: &mut Model,
         node: usize,
         at: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let group = &mut self.applications[node].groups[at];
         if !group.alive {
             return Ok(());
@@ -170,7 +172,7 @@ impl Workload {
         world: &mut World,
         model: &mut Model,
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         for at in 0..self.applications[node].groups.len() {
             if !self.applications[node].groups[at].members.is_empty() {
                 continue;

@@ -2,6 +2,7 @@
 
 use super::Workload;
 use crate::adversary::Fault;
+use crate::finding::Finding;
 use crate::node::Output;
 use crate::oracles::Model;
 use crate::plan::Plan;
@@ -17,7 +18,7 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         if self.random.chance(plan.deregister) {
             let segments = &self.applications[node].segments;
             let at = self.random.below(segments.len() as u64) as usize;
@@ -48,7 +49,7 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         (index, side): (usize, usize),
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let node = plan.links[index].nodes[side];
         let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
         let now = world.now;
@@ -71,7 +72,7 @@ impl Workload {
         plan: &Plan,
         node: usize,
         at: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let segment = self.applications[node].segments.remove(at);
         world.adversary.count(Fault::Deregister);
         world.trace.line(world.now, node, || format!("deregisters {segment:?}"));
@@ -93,7 +94,7 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         (node, number): (usize, u32),
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         if !self.applications[node].jetties[number as usize].alive {
             self.create_jetty(world, plan, node, number);
             return Ok(());
@@ -115,7 +116,7 @@ impl Workload {
                 Ok(())
             }
             Err(SetupError::Busy) => Ok(()),
-            Err(error) => Err(format!("destroying {id:?}: {error:?}")),
+            Err(error) => Err(format!("destroying {id:?}: {error:?}").into()),
         }
     }
 
@@ -126,12 +127,12 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         (node, number): (usize, u32),
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         self.applications[node].jetties[number as usize].fresh = false;
         if self.applications[node].jetties[number as usize].alive {
             self.destroy_or_create(world, model, plan, (node, number))?;
             if self.applications[node].jetties[number as usize].alive {
-                return Err(format!("node {node}: Jetty {number} is still busy at the end"));
+                return Err(format!("node {node}: Jetty {number} is still busy at the end").into());
             }
         }
         Ok(())

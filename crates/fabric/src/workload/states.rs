@@ -4,6 +4,7 @@
 use super::Workload;
 use crate::adversary::Fault;
 use crate::application::Jetty;
+use crate::finding::Finding;
 use crate::oracles::Model;
 use crate::plan::Plan;
 use crate::world::World;
@@ -45,14 +46,14 @@ impl Workload {
         model: &mut Model,
         plan: &Plan,
         node: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         for number in 0..plan.jetties {
             let jetty = &mut self.applications[node].jetties[number as usize];
             jetty.fresh = false;
             let Some(nic) = world.nic(node) else { return Ok(()) };
             let state = nic.jetty_state(JettyId::new(number));
             if state != if jetty.alive { jetty.state } else { JettyState::Reset } {
-                return Err(format!("node {node}: Jetty {number} is {state:?}: {jetty:?}"));
+                return Err(format!("node {node}: Jetty {number} is {state:?}: {jetty:?}").into());
             }
         }
         if world.adversary.is_healed() {
@@ -91,7 +92,7 @@ impl Workload {
         model: &mut Model,
         (node, number): (usize, u32),
         to: JettyState,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let id = JettyId::new(number);
         let jetty = &mut self.applications[node].jetties[number as usize];
         let Some(nic) = world.nodes[node].nic.as_mut() else { return Ok(()) };
@@ -106,7 +107,9 @@ impl Workload {
         };
         world.trace.line(world.now, node, || format!("takes {id:?} to {to:?}: {outcome:?}"));
         if outcome != expected {
-            return Err(format!("node {node}: {to:?} gives {outcome:?} for {id:?}: {jetty:?}"));
+            return Err(
+                format!("node {node}: {to:?} gives {outcome:?} for {id:?}: {jetty:?}").into()
+            );
         }
         if outcome.is_err() {
             return Ok(());
@@ -132,7 +135,7 @@ impl Workload {
         model: &mut Model,
         (node, id): (usize, JettyId),
         state: JettyState,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         world.adversary.count(Fault::JettyFault);
         let jetty = &mut self.applications[node].jetties[id.value() as usize];
         let right = match jetty.exception {
@@ -141,7 +144,7 @@ impl Workload {
             ExceptionMode::Error => Some(JettyState::Error),
         };
         if !jetty.alive || jetty.state != JettyState::Ready || Some(state) != right {
-            return Err(format!("node {node}: {id:?} is {state:?} by itself: {jetty:?}"));
+            return Err(format!("node {node}: {id:?} is {state:?} by itself: {jetty:?}").into());
         }
         (jetty.state, jetty.drained) = (state, false);
         if state == JettyState::Error {
@@ -157,7 +160,7 @@ impl Workload {
         model: &Model,
         node: usize,
         id: JettyId,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let life = (node, world.nodes[node].incarnation);
         let jetty = &mut self.applications[node].jetties[id.value() as usize];
         if !jetty.alive {
@@ -165,21 +168,21 @@ impl Workload {
             return Ok(());
         }
         if jetty.state == JettyState::Ready {
-            return Err(format!("node {node}: {id:?} is drained: {jetty:?}"));
+            return Err(format!("node {node}: {id:?} is drained: {jetty:?}").into());
         }
         jetty.drained = true;
         let left = world.nic(node).map_or(0, |nic| nic.outstanding(id));
         match model.under_way(life, id) {
             None if left == 0 => Ok(()),
-            found => Err(format!("node {node}: {id:?} is drained, and {left}: {found:?}")),
+            found => Err(format!("node {node}: {id:?} is drained, and {left}: {found:?}").into()),
         }
     }
 
     /// An operation of a Jetty has completed.
-    pub(crate) fn check_end(&self, node: usize, done: &Completion) -> Result<(), String> {
+    pub(crate) fn check_end(&self, node: usize, done: &Completion) -> Result<(), Finding> {
         let jetty = &self.applications[node].jetties[done.jetty.value() as usize];
         if jetty.drained {
-            return Err(format!("node {node}: it completes after it was drained: {done:?}"));
+            return Err(format!("node {node}: it completes after it was drained: {done:?}").into());
         }
         let gone = matches!(done.status, Status::PeerDead | Status::PeerClosed | Status::Flushed);
         let harmless = gone || done.status == Status::Success;
@@ -187,7 +190,7 @@ impl Workload {
             && jetty.exception != ExceptionMode::Continue
             && jetty.state == JettyState::Ready
         {
-            return Err(format!("node {node}: no fault of {jetty:?} after {done:?}"));
+            return Err(format!("node {node}: no fault of {jetty:?} after {done:?}").into());
         }
         Ok(())
     }

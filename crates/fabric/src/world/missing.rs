@@ -10,41 +10,12 @@
 
 use super::World;
 use crate::adversary::Fault;
+use crate::finding::Finding;
 use crate::node::{Late, What};
-use crate::oracles::{Life, Place};
-use fairway_engine::wire::{BypassOperation, JettyId, Operation, Packet};
+use crate::operation::{MessageName, Missed, Place, Start};
+use fairway_engine::wire::{BypassOperation, Operation, Packet};
 use fairway_engine::{LocalRange, Received, Transmit};
 use std::collections::BTreeMap;
-
-/// A message: its sender, the sender's life and channel, and the message's number there.
-pub(crate) type MessageName = (usize, u32, u32, u32);
-
-/// Where the bytes of a message begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Start {
-    /// Its sender.
-    pub(crate) life: Life,
-    /// The Jetty of its operation: the sender's, or of an answer the reader's.
-    pub(crate) jetty: JettyId,
-    pub(crate) place: Place,
-}
-
-/// What found its memory missing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Missed {
-    /// A packet of a request, at its sender.
-    Request(Start),
-    /// A packet of the answer to a READ of this peer, at the target.
-    Answer(Life, Start),
-    /// A packet of a request, at its target. Did it come from the stash?
-    Payload { name: MessageName, is_from_stash: bool },
-    /// What a READ or load brought.
-    Brought,
-    /// An atomic with this operand.
-    Word(u64),
-    /// A store of these bytes.
-    Store(Place),
-}
 
 /// Memory that was needed was not there.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +144,12 @@ impl World {
 
     /// What was to be done to memory cannot be done: `there` bytes of it are there before the first
     /// one that was taken away. Tells the NIC.
-    pub(super) fn unplace(&mut self, node: usize, late: &Late, there: usize) -> Result<(), String> {
+    pub(super) fn unplace(
+        &mut self,
+        node: usize,
+        late: &Late,
+        there: usize,
+    ) -> Result<(), Finding> {
         let target = late.target;
         let Some(key) = self.memory.key(node, target.segment) else { return Ok(()) };
         let missed = match &late.what {
@@ -204,7 +180,7 @@ impl World {
     }
 
     /// Writes what comes before the first byte that is missing, as a copy does that faults.
-    fn write_part(&mut self, node: usize, late: &Late, there: usize) -> Result<(), String> {
+    fn write_part(&mut self, node: usize, late: &Late, there: usize) -> Result<(), Finding> {
         let part = LocalRange { length: there as u32, ..late.target };
         let payload = match &late.what {
             What::Place(payload, _) => payload[..there].to_vec(),

@@ -2,6 +2,7 @@
 
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
+use crate::finding::Finding;
 use fairway_engine::wire::{BypassOperation, Cna, Packet, Psn, Route};
 use fairway_engine::{ChannelId, DropReason, Received, Transmit, Verdict};
 use std::collections::BTreeSet;
@@ -46,7 +47,7 @@ impl World {
         node: usize,
         received: &Received,
         verdict: &Verdict,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         use DropReason::{BadClose, BadPath, Duplicate, NoChannel, StaleIncarnation};
         if matches!(verdict, Verdict::Drop(NoChannel | StaleIncarnation | BadPath | BadClose)) {
             return Ok(());
@@ -59,7 +60,7 @@ impl World {
             Packet::Void(void) => (void.psn.value(), true),
             Packet::Datagram(datagram) => {
                 return note_datagram(&mut note.datagrams, datagram.number, verdict)
-                    .map_err(|fault| format!("node {node}: {fault}: {received:?}"));
+                    .map_err(|fault| format!("node {node}: {fault}: {received:?}").into());
             }
             _ => return Ok(()),
         };
@@ -68,18 +69,19 @@ impl World {
         }
         match verdict {
             Verdict::Drop(Duplicate) if !note.taken.contains(&psn) => {
-                Err(format!("node {node} calls {received:?} a duplicate, which it has never taken"))
+                Err(format!("node {node} calls {received:?} a duplicate, which it has never taken")
+                    .into())
             }
             Verdict::Drop(_) => Ok(()),
             // A void may also confirm that its sender knows of a refusal.
             _ if note.taken.insert(psn) || is_void => Ok(()),
-            _ => Err(format!("node {node} takes {received:?} a second time")),
+            _ => Err(format!("node {node} takes {received:?} a second time").into()),
         }
     }
 
     /// A stranger, which knows all numbers of the channel but its peer's node address, sends what
     /// the next packets may be: other bytes in the place of theirs. None of them may get anywhere.
-    pub(super) fn intrude(&mut self, node: usize, received: &Received) -> Result<(), String> {
+    pub(super) fn intrude(&mut self, node: usize, received: &Received) -> Result<(), Finding> {
         if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.knobs.intrusion)
         {
             return Ok(());
@@ -102,7 +104,8 @@ impl World {
         match nic.handle_packet(now, &forged) {
             Verdict::Drop(_) => Ok(()),
             verdict => {
-                Err(format!("node {node} takes what a stranger sent: {forged:?}: {verdict:?}"))
+                Err(format!("node {node} takes what a stranger sent: {forged:?}: {verdict:?}")
+                    .into())
             }
         }
     }
@@ -122,7 +125,7 @@ impl World {
         node: usize,
         (peer, life): (usize, u32),
         transmit: &Transmit,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         let Some(name) = self.store_name(peer, &transmit.route, &transmit.packet) else {
             return Ok(());
         };
@@ -130,7 +133,7 @@ impl World {
         let ink = (key, transmit.gather.offset as usize);
         match self.stores.insert((peer, life, name.2, name.3), ink) {
             Some(other) if other != ink => {
-                Err(format!("node {node} sends two stores under one number: {transmit:?}"))
+                Err(format!("node {node} sends two stores under one number: {transmit:?}").into())
             }
             _ => Ok(()),
         }

@@ -2,13 +2,14 @@
 
 use super::{Effect, Happening, World};
 use crate::adversary::Fault;
+use crate::finding::Finding;
 use crate::node::{Late, What};
 use fairway_engine::wire::Duration;
 use fairway_engine::{ChannelId, Execution, LocalRange, Nic, PlacementToken};
 
 impl World {
     /// Carries out what the NIC has deferred and is due now.
-    pub(super) fn execute(&mut self, node: usize) -> Result<(), String> {
+    pub(super) fn execute(&mut self, node: usize) -> Result<(), Finding> {
         while let Some(execution) = self.nic(node).and_then(Nic::poll_execution) {
             let (target, token, what) = match execution {
                 Execution::Copy { from, to, token } => (to, token, What::Copy(from)),
@@ -28,7 +29,7 @@ impl World {
         token: PlacementToken,
         channel: ChannelId,
         what: What,
-    ) -> Result<(), String> {
+    ) -> Result<(), Finding> {
         self.next_late += 1;
         let late = Late { id: self.next_late, target, token, channel, what };
         if !self.random.chance(self.knobs.late_placement) {
@@ -42,7 +43,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn late(&mut self, node: usize, incarnation: u32, id: u64) -> Result<(), String> {
+    pub(super) fn late(&mut self, node: usize, incarnation: u32, id: u64) -> Result<(), Finding> {
         if self.nodes[node].incarnation != incarnation {
             return Ok(());
         }
@@ -54,7 +55,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn place(&mut self, node: usize, late: Late) -> Result<(), String> {
+    pub(super) fn place(&mut self, node: usize, late: Late) -> Result<(), Finding> {
         let now = self.now;
         let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
         let mut old = 0;
@@ -73,7 +74,7 @@ impl World {
     }
 
     /// Does to memory what is to be done; gives the old value of a word.
-    fn touch(&mut self, node: usize, late: &Late) -> Result<u64, String> {
+    fn touch(&mut self, node: usize, late: &Late) -> Result<u64, Finding> {
         let target = late.target;
         let mut old = 0;
         match &late.what {

@@ -1,0 +1,40 @@
+//! How much mail a world has, and of which kind.
+
+use fairway_device::random::Random;
+
+/// What mail there is in a world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MailPlan {
+    pub(crate) letters: u64,
+    /// Bytes of a buffer that one letter has to itself, where senders steer.
+    pub(crate) slot: u32,
+    /// Chances in thousandths.
+    pub(crate) wrong: u32,
+    pub(crate) rough: u32,
+    pub(crate) named: u32,
+    pub(crate) ordered: u32,
+    pub(crate) lazy: u32,
+    /// Records for streams of puts, on each side.
+    pub(crate) streams: u32,
+}
+
+impl MailPlan {
+    pub(crate) fn draw(seed: u64) -> MailPlan {
+        let mut random = Random::fork(seed, 9);
+        let mut sometimes = |permille, values: &[u32]| {
+            let value = random.pick(values);
+            if random.chance(permille) { value } else { 0 }
+        };
+        let letters = u64::from(sometimes(400, &[3, 21, 42, 60]));
+        MailPlan {
+            letters,
+            slot: [64, 64, 300, 3_000][letters as usize % 4],
+            wrong: sometimes(400, &[20, 200]),
+            rough: sometimes(400, &[60, 300]),
+            named: sometimes(400, &[100, 500]),
+            ordered: sometimes(300, &[200, 800]),
+            lazy: sometimes(500, &[300, 900]),
+            streams: 64 - sometimes(200, &[40, 60, 63]),
+        }
+    }
+}
