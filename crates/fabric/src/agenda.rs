@@ -8,6 +8,8 @@ use fairway_engine::wire::Instant;
 /// Things to come. Of two at one moment the one that was added first comes first.
 ///
 /// The heap holds small entries, because it moves them often; what they stand for stays in place.
+/// An entry that was taken leaves the heap at the next call: most things that happen add another
+/// one, which then replaces it in one pass.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
     /// The moment in picoseconds, the number in the order of adding, and the place in `things`.
@@ -15,11 +17,19 @@ pub(crate) struct Agenda<T> {
     things: Vec<Option<T>>,
     free: Vec<usize>,
     added: u64,
+    /// The first entry of the heap was taken.
+    is_taken: bool,
 }
 
 impl<T> Agenda<T> {
     pub(crate) fn new() -> Self {
-        Agenda { heap: BinaryHeap::new(), things: Vec::new(), free: Vec::new(), added: 0 }
+        Agenda {
+            heap: BinaryHeap::new(),
+            things: Vec::new(),
+            free: Vec::new(),
+            added: 0,
+            is_taken: false,
+        }
     }
 
     pub(crate) fn add(&mut self, at: Instant, thing: T) {
@@ -30,12 +40,23 @@ impl<T> Agenda<T> {
         self.things[place] = Some(thing);
         self.added += 1;
         // What uses this ends long before its clock wraps.
-        self.heap.push(Reverse((at.as_ps(), self.added, place)));
+        let entry = Reverse((at.as_ps(), self.added, place));
+        if std::mem::take(&mut self.is_taken)
+            && let Some(mut first) = self.heap.peek_mut()
+        {
+            *first = entry;
+        } else {
+            self.heap.push(entry);
+        }
     }
 
     /// Takes the next one, and its moment.
     pub(crate) fn next(&mut self) -> Option<(Instant, T)> {
-        let Reverse((at, _, place)) = self.heap.pop()?;
+        if std::mem::take(&mut self.is_taken) {
+            self.heap.pop();
+        }
+        let &Reverse((at, _, place)) = self.heap.peek()?;
+        self.is_taken = true;
         self.free.push(place);
         Some((Instant::from_ps(at), self.things[place].take()?))
     }
