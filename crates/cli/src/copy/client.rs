@@ -204,8 +204,7 @@ impl Client {
             }
             if done == 0
                 && last.elapsed() > LOOK_EVERY
-                && let Some(failure) =
-                    watch.black_hole(&self.peer, segment.len(), false, last.elapsed())
+                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), last.elapsed())
             {
                 return Err(failure);
             }

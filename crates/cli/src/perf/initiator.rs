@@ -364,8 +364,7 @@ impl<'a> Session<'a> {
 
     /// Fails if nothing has completed because the network drops long packets.
     pub(super) fn check_network(&self, waited: Duration) -> Result<(), Failure> {
-        let fetches = self.run.operation.fetches();
-        self.watch.black_hole(&self.link.peer, self.run.size, fetches, waited).map_or(Ok(()), Err)
+        self.watch.black_hole(&self.link.peer, self.run.size, waited).map_or(Ok(()), Err)
     }
 
     /// Can the target be asked to compare slots meanwhile?
