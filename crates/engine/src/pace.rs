@@ -9,6 +9,8 @@ pub(crate) struct Pace {
     pub(crate) until: Instant,
     /// When what has left will have done so at the rate.
     out: Instant,
+    /// A packet waited for `until`, and since then no other reason has kept packets back.
+    has_waited: bool,
 }
 
 /// The time that `bytes` take at a rate in bytes per second.
@@ -18,12 +20,30 @@ pub(crate) fn time_for(bytes: u64, rate: u64) -> Duration {
 
 impl Pace {
     pub(crate) fn new(now: Instant) -> Pace {
-        Pace { until: now, out: now }
+        Pace { until: now, out: now, has_waited: false }
     }
 
     /// May a packet leave?
     pub(crate) fn is_open(&self, now: Instant) -> bool {
         !now.is_before(self.until)
+    }
+
+    /// May a packet that is ready leave? If not, it waits.
+    pub(crate) fn admit(&mut self, now: Instant) -> bool {
+        let is_open = self.is_open(now);
+        self.has_waited |= !is_open;
+        is_open
+    }
+
+    /// No packet leaves, for another reason than the pace.
+    pub(crate) fn rest(&mut self) {
+        self.has_waited = false;
+    }
+
+    /// True if packets that leave now have waited for the pace alone: what the host was late by is
+    /// time that was missed.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited
     }
 
     /// A packet leaves. What was missed in the last `grace` is made up for, older time is lost.
@@ -40,6 +60,7 @@ impl Pace {
         self.out = from + time_for(u64::from(bytes), rate);
         if self.out.is_at_or_after(now + time_for(burst, rate)) {
             self.until = self.out;
+            self.has_waited = false;
         }
     }
 

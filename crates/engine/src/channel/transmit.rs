@@ -17,6 +17,8 @@ use fairway_wire::{
 const LEARNED_SAVES: u64 = 20;
 /// An acknowledgement is asked for at the end of a chunk when this much has gone without.
 const ASK_BYTES: u64 = 256 * 1024;
+/// A sender whose turn came late makes up for this part of a round trip, at most.
+const LATE_SHARE: u64 = 4;
 /// A chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -104,10 +106,18 @@ impl Channel {
         if self.state != ChannelState::Open || self.is_draining(shared) {
             return None;
         }
-        if !self.pace.is_open(now) {
+        if !self.pace.admit(now) {
             self.arm(shared, Timer::Pace, self.pace.until);
             return None;
         }
+        let next = self.next_unpaced(shared, now);
+        if next.is_none() {
+            self.pace.rest();
+        }
+        next
+    }
+
+    fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if self.credit.is_spent && self.policy.congestion.allowance_bytes() == 0 {
             self.window_limited = true;
             return None;
@@ -463,14 +473,24 @@ impl Channel {
         state.flying.push_back(&mut links, psn.value());
         if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
             let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
-            self.pace.charge(now, bytes, rate, burst, Duration::ZERO);
+            self.pace.charge(now, bytes, rate, burst, self.grace());
         }
         self.sample_path(shared, path, bytes);
-        if !self.is_armed(Timer::Retransmit) && !shared.is_planted(crate::Canary::ForgetTimer) {
+        if !self.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
             let at = now + self.timeout(shared);
             self.arm(shared, Timer::Retransmit, at);
         }
         self.tail_grew(shared, now);
+    }
+
+    /// How much of the time by which the host was late is made up for. Where threads wait for a
+    /// core they come late by tens of milliseconds, and one packet each time would be all that
+    /// leaves. A quarter of a round trip is a quarter of a window at most, which short queues hold.
+    fn grace(&self) -> Duration {
+        if !self.pace.has_waited() {
+            return Duration::ZERO;
+        }
+        Duration::from_ps(self.round_trip.smoothed.as_ps() / LATE_SHARE)
     }
 
     fn with_payload(

@@ -30,12 +30,18 @@ impl CongestionControl for Paced {
 
 /// When packets left, in microseconds, and how many each time. The clock wraps on the way.
 fn departures(burst_packets: u32, times: usize) -> Vec<(u64, u32)> {
+    late_departures(burst_packets, times, Duration::ZERO)
+}
+
+/// The same of a host that is `late` each time. A round trip takes 40 us.
+fn late_departures(burst_packets: u32, times: usize, late: Duration) -> Vec<(u64, u32)> {
     let mut pair = Pair::new(1, 1);
     let EntryState::Open(channel) = &mut pair.nics[0].entries[pair.channels[0].index()].state
     else {
         panic!("an open channel");
     };
     channel.policy.congestion = Box::new(Paced { burst_packets });
+    channel.round_trip.smoothed = Duration::from_us(40);
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 64 * MTU);
     let (start, mut now) = (pair.now, pair.now);
@@ -48,7 +54,7 @@ fn departures(burst_packets: u32, times: usize) -> Vec<(u64, u32)> {
         if packets > 0 {
             departures.push((now.since(start).as_us(), packets));
         }
-        now = pair.nics[0].poll_timeout().expect("the pace");
+        now = pair.nics[0].poll_timeout().expect("the pace") + late;
         pair.nics[0].handle_timeout(now);
     }
     departures
@@ -62,4 +68,73 @@ fn without_a_burst_packets_are_spaced() {
 #[test]
 fn bursts_are_followed_by_the_time_they_take() {
     assert_eq!(departures(4, 4), [(0, 4), (4, 4), (8, 4), (12, 4)]);
+}
+
+#[test]
+fn late_host_sends_what_its_rate_allows_meanwhile() {
+    // Six microseconds late: that packet, and those of six more microseconds.
+    let late = Duration::from_us(6);
+    assert_eq!(late_departures(0, 4, late), [(0, 1), (7, 7), (14, 7), (21, 7)]);
+}
+
+#[test]
+fn late_host_makes_up_for_a_quarter_of_a_round_trip_at_most() {
+    let late = Duration::from_us(19);
+    assert_eq!(late_departures(0, 3, late), [(0, 1), (20, 11), (40, 11)]);
+}
+
+#[test]
+fn pause_without_packets_earns_no_burst() {
+    let mut pair = Pair::new(1, 1);
+    let EntryState::Open(channel) = &mut pair.nics[0].entries[pair.channels[0].index()].state
+    else {
+        panic!("an open channel");
+    };
+    channel.policy.congestion = Box::new(Paced { burst_packets: 0 });
+    channel.round_trip.smoothed = Duration::from_us(400);
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, MTU);
+    assert!(pair.nics[0].poll_transmit(pair.now).is_some());
+    assert!(pair.nics[0].poll_transmit(pair.now).is_none());
+    // The pace opens, and there is nothing to send.
+    pair.now = pair.now + Duration::from_us(2);
+    pair.nics[0].handle_timeout(pair.now);
+    assert!(pair.nics[0].poll_transmit(pair.now).is_none());
+    pair.now = pair.now + Duration::from_us(50);
+    pair.post(2, Work::Write { remote }, 8 * MTU);
+    assert!(pair.nics[0].poll_transmit(pair.now).is_some());
+    assert!(pair.nics[0].poll_transmit(pair.now).is_none());
+}
+
+/// Turns of 20 ms that a WRITE of 4 MB takes between hosts that wait for a core as long.
+fn turns_of_busy_hosts(law: &str) -> u32 {
+    let mut pair = Pair::with_policy(1, 4, Profile::default(), 64, &law.parse().unwrap());
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 4 << 20);
+    for turn in 1..20_000 {
+        pair.now = pair.now + Duration::from_ms(20);
+        for side in 0..2 {
+            for packet in std::mem::take(&mut pair.wires[side]) {
+                pair.deliver(side, &packet);
+            }
+            pair.nics[side].handle_timeout(pair.now);
+            while let Some(packet) = pair.nics[side].poll_transmit(pair.now) {
+                pair.wires[1 - side].push_back(packet);
+            }
+        }
+        if let Some(done) = pair.completions(0).first() {
+            assert_eq!(done.status, Status::Success);
+            return turn;
+        }
+    }
+    panic!("it takes too long");
+}
+
+#[test]
+fn busy_hosts_send_more_than_a_packet_in_a_turn() {
+    // 4,096 packets: one in each turn would take more than a minute.
+    for law in ["cc=cubic", "cc=timely", "cc=swift"] {
+        let turns = turns_of_busy_hosts(law);
+        assert!(turns < 120, "{law}: {turns}");
+    }
 }
