@@ -112,11 +112,13 @@ pub enum Canary {
     KeepCutShort,
     /// Take a close whatever its number is.
     TrustCloses,
+    /// Answer one of several paths that are probed at once.
+    AnswerOneProbe,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 53] = [
+    pub const ALL: [Canary; 54] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -170,5 +172,6 @@ impl Canary {
         Canary::ForgetUnplaced,
         Canary::KeepCutShort,
         Canary::TrustCloses,
+        Canary::AnswerOneProbe,
     ];
 }

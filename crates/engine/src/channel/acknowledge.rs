@@ -176,6 +176,7 @@ impl Channel {
         self.path_answered(shared, path);
         if ack.flags.contains(AckFlags::REQUEST) {
             self.owed.path = path;
+            self.owed.answers.insert(path);
             self.acknowledge_soon(shared);
         }
         let edge = ack.cumulative.plus(1 + u32::from(ack.window));

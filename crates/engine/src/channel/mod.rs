@@ -34,7 +34,7 @@ mod trimmed;
 
 pub(crate) use bypass::BypassState;
 use credit::CreditState;
-pub(crate) use paths::Path;
+pub(crate) use paths::{Path, PathSet};
 use probe::{Echoes, Probing};
 use refuse::KeyBudget;
 pub(crate) use replay::Datagrams;
@@ -112,6 +112,9 @@ pub(crate) struct Owed {
     pub(crate) due: bool,
     /// The path on which the newest data came, and acknowledgements go.
     pub(crate) path: u8,
+    /// Paths by which the peer has asked for an acknowledgement without sending data. Each is
+    /// answered, because an acknowledgement proves that the path by which it goes works.
+    pub(crate) answers: PathSet,
     /// `TpChannel::echo` has not been echoed yet.
     pub(crate) echo: bool,
     pub(crate) echo_retry: bool,

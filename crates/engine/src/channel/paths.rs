@@ -29,6 +29,32 @@ pub(crate) struct Path {
     pub(crate) suspect_since: Instant,
 }
 
+/// A set of a channel's paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathSet([u64; 4]);
+
+impl PathSet {
+    pub(crate) fn insert(&mut self, path: u8) {
+        self.0[usize::from(path) / 64] |= 1 << (path % 64);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0 = [0; 4];
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    /// Removes the path with the lowest number and returns it.
+    pub(crate) fn pop_first(&mut self) -> Option<u8> {
+        let word = self.0.iter().position(|bits| *bits != 0)?;
+        let bit = self.0[word].trailing_zeros();
+        self.0[word] &= self.0[word] - 1;
+        Some(word as u8 * 64 + bit as u8)
+    }
+}
+
 impl Path {
     pub(crate) fn new(now: Instant) -> Self {
         Path {

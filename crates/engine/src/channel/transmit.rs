@@ -2,6 +2,7 @@
 
 use super::{Channel, ChannelState, Timer};
 use crate::api::{LocalRange, OrderRequest, Status, Transmit};
+use crate::canary::Canary;
 use crate::limits::{HEADER_BYTES, Profile};
 use crate::list::Links;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome};
@@ -59,7 +60,11 @@ impl Channel {
         }
         if self.owed.due {
             let ack = self.take_ack(shared, now, false);
-            let path = self.owed.path;
+            let path = self.owed.answers.pop_first().unwrap_or(self.owed.path);
+            if shared.is_planted(Canary::AnswerOneProbe) {
+                self.owed.answers.clear();
+            }
+            self.owed.due = !self.owed.answers.is_empty();
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
         if let Some(credit) = self.next_credit(shared) {
@@ -151,7 +156,7 @@ impl Channel {
             if self.acquire_slots(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
                 let is_flowless = message.kind.has_payload() && message.flow == NONE;
-                if is_flowless && !shared.is_planted(crate::Canary::WaitForFlowless) {
+                if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
                     // No gate holds back what found no record for a flow. While such messages come
                     // again and again, flows that have had their turn must not wait for the last.
                     self.begin_round(shared);
@@ -381,7 +386,7 @@ impl Channel {
     /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged
     /// or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
-        let one_by_one = self.backoff > 0 && !shared.is_planted(crate::Canary::OldestLast);
+        let one_by_one = self.backoff > 0 && !shared.is_planted(Canary::OldestLast);
         let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
         // A peer may have claimed it, and yet say that it is missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);

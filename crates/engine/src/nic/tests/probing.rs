@@ -189,3 +189,27 @@ fn what_a_probe_does_not_take_is_the_hosts_delay() {
     pair.advance(11_000);
     assert_eq!(write(&mut pair, 50).as_ps(), u64::MAX);
 }
+
+#[test]
+fn paths_that_failed_together_come_back_together() {
+    let profile = Profile { path_probe: Duration::from_ms(2), ..Profile::default() };
+    let mut pair = Pair::with_profile(0xFF_FF00, 8, profile);
+    let is_dead = |transmit: &Transmit| (1..7).contains(&transmit.route.path);
+    let down = |pair: &Pair| {
+        let paths = pair.nics[0].paths(pair.channels[0]);
+        paths.iter().filter(|path| !path.usable).count()
+    };
+    for round in 0..1_000 {
+        let remote = pair.remote();
+        pair.post(round, Work::Write { remote }, 64 * MTU);
+        pair.settle(|_, transmit| is_dead(transmit));
+        pair.completions(0);
+        if down(&pair) == 6 {
+            break;
+        }
+    }
+    assert_eq!(down(&pair), 6);
+    // All are probed at the same time, and each answer proves one path.
+    pair.run_for(2_100);
+    assert_eq!(down(&pair), 0);
+}
