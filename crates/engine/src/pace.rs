@@ -2,6 +2,9 @@
 
 use fairway_wire::{Duration, Instant};
 
+/// A sender whose turn came late makes up for this part of a round trip, at most.
+const LATE_SHARE: u64 = 4;
+
 /// Leaves `burst` bytes back to back and then nothing for as long as those take at the rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
@@ -40,10 +43,13 @@ impl Pace {
         self.has_waited = false;
     }
 
-    /// True if packets that leave now have waited for the pace alone: what the host was late by is
-    /// time that was missed.
-    pub(crate) fn has_waited(&self) -> bool {
-        self.has_waited
+    /// How much of the time by which the host was late is made up for, if packets that leave now
+    /// have waited for the pace alone. Where threads wait for a core they come late by tens of
+    /// milliseconds, and one packet each time would be all that leaves. A quarter of a round trip
+    /// is a quarter of a window at most, which short queues hold.
+    pub(crate) fn grace(&self, round_trip: Duration) -> Duration {
+        let share = if self.has_waited { round_trip.as_ps() / LATE_SHARE } else { 0 };
+        Duration::from_ps(share)
     }
 
     /// A packet leaves. What was missed in the last `grace` is made up for, older time is lost.

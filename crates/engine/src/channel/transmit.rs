@@ -18,8 +18,6 @@ use fairway_wire::{
 const LEARNED_SAVES: u64 = 20;
 /// An acknowledgement is asked for at the end of a chunk when this much has gone without.
 const ASK_BYTES: u64 = 256 * 1024;
-/// A sender whose turn came late makes up for this part of a round trip, at most.
-const LATE_SHARE: u64 = 4;
 /// A chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -478,7 +476,8 @@ impl Channel {
         state.flying.push_back(&mut links, psn.value());
         if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
             let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
-            self.pace.charge(now, bytes, rate, burst, self.grace());
+            let grace = self.pace.grace(self.round_trip.smoothed);
+            self.pace.charge(now, bytes, rate, burst, grace);
         }
         self.sample_path(shared, path, bytes);
         if !self.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
@@ -486,16 +485,6 @@ impl Channel {
             self.arm(shared, Timer::Retransmit, at);
         }
         self.tail_grew(shared, now);
-    }
-
-    /// How much of the time by which the host was late is made up for. Where threads wait for a
-    /// core they come late by tens of milliseconds, and one packet each time would be all that
-    /// leaves. A quarter of a round trip is a quarter of a window at most, which short queues hold.
-    fn grace(&self) -> Duration {
-        if !self.pace.has_waited() {
-            return Duration::ZERO;
-        }
-        Duration::from_ps(self.round_trip.smoothed.as_ps() / LATE_SHARE)
     }
 
     fn with_payload(
