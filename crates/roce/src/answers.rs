@@ -307,8 +307,8 @@ impl QueuePair {
         self.note_progress(shared, now);
     }
 
-    /// If all of an answer is in place, the READ or atomic no longer counts as in flight. (Of a READ
-    /// that takes several requests, the others count until they are answered.)
+    /// If all of an answer is in place, the READ or atomic no longer counts as in flight. (Of a
+    /// READ that takes several requests, the others count until they are answered.)
     fn note_answered(&mut self, shared: &mut Shared, index: u32) {
         let send = &mut shared.sends[index];
         if send.is_done() {
