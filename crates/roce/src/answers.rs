@@ -300,16 +300,19 @@ impl QueuePair {
         if send.acknowledged == send.packets {
             requester.oldest = send.links.next();
             requester.readings.answered(index);
+        } else if send.in_flight > 0 && send.acknowledged.is_multiple_of(requester.read_packets) {
+            send.in_flight -= 1;
+            requester.reads_in_flight -= 1;
         }
         self.note_progress(shared, now);
     }
 
-    /// If all of an answer is in place, the READ or atomic no longer counts as in flight.
+    /// If all of an answer is in place, the READ or atomic no longer counts as in flight. (Of a
+    /// READ that takes several requests, the others count until they are answered.)
     fn note_answered(&mut self, shared: &mut Shared, index: u32) {
         let send = &mut shared.sends[index];
-        if send.is_done() && send.in_flight {
-            send.in_flight = false;
-            self.requester.reads_in_flight -= 1;
+        if send.is_done() {
+            self.requester.reads_in_flight -= core::mem::take(&mut send.in_flight);
         }
     }
 

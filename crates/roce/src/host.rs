@@ -103,7 +103,7 @@ impl Host {
             return Err(PostError::Full);
         }
         let faulty = !shared.holds(pair.domain, &request.local);
-        pair.requester.number = pair.requester.number.wrapping_add(1);
+        pair.requester.count(&request.work, packets);
         let send = Send {
             id: request.id,
             work: request.work,
@@ -118,7 +118,7 @@ impl Host {
             signaled: request.signaled,
             solicited: request.solicited,
             fence: request.fence,
-            in_flight: false,
+            in_flight: 0,
             faulty,
         };
         let Some(index) = shared.sends.take(send) else { return Err(PostError::Full) };

@@ -38,10 +38,12 @@ impl Readings {
         self.ranges.clear();
     }
 
-    /// A send leaves.
+    /// A send leaves, or the next request of a READ that takes several.
     pub(crate) fn sent(&mut self, index: u32, send: &Send) {
+        let is_known = self.ranges.last().is_some_and(|range| range.send == index);
         if let Work::Read { remote } = send.work
             && send.length > 0
+            && !is_known
         {
             let end = remote.address.saturating_add(u64::from(send.length));
             self.ranges.push(Range { send: index, start: remote.address, end });

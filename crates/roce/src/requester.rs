@@ -3,6 +3,11 @@
 //! Sends stand in the order they were posted. `oldest` is the first that is not fully acknowledged,
 //! `una` its next PSN to be acknowledged. `cursor` is what is sent next: going back N is moving it
 //! to `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
+//!
+//! A long READ is several requests on the wire, of `read_packets` each: its answer has to fit into
+//! the receiver's buffer as what the peer sends of its own accord does, and nothing but the length
+//! of requests limits answers. Requests begin at multiples of `read_packets`, or, when the rest of
+//! one is asked for again, end there: so the peer counts the same messages whatever was lost.
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
 use super::canary::Canary;
@@ -30,6 +35,9 @@ pub(crate) const PACKET_OVERHEAD: u32 = 82;
 /// PSNs between the oldest unacknowledged packet and the last: less than half the circle.
 const SPAN_MAX: u32 = (1 << 23) - 1;
 
+/// Requests for READs that fill the window: one is answered while the next are under way.
+const READS_PER_WINDOW: u32 = 8;
+
 #[derive(Debug)]
 pub(crate) struct Requester {
     pub(crate) queue: List,
@@ -45,6 +53,7 @@ pub(crate) struct Requester {
     pub(crate) number: u32,
     /// The last send the peer has credits for (LSN); `None` if it counts none.
     pub(crate) limit: Option<u32>,
+    /// Requests of READs, and atomics, that are not answered.
     pub(crate) reads_in_flight: u32,
     /// What they read.
     pub(crate) readings: Readings,
@@ -64,8 +73,10 @@ pub(crate) struct Requester {
     pub(crate) asked_again: Option<Psn>,
     /// How much may be on its way.
     pub(crate) window: Window,
-    /// How many packets of answers to READs may be: as many as READs ask for, until some are lost.
+    /// How many packets of answers to READs may be.
     pub(crate) read_window: Window,
+    /// Packets of an answer that one request of a READ asks for at most.
+    pub(crate) read_packets: u32,
     /// [`Event::Drained`] is owed.
     draining: bool,
     /// Memory of this send is not there.
@@ -102,7 +113,8 @@ impl Requester {
             recovery: Recovery::default(),
             asked_again: None,
             window: Window::new(0),
-            read_window: Window::new(SPAN_MAX),
+            read_window: Window::new(0),
+            read_packets: 1,
             draining: false,
             missing: None,
             rate: None,
@@ -122,10 +134,37 @@ impl Requester {
     pub(crate) fn forget(&mut self) {
         let (una, reliability) = (self.una, self.reliability);
         let (rate, window) = (self.rate.take(), self.window.anew());
+        let (read_window, read_packets) = (self.read_window.anew(), self.read_packets);
         let mut readings = core::mem::take(&mut self.readings);
         readings.clear();
-        *self = Requester { rate, window, readings, ..Requester::new() };
+        *self = Requester { rate, window, read_window, read_packets, readings, ..Requester::new() };
         self.begin(una, &reliability);
+    }
+
+    /// What may be on its way, of requests and of answers.
+    pub(crate) fn limit_windows(&mut self, packets: u32) {
+        (self.window, self.read_window) = (Window::new(packets), Window::new(packets));
+        self.read_packets = (packets / READS_PER_WINDOW).max(1);
+    }
+
+    /// Numbers a send that is posted, as the peer counts messages: requests of a READ one by one.
+    pub(crate) fn count(&mut self, work: &Work, packets: u32) {
+        let requests = match work {
+            Work::Read { .. } => packets.div_ceil(self.read_packets),
+            _ => 1,
+        };
+        self.number = self.number.wrapping_add(requests);
+    }
+
+    /// PSNs that the request for a send's packet `position`, and what follows, takes.
+    fn taken(&self, send: &Send, position: u32) -> u32 {
+        match send.is_answered() {
+            true => {
+                let rest = self.read_packets - position % self.read_packets;
+                rest.min(send.packets - position)
+            }
+            false => 1,
+        }
     }
 
     pub(crate) fn restore_patience(&mut self) {
@@ -212,7 +251,7 @@ impl QueuePair {
         }
         let psn = requester.cursor_psn;
         let resent = psn.is_before(requester.high);
-        let taken = if send.is_answered() { send.packets - position } else { 1 };
+        let taken = requester.taken(&send, position);
         let last = position + taken == send.packets;
         let asks = last
             || beyond_credit
@@ -287,12 +326,13 @@ impl QueuePair {
             return true;
         }
         let span = requester.span();
-        if span + send.packets >= SPAN_MAX {
+        let taken = requester.taken(send, requester.cursor_index);
+        if span + taken >= SPAN_MAX {
             return false;
         }
         match send.is_answered() {
             true => {
-                let answers = requester.read_span + send.packets;
+                let answers = requester.read_span + taken;
                 requester.reads_in_flight < u32::from(requester.reliability.read_depth)
                     && (requester.reads_in_flight == 0
                         || answers <= requester.read_window.packets())
@@ -334,7 +374,8 @@ impl QueuePair {
             }
             Work::Read { remote } => {
                 let address = remote.address.wrapping_add(u64::from(offset));
-                let reth = Reth { address, r_key: remote.r_key, length: left };
+                let length = left.min(self.requester.taken(send, position) * self.mtu);
+                let reth = Reth { address, r_key: remote.r_key, length };
                 return (Operation::ReadRequest(reth), ScatterList::EMPTY);
             }
             Work::CompareSwap { remote, compare, swap } => {
@@ -360,7 +401,7 @@ impl QueuePair {
         let index = requester.cursor;
         let send = &mut shared.sends[index];
         if send.is_answered() {
-            send.in_flight = true;
+            send.in_flight += 1;
             requester.reads_in_flight += 1;
             requester.read_span += taken;
             requester.readings.sent(index, send);
@@ -397,8 +438,7 @@ impl QueuePair {
         let mut at = requester.oldest;
         while at != NONE {
             let send = &mut shared.sends[at];
-            requester.reads_in_flight -= u32::from(send.in_flight);
-            send.in_flight = false;
+            requester.reads_in_flight -= core::mem::take(&mut send.in_flight);
             if at == requester.cursor {
                 break;
             }

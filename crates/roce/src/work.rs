@@ -28,8 +28,8 @@ pub(crate) struct Send {
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
     pub(crate) fence: bool,
-    /// A READ or atomic that was sent and is not answered.
-    pub(crate) in_flight: bool,
+    /// Requests of a READ, or that of an atomic, that were sent and are not answered.
+    pub(crate) in_flight: u32,
     /// Its local bytes may not be used: it fails when its turn comes, and holds no segment.
     pub(crate) faulty: bool,
 }

@@ -8,7 +8,6 @@ use crate::completions::{Awaited, Completions};
 use crate::limits::Limits;
 use crate::queue_pair::QueuePair;
 use crate::shared::KEY_TAG_BITS;
-use crate::window::Window;
 use crate::work::ReceiveQueue;
 use alloc::boxed::Box;
 use fairway_device::list::List;
@@ -193,7 +192,7 @@ impl Host {
         let (index, number) = self.next_number();
         let window = self.shared.profile.out_of_order.map_or(0, |option| option.window);
         let mut pair = QueuePair::new(number, index, config, receives, window);
-        pair.requester.window = Window::new(self.shared.profile.window_packets);
+        pair.requester.limit_windows(self.shared.profile.window_packets);
         pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(DcqcnRate::new);
         self.pairs[index as usize] = Some(Box::new(pair));
         Ok(number)

@@ -3,6 +3,8 @@
 use super::*;
 use fairway_wire::roce::{NakCode, ReadFragment};
 
+const SEND: Work = Work::Send { tail: Tail::Nothing };
+
 #[test]
 fn a_read_is_answered_in_packets_that_take_its_psns() {
     let mut pair = Pair::new(Transport::Rc);
@@ -98,6 +100,102 @@ fn a_peer_that_is_still_at_earlier_requests_is_waited_for() {
         pair.wires[1].clear();
     }
     assert_eq!(pair.sent(0), [(99, Status::RetryExceeded)]);
+}
+
+#[test]
+fn long_read_is_several_requests_that_fill_the_window() {
+    let profile = Profile { window_packets: 64, acknowledge_every: 16, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    pair.read(0, 1, 30 * MTU + 1);
+    let sent = pair.pull(0);
+    assert_eq!(psns(&sent), [0, 8, 16, 24], "as many as may be in flight");
+    let lengths = operations(&sent).into_iter().map(|operation| match operation {
+        Operation::ReadRequest(reth) => (reth.address - BASE - 8192, reth.length),
+        other => panic!("{other:?}"),
+    });
+    let whole = 8 * MTU;
+    let expected = [(0, whole), (8 * 1024, whole), (16 * 1024, whole), (24 * 1024, 6 * MTU + 1)];
+    assert_eq!(lengths.collect::<Vec<_>>(), expected);
+    pair.settle();
+    assert_eq!(pair.sent(0), [(1, Status::Success)]);
+    assert_eq!(pair.hosts[0].counters().resent_packets, 0);
+}
+
+#[test]
+fn rest_of_a_request_of_a_long_read_ends_where_the_request_ended() {
+    let profile = Profile { window_packets: 64, acknowledge_every: 16, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    pair.read(0, 1, 16 * MTU);
+    // READs in flight are counted by requests: a fenced operation waits for the last of them.
+    let fenced = WorkRequest { fence: true, ..pair.request(0, 2, SEND, 8) };
+    pair.hosts[0].post_send(pair.now, pair.pairs[0], &fenced).unwrap();
+    pair.receive(1, 1, 64);
+    assert_eq!(psns(&pair.pull(0)), [0, 8]);
+    pair.flow(1);
+    let answers = pair.pull(1);
+    pair.wires[0].clear();
+    pair.deliver(0, &answers[0]);
+    pair.deliver(0, &answers[2]);
+    let again = pair.pull(0);
+    assert_eq!(psns(&again), [1, 8]);
+    let Operation::ReadRequest(reth) = again[0].packet.operation else { panic!("{again:?}") };
+    assert_eq!(reth.length, 7 * MTU);
+    pair.settle();
+    assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
+    let offsets: Vec<u64> = pair.placed[0].iter().map(|one| one.ranges()[0].offset).collect();
+    assert_eq!(offsets, (0..16).map(|packet| packet * 1024).collect::<Vec<_>>(), "each once");
+}
+
+#[test]
+fn requests_of_a_long_read_count_as_messages() {
+    let profile = Profile { window_packets: 64, acknowledge_every: 16, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    (0..3).for_each(|id| pair.receive(1, id, 64));
+    pair.send(0, 0, 8);
+    pair.read(0, 1, 40 * MTU);
+    pair.settle();
+    for id in 2..6 {
+        pair.send(0, id, 8);
+    }
+    assert_eq!(psns(&pair.pull(0)), [41, 42], "two credits are left");
+    pair.flow(1);
+    (3..6).for_each(|id| pair.receive(1, id, 64));
+    pair.settle();
+    assert_eq!(pair.sent(0).len(), 6);
+    assert_eq!(pair.hosts[1].counters().rnr_naks_sent, 0);
+}
+
+#[test]
+fn long_read_does_not_overflow_the_buffer_of_a_slow_receiver() {
+    const PACKETS: u32 = 900;
+    // The peer sends as much as it may at once; of it the buffer keeps so many packets, of which
+    // so many are taken in before the peer's next turn.
+    const ROOM: usize = 128;
+    const TURN: usize = 8;
+    let (window_packets, window_adapts) = (ROOM as u32 / 2, true);
+    let profile =
+        Profile { window_packets, window_adapts, acknowledge_every: 16, ..Profile::default() };
+    let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+    pair.read(0, 1, PACKETS * MTU);
+    let mut answers = 0;
+    loop {
+        pair.pull(0);
+        pair.flow(1);
+        answers += pair.pull(1).len();
+        pair.wires[0].truncate(ROOM);
+        if pair.wires[0].is_empty() {
+            pair.pass(Reliability::default().timeout);
+        }
+        for _ in 0..TURN {
+            let Some(packet) = pair.wires[0].pop_front() else { break };
+            pair.deliver(0, &packet);
+        }
+        if let Some(done) = pair.sent(0).pop() {
+            assert_eq!(done, (1, Status::Success));
+            break;
+        }
+        assert!(answers <= 2 * PACKETS as usize, "{answers} packets, most of them for nothing");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Connections by channel: where their packets go, and where they may come from.
 
 use crate::peer_state::PeerState;
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::setup::numbers::Numbers;
 pub(crate) struct Channels {
     records: Vec<Option<Channel>>,
     numbers: Numbers,
+    /// Index of the channel that the last packet was for: the next one is likely to be, too.
+    recent: Cell<usize>,
 }
 
 /// A connection.
@@ -33,6 +36,8 @@ pub(crate) struct Channel {
     pub(crate) role: Role,
     /// The peer's number for it.
     pub(crate) remote_tpn: Tpn,
+    /// Our number for it, as the peer is told it ([`Channels::insert`] looks it up).
+    told: Tpn,
     /// Of the first channel: how many its group is to have, and which of the others have joined, a
     /// bit each (at the server).
     pub(crate) members: u16,
@@ -78,6 +83,7 @@ impl Channel {
             engine,
             role,
             remote_tpn,
+            told: id.tpn(),
             members: 1,
             joined: 1,
             is_closing: false,
@@ -110,7 +116,8 @@ impl Channel {
 
 impl Channels {
     pub(crate) fn new(limit: u32, numbers: Numbers) -> Self {
-        Channels { records: (0..limit).map(|_| None).collect(), numbers }
+        let records = (0..limit).map(|_| None).collect();
+        Channels { records, numbers, recent: Cell::new(0) }
     }
 
     /// The number that a peer is told for a channel.
@@ -127,27 +134,46 @@ impl Channels {
         payload_len: usize,
         out: &mut [u8],
     ) -> Option<usize> {
-        let key = &self.get(channel)?.key;
-        let route = Route { source_tpn: self.numbers.told(route.source_tpn), ..*route };
-        Some(encode_keyed(key, &route, packet, payload_len, out))
+        let channel = self.get(channel)?;
+        debug_assert_eq!(route.source_tpn, channel.id.tpn(), "a packet of another channel");
+        let route = Route { source_tpn: channel.told, ..*route };
+        Some(encode_keyed(&channel.key, &route, packet, payload_len, out))
     }
 
     /// Reads a datagram. A packet is one of a channel that there is, its check proves that the
     /// channel's peer has sent it, and it names that channel by our number.
     pub(crate) fn decode(&self, header: &[u8], length: usize) -> Result<Decoded, DecodeError> {
+        let mut own = None;
+        // The value is changed where it lies, because it is large: a set-up message may be in it.
         let mut decoded = decode_keyed(header, length, |told| {
-            let channel = self.by_number(self.numbers.own(told).value())?;
+            let channel = self.by_told(told)?;
+            own = Some(channel.id.tpn());
             Some(&*channel.key)
-        })?;
-        if let Decoded::Packet { route, .. } = &mut decoded {
-            route.destination_tpn = self.numbers.own(route.destination_tpn);
+        });
+        if let Ok(Decoded::Packet { route, .. }) = &mut decoded
+            && let Some(own) = own
+        {
+            route.destination_tpn = own;
         }
-        Ok(decoded)
+        decoded
+    }
+
+    /// The channel that a peer has been told by this number. That of the last packet is looked at
+    /// before the number is deciphered.
+    fn by_told(&self, told: Tpn) -> Option<&Channel> {
+        let recent = self.records.get(self.recent.get()).and_then(Option::as_ref);
+        if let Some(channel) = recent.filter(|channel| channel.told == told) {
+            return Some(channel);
+        }
+        let channel = self.by_number(self.numbers.own(told).value())?;
+        self.recent.set(channel.id.index());
+        Some(channel)
     }
 
     pub(crate) fn insert(&mut self, channel: Channel) {
         let index = channel.id.index();
-        self.records[index] = Some(channel);
+        let told = self.numbers.told(channel.id.tpn());
+        self.records[index] = Some(Channel { told, ..channel });
     }
 
     pub(crate) fn get(&self, id: ChannelId) -> Option<&Channel> {

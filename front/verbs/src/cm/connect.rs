@@ -296,7 +296,12 @@ unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_para
             ca_guid: desk.device.device.guid(),
             private,
         };
-        desk.act(|state, now| state.manager.accept(now, connection, &reply)).map_err(failed)?;
+        let accepted = desk.act(|state, now| {
+            state.manager.accept(now, connection, &reply)?;
+            lock(&this.core.inner).is_unaccepted = false;
+            Ok(())
+        });
+        accepted.map_err(failed)?;
         unsafe { channel::complete(this)? };
         Ok(0)
     })

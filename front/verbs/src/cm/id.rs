@@ -68,6 +68,10 @@ pub(super) struct Inner {
     pub(super) greeting: Vec<u8>,
     /// Its connection has ended, and the program will be told or was.
     pub(super) is_over: bool,
+    /// A peer has asked for it, and the program has not accepted. Until then its program gets no
+    /// event of it, as Linux has it: the id still has the context of the listener, so a program
+    /// could not tell which of the two an event means. Accepting fails if the peer has given up.
+    pub(super) is_unaccepted: bool,
     /// The queue pair that is connected.
     pub(super) own_queue_pair: Option<Qpn>,
     /// The program has asked for the end itself.
@@ -123,6 +127,7 @@ impl Core {
                 options: Options::default(),
                 greeting: Vec::new(),
                 is_over: false,
+                is_unaccepted: false,
                 own_queue_pair: None,
                 leaves: false,
             }),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::TCP_LAWS;
 use super::cells::Cell;
 use super::emulator::Emulator;
 use super::running::Running;
@@ -34,10 +35,41 @@ const CORES: [usize; 2] = [0, 1];
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Fairway's control law; TCP without.
-    pub law: Option<String>,
+    pub law: Law,
     /// A TCP flow of another host shares the receiver's link.
     pub beside_tcp: bool,
+}
+
+/// Whose congestion control a flow has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// That of the TCP flow with which all others are compared, and which runs beside them.
+    Tcp,
+    /// The kernel's of this number in [`TCP_LAWS`].
+    Kernel(usize),
+    /// Fairway's, by its name or as the text of a policy.
+    Fairway(String),
+}
+
+impl Law {
+    /// Reads what the user names: a law of Fairway's, or one of the kernel's behind `tcp:`. `None`
+    /// if the kernel's is not known.
+    pub fn parse(text: &str) -> Option<Law> {
+        match text.strip_prefix("tcp:") {
+            Some(name) => TCP_LAWS.iter().position(|law| *law == name).map(Law::Kernel),
+            None => Some(Law::Fairway(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Law::Tcp => f.write_str("TCP"),
+            Law::Kernel(number) => write!(f, "tcp:{}", TCP_LAWS[*number]),
+            Law::Fairway(name) => f.write_str(name),
+        }
+    }
 }
 
 /// What a flow has reached.
@@ -59,7 +91,7 @@ pub struct Sample {
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let beside = if self.beside_tcp { " beside TCP" } else { "" };
-        write!(f, "{}{beside}", self.law.as_deref().unwrap_or("TCP"))
+        write!(f, "{}{beside}", self.law)
     }
 }
 
@@ -83,13 +115,14 @@ impl Flow {
         });
         let beside = beside.transpose()?;
         let mut sample = match &self.law {
-            None => {
+            Law::Tcp | Law::Kernel(_) => {
+                let law = if let Law::Kernel(number) = self.law { number } else { tcp_law };
                 let warm_up = (duration / WARM_UP_PART).min(WARM_UP_MAX);
                 let warm_up = if self.beside_tcp { BEFORE } else { warm_up };
                 let times = TcpTimes { warm_up, measured: duration, after: Duration::ZERO };
-                Tcp::start(emulator, SENDER, tcp_law, &times)?.finish()?
+                Tcp::start(emulator, SENDER, law, &times)?.finish()?
             }
-            Some(law) => fairway_flow(emulator, cell, law, duration)?,
+            Law::Fairway(law) => fairway_flow(emulator, cell, law, duration)?,
         };
         match beside {
             Some(tcp) => {
@@ -223,4 +256,19 @@ fn cpu_seconds() -> io::Result<f64> {
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Law;
+
+    #[test]
+    fn law_behind_tcp_is_the_kernels_and_any_other_is_fairways() {
+        for name in ["tcp:cubic", "tcp:bbr", "cubic", "cc=fixed:512K"] {
+            let law = Law::parse(name).unwrap();
+            assert_eq!(law.to_string(), name);
+            assert_eq!(matches!(law, Law::Kernel(_)), name.starts_with("tcp:"), "{name}");
+        }
+        assert_eq!(Law::parse("tcp:swift"), None);
+    }
 }

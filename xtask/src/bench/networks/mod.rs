@@ -21,7 +21,7 @@ mod table;
 
 pub use cells::Cell;
 use emulator::Emulator;
-use flows::{Flow, Sample};
+use flows::{Flow, Law, Sample};
 
 /// Laws that are measured unless the user names others: their names in the table.
 const LAWS: [&str; 3] = ["default", "cubic", "eqds"];
@@ -32,7 +32,7 @@ pub const TCP_LAWS: [&str; 4] = ["system", "reno", "cubic", "bbr"];
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub cells: cells::Selection,
-    laws: Vec<String>,
+    laws: Vec<Law>,
     /// By number in [`TCP_LAWS`].
     tcp_law: usize,
     /// Of the hosts' interfaces.
@@ -50,7 +50,7 @@ impl Default for Choice {
     fn default() -> Self {
         Choice {
             cells: cells::Selection::default(),
-            laws: LAWS.map(String::from).to_vec(),
+            laws: LAWS.map(|name| Law::Fairway(name.to_owned())).to_vec(),
             tcp_law: 0,
             mtu: 4300,
             speedup: 4,
@@ -77,7 +77,11 @@ impl Choice {
             "--rate" | "--rtt" | "--loss" | "--queue" => {
                 self.cells.set(name, value).map_err(|remedy| wrong(&remedy))?;
             }
-            "--law" => self.laws = value.split(',').map(String::from).collect(),
+            "--law" => {
+                let laws: Option<Vec<Law>> = value.split(',').map(Law::parse).collect();
+                let remedy = "behind tcp: choose system, reno, cubic or bbr";
+                self.laws = laws.ok_or_else(|| wrong(remedy))?;
+            }
             "--mode" => {
                 (self.alone, self.beside) = match value {
                     "alone" => (true, false),
@@ -114,12 +118,12 @@ impl Choice {
         let laws = || self.laws.iter().cloned();
         let mut flows = Vec::new();
         if self.alone {
-            flows.push(Flow { law: None, beside_tcp: false });
-            flows.extend(laws().map(|law| Flow { law: Some(law), beside_tcp: false }));
+            flows.push(Flow { law: Law::Tcp, beside_tcp: false });
+            flows.extend(laws().map(|law| Flow { law, beside_tcp: false }));
         }
         if self.beside && (!self.alone || self.cells.is_shared(cell)) {
-            flows.push(Flow { law: None, beside_tcp: true });
-            flows.extend(laws().map(|law| Flow { law: Some(law), beside_tcp: true }));
+            flows.push(Flow { law: Law::Tcp, beside_tcp: true });
+            flows.extend(laws().map(|law| Flow { law, beside_tcp: true }));
         }
         flows
     }

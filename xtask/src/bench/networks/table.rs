@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::flows::Sample;
+use super::flows::{Law, Sample};
 use super::{Cell, Row};
 use crate::bench::table::Spread;
 
@@ -37,7 +37,7 @@ impl Row {
 
 /// TCP's median rate in a cell.
 fn tcp_rate(rows: &[Row], cell: Cell) -> Option<f64> {
-    let is_tcp = |row: &&Row| row.cell == cell && row.flow.law.is_none() && !row.flow.beside_tcp;
+    let is_tcp = |row: &&Row| row.cell == cell && row.flow.law == Law::Tcp && !row.flow.beside_tcp;
     rows.iter().find(is_tcp).and_then(Row::rate).filter(|rate| *rate > 0.0)
 }
 
@@ -66,8 +66,7 @@ pub fn markdown(rows: &[Row]) -> String {
 }
 
 fn head(row: &Row) -> String {
-    let law = row.flow.law.as_deref().unwrap_or("TCP");
-    format!("| {} | {law} ", row.cell.columns().join(" | "))
+    format!("| {} | {} ", row.cell.columns().join(" | "), row.flow.law)
 }
 
 fn line_alone(rows: &[Row], row: &Row) -> String {
@@ -113,11 +112,12 @@ fn line_failed(row: &Row) -> String {
 /// Of every law: in how many cells it reached what it is to reach.
 fn summary(rows: &[Row]) -> String {
     let mut text = String::new();
-    let mut laws: Vec<&str> = rows.iter().filter_map(|row| row.flow.law.as_deref()).collect();
+    let others = rows.iter().filter(|row| row.flow.law != Law::Tcp);
+    let mut laws: Vec<String> = others.map(|row| row.flow.law.to_string()).collect();
     laws.sort_unstable();
     laws.dedup();
     for law in laws {
-        let own = || rows.iter().filter(|row| row.flow.law.as_deref() == Some(law));
+        let own = || rows.iter().filter(|row| row.flow.law.to_string() == law);
         let alone: Vec<&Row> = own().filter(|row| !row.flow.beside_tcp).collect();
         let ratios: Vec<f64> = alone.iter().filter_map(|row| ratio(rows, row)).collect();
         let enough = ratios.iter().filter(|ratio| **ratio >= RATIO).count();
@@ -160,7 +160,7 @@ pub fn json(rows: &[Row]) -> Value {
         };
         json!({
             "cell": row.cell.json(),
-            "flow": row.flow.law.as_deref().unwrap_or("tcp"),
+            "flow": row.flow.law.to_string(),
             "beside_tcp": row.flow.beside_tcp,
             "ratio_to_tcp": ratio(rows, row),
             "share": row.share(),

@@ -35,6 +35,9 @@ pub(super) fn dispatch(desk: &Desk, state: &mut State) {
                     continue;
                 };
                 let Some(note) = note(desk, &core, &other) else { continue };
+                if lock(&core.inner).is_unaccepted {
+                    continue;
+                }
                 let is_end = matches!(other, Event::Disconnected { .. });
                 match awaited(&core).filter(|_| is_end) {
                     Some(own) => hold::hold(&desk.carrier, own, note, now()),
@@ -260,6 +263,7 @@ fn newcomer(
         inner.desk = desk.me.upgrade();
         inner.connection = Some(connection);
         inner.options = options;
+        inner.is_unaccepted = true;
     }
     let parent = asked_core.id();
     let ps = if space == PortSpace::Tcp { RDMA_PS_TCP } else { RDMA_PS_UDP };

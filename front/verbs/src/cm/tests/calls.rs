@@ -262,7 +262,7 @@ fn has_news(side: &Side, patience_ms: c_int) -> bool {
     unsafe { libc::poll(&mut waiting, 1, patience_ms) == 1 }
 }
 
-fn part(ids: [*mut rdma_cm_id; 3]) {
+fn part<const COUNT: usize>(ids: [*mut rdma_cm_id; COUNT]) {
     for id in ids {
         unsafe {
             if !(*id).qp.is_null() {
@@ -361,6 +361,27 @@ fn who_was_not_heard_of_is_refused_with_the_listener() {
     assert_eq!(unsafe { libc::poll(&mut waiting, 1, 0) }, 0, "and has nothing any more");
     assert_eq!(client.hear(RDMA_CM_EVENT_REJECTED).status(), 28);
     assert_eq!(unsafe { rdma_destroy_id(active) }, 0);
+}
+
+#[test]
+fn peer_that_gives_up_before_it_is_accepted_is_no_event() {
+    let (server, client) = (Side::new(), Side::new());
+    let (listener, port) = server.listen(RDMA_PS_TCP);
+    let [first, second] = [(); 2].map(|()| client.resolved(RDMA_PS_TCP, port));
+    let asked = [first, second].map(|active| {
+        equip(active);
+        assert_eq!(unsafe { rdma_connect(active, null_mut()) }, 0);
+        let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST).id();
+        if active == first {
+            part([first]);
+        }
+        // What the first has said is older than the second one's request.
+        request
+    });
+    equip(asked[0]);
+    assert_eq!(unsafe { rdma_accept(asked[0], null_mut()) }, -1, "there is no peer any more");
+    part([second, asked[0], asked[1]]);
+    part([listener]);
 }
 
 #[test]
