@@ -353,6 +353,14 @@ impl Core {
         let listener = &mut self.connecting.listener;
         let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
+            // ACCEPT, which is repeated, goes to a client that has proven its address.
+            Reaction::Answer(answer)
+                if !matches!(answer.message, SetupMessage::Accept(_))
+                    && !self.connecting.quota.take_answer(now, sender.ip()) =>
+            {
+                self.counters.setup_limited += 1;
+                return;
+            }
             Reaction::Answer(answer) => answer,
             Reaction::Open(_) if !self.connecting.quota.take(now, sender.ip(), quota::OPENING) => {
                 self.counters.setup_limited += 1;

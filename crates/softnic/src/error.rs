@@ -404,7 +404,8 @@ impl fmt::Display for Refusal {
                 write!(
                     f,
                     "it has no channel left for this address, which gets three quarters of its \
-                     Limits::channels at most: raise that limit or close some"
+                     Limits::channels at most, and its network seven eighths: raise that limit or \
+                     close some"
                 )
             }
             Refusal::StaleCookie => {
