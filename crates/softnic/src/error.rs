@@ -414,7 +414,11 @@ impl fmt::Display for Refusal {
             Refusal::Parameters => {
                 write!(f, "it can't meet the parameters: lower the MTU, paths or windows asked for")
             }
-            Refusal::Unwanted => write!(f, "it accepts no connections"),
+            Refusal::Unwanted => write!(
+                f,
+                "it accepts no connections from here: this address may have used too many wrong \
+                 keys, and has to wait"
+            ),
         }
     }
 }

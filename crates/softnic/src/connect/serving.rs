@@ -23,6 +23,9 @@ impl Core {
         opening: &Opening,
     ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
         let hello = &opening.confirm.hello;
+        if !self.connecting.guesses.allows(now, opening.from.ip()) {
+            return Err(RejectReason::Refused);
+        }
         let all = self.nic.limits().channels;
         if all - self.nic.usage().channels <= quota::reserve(all) {
             self.evict_idle(now, 0);
