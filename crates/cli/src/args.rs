@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway_sim::WORKLOADS;
 use fairway_softnic::Spec;
 
-use crate::copy::KeepFree;
+use crate::copy::{KeepFree, Portion};
 use crate::net::{self, ConnectOptions, NetOptions};
 use crate::nic::NicOptions;
 use crate::perf::{FlowOptions, Operation, OrderOptions};
@@ -296,20 +296,23 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "TIME", value_parser = peer_dead, default_value = "3s")]
     pub(crate) peer_dead: Duration,
 
-    /// Files that arrive at once, 1 to 65536; more are refused. One address gets three quarters of
-    /// them
+    /// Files that arrive at once, 1 to 65536; more are refused
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536),
           default_value_t = 64)]
     pub(crate) max_files: u32,
 
-    /// Bytes of all files that arrive at once; more are refused. One address gets three quarters of
-    /// them, but for one file alone [default: what the disk has]
+    /// Bytes of all files that arrive at once; more are refused [default: what the disk has]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub(crate) max_bytes: Option<u64>,
 
-    /// What stays free on the disk: a share of it, or a size
+    /// What stays free on the disk: a share of its bytes and of its files, or so many bytes
     #[arg(long, value_name = "SHARE%|SIZE", value_parser = KeepFree::parse, default_value = "5%")]
     pub(crate) keep_free: KeepFree,
+
+    /// What one address may have of the files and bytes that arrive, and of what is left of the
+    /// disk beside what it has stored within a day; the rest is for others
+    #[arg(long, value_name = "SHARE%", value_parser = Portion::parse, default_value = "75%")]
+    pub(crate) address_share: Portion,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

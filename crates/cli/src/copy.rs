@@ -16,13 +16,14 @@ mod client;
 pub(crate) mod fuzzing;
 mod incoming;
 mod limits;
+mod lines;
 mod message;
 mod opening;
 mod server;
 mod stale;
 
 pub(crate) use client::copy;
-pub(crate) use limits::KeepFree;
+pub(crate) use limits::{KeepFree, Portion};
 pub(crate) use server::serve;
 
 /// What is read at once.

@@ -1,18 +1,43 @@
 //! The tool's own messages: a Jetty with buffers for short messages to and fro.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fairway_softnic::{
-    Completion, CompletionKind, Context, Error, Jetty, JettyOptions, Memory, Peer, Post, Rights,
-    Segment, Status,
+    ChannelId, Completion, CompletionKind, Context, Error, Jetty, JettyOptions, Limits, Memory,
+    Peer, Post, Rights, Segment, Status,
 };
 
 use crate::failure::Failure;
 
-/// Messages that may be on their way out, and receives posted.
-const SLOTS: u64 = 64;
+/// Messages to one peer that may be on their way out. A peer that does not take its answers must
+/// not keep others from theirs.
+const OUT_EACH: u64 = 4;
+
+/// How many messages there is room for.
+#[derive(Clone, Copy, Debug)]
+struct Slots {
+    out: u64,
+    /// A peer that begins messages and does not end them takes a receive for each.
+    receives: u64,
+}
+
+impl Slots {
+    /// Enough for so many peers, each of which takes all it may.
+    fn for_peers(peers: u32) -> Slots {
+        let messages = u64::from(Limits::default().message_slots);
+        Slots {
+            out: u64::from(peers) * OUT_EACH,
+            receives: u64::from(peers) * messages + u64::from(peers),
+        }
+    }
+
+    /// Completions of all of them.
+    fn completions(self) -> u32 {
+        u32::try_from(self.out + self.receives).unwrap_or(u32::MAX)
+    }
+}
 
 /// Sends and receives messages of limited length.
 pub(crate) struct Mailbox {
@@ -25,10 +50,41 @@ pub(crate) struct Mailbox {
 
 struct State {
     free: Vec<u64>,
+    /// Whose message is in a slot, and how many each has.
+    taken: Vec<Option<ChannelId>>,
+    out: HashMap<ChannelId, u64>,
     arrived: VecDeque<Completion>,
     scratch: Vec<Completion>,
     /// How the latest of our messages that failed did.
     failed: Option<Status>,
+}
+
+impl State {
+    /// A slot for a message to a peer.
+    fn take(&mut self, peer: ChannelId) -> Option<u64> {
+        let out = self.out.entry(peer).or_default();
+        let slot = if *out < OUT_EACH { self.free.pop() } else { None };
+        match slot {
+            Some(slot) => {
+                *out += 1;
+                self.taken[slot as usize] = Some(peer);
+            }
+            None if *out == 0 => drop(self.out.remove(&peer)),
+            None => {}
+        }
+        slot
+    }
+
+    fn give_back(&mut self, slot: u64) {
+        let Some(peer) = self.taken.get_mut(slot as usize).and_then(Option::take) else { return };
+        self.free.push(slot);
+        if let Some(out) = self.out.get_mut(&peer) {
+            *out -= 1;
+            if *out == 0 {
+                self.out.remove(&peer);
+            }
+        }
+    }
 }
 
 /// A message that arrived.
@@ -42,28 +98,30 @@ pub(crate) struct Mail {
 }
 
 impl Mailbox {
-    /// A mailbox at the Jetty of this number, or any free one, for messages up to `slot_bytes`.
+    /// A mailbox at the Jetty of this number, which all peers know, or at any free one for one
+    /// peer, for messages up to `slot_bytes`.
     pub(crate) fn new(
         context: &Context,
         number: Option<u32>,
         slot_bytes: u64,
     ) -> Result<Self, Error> {
-        let jetty = context.create_jetty(JettyOptions {
-            number,
-            depth: 4 * SLOTS as u32,
-            ..Default::default()
-        })?;
-        let memory = || Memory::zeroed((SLOTS * slot_bytes) as usize);
-        let inbox = context.register(memory()?, Rights::NONE)?;
-        let outbox = context.register(memory()?, Rights::NONE)?;
+        let peers = if number.is_some() { Limits::default().channels } else { 1 };
+        let slots = Slots::for_peers(peers);
+        let depth = slots.completions();
+        let jetty = context.create_jetty(JettyOptions { number, depth, ..Default::default() })?;
+        let memory = |count| Memory::zeroed((count * slot_bytes) as usize);
+        let inbox = context.register(memory(slots.receives)?, Rights::NONE)?;
+        let outbox = context.register(memory(slots.out)?, Rights::NONE)?;
         let state = State {
-            free: (0..SLOTS).collect(),
+            free: (0..slots.out).collect(),
+            taken: vec![None; slots.out as usize],
+            out: HashMap::new(),
             arrived: VecDeque::new(),
             scratch: Vec::new(),
             failed: None,
         };
         let mailbox = Mailbox { jetty, inbox, outbox, slot_bytes, state: Mutex::new(state) };
-        for slot in 0..SLOTS {
+        for slot in 0..slots.receives {
             mailbox.offer(slot)?;
         }
         Ok(mailbox)
@@ -78,14 +136,17 @@ impl Mailbox {
                 self.slot_bytes
             )));
         }
-        let slot = self.state().free.pop().ok_or_else(|| {
-            Failure::failed("too many messages are unanswered: try again with fewer clients")
+        let slot = self.state().take(peer.channel()).ok_or_else(|| {
+            Failure::failed("too many messages have not been taken: wait for their completions")
         })?;
         let start = slot * self.slot_bytes;
-        self.outbox.write_at(start, bytes)?;
+        if let Err(error) = self.outbox.write_at(start, bytes) {
+            self.state().give_back(slot);
+            return Err(error.into());
+        }
         let posted = self.jetty.send(peer, target, self.outbox.slice(start..start + length), slot);
         if posted.is_err() {
-            self.state().free.push(slot);
+            self.state().give_back(slot);
         }
         Ok(posted?)
     }
@@ -171,7 +232,7 @@ impl Mailbox {
         if completion.kind != CompletionKind::Receive {
             let mut state = self.state();
             if completion.kind == CompletionKind::Send {
-                state.free.push(completion.id);
+                state.give_back(completion.id);
             }
             if completion.status != Status::Success {
                 state.failed = Some(completion.status);
@@ -196,5 +257,49 @@ impl Mailbox {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairway_softnic::Event;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn context() -> Context {
+        let builder = Context::builder().bind(std::net::Ipv4Addr::LOCALHOST.into());
+        builder.buffer_bytes(1 << 20).build().expect("a context")
+    }
+
+    /// A client that posts no receives for the answers to its messages held all slots of a server.
+    #[test]
+    fn peer_that_takes_no_answers_leaves_slots_to_others() {
+        let server = context();
+        let mailbox = Mailbox::new(&server, Some(1001), 64).expect("a mailbox");
+        let connected = |client: &Context| {
+            client.connect(server.local_addrs()[0], PATIENCE).expect("a connection");
+            match server.wait_event(PATIENCE) {
+                Ok(Event::Connected(peer)) => peer,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (greedy, honest) = (context(), context());
+        let (to_greedy, to_honest) = (connected(&greedy), connected(&honest));
+        let silent = greedy.create_jetty(JettyOptions::default()).expect("a Jetty");
+        let sent = (0..200)
+            .filter(|_| mailbox.send(&to_greedy, silent.number(), b"answer").is_ok())
+            .count();
+        assert_eq!(sent as u64, OUT_EACH);
+        let inbox = Mailbox::new(&honest, None, 64).expect("a mailbox");
+        for _ in 0..20 {
+            mailbox.send(&to_honest, inbox.jetty.number(), b"answer").expect("a slot");
+            let mail = inbox.wait(PATIENCE).expect("no error").expect("a message");
+            assert_eq!(mail.bytes, b"answer");
+            // It is given back.
+            while mailbox.state().out.contains_key(&to_honest.channel()) {
+                assert!(mailbox.poll().expect("no error").is_none());
+            }
+        }
     }
 }

@@ -226,9 +226,10 @@ impl Builder {
     }
 
     /// How long a connection that a peer has opened may be idle once fewer than a sixteenth of
-    /// `Limits::channels` are left (default: five minutes; `None`: for ever). For each new
-    /// connection the one that has been idle for longest is closed then, of the peer address that
-    /// has most, and [`Event::Evicted`](crate::Event::Evicted) reports it. Peers on this host keep
+    /// `Limits::channels` are left, or the share of an address is used up (default: five minutes;
+    /// `None`: for ever). For each new connection the one that has been idle for longest is closed
+    /// then, of the network (24 bits of IPv4, 48 of IPv6) and the address that have most, and
+    /// [`Event::Evicted`](crate::Event::Evicted) reports it. Peers on this host keep
     /// theirs. Keep-alive messages are not use, and more than a day counts as one.
     #[must_use]
     pub fn evict_idle(mut self, after: Option<Duration>) -> Self {

@@ -19,6 +19,7 @@ use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
 use crate::setup::client::{Attempt, Outcome, Question};
+use crate::setup::guesses::Guesses;
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
 use crate::setup::quota::{self, Quota};
@@ -44,6 +45,7 @@ pub(crate) struct Connecting {
     /// How long a connection may be idle if few channels are left.
     evict_idle: Option<wire::Duration>,
     quota: Quota,
+    pub(crate) guesses: Guesses,
     attempts: Vec<Option<Pending>>,
     /// Connections that are probed with packets of full size.
     sizes: Vec<SizeProbe>,
@@ -94,10 +96,11 @@ impl Connecting {
         identity: Identity,
         detours: bool,
         evict_idle: Option<wire::Duration>,
+        guesses: Guesses,
     ) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
         let (quota, attempts, sizes) = (Quota::new(), Vec::new(), Vec::new());
-        Ok(Connecting { identity, listener, detours, evict_idle, quota, attempts, sizes })
+        Ok(Connecting { identity, listener, detours, evict_idle, quota, guesses, attempts, sizes })
     }
 
     /// When some attempt has something to say or do.
@@ -353,6 +356,14 @@ impl Core {
         let listener = &mut self.connecting.listener;
         let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
+            // ACCEPT, which is repeated, goes to a client that has proven its address.
+            Reaction::Answer(answer)
+                if !matches!(answer.message, SetupMessage::Accept(_))
+                    && !self.connecting.quota.take_answer(now, sender.ip()) =>
+            {
+                self.counters.setup_limited += 1;
+                return;
+            }
             Reaction::Answer(answer) => answer,
             Reaction::Open(_) if !self.connecting.quota.take(now, sender.ip(), quota::OPENING) => {
                 self.counters.setup_limited += 1;

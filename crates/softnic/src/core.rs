@@ -33,6 +33,7 @@ use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
+use crate::setup::guesses::Guesses;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
 use crate::turn::{Bound, Io};
@@ -75,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) channels: Channels,
     pub(crate) memories: Memories,
     pub(crate) connecting: Connecting,
+    /// First channels of peers that have used too many wrong keys and are to be closed.
+    pub(crate) guessers: Vec<ChannelId>,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
     /// Counts whatever somebody might sleep for.
@@ -181,7 +184,8 @@ impl Core {
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
             memories: Memories::default(),
-            connecting: Connecting::new(identity, detours, evict_idle)?,
+            connecting: Connecting::new(identity, detours, evict_idle, Guesses::new(&profile))?,
+            guessers: Vec::new(),
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),
             changes: 0,

@@ -37,7 +37,8 @@ pub struct NicCounters {
     /// Set-up messages received.
     pub setup_messages: u64,
     /// Of those, ignored because their source had sent more than it may (4,096 in a second, by
-    /// IPv4 address or IPv6 network of 64 bits).
+    /// IPv4 address or IPv6 network of 64 bits), or all sources that have proven nothing more than
+    /// 16,384.
     pub setup_limited: u64,
     /// Connections of peers that were closed because they were idle and few channels were left.
     pub evicted: u64,

@@ -404,7 +404,8 @@ impl fmt::Display for Refusal {
                 write!(
                     f,
                     "it has no channel left for this address, which gets three quarters of its \
-                     Limits::channels at most: raise that limit or close some"
+                     Limits::channels at most, and its network seven eighths: raise that limit or \
+                     close some"
                 )
             }
             Refusal::StaleCookie => {
@@ -413,7 +414,11 @@ impl fmt::Display for Refusal {
             Refusal::Parameters => {
                 write!(f, "it can't meet the parameters: lower the MTU, paths or windows asked for")
             }
-            Refusal::Unwanted => write!(f, "it accepts no connections"),
+            Refusal::Unwanted => write!(
+                f,
+                "it accepts no connections from here: this address may have used too many wrong \
+                 keys, and has to wait"
+            ),
         }
     }
 }

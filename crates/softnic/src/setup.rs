@@ -9,6 +9,7 @@
 
 pub(crate) mod client;
 mod cookie;
+pub(crate) mod guesses;
 pub(crate) mod keys;
 mod ladder;
 pub(crate) mod listening;

@@ -383,13 +383,7 @@ impl Core {
             match event {
                 Event::PeerDead { channel } => self.end_peer(channel, Notice::PeerDead),
                 Event::PeerClosed { channel } => self.end_peer(channel, Notice::PeerClosed),
-                Event::KeysRefused { channel } => {
-                    if let Some(peer) = self.peer_state(channel) {
-                        // It can only fail if the channel has ended already.
-                        let _ = self.close_channel(channel);
-                        self.notice(Notice::KeysRefused(peer));
-                    }
-                }
+                Event::KeysRefused { channel } => self.guessers.push(channel),
                 Event::Closed { channel } => {
                     if let Some(channel) = self.channels.get_mut(channel) {
                         channel.end();
@@ -412,6 +406,19 @@ impl Core {
                 Event::JettyDrained { jetty } => {
                     self.notice_jetty(jetty, Notice::JettyDrained { jetty });
                 }
+            }
+        }
+        self.end_guessers();
+    }
+
+    /// Closes the connections of peers that have used too many wrong keys.
+    fn end_guessers(&mut self) {
+        while let Some(channel) = self.guessers.pop() {
+            // If it has ended already, that is told otherwise.
+            if let Some(peer) = self.peer_state(channel)
+                && self.close_channel(channel).is_ok()
+            {
+                self.notice(Notice::KeysRefused(peer));
             }
         }
     }

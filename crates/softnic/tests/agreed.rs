@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{PATIENCE, Pair, builder, side};
-use fairway_softnic::{Error, Event, Order, Post, Profile, Rights, SegmentKey, Status};
+use common::{PATIENCE, Pair, Side, builder, side};
+use fairway_softnic::{
+    Error, Event, Memory, Order, Post, Profile, Refusal, Rights, Segment, SegmentKey, Status, wire,
+};
 
 #[test]
 fn unreliable_messages_need_the_agreement_of_both_sides() {
@@ -72,4 +74,70 @@ fn peer_that_guesses_keys_loses_its_connection() {
     let local = honest.filled(64, 2);
     honest.jetty.write(&honest.peer, &local, secret.key(), 1).unwrap();
     honest.succeed();
+}
+
+/// Uses wrong keys for a segment until the connection ends, or so many; how many.
+fn guess(client: &Side, secret: &Segment, most: u32) -> u32 {
+    let local = client.filled(64, 1);
+    let key = secret.key();
+    for guesses in 0..most {
+        let guess = SegmentKey { token_value: key.token_value ^ (1 + guesses), ..key };
+        if client.jetty.read(&client.peer, &local, guess, 1).is_err() {
+            return guesses;
+        }
+        match client.wait().status {
+            Status::RemoteAccess => {}
+            Status::PeerClosed => return guesses + 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    most
+}
+
+/// The budget was a connection's, so that a guesser that came back had a new one.
+#[test]
+fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
+    let refused_key_interval = wire::Duration::from_secs(3600);
+    let profile = Profile { refused_keys: 100, refused_key_interval, ..Profile::default() };
+    let server = builder().profile(profile).build().unwrap();
+    let memory = Memory::zeroed(4096).unwrap();
+    let secret = server.register(memory, Rights::READ_WRITE).unwrap();
+    let connect = || {
+        let client = builder().build().unwrap();
+        client.connect(server.local_addrs()[0], PATIENCE).map(|peer| side(client, peer))
+    };
+    let mut guesses = 0;
+    for round in 0.. {
+        assert!(round < 10, "{guesses} guesses and no end");
+        match connect() {
+            // It leaves before it has used them up.
+            Ok(client) => guesses += guess(&client, &secret, 30),
+            Err(Error::Refused { reason: Refusal::Unwanted, .. }) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(guesses, 101, "the last one ends the connection");
+    let events = server.poll_events();
+    assert!(events.iter().any(|event| matches!(event, Event::KeysRefused(_))), "{events:?}");
+}
+
+/// Two connections at once have one budget, too, and only the one that used the last loses.
+#[test]
+fn connections_of_one_address_share_its_guesses() {
+    let refused_key_interval = wire::Duration::from_secs(3600);
+    let profile = Profile { refused_keys: 100, refused_key_interval, ..Profile::default() };
+    let server = builder().profile(profile).build().unwrap();
+    let memory = Memory::zeroed(4096).unwrap();
+    let secret = server.register(memory, Rights::READ_WRITE).unwrap();
+    let connect = || {
+        let client = builder().build().unwrap();
+        let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+        side(client, peer)
+    };
+    let [one, other] = [connect(), connect()];
+    assert_eq!(guess(&one, &secret, 60), 60);
+    assert_eq!(guess(&other, &secret, 1000), 41);
+    let local = one.filled(64, 2);
+    one.jetty.write(&one.peer, &local, secret.key(), 1).unwrap();
+    one.succeed();
 }

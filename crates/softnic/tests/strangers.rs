@@ -133,10 +133,14 @@ impl ByHand {
     }
 
     fn say(&self, destination: Cna, message: SetupMessage) {
-        let mut datagram = [0; SETUP_LEN];
+        self.say_padded(destination, message, SETUP_LEN);
+    }
+
+    fn say_padded(&self, destination: Cna, message: SetupMessage, length: usize) {
+        let mut datagram = vec![0; length];
         let setup = Setup { source: self.source, destination, message };
-        let length = encode_setup(&setup, &mut datagram);
-        self.socket.send(&datagram[..length]).unwrap();
+        encode_setup(&setup, &mut datagram);
+        self.socket.send(&datagram).unwrap();
     }
 
     fn hear(&self) -> Setup {
@@ -275,8 +279,8 @@ fn nobody_joins_a_group_that_is_not_his() {
     assert_eq!(server.counters().nic.connections, 1);
 }
 
-/// A network namespace for this thread and those that it starts, with three addresses. False if
-/// that is not allowed.
+/// A network namespace for this thread and those that it starts, with the addresses below. False
+/// if that is not allowed.
 fn enter_namespace() -> bool {
     // SAFETY: the call changes this thread alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -286,45 +290,65 @@ fn enter_namespace() -> bool {
         let mut command = std::process::Command::new("ip");
         command.args(words.split(' ')).status().is_ok_and(|status| status.success())
     };
-    let addresses = [SERVER, GREEDY, HONEST];
+    let addresses = [SERVER, GREEDY, NEIGHBOUR, HONEST];
     ip("link set lo up")
         && addresses.iter().all(|address| ip(&format!("addr add {address}/32 dev lo")))
 }
 
 const SERVER: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 1);
 const GREEDY: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 3);
-const HONEST: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 2);
+/// Of the same network of 24 bits.
+const NEIGHBOUR: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 4);
+const HONEST: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 1, 2);
 
-fn demand_that_one_source_leaves_channels_to_others() {
-    let idle = std::time::Duration::from_millis(500);
+/// A server with 64 channels, and its address.
+fn server(evict_idle: Option<std::time::Duration>) -> (Context, std::net::SocketAddr) {
     // The clients by hand answer nothing, and are not to be called dead for that.
     let profile = common::dead_after(PATIENCE.as_millis() as u64);
-    let server = Context::builder().bind(SERVER.into()).profile(profile).evict_idle(Some(idle));
+    let server = Context::builder().bind(SERVER.into()).profile(profile).evict_idle(evict_idle);
     let server = server.build().unwrap();
     let address = server.local_addrs()[0];
-    let greedy = ByHand::at(GREEDY.into(), address);
-    let ask = |from: &ByHand, nonce: u64| {
-        let hello = from.hello();
-        let client = wire::Endpoint { tpn: Tpn::new(nonce as u32), ..hello.client };
-        match from.ask(wire::Hello { nonce, client, ..hello }) {
-            SetupMessage::Accept(_) => true,
-            SetupMessage::Reject(reject) => {
-                assert_eq!(reject.reason, wire::RejectReason::NoResources);
-                false
-            }
-            other => panic!("{other:?}"),
+    (server, address)
+}
+
+/// Does a client by hand get a channel?
+fn gets_channel(from: &ByHand, nonce: u64) -> bool {
+    let hello = from.hello();
+    let client = wire::Endpoint { tpn: Tpn::new(nonce as u32), ..hello.client };
+    match from.ask(wire::Hello { nonce, client, ..hello }) {
+        SetupMessage::Accept(_) => true,
+        SetupMessage::Reject(reject) => {
+            assert_eq!(reject.reason, wire::RejectReason::NoResources);
+            false
         }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn demand_that_sources_and_networks_leave_channels_to_others() {
+    let (_server, address) = server(None);
+    let taken = |from| {
+        let client = ByHand::at(std::net::IpAddr::V4(from), address);
+        (1..=64).filter(|nonce| gets_channel(&client, *nonce)).count()
     };
-    let taken = (1..=64).filter(|nonce| ask(&greedy, *nonce)).count();
+    assert_eq!(taken(GREEDY), 48, "three quarters of 64");
+    assert_eq!(taken(NEIGHBOUR), 8, "their network gets seven eighths");
+    assert_eq!(taken(HONEST), 6, "three quarters of what is left");
+}
+
+fn demand_that_idle_channels_and_answers_are_left_to_others() {
+    let idle = std::time::Duration::from_millis(500);
+    let (server, address) = server(Some(idle));
+    let ask = gets_channel;
+    let greedy = ByHand::at(GREEDY.into(), address);
+    let taken = (1..=48).filter(|nonce| ask(&greedy, *nonce)).count();
     assert_eq!(taken, 48, "three quarters of 64");
     let honest = ByHand::at(HONEST.into(), address);
-    let was_full = (1..=16).filter(|nonce| !ask(&honest, *nonce)).count();
-    assert_eq!(was_full, 0, "the others are there for others");
 
     // Nothing was done over those channels for long, so further ones take their places. The source
     // that has most loses first; it does not answer, so each takes some time to be closed.
     std::thread::sleep(idle);
-    let mut nonce = 17;
+    let mut nonce = 1;
     let started = std::time::Instant::now();
     while nonce <= 24 {
         assert!(started.elapsed() < PATIENCE, "{nonce}: {:?}", server.counters().nic);
@@ -350,9 +374,13 @@ fn demand_that_one_source_leaves_channels_to_others() {
 
     // Questions cost the server time, so a source gets answers to a limited number.
     let hello = greedy.hello();
+    let started = std::time::Instant::now();
     while server.counters().nic.setup_limited == 0 {
+        assert!(started.elapsed() < PATIENCE, "{:?}", server.counters().nic);
         for nonce in 0..100 {
-            greedy.say(Cna::default(), SetupMessage::Hello(wire::Hello { nonce, ..hello }));
+            // A long question may have a long answer, so it counts for several.
+            let message = SetupMessage::Hello(wire::Hello { nonce, ..hello });
+            greedy.say_padded(Cna::default(), message, 60_000);
         }
     }
     // The flood may have filled the server's socket, too, so the question is repeated.
@@ -376,7 +404,10 @@ fn demand_that_one_source_leaves_channels_to_others() {
 fn one_source_does_not_get_all_channels_nor_all_answers() {
     // A thread of its own, because it leaves the namespace of the others.
     let ended = std::thread::spawn(|| match enter_namespace() {
-        true => demand_that_one_source_leaves_channels_to_others(),
+        true => {
+            demand_that_sources_and_networks_leave_channels_to_others();
+            demand_that_idle_channels_and_answers_are_left_to_others();
+        }
         false => eprintln!("not tested: a network namespace needs the superuser and `ip`"),
     });
     ended.join().expect("the test in the namespace");

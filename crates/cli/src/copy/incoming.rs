@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::limits::KeepFree;
+use super::limits::{KeepFree, Place};
 use super::message::NAME_BYTES;
 use super::stale;
 use crate::printable::printable;
@@ -50,13 +50,15 @@ impl Directory {
         size: u64,
         mode: u32,
         overwrite: bool,
-        keep_free: KeepFree,
+        (keep_free, place): (KeepFree, &Place),
     ) -> Result<Incoming, String> {
         let shown = printable(name);
         let parts = parts(name).map_err(|wrong| format!("the name '{shown}' {wrong}"))?;
         let (parent, name) = self.walk(parts, &shown)?;
         refuse_existing(&parent, &name, &shown, overwrite)?;
-        keep_free.allows(&parent, size)?;
+        if let Some(refusal) = place.refusal(keep_free.allows(&parent, size)?) {
+            return Err(refusal);
+        }
         let (temporary, file) = temporary(&parent)
             .map_err(|error| format!("could not create a file for '{shown}': {error}"))?;
         let kept = false;

@@ -1,21 +1,24 @@
-//! What clients may take of a server, together and by address: files, bytes, the disk, and lines of
-//! its log.
+//! What clients may take of a server, together and by address: files, bytes and the disk.
+//!
+//! An address, and a network, gets a share of what it has and of what is left. So each leaves some
+//! to the next, however many of them take all they may.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::quantity::{self, show_size};
 
-/// Lines of a kind that the server prints within [`STRETCH`]. It counts further ones, and prints
-/// their number before the next.
-const LINES: u32 = 20;
-const STRETCH: Duration = Duration::from_secs(1);
+/// What an address has stored counts for so long, because the server does not see whether its owner
+/// has moved it elsewhere meanwhile.
+const STORED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Addresses, and networks, whose stored bytes are remembered.
+const REMEMBERED_MAX: usize = 4096;
 
-/// What may be arriving at once.
+/// What may be arriving at once, and be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Files.
@@ -24,6 +27,38 @@ pub(super) struct Limits {
     pub(super) bytes: u64,
     /// What stays free on the disk.
     pub(super) keep_free: KeepFree,
+    /// What one address gets.
+    pub(super) share: Portion,
+}
+
+/// A part of something, in two-hundredths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Portion(u8);
+
+impl Portion {
+    /// `75%`.
+    pub(crate) fn parse(text: &str) -> Result<Portion, String> {
+        match text.strip_suffix('%').and_then(|number| number.parse().ok()) {
+            Some(percent @ 1..=100) => Ok(Portion::percent(percent)),
+            _ => Err(format!("{text} is no share: write it as 75% (1 to 100)")),
+        }
+    }
+
+    fn percent(percent: u8) -> Portion {
+        Portion(2 * percent)
+    }
+
+    /// What a network gets: half of what an address leaves goes to its neighbours.
+    fn of_network(self) -> Portion {
+        Portion(self.0 + (200 - self.0) / 2)
+    }
+
+    /// May one that has `theirs`, beside `left` that are free, take `more` of that?
+    fn allows(self, theirs: u64, left: u64, more: u64) -> bool {
+        let wide = u128::from;
+        more <= left
+            && (wide(theirs) + wide(more)) * 200 <= (wide(theirs) + wide(left)) * u128::from(self.0)
+    }
 }
 
 impl Limits {
@@ -35,18 +70,17 @@ impl Limits {
         client: IpAddr,
         size: u64,
     ) -> Result<Place, String> {
-        let client = source(client);
         let mut state = taken.state();
         let Share { files, bytes } = state.all;
-        let theirs = state.sources.get(&client).copied().unwrap_or_default();
-        if files >= self.files {
+        if files >= u64::from(self.files) {
             return Err(format!(
                 "as many files are arriving as this server takes at once ({}): try again later, or \
                  have it started with a larger --max-files",
                 self.files
             ));
         }
-        if size > self.bytes.saturating_sub(bytes) {
+        let left = Share { files: u64::from(self.files) - files, bytes: self.bytes - bytes };
+        if size > left.bytes {
             return Err(format!(
                 "{} more are too many: files of {} are arriving, and this server takes {} at once: \
                  try again later, or have it started with a larger --max-bytes",
@@ -55,56 +89,90 @@ impl Limits {
                 show_size(self.bytes)
             ));
         }
-        self.share_allows(theirs, size)?;
+        for holder in holders(client) {
+            let theirs = state.accounts.get(&holder).copied().unwrap_or_default().arriving;
+            if let Some(refusal) = self.refusal(holder, theirs, left, size) {
+                return Err(refusal);
+            }
+        }
         state.all.add(size);
-        state.sources.entry(client).or_default().add(size);
-        Ok(Place { taken: Arc::clone(taken), client, size })
+        let now = Instant::now();
+        for holder in holders(client) {
+            state.account(now, holder).arriving.add(size);
+        }
+        Ok(Place { taken: Arc::clone(taken), client, size, share: self.share })
     }
 
-    /// An address gets three quarters of the files at most, and further files only up to three
-    /// quarters of the bytes. One file alone may have all bytes.
-    fn share_allows(&self, theirs: Share, size: u64) -> Result<(), String> {
-        let files = self.files - self.files / 4;
-        if theirs.files >= files {
-            return Err(format!(
-                "as many files are arriving from this address as one address may send at once \
-                 ({files}, three quarters of --max-files): try again later"
+    /// Why an address or network gets no more; `None` if it does.
+    fn refusal(&self, holder: Holder, theirs: Share, left: Share, size: u64) -> Option<String> {
+        let portion = holder.portion(self.share);
+        let what = holder.what();
+        if theirs.files > 0 && !portion.allows(theirs.files, left.files, 1) {
+            return Some(format!(
+                "{} files are arriving from this {what}, and {} more may arrive from others only: \
+                 try again later, or have the server started with larger --max-files or \
+                 --address-share",
+                theirs.files, left.files
             ));
         }
-        let bytes = self.bytes - self.bytes / 4;
-        if theirs.files > 0 && size > bytes.saturating_sub(theirs.bytes) {
-            return Err(format!(
-                "{} more are too many for one address: files of {} are arriving from it, and it may \
-                 send {} at once (three quarters of --max-bytes): try again later",
+        if !portion.allows(theirs.bytes, left.bytes, size) {
+            return Some(format!(
+                "{} more are too many for one {what}: files of {} are arriving from it, {} are \
+                 left, and others get a part of them: try again later, or have the server started \
+                 with larger --max-bytes or --address-share",
                 show_size(size),
                 show_size(theirs.bytes),
-                show_size(bytes)
+                show_size(left.bytes)
             ));
         }
-        Ok(())
+        None
     }
 }
 
-/// What counts as one client: an IPv4 address, or the IPv6 network of 64 bits, all addresses of
-/// which a host commonly has.
-fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
+/// What counts as one client, and as one network of clients: an IPv4 address and its first 24 bits,
+/// or the first 64 bits of an IPv6 address, all addresses of which a host commonly has, and its
+/// first 48.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    Client(u128),
+    Network(u128),
+}
+
+impl Holder {
+    fn portion(self, of_client: Portion) -> Portion {
+        match self {
+            Holder::Client(_) => of_client,
+            Holder::Network(_) => of_client.of_network(),
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Holder::Client(_) => "address",
+            Holder::Network(_) => "network",
+        }
     }
 }
 
-/// Files that are arriving, and their bytes.
+fn holders(address: IpAddr) -> [Holder; 2] {
+    let (bits, client, network) = match address.to_canonical() {
+        IpAddr::V4(address) => (address.to_ipv6_mapped().to_bits(), 0, 8),
+        IpAddr::V6(address) => (address.to_bits(), 64, 80),
+    };
+    [Holder::Client(bits >> client << client), Holder::Network(bits >> network << network)]
+}
+
+/// Files and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
-    files: u32,
+    files: u64,
     bytes: u64,
 }
 
 impl Share {
     fn add(&mut self, size: u64) {
         self.files += 1;
-        self.bytes += size;
+        self.bytes = self.bytes.saturating_add(size);
     }
 
     fn give_back(&mut self, size: u64) {
@@ -113,20 +181,66 @@ impl Share {
     }
 }
 
-/// What is arriving. Any thread may give a place back.
+/// What an address or network has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    arriving: Share,
+    stored: Share,
+    /// What is stored counts from then on.
+    since: Option<Instant>,
+}
+
+impl Account {
+    fn is_empty(&self) -> bool {
+        self.arriving.files == 0 && self.stored.files == 0
+    }
+
+    /// What arrives, and what is stored and counts.
+    fn all(&self) -> Share {
+        let Account { arriving, stored, .. } = self;
+        let bytes = arriving.bytes.saturating_add(stored.bytes);
+        Share { files: arriving.files + stored.files, bytes }
+    }
+}
+
+/// What is arriving, and what was stored lately. Any thread may give a place back.
 #[derive(Debug, Default)]
 pub(super) struct Taken(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// What is arriving.
     all: Share,
-    /// Of addresses that send something.
-    sources: HashMap<IpAddr, Share>,
+    /// Of addresses and networks that send something, or have stored something lately.
+    accounts: HashMap<Holder, Account>,
 }
 
 impl Taken {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The account of an address or network, without what it stored too long ago.
+    fn account(&mut self, now: Instant, holder: Holder) -> &mut Account {
+        if self.accounts.len() >= REMEMBERED_MAX && !self.accounts.contains_key(&holder) {
+            self.forget_least();
+        }
+        let account = self.accounts.entry(holder).or_default();
+        if account.since.is_some_and(|since| now.duration_since(since) >= STORED_FOR) {
+            (account.stored, account.since) = (Share::default(), None);
+        }
+        account
+    }
+
+    /// Forgets what the one has stored that has stored least.
+    fn forget_least(&mut self) {
+        let idle = self.accounts.iter().filter(|(_, account)| account.arriving.files == 0);
+        let least = idle.min_by_key(|(_, Account { stored, .. })| (stored.bytes, stored.files));
+        if let Some(holder) = least.map(|(holder, _)| *holder) {
+            self.accounts.remove(&holder);
+        }
     }
 }
 
@@ -136,16 +250,57 @@ pub(super) struct Place {
     taken: Arc<Taken>,
     client: IpAddr,
     size: u64,
+    share: Portion,
+}
+
+impl Place {
+    /// Why its file would take too much of what is left of a disk, in files or bytes; `None` if its
+    /// client leaves a part to others.
+    pub(super) fn refusal(&self, room: Room) -> Option<String> {
+        let mut state = self.taken.state();
+        let now = Instant::now();
+        for holder in holders(self.client) {
+            // With this file, which is to come out of what is left.
+            let all = state.account(now, holder).all();
+            let (files, bytes) = (all.files - 1, all.bytes - self.size);
+            let (portion, what) = (holder.portion(self.share), holder.what());
+            let fits = portion.allows(bytes, room.bytes, self.size) || self.size == 0;
+            if !fits || !room.files.is_none_or(|left| portion.allows(files, left, 1)) {
+                return Some(format!(
+                    "no room for {} from this {what}: it has taken {} in {files} files within a \
+                     day, {} are left, and others get a part of them: try again later, or have the \
+                     server started with a larger --address-share",
+                    show_size(self.size),
+                    show_size(bytes),
+                    show_size(room.bytes)
+                ));
+            }
+        }
+        None
+    }
+
+    /// Its file is stored: from now on it counts as that.
+    pub(super) fn stored(self) {
+        let mut state = self.taken.state();
+        let now = Instant::now();
+        for holder in holders(self.client) {
+            let account = state.account(now, holder);
+            account.stored.add(self.size);
+            account.since.get_or_insert(now);
+        }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.taken.state();
         state.all.give_back(self.size);
-        if let Some(share) = state.sources.get_mut(&self.client) {
-            share.give_back(self.size);
-            if share.files == 0 {
-                state.sources.remove(&self.client);
+        for holder in holders(self.client) {
+            if let Some(account) = state.accounts.get_mut(&holder) {
+                account.arriving.give_back(self.size);
+                if account.is_empty() {
+                    state.accounts.remove(&holder);
+                }
             }
         }
     }
@@ -172,16 +327,31 @@ impl KeepFree {
         }
     }
 
-    /// Checks that the file system of `directory` keeps this much free after a file of `size` bytes
-    /// is stored. A file system that does not report its size passes.
-    pub(super) fn allows(self, directory: &OwnedFd, size: u64) -> Result<(), String> {
-        let Ok((total, free)) = space(directory) else { return Ok(()) };
-        let kept = match self {
-            KeepFree::Bytes(bytes) => bytes,
-            KeepFree::Percent(percent) => total / 100 * u64::from(percent),
+    /// What files may take of the file system of `directory`, once this much stays free and one of
+    /// `size` bytes is stored, which is checked. All there is if the file system does not report
+    /// its size.
+    pub(super) fn allows(self, directory: &OwnedFd, size: u64) -> Result<Room, String> {
+        let Ok(space) = space(directory) else { return Ok(Room { files: None, bytes: u64::MAX }) };
+        let Space { total, free, files_total, files_free } = space;
+        let (kept, files_kept) = match self {
+            KeepFree::Bytes(bytes) => (bytes, 0),
+            KeepFree::Percent(percent) => {
+                let of = |all: u64| all / 100 * u64::from(percent);
+                (of(total), of(files_total))
+            }
         };
-        if free.saturating_sub(size) >= kept || size == 0 {
-            return Ok(());
+        // Some file systems have as many files as fit.
+        let files = (files_total > 0).then(|| files_free.saturating_sub(files_kept));
+        if files == Some(0) {
+            return Err(format!(
+                "no room for one more file: {files_free} of {files_total} are free on the server, \
+                 and {files_kept} have to stay free: delete files there, or have it started with a \
+                 smaller --keep-free"
+            ));
+        }
+        let bytes = free.saturating_sub(kept);
+        if bytes >= size {
+            return Ok(Room { files, bytes });
         }
         Err(format!(
             "no room for {}: {} of {} are free on the server, and {} have to stay free: delete files \
@@ -194,8 +364,24 @@ impl KeepFree {
     }
 }
 
-/// All bytes of a file system, and those that may be taken.
-fn space(directory: &OwnedFd) -> io::Result<(u64, u64)> {
+/// What is left of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Files; `None` if the file system has no limit of its own.
+    files: Option<u64>,
+    /// Bytes.
+    bytes: u64,
+}
+
+/// All bytes and files that a file system has room for, and those that may be taken.
+struct Space {
+    total: u64,
+    free: u64,
+    files_total: u64,
+    files_free: u64,
+}
+
+fn space(directory: &OwnedFd) -> io::Result<Space> {
     let mut space = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open, and there is room for the answer.
     if unsafe { libc::fstatvfs(directory.as_raw_fd(), space.as_mut_ptr()) } != 0 {
@@ -204,66 +390,31 @@ fn space(directory: &OwnedFd) -> io::Result<(u64, u64)> {
     // SAFETY: the call has filled it in.
     let space = unsafe { space.assume_init() };
     let bytes = |blocks: libc::fsblkcnt_t| blocks.saturating_mul(space.f_frsize);
-    Ok((bytes(space.f_blocks), bytes(space.f_bavail)))
-}
-
-/// Keeps clients from filling a log.
-#[derive(Debug)]
-pub(super) struct Lines {
-    began: Instant,
-    printed: u32,
-    left_out: u64,
-}
-
-impl Lines {
-    pub(super) fn new(now: Instant) -> Lines {
-        Lines { began: now, printed: 0, left_out: 0 }
-    }
-
-    /// What to print for a line; `None` if there were too many.
-    pub(super) fn line(&mut self, line: &str) -> Option<String> {
-        let mut text = String::new();
-        match self.admit(Instant::now())? {
-            0 => {}
-            left_out => {
-                text +=
-                    &format!("fairway serve: {left_out} lines like the next one are not shown\n");
-            }
-        }
-        Some(text + "fairway serve: " + line)
-    }
-
-    /// Prints a line on standard error, unless there were too many.
-    pub(super) fn print(&mut self, line: &str) {
-        if let Some(text) = self.line(line) {
-            eprintln!("{text}");
-        }
-    }
-
-    /// May a line be printed? If so, and lines were left out before it, how many.
-    fn admit(&mut self, now: Instant) -> Option<u64> {
-        if now.duration_since(self.began) >= STRETCH {
-            (self.began, self.printed) = (now, 0);
-        }
-        if self.printed == LINES {
-            self.left_out += 1;
-            return None;
-        }
-        self.printed += 1;
-        Some(std::mem::take(&mut self.left_out))
-    }
+    Ok(Space {
+        total: bytes(space.f_blocks),
+        free: bytes(space.f_bavail),
+        files_total: space.f_files,
+        files_free: space.f_favail,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn limits(files: u32, bytes: u64, share: u8) -> Limits {
+        Limits { files, bytes, keep_free: KeepFree::Percent(5), share: Portion::percent(share) }
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
     #[test]
     fn files_and_bytes_are_limited_by_themselves() {
-        let limits = Limits { files: 3, bytes: 1000, keep_free: KeepFree::Percent(5) };
+        let limits = limits(3, 1000, 100);
         let taken = Arc::new(Taken::default());
-        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
-        let admit = |size| limits.admit(&taken, if size < 900 { one } else { other }, size);
+        let admit = |size| limits.admit(&taken, ip("192.0.2.1"), size);
         let first = admit(900).expect("a place");
         let bytes = admit(101).expect_err("too large");
         assert!(bytes.contains("101") && bytes.contains("--max-bytes"), "{bytes}");
@@ -278,24 +429,89 @@ mod tests {
 
     #[test]
     fn one_address_leaves_a_quarter_to_others() {
-        let limits = Limits { files: 8, bytes: 1000, keep_free: KeepFree::Percent(5) };
+        let limits = limits(8, 1000, 75);
         let taken = Arc::new(Taken::default());
-        let admit =
-            |address: &str, size| limits.admit(&taken, address.parse().expect("an address"), size);
+        let admit = |address: &str, size| limits.admit(&taken, ip(address), size);
+        let refused = admit("2001:db8::1", 751).expect_err("one file is no exception");
+        assert!(refused.contains("751") && refused.contains("--max-bytes"), "{refused}");
         let places: Vec<_> = (0..6).map(|_| admit("2001:db8::1", 1).expect("a place")).collect();
         for same in ["2001:db8::1", "2001:db8::ffff:0:0:2"] {
             let refused = admit(same, 1).expect_err("too many");
-            assert!(refused.contains("(6") && refused.contains("--max-files"), "{refused}");
+            assert!(refused.contains("6 files") && refused.contains("address"), "{refused}");
         }
-        let first = admit("2001:db8:0:1::1", 700).expect("another network has the rest");
-        let refused = admit("2001:db8:0:1::1", 51).expect_err("too large");
-        assert!(refused.contains("51") && refused.contains("--max-bytes"), "{refused}");
-        let second = admit("2001:db8:0:1::1", 50).expect("three quarters");
-        drop((places, first, second));
-        assert!(taken.state().sources.is_empty(), "nothing is kept of those who have gone");
-        let mapped = admit("::ffff:192.0.2.1", 999).expect("one file alone may have all bytes");
+        let first = admit("2001:db8:0:1::1", 1).expect("another address of the network");
+        let refused = admit("2001:db8:0:2::1", 1).expect_err("a third one");
+        assert!(refused.contains("network"), "{refused}");
+        let other = admit("2001:db8:1::1", 700).expect("another network has the rest");
+        drop((places, first, other));
+        assert!(taken.state().accounts.is_empty(), "nothing is kept of those who have gone");
+        let mapped = admit("::ffff:192.0.2.1", 750).expect("three quarters");
         assert!(admit("192.0.2.1", 1).expect_err("the same address").contains("one address"));
         drop(mapped);
+    }
+
+    /// Files of `size` bytes that all addresses of a network get, each as many as it may have.
+    fn all_of_a_network(limits: Limits, taken: &Arc<Taken>, size: u64) -> Vec<Place> {
+        let from = |host| limits.admit(taken, IpAddr::from([192, 0, 2, host]), size).ok();
+        (0..=255).flat_map(|host| std::iter::from_fn(move || from(host))).collect()
+    }
+
+    #[test]
+    fn however_many_addresses_take_all_they_may_some_is_left() {
+        let few = limits(64, u64::MAX, 75);
+        let taken = Arc::new(Taken::default());
+        let places = all_of_a_network(few, &taken, 1);
+        assert_eq!(places.len(), 56, "seven eighths");
+        few.admit(&taken, ip("198.51.100.1"), 1).expect("the rest is for others");
+
+        let small = limits(1 << 20, 800, 75);
+        let taken = Arc::new(Taken::default());
+        let places = all_of_a_network(small, &taken, 10);
+        assert_eq!(places.len(), 70, "seven eighths");
+        small.admit(&taken, ip("198.51.100.1"), 75).expect("three quarters of what is left");
+    }
+
+    #[test]
+    fn what_an_address_has_stored_counts_for_a_day() {
+        let limits = limits(64, u64::MAX, 75);
+        let taken = Arc::new(Taken::default());
+        let place = |address: &str, size| limits.admit(&taken, ip(address), size).expect("a place");
+        let room = |bytes, files| Room { files: Some(files), bytes };
+        assert_eq!(place("192.0.2.1", 700).refusal(room(1000, 100)), None, "three quarters");
+        assert!(place("192.0.2.1", 751).refusal(room(1000, 100)).is_some(), "more");
+        place("192.0.2.1", 700).stored();
+        let more = place("192.0.2.1", 51).refusal(room(300, 100)).expect("751 of 1000");
+        assert!(more.contains("700") && more.contains("--address-share"), "{more}");
+        assert_eq!(place("192.0.2.1", 50).refusal(room(300, 100)), None, "750 of 1000");
+        assert_eq!(place("198.51.100.1", 225).refusal(room(300, 100)), None, "another address");
+        for _ in 0..3 {
+            place("198.51.100.1", 0).stored();
+        }
+        assert!(place("198.51.100.1", 0).refusal(room(300, 1)).is_some(), "four of four files");
+        // A day later.
+        for account in taken.state().accounts.values_mut() {
+            account.since = account.since.and_then(|since| since.checked_sub(STORED_FOR));
+        }
+        assert_eq!(
+            place("192.0.2.1", 225).refusal(room(300, 100)),
+            None,
+            "what was stored is no more counted"
+        );
+    }
+
+    #[test]
+    fn accounts_of_the_least_are_forgotten_when_there_are_too_many() {
+        let limits = limits(8, u64::MAX, 75);
+        let taken = Arc::new(Taken::default());
+        let store = |address: u32, size| {
+            limits.admit(&taken, IpAddr::V4(address.into()), size).expect("a place").stored();
+        };
+        store(0x0a00_0001, 1 << 30);
+        (0..REMEMBERED_MAX as u32 + 10).for_each(|host| store(0x0b00_0000 + (host << 8), 1));
+        let state = taken.state();
+        assert!(state.accounts.len() <= REMEMBERED_MAX, "{}", state.accounts.len());
+        let [client, _] = holders(ip("10.0.0.1"));
+        assert_eq!(state.accounts[&client].stored.bytes, 1 << 30);
     }
 
     #[test]
@@ -305,26 +521,15 @@ mod tests {
         for wrong in ["101%", "-1%", "%", "x"] {
             assert!(KeepFree::parse(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(Portion::parse("75%"), Ok(Portion::percent(75)));
+        for wrong in ["0%", "101%", "75", "%", "x"] {
+            assert!(Portion::parse(wrong).is_err(), "{wrong}");
+        }
         let directory = OwnedFd::from(std::fs::File::open("/").expect("a directory"));
-        let (total, free) = space(&directory).expect("known");
+        let Space { total, free, .. } = space(&directory).expect("known");
         assert!(free <= total && total > 0);
-        assert_eq!(KeepFree::Bytes(0).allows(&directory, free / 2), Ok(()));
+        assert!(KeepFree::Bytes(0).allows(&directory, free / 2).is_ok());
         let refused = KeepFree::Percent(100).allows(&directory, 1).expect_err("not a byte");
         assert!(refused.contains("--keep-free"), "{refused}");
-        assert_eq!(KeepFree::Percent(100).allows(&directory, 0), Ok(()));
-    }
-
-    #[test]
-    fn a_log_has_so_many_lines_a_second_and_says_what_it_left_out() {
-        let start = Instant::now();
-        let mut lines = Lines::new(start);
-        for _ in 0..LINES {
-            assert_eq!(lines.admit(start), Some(0));
-        }
-        for _ in 0..7 {
-            assert_eq!(lines.admit(start + STRETCH / 2), None);
-        }
-        assert_eq!(lines.admit(start + STRETCH), Some(7));
-        assert_eq!(lines.admit(start + STRETCH), Some(0));
     }
 }

@@ -42,7 +42,8 @@ impl Request {
     ) -> Result<Opened, String> {
         let text = |error: fairway_softnic::Error| error.to_string();
         let (size, mode, overwrite) = (self.size, self.mode, self.overwrite);
-        let incoming = directory.create(&self.name, size, mode, overwrite, keep_free)?;
+        let incoming =
+            directory.create(&self.name, size, mode, overwrite, (keep_free, &self.place))?;
         let mut segment = None;
         if incoming.size > 0 {
             let memory = Memory::map_file(&incoming.file, true).map_err(text)?;

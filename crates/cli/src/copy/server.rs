@@ -10,7 +10,8 @@ use fairway_softnic::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
 
 use super::hash;
 use super::incoming::{Directory, Incoming};
-use super::limits::{Limits, Lines, Place, Taken};
+use super::limits::{Limits, Place, Taken};
+use super::lines::{Lines, say};
 use super::message::{JETTY, MESSAGE_BYTES, Message};
 use super::opening::{Opened, Request};
 use super::stale;
@@ -69,6 +70,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         files: options.max_files,
         bytes: options.max_bytes.unwrap_or(u64::MAX),
         keep_free: options.keep_free,
+        share: options.address_share,
     };
     let mut server = Server {
         context,
@@ -249,7 +251,12 @@ impl Server {
     fn finished(&mut self, finished: Finished) {
         match finished {
             Finished::Hashed(copy) => {
-                self.copies.insert(copy.peer.channel(), copy);
+                let channel = copy.peer.channel();
+                // The client may have asked for another meanwhile.
+                match self.copies.contains_key(&channel) || self.opening.contains_key(&channel) {
+                    true => copy.discard(None),
+                    false => drop(self.copies.insert(channel, copy)),
+                }
             }
             Finished::Opened(request, opened) => {
                 let channel = request.peer.channel();
@@ -300,6 +307,10 @@ impl Server {
     /// Hashes the file, meanwhile serving others.
     fn done(&mut self, channel: ChannelId) -> Result<(), String> {
         let mut copy = self.copies.remove(&channel).ok_or("no copy is going on")?;
+        if copy.hashed {
+            copy.discard(None);
+            return Err("the file has been hashed already".into());
+        }
         // What is hashed from now on can't be written any more.
         copy.segment = None;
         let (mailbox, sender) = (Arc::clone(&self.mailbox), self.sender.clone());
@@ -326,17 +337,21 @@ impl Server {
         }
         let mailbox = Arc::clone(&self.mailbox);
         let work = move || {
-            let Copy { peer, reply_to, incoming, place: _place, .. } = copy;
+            let Copy { peer, reply_to, incoming, place, .. } = copy;
             let what = format!("'{}', {} bytes", incoming.shown, show_size(incoming.size));
             let answer = match incoming.keep() {
                 Ok(()) => {
-                    eprintln!("fairway serve: {}: stored {what}, verified", peer.address());
+                    place.stored();
+                    say(&format!("fairway serve: {}: stored {what}, verified", peer.address()));
                     if let Some(text) = DeadPaths::of(&peer).text(&peer) {
-                        eprintln!("fairway serve: {text}");
+                        say(&format!("fairway serve: {text}"));
                     }
                     Message::Stored
                 }
-                Err(error) => Message::Refusal(error),
+                Err(error) => {
+                    drop(place);
+                    Message::Refusal(error)
+                }
             };
             // It is stored, or not, whether the client is still there or not.
             let _ = mailbox.send(&peer, reply_to, &answer.encode());
@@ -354,15 +369,16 @@ fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
 }
 
 impl Copy {
-    /// Gives its place back, and removes the file, which takes the time of the disk, on another
-    /// thread. Then the line is printed.
+    /// Removes the file, which takes the time of the disk, on another thread. Its place is given
+    /// back after that, so that there are no more such threads than places. Then the line is
+    /// printed.
     fn discard(self, line: Option<String>) {
         let Copy { incoming, segment, place, .. } = self;
-        drop(place);
-        // Without a thread for it the two are dropped here.
+        // Without a thread for it they are dropped here.
         let _ = beside(move || {
             drop((segment, incoming));
-            line.into_iter().for_each(|line| eprintln!("{line}"));
+            drop(place);
+            line.into_iter().for_each(|line| say(&line));
         });
     }
 

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::lines::say;
 use crate::process;
 
 /// The name of a temporary file. It contains 64 random bits, so that no other process can create a
@@ -44,10 +45,10 @@ pub(super) fn remove(directory: &Path) {
             && is_free(&path)
             && fs::remove_file(&path).is_ok()
         {
-            eprintln!(
+            say(&format!(
                 "fairway serve: removed '{}', which a server that was killed had left",
                 path.display()
-            );
+            ));
         }
     }
 }

@@ -247,8 +247,9 @@ impl<'a> Session<'a> {
     fn handle(&mut self, mail: &Mail) -> Result<bool, Failure> {
         if mail.peer.as_ref() != Some(&self.peer) {
             let busy = Message::Refusal("a measurement with another client is going on".into());
+            // It is no trouble of this session if there are too many of them.
             if let Some(peer) = &mail.peer {
-                self.mailbox.send(peer, mail.sender, &busy.encode())?;
+                let _ = self.mailbox.send(peer, mail.sender, &busy.encode());
             }
             return Ok(false);
         }

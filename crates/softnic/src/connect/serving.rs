@@ -12,7 +12,7 @@ use super::{Place, Remote, first_numbers};
 use crate::clock;
 use crate::core::{Channel, Core, Notice};
 use crate::setup::keys::KeyPair;
-use crate::setup::quota::{self, Source};
+use crate::setup::quota::{self, Held, Network, Source};
 use crate::setup::server::Opening;
 
 impl Core {
@@ -23,8 +23,16 @@ impl Core {
         opening: &Opening,
     ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
         let hello = &opening.confirm.hello;
-        self.evict_idle(now);
-        if !self.has_channel_for(opening.from.ip()) {
+        if !self.connecting.guesses.allows(now, opening.from.ip()) {
+            return Err(RejectReason::Refused);
+        }
+        let all = self.nic.limits().channels;
+        if all - self.nic.usage().channels <= quota::reserve(all) {
+            self.evict_idle(now, 0);
+        }
+        if let Some(held) = self.held_by(opening.from.ip()).filter(|held| !held.allows_one_more()) {
+            // A channel takes a moment to be closed: a later question may find its place.
+            self.evict_idle(now, held.network);
             return Err(RejectReason::NoResources);
         }
         let leader = match hello.joins {
@@ -69,45 +77,56 @@ impl Core {
         }
     }
 
-    /// May an address of another host have one more channel? Those of this host may have all.
-    fn has_channel_for(&self, address: IpAddr) -> bool {
+    /// What an address of another host has of the channels; `None` for those of this host, which
+    /// may have all.
+    fn held_by(&self, address: IpAddr) -> Option<Held> {
         if quota::is_own(address, self.local_addrs().iter().map(SocketAddr::ip)) {
-            return true;
+            return None;
         }
-        let source = Source::of(address);
-        let is_theirs = |channel: &&Channel| {
-            Source::of(channel.peer.address.ip()) == source && self.nic.is_open(channel.id)
-        };
-        let theirs = self.channels.iter().filter(is_theirs).count();
-        theirs < quota::channels_for_one(self.nic.limits().channels) as usize
+        let (source, network) = (Source::of(address), Network::of(address));
+        let left = self.nic.limits().channels - self.nic.usage().channels;
+        let mut held = Held { source: 0, network: 0, left };
+        for channel in self.channels.iter().filter(|channel| self.nic.is_open(channel.id)) {
+            let address = channel.peer.address.ip();
+            held.source += u32::from(Source::of(address) == source);
+            held.network += u32::from(Network::of(address) == network);
+        }
+        Some(held)
     }
 
-    /// If few channels are left, closes the connection that has been idle for longest, of the
-    /// source that has most. Only those that a peer on another host has opened count.
-    fn evict_idle(&mut self, now: Instant) {
+    /// Closes the connection that has been idle for longest, of the source that has most, of the
+    /// network that has most, if that has at least so many. Only those that a peer on another host
+    /// has opened count.
+    fn evict_idle(&mut self, now: Instant, least: u32) {
         let Some(idle) = self.connecting.evict_idle else { return };
-        let all = self.nic.limits().channels;
-        if all - self.nic.usage().channels > quota::reserve(all) {
+        let closing = self.channels.iter().filter(|channel| channel.is_closing).count();
+        if closing >= quota::reserve(self.nic.limits().channels) as usize {
             return;
         }
         let own: Vec<IpAddr> = self.local_addrs().iter().map(SocketAddr::ip).collect();
         let others = |channel: &&Channel| {
+            let address = channel.peer.address.ip();
             channel.leads()
                 && channel.role == Role::Server
                 && channel.peer.alive.load(Ordering::Acquire)
-                && !quota::is_own(channel.peer.address.ip(), own.iter().copied())
+                && !quota::is_own(address, own.iter().copied())
         };
-        let mut held: HashMap<Source, u32> = HashMap::new();
+        let mut sources: HashMap<Source, u32> = HashMap::new();
+        let mut networks: HashMap<Network, u32> = HashMap::new();
         for channel in self.channels.iter().filter(others) {
-            *held.entry(Source::of(channel.peer.address.ip())).or_default() += 1;
+            let address = channel.peer.address.ip();
+            *sources.entry(Source::of(address)).or_default() += 1;
+            *networks.entry(Network::of(address)).or_default() += 1;
         }
         let idle_for = |channel: &Channel| {
             let used = self.nic.last_used(channel.id)?;
             Some(now.since(used)).filter(|unused| *unused >= idle)
         };
         let candidates = self.channels.iter().filter(others).filter_map(|channel| {
-            let count = held.get(&Source::of(channel.peer.address.ip()))?;
-            Some(((*count, idle_for(channel)?), channel.id))
+            let address = channel.peer.address.ip();
+            let network = *networks.get(&Network::of(address)).filter(|held| **held >= least)?;
+            let source = *sources.get(&Source::of(address))?;
+            Some(((network, source, idle_for(channel)?), channel.id))
         });
         if let Some((_, id)) = candidates.max_by_key(|(rank, _)| *rank)
             && let Some(peer) = self.peer_state(id)

@@ -5,6 +5,14 @@
 //! with time. The buckets are a table of fixed size, so that a flood of sources takes no memory,
 //! and are found by a hash with a secret key, so that an attacker can't choose whose bucket it
 //! empties.
+//!
+//! A source of a question can be forged, so answers to addresses that have proven nothing are
+//! limited for all sources together, too. When they are short, sources that ask little go first.
+//!
+//! Channels are limited by source, and by the network that an attacker may have as a whole: 24 bits
+//! of an IPv4 address, 48 of an IPv6 address. Each limit is a part of what the source or network
+//! has and of what is left, so that however many of them take all they may, some are left for
+//! others.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -18,6 +26,10 @@ const BUCKETS: usize = 1024;
 const BURST: u64 = 4096;
 /// Looks at the routing table in a second. Each takes some 15 us.
 const ROUTES_PER_SECOND: u64 = 1000;
+/// Answers in a second, and at once, to all addresses together that have proven nothing.
+const ANSWERS: u64 = 16_384;
+/// A source that is short of its full bucket by no more than this asks little.
+const MODEST: u64 = 128;
 /// What a question costs, and each further piece of it of so many bytes: its answer may be as long,
 /// and goes to where nothing has been proven of.
 const ASKING: u64 = 1;
@@ -44,12 +56,30 @@ impl Source {
     }
 }
 
+/// The network that an address counts to: the first 24 bits of an IPv4 address, or the first 48 of
+/// an IPv6 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Network([u8; 8]);
+
+impl Network {
+    pub(crate) fn of(address: IpAddr) -> Network {
+        let Source(mut bytes) = Source::of(address);
+        match address.to_canonical() {
+            IpAddr::V4(_) => bytes[7] = 0,
+            IpAddr::V6(_) => bytes[6..].fill(0),
+        }
+        Network(bytes)
+    }
+}
+
 /// The set-up work that is left to each source.
 pub(crate) struct Quota {
     hasher: RandomState,
     buckets: Box<[Bucket]>,
     /// Looks at the routing table that are left, for all sources together.
     routes: Bucket,
+    /// Answers that are left to addresses that have proven nothing, for all of them together.
+    answers: Bucket,
 }
 
 #[derive(Clone, Copy)]
@@ -62,7 +92,8 @@ impl Quota {
     pub(crate) fn new() -> Quota {
         let bucket = |left| Bucket { left, at: Instant::ZERO };
         let buckets = vec![bucket(BURST); BUCKETS].into();
-        Quota { hasher: RandomState::new(), buckets, routes: bucket(ROUTES_PER_SECOND) }
+        let (routes, answers) = (bucket(ROUTES_PER_SECOND), bucket(ANSWERS));
+        Quota { hasher: RandomState::new(), buckets, routes, answers }
     }
 
     /// May the routing table be looked at for a question? Whether it may depends on no source,
@@ -73,31 +104,63 @@ impl Quota {
 
     /// Takes what some work costs. False if the source has taken too much lately.
     pub(crate) fn take(&mut self, now: Instant, from: IpAddr, cost: u64) -> bool {
-        let hash = self.hasher.hash_one(Source::of(from));
-        self.buckets[hash as usize % BUCKETS].take(now, cost, BURST)
+        self.bucket(from).take(now, cost, BURST)
+    }
+
+    /// Takes one answer to an address that has proven nothing. False if there were too many lately.
+    /// The second half is for sources that ask little.
+    pub(crate) fn take_answer(&mut self, now: Instant, to: IpAddr) -> bool {
+        let is_modest = self.bucket(to).left >= BURST - MODEST;
+        self.answers.fill(now, ANSWERS);
+        (is_modest || self.answers.left > ANSWERS / 2) && self.answers.take(now, 1, ANSWERS)
+    }
+
+    fn bucket(&mut self, source: IpAddr) -> &mut Bucket {
+        let hash = self.hasher.hash_one(Source::of(source));
+        &mut self.buckets[hash as usize % BUCKETS]
     }
 }
 
 impl Bucket {
     /// Takes what some work costs from a bucket that holds `most`, and gets that much in a second.
     fn take(&mut self, now: Instant, cost: u64, most: u64) -> bool {
+        self.fill(now, most);
+        let is_enough = self.left >= cost;
+        self.left -= if is_enough { cost } else { 0 };
+        is_enough
+    }
+
+    /// Adds what time has brought. Instants are told apart over 106 days: one that seems to lie
+    /// ahead is older than that, as [`Instant::ZERO`] is on a host that runs for longer.
+    fn fill(&mut self, now: Instant, most: u64) {
+        if now.is_before(self.at) {
+            *self = Bucket { left: most, at: now };
+        }
         let earned = now.since(self.at).as_ns().saturating_mul(most) / SECOND_NS;
         if earned > 0 {
             self.left = self.left.saturating_add(earned).min(most);
             self.at = now;
         }
-        let is_enough = self.left >= cost;
-        self.left -= if is_enough { cost } else { 0 };
-        is_enough
     }
 }
 
 const SECOND_NS: u64 = Duration::from_secs(1).as_ns();
 
-/// Channels that one source may have of all that there are: three quarters, so that it can't keep
-/// out all others.
-pub(crate) fn channels_for_one(all: u32) -> u32 {
-    (all - all / 4).max(1)
+/// Channels that a source has and those of its network, and how many are left for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) source: u32,
+    pub(crate) network: u32,
+    pub(crate) left: u32,
+}
+
+impl Held {
+    /// May the source have one more? It gets three quarters of what it has and of what is left, and
+    /// its network seven eighths. The first channel of a network is given as long as there is one.
+    pub(crate) fn allows_one_more(self) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.network == 0 || (self.source < 3 * left && self.network < 7 * left)
+    }
 }
 
 /// When no more channels than this are left, a connection that is idle is closed for each new one.
@@ -179,8 +242,79 @@ mod tests {
         assert_ne!(Source::of(four), Source::of([192, 0, 2, 8].into()));
     }
 
+    /// Takes all that a source may have beside what its network has; how many that is.
+    fn taken(left: &mut u32, network: &mut u32) -> u32 {
+        let mut source = 0;
+        while (Held { source, network: *network, left: *left }).allows_one_more() {
+            (source, *network, *left) = (source + 1, *network + 1, *left - 1);
+        }
+        source
+    }
+
     #[test]
     fn one_source_never_gets_all_channels() {
-        assert_eq!([1, 2, 4, 64, 1024].map(channels_for_one), [1, 2, 3, 48, 768]);
+        for (all, most) in [(1, 1), (2, 1), (4, 3), (64, 48), (1024, 768)] {
+            assert_eq!(taken(&mut { all }, &mut 0), most, "of {all}");
+        }
+    }
+
+    #[test]
+    fn whole_network_leaves_an_eighth_to_others_and_those_leave_some_as_well() {
+        let (mut left, mut network) = (64, 0);
+        let first: Vec<u32> = (0..256).map(|_| taken(&mut left, &mut network)).collect();
+        assert_eq!((first[0], network, left), (48, 56, 8), "{first:?}");
+        let others: Vec<u32> = (0..8).map(|_| taken(&mut left, &mut 0)).collect();
+        assert_eq!(others, [6, 1, 1, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn network_is_the_first_24_or_48_bits() {
+        let network = |text: &str| Network::of(text.parse().expect("an address"));
+        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.255"));
+        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
+        assert_eq!(network("2001:db8:7:1::1"), network("2001:db8:7:ffff::1"));
+        assert_ne!(network("2001:db8:7:1::1"), network("2001:db8:8:1::1"));
+    }
+
+    #[test]
+    fn forged_sources_get_no_more_answers_than_there_are_and_modest_ones_go_first() {
+        let mut quota = Quota::new();
+        let now = Instant::from_ns(5_000_000_000);
+        // Real sources that ask for all they may: they get the first half.
+        let greedy =
+            (0..8_u16).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, net, 0, 0, 0, 1)));
+        let served: u64 = greedy
+            .map(|source| {
+                let ask =
+                    |_: &u64| quota.take(now, source, ASKING) && quota.take_answer(now, source);
+                (0..BURST).filter(ask).count() as u64
+            })
+            .sum();
+        assert!((ANSWERS / 2..ANSWERS).contains(&served), "{served}");
+        assert!(quota.take(now, ONE, ASKING) && quota.take_answer(now, ONE), "it asks once");
+        // Each question of a flood has a source of its own.
+        let flood = (0..1_000_000_u32).map(|host| IpAddr::V4((0x0a00_0000 + host).into()));
+        let served = flood.filter(|source| quota.take_answer(now, *source)).count() as u64;
+        assert!(served <= ANSWERS, "{served}");
+        let later = now + Duration::from_ms(1);
+        let served = (0..ANSWERS).filter(|_| quota.take_answer(later, NEIGHBOUR)).count() as u64;
+        assert_eq!(served, ANSWERS / 1000, "time brings more");
+    }
+
+    /// The clock of a host that has run for 107 days lies ahead of zero by more than half of what
+    /// instants can tell apart. No bucket was filled on such a host.
+    #[test]
+    fn buckets_fill_on_a_host_that_has_run_for_long() {
+        for days in [1, 107, 150, 212, 214] {
+            let mut quota = Quota::new();
+            let start = Instant::from_ns(days * 86_400 * SECOND_NS);
+            while quota.take(start, ONE, ASKING) {}
+            while quota.take_route(start) {}
+            while quota.take_answer(start, NEIGHBOUR) {}
+            let later = start + Duration::from_ms(500);
+            let taken = (0..BURST).filter(|_| quota.take(later, ONE, ASKING)).count() as u64;
+            assert_eq!(taken, BURST / 2, "day {days}");
+            assert!(quota.take_route(later) && quota.take_answer(later, NEIGHBOUR), "day {days}");
+        }
     }
 }

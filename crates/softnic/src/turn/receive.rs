@@ -190,7 +190,12 @@ impl Core {
         if self.closes(&heard.received) && !self.may_close(now) {
             return;
         }
-        match self.nic.handle_packet(now, &heard.received) {
+        let refused = self.nic.counters().keys_refused;
+        let verdict = self.nic.handle_packet(now, &heard.received);
+        if self.nic.counters().keys_refused != refused {
+            self.note_guess(now, &heard.received);
+        }
+        match verdict {
             Verdict::Place(placement) if self.may_be_late(&placement, late) => {
                 let room = self.room_for(&placement.target, heard.received.payload);
                 let (header_len, token) = (heard.header_len, placement.token);
@@ -206,6 +211,18 @@ impl Core {
                 self.placed(now, atomic.token, old);
             }
             Verdict::Done | Verdict::Drop(_) => self.execute_due(now),
+        }
+    }
+
+    /// A peer has used a wrong key: it is counted for its address.
+    fn note_guess(&mut self, now: Instant, received: &Received) {
+        let number = received.route.destination_tpn.value();
+        let Some(channel) = self.channels.by_number(number) else { return };
+        let leader = channel.peer.channel;
+        if !self.connecting.guesses.note(now, channel.peer.address.ip())
+            && !self.guessers.contains(&leader)
+        {
+            self.guessers.push(leader);
         }
     }
 

@@ -1,7 +1,9 @@
 //! The folder with a copy of what a kernel would show of the devices.
 
+use std::collections::hash_map::RandomState;
 use std::ffi::CString;
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -74,9 +76,12 @@ fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(prefix));
-        let process = process.and_then(|rest| rest.parse::<u32>().ok());
+        // The process, and a random number if the name without one was taken.
+        let process = process.and_then(|rest| rest.split('.').next());
+        let process = process.and_then(|number| number.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            fs::remove_dir_all(entry.path())?;
+            // Another user may have made a folder of that name, which is left.
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
     Ok(())
@@ -99,6 +104,23 @@ extern "C" fn remove() {
     }
 }
 
+/// Makes a folder of this name, or of one that begins so.
+fn make_root(parent: &Path, name: &str) -> io::Result<PathBuf> {
+    let make = |root: PathBuf| fs::DirBuilder::new().mode(0o700).create(&root).map(|()| root);
+    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+    let root = parent.join(name);
+    match make(root.clone()) {
+        // Of an earlier process of this number, in this one's lifetime before `exec`.
+        Err(error) if is_taken(&error) && fs::remove_dir_all(&root).is_ok() => make(root),
+        // Every user may make such a folder, or a link, and keep this process from the name.
+        Err(error) if is_taken(&error) => {
+            let random = RandomState::new().build_hasher().finish();
+            make(parent.join(format!("{name}.{random:016x}")))
+        }
+        other => other,
+    }
+}
+
 /// Adds what is in a folder, and then the folder.
 fn collect(folder: &Path, entries: &mut Vec<(CString, bool)>) -> io::Result<()> {
     let named = |path: PathBuf| CString::new(path.into_os_string().into_encoded_bytes());
@@ -118,13 +140,7 @@ fn write(devices: Vec<&'static DeviceHandle>) -> io::Result<Tree> {
     let process = std::process::id();
     // What can't be swept away is somebody else's.
     let _ = sweep(&parent, &prefix);
-    let root = parent.join(format!("{prefix}{process}"));
-    fs::DirBuilder::new().mode(0o700).create(&root).or_else(|error| {
-        // Of an earlier process of this number, in this one's lifetime before `exec`.
-        let ours =
-            error.kind() == io::ErrorKind::AlreadyExists && fs::remove_dir_all(&root).is_ok();
-        if ours { fs::DirBuilder::new().mode(0o700).create(&root) } else { Err(error) }
-    })?;
+    let root = make_root(&parent, &format!("{prefix}{process}"))?;
     for folder in ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"] {
         fs::create_dir_all(root.join(folder))?;
     }
@@ -251,4 +267,35 @@ fn write_counters(port: &Path, device: &DeviceHandle) -> io::Result<()> {
         file(&port.join(name), &count.to_string())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another user could make the folder of a process first, so that its devices had no files.
+    #[test]
+    fn folder_that_is_taken_by_another_user_is_replaced_by_one_of_another_name() {
+        let parent = std::env::temp_dir().join(format!("fairway-squat-{}", std::process::id()));
+        fs::create_dir_all(&parent).expect("a folder");
+        let root = make_root(&parent, "tree").expect("it is free");
+        assert_eq!(root, parent.join("tree"));
+        fs::write(root.join("old"), "").expect("a file");
+        assert_eq!(make_root(&parent, "tree").expect("it is ours"), root);
+        assert!(!root.join("old").exists());
+        // A link is not followed, and what can't be removed as a folder is left alone, as another
+        // user's folder in `/tmp` is.
+        fs::remove_dir(&root).expect("it is empty");
+        let elsewhere = parent.join("elsewhere");
+        fs::create_dir(&elsewhere).expect("a folder");
+        fs::write(&root, "no folder").expect("a file");
+        let other = make_root(&parent, "tree").expect("another name");
+        assert!(other.is_dir() && other.to_string_lossy().starts_with(&*root.to_string_lossy()));
+        assert_ne!(other, make_root(&parent, "tree").expect("another name"));
+        fs::remove_file(&root).expect("it is left");
+        symlink(&elsewhere, &root).expect("a link");
+        make_root(&parent, "tree").expect("the same or another name");
+        assert!(elsewhere.is_dir());
+        fs::remove_dir_all(&parent).expect("it is ours");
+    }
 }

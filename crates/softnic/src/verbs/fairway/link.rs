@@ -6,6 +6,7 @@
 //! question stays unanswered, and its asker finds itself connected.
 
 use crate::peer_state::PeerState;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +38,76 @@ pub(super) struct Link {
     failed_at: Option<Instant>,
 }
 
+/// Links by number. Peers come and go, and each may have as many addresses as it likes, so records
+/// of links that are of no use any more are used again.
+#[derive(Default)]
+pub(super) struct Links {
+    all: Vec<Link>,
+    by_peer: HashMap<(IpAddr, u8), u32>,
+    spare: Vec<u32>,
+    /// Which are of use is found out when there are so many.
+    sweep_at: usize,
+}
+
+/// Links up to this number are kept.
+const KEPT: usize = 4096;
+
+impl Links {
+    /// The number of the link to a process. `named`: those that queue pairs are connected by.
+    fn number(&mut self, ip: IpAddr, slot: u8, named: impl FnOnce() -> HashSet<u32>) -> u32 {
+        if let Some(number) = self.by_peer.get(&(ip, slot)) {
+            return *number;
+        }
+        if self.spare.is_empty() && self.all.len() >= self.sweep_at.max(KEPT) {
+            self.sweep(&named());
+        }
+        let link =
+            Link { ip, slot, channel: None, attempt: None, waiting: Vec::new(), failed_at: None };
+        let number = match self.spare.pop() {
+            Some(number) => {
+                self.all[number as usize] = link;
+                number
+            }
+            None => {
+                self.all.push(link);
+                self.all.len() as u32 - 1
+            }
+        };
+        self.by_peer.insert((ip, slot), number);
+        number
+    }
+
+    fn sweep(&mut self, named: &HashSet<u32>) {
+        let Links { all, by_peer, spare, sweep_at } = self;
+        by_peer.retain(|_, number| {
+            let is_kept = named.contains(number) || all[*number as usize].is_in_use();
+            if !is_kept {
+                spare.push(*number);
+            }
+            is_kept
+        });
+        *sweep_at = 2 * by_peer.len();
+    }
+}
+
+impl std::ops::Index<usize> for Links {
+    type Output = Link;
+    fn index(&self, number: usize) -> &Link {
+        &self.all[number]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Links {
+    fn index_mut(&mut self, number: usize) -> &mut Link {
+        &mut self.all[number]
+    }
+}
+
 impl Link {
+    fn is_in_use(&self) -> bool {
+        self.channel().is_some() || self.attempt.is_some() || !self.waiting.is_empty()
+    }
+
     /// The channel, if it is alive.
     pub(super) fn channel(&self) -> Option<&Arc<PeerState>> {
         self.channel.as_ref().filter(|channel| channel.alive.load(Ordering::Acquire))
@@ -51,18 +121,9 @@ impl Link {
 impl Verbs {
     /// The link to a process.
     pub(super) fn link_to(&mut self, ip: IpAddr, slot: u8) -> u32 {
-        let (links, next) = (&mut self.links, self.links_by_peer.len() as u32);
-        *self.links_by_peer.entry((ip, slot)).or_insert_with(|| {
-            links.push(Link {
-                ip,
-                slot,
-                channel: None,
-                attempt: None,
-                waiting: Vec::new(),
-                failed_at: None,
-            });
-            next
-        })
+        let pairs = &self.pairs;
+        let named = || pairs.iter().flatten().filter_map(|pair| pair.link).collect();
+        self.links.number(ip, slot, named)
     }
 
     /// Begins to connect, unless it is connected or has begun.
@@ -185,5 +246,36 @@ impl Verbs {
             self.settle(core, local);
         }
         self.go_on(core, local);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(links: &mut Links, peer: u32, named: &[u32]) -> u32 {
+        let ip = std::net::Ipv4Addr::from(0x0a00_0000 | peer >> 8);
+        links.number(ip.into(), peer as u8, || named.iter().copied().collect())
+    }
+
+    /// Each address and slot that ever connected had a record for ever.
+    #[test]
+    fn links_of_peers_that_have_gone_are_used_again() {
+        let mut links = Links::default();
+        let named: Vec<u32> = (0..10).map(|peer| number(&mut links, peer, &[])).collect();
+        let waits = number(&mut links, 10, &[]);
+        links[waits as usize].waiting.push(7);
+        for peer in 0..100_000 {
+            number(&mut links, 1000 + peer, &named);
+        }
+        assert!(links.all.len() <= KEPT, "{}", links.all.len());
+        let again: Vec<u32> = (0..10).map(|peer| number(&mut links, peer, &named)).collect();
+        assert_eq!(again, named, "queue pairs name them");
+        assert_eq!(
+            (number(&mut links, 10, &named), &links[waits as usize].waiting[..]),
+            (waits, &[7][..])
+        );
+        let last = number(&mut links, 100_999, &named);
+        assert_eq!(links[last as usize].slot, 100_999_u32 as u8);
     }
 }

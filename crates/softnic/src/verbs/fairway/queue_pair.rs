@@ -4,7 +4,7 @@ use crate::peer_state::PeerState;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairway_engine::wire::{Duration, JettyId, Qpn};
+use fairway_engine::wire::{Duration, JettyId, Psn, Qpn};
 use fairway_engine::{Grant, JettyState, Rights, SegmentId};
 use fairway_roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
@@ -105,10 +105,12 @@ impl QueuePair {
     }
 }
 
-/// The secret that `from` has to name to send to `to`: who was not told both numbers does not know
-/// it, and nobody else's messages are mistaken for the peer's.
-fn token(from: Qpn, to: Qpn) -> u32 {
-    let mixed = u64::from(from.value()) << 32 | u64::from(to.value());
+/// The secret that `from`, whose first packet has the number `first`, has to name to send to `to`:
+/// messages of others are not mistaken for the peer's. Queue pairs have numbers that are easily
+/// guessed. The numbers of first packets, which both programs name, commonly have 24 random bits.
+fn token(from: Qpn, to: Qpn, first: Psn) -> u32 {
+    let mixed =
+        u64::from(from.value()) << 40 ^ u64::from(to.value()) << 20 ^ u64::from(first.value());
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (mixed ^ mixed >> 32) as u32 | 1
 }
@@ -155,7 +157,7 @@ impl Verbs {
             Change::Init { rights, p_key: _, q_key } => {
                 (pair.rights, pair.q_key) = (rights, q_key);
             }
-            Change::ReadyToReceive { peer, .. } => {
+            Change::ReadyToReceive { peer, expected, .. } => {
                 let unconnected = transport == Transport::Ud;
                 let ip = self.addresses.address(peer.address);
                 let ip = ip.filter(|ip| self.reaches(*ip));
@@ -164,8 +166,10 @@ impl Verbs {
                 }
                 let pair = self.pair(number).ok_or(ChangeError::Missing)?;
                 pair.peer = peer;
-                pair.token = token(number, peer.queue_pair);
-                let secret = if unconnected { pair.q_key } else { token(peer.queue_pair, number) };
+                let secret = match unconnected {
+                    true => pair.q_key,
+                    false => token(peer.queue_pair, number, expected),
+                };
                 let _ = core.nic.set_jetty_token(jetty, secret);
                 if !unconnected {
                     let (rights, domain) = (pair.rights, pair.config.domain);
@@ -178,7 +182,7 @@ impl Verbs {
                     self.set(local, |pair| pair.link = Some(link));
                 }
             }
-            Change::ReadyToSend { reliability, .. } => {
+            Change::ReadyToSend { first, reliability } => {
                 let retries = match transport {
                     Transport::Rc => reliability.rnr_retries,
                     // What finds no receive is lost.
@@ -186,6 +190,7 @@ impl Verbs {
                 };
                 let _ = core.nic.set_jetty_patience(jetty, Some(retries));
                 pair.patience = patience(&reliability);
+                pair.token = token(number, pair.peer.queue_pair, first);
             }
             Change::Drain => pair.draining = true,
             Change::Resume => pair.draining = false,

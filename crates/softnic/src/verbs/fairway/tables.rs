@@ -1,6 +1,5 @@
 //! Everything of a carrier that lives behind the lock of its context.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use fairway_roce::{
     Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
 };
 
-use super::link::Link;
+use super::link::Links;
 use super::memory::Regions;
 use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
@@ -52,8 +51,7 @@ pub(crate) struct Verbs {
     pub(super) receives: Vec<Receive>,
     pub(super) spare_receives: Vec<u32>,
     pub(super) regions: Regions,
-    pub(super) links: Vec<Link>,
-    pub(super) links_by_peer: HashMap<(IpAddr, u8), u32>,
+    pub(super) links: Links,
     /// Links that are being made.
     pub(super) connecting: Vec<u32>,
     pub(super) addresses: Addresses,
@@ -112,8 +110,7 @@ impl Verbs {
             receives: Vec::new(),
             spare_receives: Vec::new(),
             regions,
-            links: Vec::new(),
-            links_by_peer: HashMap::new(),
+            links: Links::default(),
             connecting: Vec::new(),
             addresses: Addresses::default(),
             own,
