@@ -109,7 +109,7 @@ impl CongestionControl for Backpressure {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.parameters.window_bytes);
-        let apart = |last| sample.now.since(last) >= sample.smoothed_rtt;
+        let apart = |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt;
         if !self.changed.is_none_or(apart) {
             return;
         }

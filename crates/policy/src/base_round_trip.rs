@@ -22,7 +22,7 @@ impl BaseRoundTrip {
     pub(crate) fn add(&mut self, now: Instant, sample: Duration) {
         match self.began {
             None => (self.began, self.present, self.before) = (Some(now), sample, sample),
-            Some(began) if now.since(began) >= STRETCH => {
+            Some(began) if now.elapsed_since(began) >= STRETCH => {
                 (self.began, self.before, self.present) = (Some(now), self.present, sample);
             }
             Some(_) => self.present = self.present.min(sample),

@@ -258,7 +258,7 @@ impl Cubic {
         epoch.reno_bytes += epoch.reno_fraction / window;
         epoch.reno_bytes = epoch.reno_bytes.min(self.parameters.max_bytes);
         epoch.reno_fraction %= window;
-        let at_us = now.since(epoch.began).as_us();
+        let at_us = now.elapsed_since(epoch.began).as_us();
         self.state.window_bytes = if self.curve(&epoch, at_us) < epoch.reno_bytes {
             window.max(epoch.reno_bytes)
         } else {
@@ -298,7 +298,7 @@ impl Cubic {
     /// Marks are congestion, once per round trip.
     fn is_marked(&mut self, sample: &AckSample) -> bool {
         let round_trip = sample.smoothed_rtt.max(Duration::from_ps(1));
-        let apart = |last| sample.now.since(last) >= round_trip;
+        let apart = |last| sample.now.elapsed_since(last) >= round_trip;
         let marked = sample.marked_packets > 0 || sample.pressure;
         let counts = marked && self.last_mark.is_none_or(apart);
         if counts {
@@ -326,7 +326,7 @@ impl CongestionControl for Cubic {
             self.base.add(sample.now, rtt);
             self.last_rtt = rtt;
         }
-        let idle = self.last_ack.map_or(Duration::ZERO, |last| sample.now.since(last));
+        let idle = self.last_ack.map_or(Duration::ZERO, |last| sample.now.elapsed_since(last));
         self.last_ack = Some(sample.now);
         if self.is_marked(sample) {
             self.before_loss = None;

@@ -131,7 +131,7 @@ impl CongestionControl for Dcqcn {
         self.losses.acked(sample.acked_bytes, self.parameters.window_bytes);
         self.rate.advance(sample.now);
         self.rate.count(sample.acked_bytes);
-        let apart = |last| sample.now.since(last) >= self.parameters.spacing;
+        let apart = |last| sample.now.elapsed_since(last) >= self.parameters.spacing;
         let marked = sample.marked_packets > 0 || sample.pressure;
         if marked && self.last_notification.is_none_or(apart) {
             self.notify(sample.now);

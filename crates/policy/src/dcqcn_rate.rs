@@ -202,7 +202,7 @@ impl DcqcnRate {
 /// The periods of a timer that last ran out at `last`, and when it has now.
 fn elapsed(last: Option<Instant>, now: Instant, period: Duration) -> (Instant, u32) {
     let Some(last) = last else { return (now, 0) };
-    let since = now.since(last);
+    let since = now.elapsed_since(last);
     let periods = since.as_ps() / period.as_ps();
     if periods > u64::from(CATCH_UP_MAX) {
         return (now, CATCH_UP_MAX);

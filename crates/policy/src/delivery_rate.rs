@@ -20,7 +20,7 @@ impl DeliveryRate {
             return;
         };
         self.bytes += u64::from(bytes);
-        let elapsed = now.since(began);
+        let elapsed = now.elapsed_since(began);
         if elapsed > Duration::ZERO && elapsed >= round_trip {
             self.before = self.last;
             self.last = self.bytes.saturating_mul(1_000_000_000) / elapsed.as_ns().max(1);

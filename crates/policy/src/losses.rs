@@ -73,7 +73,7 @@ impl LossReaction {
         congested: bool,
     ) -> bool {
         self.share.remember(0, sample.lost_bytes, window_bytes);
-        let apart = |last| sample.now.since(last) >= sample.smoothed_rtt;
+        let apart = |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt;
         let counts = sample.by_timeout || congested || self.is_exceeded();
         if counts && self.last.is_none_or(apart) {
             self.last = Some(sample.now);

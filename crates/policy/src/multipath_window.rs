@@ -160,7 +160,7 @@ impl PathChoice for MultipathWindow {
 
     fn on_loss(&mut self, path: usize, sample: &crate::LossSample) {
         let Some(window) = self.windows.get_mut(path) else { return };
-        let apart = |last| sample.now.since(last) >= sample.smoothed_rtt;
+        let apart = |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt;
         if window.last_loss.is_none_or(apart) {
             window.last_loss = Some(sample.now);
             self.set(path, |window| window.divide(Fixed::from_int(2)));

@@ -82,7 +82,8 @@ impl Plb {
         let delivered = now_round.delivered.saturating_sub(round.delivered);
         let lost = now_round.lost.saturating_sub(round.lost);
         let marked = now_round.marked.saturating_sub(round.marked) + lost;
-        let over = view.smoothed_rtt.as_ps() > 0 && now.since(round.began) >= view.smoothed_rtt;
+        let over =
+            view.smoothed_rtt.as_ps() > 0 && now.elapsed_since(round.began) >= view.smoothed_rtt;
         if !over || delivered + lost == 0 {
             return;
         }

@@ -120,7 +120,7 @@ impl Window {
     /// known, losses that are found at one instant, on whatever paths, are one loss.
     fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
         let apart = round_trip.max(Duration::from_ps(1));
-        self.last_decrease.is_none_or(|last| now.since(last) >= apart)
+        self.last_decrease.is_none_or(|last| now.elapsed_since(last) >= apart)
     }
 
     /// Grows by `ai · acked / w`, keeping the fraction for next time.
@@ -249,7 +249,8 @@ impl Swift {
     }
 
     fn count_timeout(&mut self, sample: &LossSample) {
-        let apart = |last| sample.now.since(last) >= sample.smoothed_rtt.max(Duration::from_ps(1));
+        let apart =
+            |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt.max(Duration::from_ps(1));
         if self.last_timeout.is_none_or(apart) {
             self.timeouts_in_row = self.timeouts_in_row.saturating_add(1);
             self.last_timeout = Some(sample.now);

@@ -46,6 +46,16 @@ impl Instant {
         if (difference as i64) < 0 { Duration(0) } else { Duration(difference) }
     }
 
+    /// Time that has passed at `self`, the present, since `past`, which lies behind it or ahead by no
+    /// more than a minute (then none has passed): right for 213 days, where [`Instant::since`] takes
+    /// what is more than 106 days old for the future. A moment of long ago, such as a window's last
+    /// decrease, is no deadline and may be as old as it likes.
+    pub const fn elapsed_since(self, past: Instant) -> Duration {
+        const MINUTE_PS: u64 = 60_000_000_000_000;
+        let difference = self.0.wrapping_sub(past.0);
+        if difference > u64::MAX - MINUTE_PS { Duration(0) } else { Duration(difference) }
+    }
+
     /// The earlier of the two.
     pub const fn min(self, other: Instant) -> Instant {
         if other.is_before(self) { other } else { self }
@@ -124,5 +134,22 @@ impl Duration {
     /// The span divided by `divisor` (which must not be zero).
     pub const fn divided_by(self, divisor: u64) -> Duration {
         Duration(self.0 / divisor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_since_a_past_moment_is_right_for_212_days() {
+        const DAY: u64 = 86_400;
+        let past = Instant::from_ps(u64::MAX - 5);
+        for seconds in [0, 1, DAY, 106 * DAY, 107 * DAY, 150 * DAY, 212 * DAY] {
+            let span = Duration::from_secs(seconds);
+            assert_eq!((past + span).elapsed_since(past), span, "{seconds} s");
+        }
+        let ahead = past + Duration::from_secs(59);
+        assert_eq!(past.elapsed_since(ahead), Duration::ZERO, "two threads read the clock");
     }
 }

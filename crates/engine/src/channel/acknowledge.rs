@@ -86,7 +86,7 @@ impl Channel {
             ack.flags = ack.flags.with(AckFlags::REQUEST);
         }
         if self.owed.echo {
-            let delay = now.since(self.owed.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
+            let delay = now.elapsed_since(self.owed.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
             ack.echo_delay = delay.min(0xFFFF) as u16;
             ack.flags = ack.flags.with(AckFlags::ECHO);
             if self.owed.echo_retry {
@@ -225,7 +225,7 @@ impl Channel {
             return None;
         }
         let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
-        let sample = now.since(sent.sent_at).saturating_sub(delay);
+        let sample = now.elapsed_since(sent.sent_at).saturating_sub(delay);
         if sample == Duration::ZERO {
             return None;
         }
@@ -338,7 +338,7 @@ impl Channel {
             Duration::ZERO if !is_trusting => self.round_trip.smoothed,
             measured => measured,
         };
-        let too_soon = now.since(sent.sent_at) < round_trip.divided_by(2);
+        let too_soon = now.elapsed_since(sent.sent_at) < round_trip.divided_by(2);
         if sent.is(RESENT) && !sent.is(LOST) && too_soon {
             // It was the first copy that arrived: late, and resent for nothing. The second copy
             // is still under way and proves nothing of its path.

@@ -103,7 +103,7 @@ impl Channel {
         // A copy that was resent is judged by what left after it: the report may be older.
         let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
         let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
-        let age = now.since(sent.sent_at);
+        let age = now.elapsed_since(sent.sent_at);
         // Each further copy has twice the time of the one before it: where a network keeps packets
         // far longer than the round trips that were measured, copies would pile up in it.
         if sent.further_copies() > 0 && age < self.time_of_copy(shared, sent.further_copies()) {
@@ -152,7 +152,7 @@ impl Channel {
     fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
         let patience = self.round_trip.smoothed.times(2);
         let state = &mut self.paths[usize::from(path)];
-        if now.since(state.heard_at) < patience {
+        if now.elapsed_since(state.heard_at) < patience {
             return 0;
         }
         state.heard_at = now;
@@ -223,7 +223,8 @@ impl Channel {
         let mut fired = false;
         // While packets of the last moments are acknowledged, what is overdue is a loss like
         // others, and not the silence after which a sender has to begin again.
-        let silent = self.newest_acknowledged.is_none_or(|newest| now.since(newest) >= timeout);
+        let silent =
+            self.newest_acknowledged.is_none_or(|newest| now.elapsed_since(newest) >= timeout);
         for path in 0..self.paths.len() as u32 {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;

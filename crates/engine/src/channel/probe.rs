@@ -68,7 +68,7 @@ impl Probing {
     /// second one would have the first one's answer ignored.)
     fn is_idle(&self, path: u8, now: Instant) -> bool {
         let probe = &self.paths[usize::from(path)];
-        !probe.is_due && (probe.asked.is_none() || now.since(probe.asked_at) >= FRESH)
+        !probe.is_due && (probe.asked.is_none() || now.elapsed_since(probe.asked_at) >= FRESH)
     }
 
     fn take_due(&mut self) -> Option<u8> {
@@ -168,7 +168,7 @@ impl Channel {
         if self.echoes.count > 0 {
             self.echoes.count -= 1;
             let Echo { number, path, at } = self.echoes.waiting[usize::from(self.echoes.count)];
-            let turn = now.since(at).as_ns();
+            let turn = now.elapsed_since(at).as_ns();
             let turn_ns = Some(u32::try_from(turn).unwrap_or(u32::MAX));
             return Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns })));
         }
@@ -218,7 +218,7 @@ impl Channel {
             return;
         }
         probe.asked = None;
-        let round_trip = now.since(probe.asked_at).saturating_sub(turn);
+        let round_trip = now.elapsed_since(probe.asked_at).saturating_sub(turn);
         if round_trip == Duration::ZERO {
             // By the peer's clock it kept the probe for longer than the answer took to arrive.
             return;
@@ -246,7 +246,7 @@ impl Channel {
         round_trip: Option<Duration>,
     ) -> Option<Duration> {
         let probe = &self.probing.as_ref()?.paths[usize::from(path)];
-        let fabric = probe.round_trip.filter(|_| now.since(probe.answered_at) < FRESH)?;
+        let fabric = probe.round_trip.filter(|_| now.elapsed_since(probe.answered_at) < FRESH)?;
         Some(round_trip?.saturating_sub(fabric))
     }
 }

@@ -36,7 +36,7 @@ impl Channel {
         shared.counters.keys_refused += 1;
         let (now, interval) = (shared.flows.now, shared.profile.refused_key_interval);
         let keys = &mut self.keys;
-        let earned = now.since(keys.at).as_ns() / interval.as_ns().max(1);
+        let earned = now.elapsed_since(keys.at).as_ns() / interval.as_ns().max(1);
         let earned = u32::try_from(earned).unwrap_or(u32::MAX);
         if keys.spent == 0 || earned >= keys.spent {
             (keys.spent, keys.at) = (0, now);

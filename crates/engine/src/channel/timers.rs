@@ -120,7 +120,7 @@ impl Channel {
     /// virtual machine), what the peer has sent meanwhile is still waiting to be read.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
         let profile = shared.profile;
-        let silence = now.since(self.last_heard);
+        let silence = now.elapsed_since(self.last_heard);
         let probes_needed =
             (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
         if silence >= profile.peer_dead && u64::from(self.unanswered_probes) >= probes_needed {

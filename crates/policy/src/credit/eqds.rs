@@ -112,7 +112,7 @@ impl CreditLoop {
         if let Some((granted_at, left)) = &mut self.pending {
             *left = left.saturating_sub(bytes);
             if *left == 0 {
-                self.round_trip = now.since(*granted_at);
+                self.round_trip = now.elapsed_since(*granted_at);
                 self.pending = None;
             }
         }

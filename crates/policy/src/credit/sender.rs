@@ -140,7 +140,7 @@ impl CreditSender {
     /// May what was lost have been sent without credit?
     fn may_be_guess(&self, sample: &LossSample) -> bool {
         let doubt = sample.smoothed_rtt.times(GUESS_ROUND_TRIPS);
-        self.guessed_at.is_some_and(|at| sample.now.since(at) <= doubt)
+        self.guessed_at.is_some_and(|at| sample.now.elapsed_since(at) <= doubt)
     }
 
     /// It waits for credit: for what it has asked for, or for so little more that it was not worth
@@ -227,7 +227,7 @@ impl CongestionControl for CreditSender {
             && (self.resend
                 || self.granted >= self.announced
                 || grown >= self.parameters.quantum_bytes);
-        let is_late = now.since(self.heard) >= self.timeout();
+        let is_late = now.elapsed_since(self.heard) >= self.timeout();
         let is_again = self.is_waiting() && (is_late || self.is_back);
         if !is_news && !is_again {
             return None;

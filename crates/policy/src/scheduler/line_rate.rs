@@ -102,7 +102,7 @@ impl LineRate {
             // Where nothing waited before, the line may have been idle.
             Some(began) if waited => {
                 self.bytes += sample.bytes;
-                let elapsed = sample.now.since(began);
+                let elapsed = sample.now.elapsed_since(began);
                 if elapsed >= MEASURE && self.bytes >= MEASURE_BYTES {
                     let measured = per_second(self.bytes, elapsed);
                     if self.end_of_interval(sample.now, measured) {
@@ -113,7 +113,7 @@ impl LineRate {
             _ => self.begin(sample.now),
         }
         let due = !self.lifted && self.backlogs > 0;
-        if due && sample.now.since(self.set_at) >= PAUSE {
+        if due && sample.now.elapsed_since(self.set_at) >= PAUSE {
             self.lifted = true;
             self.begin(sample.now);
             return News::Lift;

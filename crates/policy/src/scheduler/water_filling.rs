@@ -306,7 +306,7 @@ impl WaterFilling {
     /// What was sent since the last decision becomes part of the bandwidth.
     fn measure(&mut self, flow: FlowId, now: Instant) {
         let flow = &mut self.flows[flow.index()];
-        let sample = per_second(flow.bytes, now.since(flow.since));
+        let sample = per_second(flow.bytes, now.elapsed_since(flow.since));
         flow.bandwidth = ewma(flow.bandwidth, sample, GAIN_SHIFT);
         flow.since = now;
         flow.bytes = 0;
@@ -406,7 +406,7 @@ impl WaterFilling {
         let Some(flow) = self.shares.active().get(self.cursor).copied() else { return };
         self.note(flow);
         let Flow { level, since, .. } = self.flows[flow.index()];
-        let elapsed = now.since(since);
+        let elapsed = now.elapsed_since(since);
         let intervals = self.parameters.interval.times(SILENT_INTERVALS);
         let missed = u128::from(level) * u128::from(elapsed.as_ps());
         let is_silent = missed >= u128::from(SILENT_BYTES) * 1_000_000_000_000;
@@ -517,7 +517,7 @@ impl Scheduler for WaterFilling {
         }
         if fresh {
             (state.since, state.bytes) = (sample.now, 0);
-        } else if sample.now.since(state.since) < self.parameters.interval {
+        } else if sample.now.elapsed_since(state.since) < self.parameters.interval {
             return;
         } else {
             self.measure(flow, sample.now);

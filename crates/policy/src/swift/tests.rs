@@ -312,3 +312,18 @@ fn what_the_hosts_took_is_not_held_against_the_fabric() {
     swift.on_ack(&AckSample { endpoint_delay: None, ..ack(2000, 380, 64 * 1024) });
     assert!(swift.window_bytes() < 2049 * KIB);
 }
+
+/// A decrease of 107 days ago seemed to lie ahead, so that the window did not fall for another 106
+/// days, whatever was lost.
+#[test]
+fn window_falls_however_long_it_did_not() {
+    const DAY_US: u64 = 86_400_000_000;
+    for days in [1, 107, 200] {
+        let mut swift = swift(2048 * KIB);
+        swift.on_ack(&ack(1000, 600, 1408));
+        let before = swift.window_bytes();
+        assert!(before < 2048 * KIB);
+        swift.on_ack(&ack(1000 + days * DAY_US, 600, 1408));
+        assert!(swift.window_bytes() < before, "after {days} days");
+    }
+}

@@ -64,7 +64,7 @@ impl Asked {
     /// if it comes by another path, or sooner than any answer did.
     fn was_hasty(&self, now: Instant, path: u8, shortest: Duration) -> bool {
         let elsewhere = self.has_moved && path != self.path;
-        self.is_repeated() && (elsewhere || now.since(self.at) < shortest)
+        self.is_repeated() && (elsewhere || now.elapsed_since(self.at) < shortest)
     }
 }
 
@@ -137,11 +137,11 @@ impl Repeats {
         let passed_by = (self.newest.wrapping_sub(asked.first) as i32).max(0) as u32;
         let hasty = asked.was_hasty(now, path, self.shortest);
         // If the answer was to an earlier copy, this is too short, and fewer are called so.
-        self.shortest = self.shortest.min(now.since(asked.at));
+        self.shortest = self.shortest.min(now.elapsed_since(asked.at));
         if asked.is_repeated() && !hasty {
             return;
         }
-        let sample = now.since(asked.first_at);
+        let sample = now.elapsed_since(asked.first_at);
         let RoundTrip { smoothed, deviation } = self.round_trip;
         let (smoothed, deviation) = smooth(smoothed, deviation, sample);
         self.round_trip = RoundTrip { smoothed, deviation };
@@ -164,7 +164,7 @@ impl Repeats {
             path_distance: if asked.is_repeated() { 0 } else { passed_by as u32 },
             psn_distance: 0,
             beyond_tolerance: false,
-            age: now.since(asked.at),
+            age: now.elapsed_since(asked.at),
             overtaken_by: self.newest_at.since(asked.at),
             smoothed_rtt: self.round_trip.smoothed,
         })
