@@ -46,10 +46,10 @@ impl Instant {
         if (difference as i64) < 0 { Duration(0) } else { Duration(difference) }
     }
 
-    /// Time that has passed at `self`, the present, since `past`, which lies behind it or ahead by no
-    /// more than a minute (then none has passed): right for 213 days, where [`Instant::since`] takes
-    /// what is more than 106 days old for the future. A moment of long ago, such as a window's last
-    /// decrease, is no deadline and may be as old as it likes.
+    /// Time that has passed at `self`, the present, since `past`, which lies behind it or ahead by
+    /// no more than a minute (then none has passed): right for 213 days, where [`Instant::since`]
+    /// takes what is more than 106 days old for the future. A moment of long ago, such as a
+    /// window's last decrease, is no deadline and may be as old as it likes.
     pub const fn elapsed_since(self, past: Instant) -> Duration {
         const MINUTE_PS: u64 = 60_000_000_000_000;
         let difference = self.0.wrapping_sub(past.0);

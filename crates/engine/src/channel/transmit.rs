@@ -10,8 +10,8 @@ use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, Close, Data, Datagram, Duration, Get, Instant, Operation, Order, Packet, Psn, Put,
-    Refusal, ServiceMode, Void,
+    Access, Close, Data, Datagram, Get, Instant, Operation, Order, Packet, Psn, Put, Refusal,
+    ServiceMode, Void,
 };
 
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
