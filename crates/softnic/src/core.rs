@@ -5,7 +5,6 @@ mod hints;
 mod interests;
 mod jetties;
 mod mailboxes;
-mod memories;
 mod tenant;
 
 use crate::peer_state::PeerState;
@@ -33,6 +32,7 @@ use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
+use crate::runtime::{Memories, Unregistered};
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
 use crate::turn::{Bound, Io};
@@ -42,7 +42,6 @@ use hints::HintWords;
 pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
-pub(crate) use memories::Memories;
 pub(crate) use tenant::Tenant;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
@@ -69,8 +68,6 @@ pub(crate) struct Core {
     close_waits_until: Option<Instant>,
     /// Payloads are copied before they are sent until then: the kernel could not read one.
     pub(crate) careful_until: Option<wire::Instant>,
-    /// Room for a payload on its way from the stash to its place.
-    pub(crate) scratch: Vec<u8>,
     local_addrs: Vec<SocketAddr>,
     pub(crate) channels: Channels,
     pub(crate) memories: Memories,
@@ -177,10 +174,9 @@ impl Core {
             end_waits: false,
             close_waits_until: None,
             careful_until: None,
-            scratch: Vec::new(),
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
-            memories: Memories::default(),
+            memories: Memories::new(Unregistered::Bug),
             connecting: Connecting::new(identity, detours, evict_idle)?,
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),
@@ -217,7 +213,7 @@ impl Core {
         let (id, _) = self.register(&memory, Rights::NONE, 0)?;
         let refused = |error| Error::setup(error, "stash", None);
         self.nic.set_stash(id, packet_bytes).map_err(refused)?;
-        self.scratch = vec![0; packet_bytes as usize];
+        self.memories.reserve_scratch(packet_bytes as usize);
         self.has_stash = true;
         Ok(())
     }
@@ -307,6 +303,12 @@ impl Core {
     pub(crate) fn counters(&self) -> Counters {
         let mut counters =
             Counters { engine: *self.nic.counters(), nic: self.counters, ..Counters::default() };
+        let memory = self.memories.counters;
+        counters.nic.placed_copied = memory.placed;
+        counters.nic.bytes_copied = memory.bytes;
+        counters.nic.placed_late = memory.placed_late;
+        counters.nic.atomics = memory.atomics;
+        counters.nic.memory_gone = memory.gone;
         for engine in &self.engines {
             counters.port += engine.port;
             counters.nic.io_errors += engine.io_errors;

@@ -1,7 +1,6 @@
 //! One turn of the NIC: what has arrived goes to the engine, what the engine wants goes out, and
 //! whoever sleeps for what came of it is woken.
 
-mod execute;
 mod receive;
 mod transmit;
 

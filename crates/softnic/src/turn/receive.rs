@@ -9,6 +9,7 @@ use crate::clock;
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
 use crate::memory::{Gone, SharedBytes};
+use crate::runtime::{execute_due, place, report};
 use crate::setup::Padded;
 
 /// Most packets received in one turn, so that what is to be sent is not left lying.
@@ -135,7 +136,9 @@ impl Core {
     /// Tells the engine of payloads that were put in place without the lock.
     pub(crate) fn placed_late(&mut self, io: &mut Io, now: Instant) {
         for late in io.late.drain(..) {
-            self.placed(now, late.token, late.placed.map(|()| 0));
+            let placed = late.placed.map(|()| 0);
+            report(&mut self.nic, &mut self.memories, now, late.token, placed);
+            execute_due(&mut self.nic, &mut self.memories, now);
         }
     }
 
@@ -192,20 +195,22 @@ impl Core {
         }
         match self.nic.handle_packet(now, &heard.received) {
             Verdict::Place(placement) if self.may_be_late(&placement, late) => {
-                let room = self.room_for(&placement.target, heard.received.payload);
+                let room = self.room_for(&placement.target);
                 let (header_len, token) = (heard.header_len, placement.token);
                 late.push(Late { index, header_len, room, token, placed: Ok(()) });
             }
             Verdict::Place(placement) => {
-                let room = self.room_for(&placement.target, heard.received.payload);
-                let placed = room.write(&arrival.segment(index)[heard.header_len..]);
-                self.placed(now, placement.token, placed.map(|()| 0));
+                let payload = &arrival.segment(index)[heard.header_len..];
+                place(&mut self.nic, &mut self.memories, now, placement, payload);
             }
-            Verdict::Atomic(atomic) => {
-                let old = self.change_word(&atomic);
-                self.placed(now, atomic.token, old);
+            Verdict::Own(atomic) => {
+                let old = self.memories.change(&atomic);
+                report(&mut self.nic, &mut self.memories, now, atomic.token, old);
+                execute_due(&mut self.nic, &mut self.memories, now);
             }
-            Verdict::Done | Verdict::Drop(_) => self.execute_due(now),
+            Verdict::Done | Verdict::Drop(_) => {
+                execute_due(&mut self.nic, &mut self.memories, now);
+            }
         }
     }
 
@@ -221,13 +226,10 @@ impl Core {
     }
 
     /// Where a payload is to be copied.
-    fn room_for(&mut self, target: &LocalRange, payload: u32) -> SharedBytes {
-        self.counters.placed_copied += 1;
-        self.counters.bytes_copied += u64::from(target.length);
-        // A target the engine names is registered memory: it checked. Its bounds are checked once
-        // more here, because a mistake must not become a write to somewhere else.
-        let room = self.memories.target(target).filter(|_| target.length == payload);
-        room.expect("the engine places payload into registered memory")
+    fn room_for(&mut self, target: &LocalRange) -> SharedBytes {
+        self.memories.counters.placed += 1;
+        self.memories.counters.bytes += u64::from(target.length);
+        self.memories.room(target).expect("the engine places payload into registered memory")
     }
 
     /// Is a payload to be copied when the lock has been released?

@@ -215,7 +215,7 @@ impl Core {
 
     /// A packet was not sent, because its payload is not there.
     fn ungathered(&mut self, transmit: &Transmit) {
-        self.counters.memory_gone += 1;
+        self.memories.counters.gone += 1;
         self.changes += 1;
         self.nic.handle_ungathered(transmit);
     }

@@ -1,7 +1,6 @@
 //! Verbs carried by RoCEv2: real packets, on sockets.
 //!
-//! `sockets` opens them; `routes` knows addresses and ways; `memory` is what was registered;
-//! `device` is all of that behind one lock, with the protocol
+//! `sockets` opens them; `routes` knows addresses and ways; `device` is all of that behind one lock, with the protocol
 //! ([`roce::Host`](crate::roce::Host)), and one turn of it; `receive` and `transmit`
 //! are the halves of a turn; `progress` says who runs turns, and tells the listener what came of
 //! them. A carrier has a slot of its own, also if its process has several.
@@ -11,7 +10,6 @@
 
 mod device;
 mod kept;
-mod memory;
 mod progress;
 mod receive;
 mod routes;
@@ -20,6 +18,7 @@ mod transmit;
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -42,6 +41,7 @@ use super::{
     Listener, NetworkCounters, ServiceClaim,
 };
 use crate::clock;
+use crate::memory::Memory;
 
 /// Queue pairs of a carrier: two of the bits of their numbers tell their uses apart.
 const QUEUE_PAIRS: u32 = 1 << (LOCAL_BITS - 2);
@@ -194,7 +194,10 @@ impl Carrier for Roce {
     }
 
     fn network_counters(&self) -> NetworkCounters {
-        self.shared.with(|device| device.counters)
+        self.shared.with(|device| NetworkCounters {
+            memory_gone: device.memories.counters.gone,
+            ..device.counters
+        })
     }
 
     fn register(
@@ -208,7 +211,13 @@ impl Carrier for Roce {
         self.shared.with(|device| {
             let region = device.host.register(request).map_err(refused)?;
             device.host.set_place(region.segment, memory.start() as u64);
-            device.memories.insert(region.segment.index(), memory);
+            if let Some(start) = NonNull::new(memory.start()) {
+                // SAFETY: whatever made the `ForeignMemory` promised that the bytes are the
+                // program's until they are deregistered, which removes them from this table, and
+                // that nobody has references to them.
+                let memory = unsafe { Memory::from_raw(start, memory.len()) };
+                device.memories.insert(region.segment, Arc::new(memory));
+            }
             Ok(region)
         })
     }

@@ -10,13 +10,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use super::kept::Kept;
-use super::memory::Memories;
 use super::receive::BUDGET;
 use super::routes::Routes;
 use super::sockets::Sockets;
 use super::transmit::Outbox;
 use crate::clock;
 use crate::promptness::Promptness;
+use crate::runtime::{Memories, Unregistered};
 use crate::verbs::NetworkCounters;
 use crate::verbs::letter::{LETTER_BYTES_MAX, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Service, Slot};
@@ -88,7 +88,7 @@ impl Device {
         let outbox = Outbox::new(datapath.port().new_train(), segmentation);
         Device {
             host,
-            memories: Memories::default(),
+            memories: Memories::new(Unregistered::LeftOut),
             kept: Kept::default(),
             unacknowledged: HashSet::new(),
             routes: Routes::new(locals),
@@ -247,7 +247,7 @@ impl Device {
 
     /// Nothing of this segment is touched any more.
     pub(super) fn forget_segment(&mut self, segment: SegmentId) {
-        self.memories.remove(segment.index());
+        self.memories.remove(segment);
     }
 
     /// Lets an emulated network let go of what it has held long enough.

@@ -2,13 +2,13 @@
 
 use fairway_engine::wire::roce::{self, Decoded, Icrc, Network, Operation, Outer};
 use fairway_engine::wire::{Ecn, Instant, Qpn};
-use fairway_roce::{Placement, PlacementToken, Received, Verdict};
+use fairway_roce::{OwnVerdict, Placement, Received, Verdict};
 use std::net::SocketAddr;
 
 use super::device;
 use super::device::{Device, Notice};
 use super::transmit::{crc32, outer};
-use crate::memory::Gone;
+use crate::runtime::{execute_due, place, report};
 use crate::verbs::letter::{self, Letter};
 use crate::verbs::{MANAGEMENT_Q_KEY, ROCE_PORT, SLOTS, roce_port, slot_of};
 
@@ -221,36 +221,28 @@ impl Device {
         payload: &[u8],
         arrived: Option<&Arrived<'_>>,
     ) {
+        let Device { host, memories, kept, .. } = self;
         match *verdict {
-            Verdict::Place(Placement { target, header, token, .. }) => {
-                let arrived = arrived.filter(|_| header.length() > 0);
-                let head = arrived
-                    .map_or(Ok(()), |arrived| self.memories.scatter(&header, &ip_header(arrived)));
-                let placed = head.and_then(|()| self.memories.scatter(&target, payload));
-                self.tell_placed(now, token, placed.map(|()| 0));
+            Verdict::Place(Placement { target, token }) => {
+                let arrived = arrived.filter(|_| target.header.length() > 0);
+                let head = arrived.map_or(Ok(()), |arrived| {
+                    memories.scatter(&target.header, &ip_header(arrived))
+                });
+                match head {
+                    Ok(()) => {
+                        return place(host, memories, now, Placement { target, token }, payload);
+                    }
+                    Err(gone) => report(host, memories, now, token, Err(gone)),
+                }
             }
-            Verdict::Store { target, value, token } => {
-                let placed = self.memories.scatter(&target, &value.to_ne_bytes());
-                self.tell_placed(now, token, placed.map(|()| 0));
+            Verdict::Own(OwnVerdict::Store { target, value, token }) => {
+                let placed = memories.scatter(&target, &value.to_ne_bytes());
+                report(host, memories, now, token, placed.map(|()| 0));
             }
-            Verdict::Keep { place } => self.kept.put(place, received, payload),
+            Verdict::Own(OwnVerdict::Keep { place }) => kept.put(place, received, payload),
             Verdict::Done | Verdict::Drop(_) => {}
         }
-        while let Some(execution) = self.host.poll_execution() {
-            let old = self.memories.change(&execution);
-            self.tell_placed(now, execution.token, old);
-        }
-    }
-
-    /// Tells the protocol that something is in place, or that its memory is gone.
-    fn tell_placed(&mut self, now: Instant, token: PlacementToken, old: Result<u64, Gone>) {
-        match old {
-            Ok(old) => self.host.handle_placed(now, token, old),
-            Err(Gone) => {
-                self.counters.memory_gone += 1;
-                self.host.handle_unplaced(token);
-            }
-        }
+        execute_due(host, memories, now);
     }
 }
 

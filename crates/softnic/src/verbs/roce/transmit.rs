@@ -250,7 +250,7 @@ impl Device {
     fn put_off(&mut self, transmit: Transmit, carried: Option<Vec<u8>>) {
         let carried = carried.or_else(|| {
             let mut bytes = vec![0; transmit.gather.length() as usize];
-            self.memories.gather(&transmit.gather, &mut bytes).then_some(bytes)
+            self.memories.gather_into(&transmit.gather, &mut bytes).then_some(bytes)
         });
         match carried {
             Some(carried) => {
@@ -263,7 +263,7 @@ impl Device {
     /// A packet is not sent, because what it is to carry is not there.
     fn ungathered(&mut self, transmit: &Transmit) {
         self.counters.send_errors += 1;
-        self.counters.memory_gone += 1;
+        self.memories.counters.gone += 1;
         self.host.handle_ungathered(transmit);
     }
 
@@ -277,7 +277,7 @@ impl Device {
                 bytes.copy_from_slice(carried);
                 true
             }
-            None => memories.gather(gather, bytes),
+            None => memories.gather_into(gather, bytes),
         };
         match outbox.push(bound, way.from, packet, payload, fill) {
             Pushed::Yes => {}

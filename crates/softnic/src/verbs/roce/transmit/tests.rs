@@ -1,6 +1,7 @@
 //! What leaves when the socket was full.
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,8 @@ use fairway_roce::{
 use super::super::device::Device;
 use super::super::sockets;
 use crate::clock;
-use crate::verbs::{CarrierOptions, ForeignMemory};
+use crate::memory::Memory;
+use crate::verbs::CarrierOptions;
 
 /// Sockets that are full when a test says so, and keep what they are given otherwise.
 struct Sluice {
@@ -82,8 +84,8 @@ fn what_waits_for_room_is_what_it_was_when_its_operation_was_done() {
     let request = MemoryRequest { domain: 1, address: 0, length: 128, rights: Rights::NONE };
     let region = device.host.register(&request).unwrap();
     // SAFETY: it consists of atomics, and lives longer than the device uses it.
-    let foreign = unsafe { ForeignMemory::new(memory.as_ptr().cast_mut().cast(), 128) };
-    device.memories.insert(region.segment.index(), foreign);
+    let foreign = unsafe { Memory::from_raw(NonNull::from(&memory).cast(), 128) };
+    device.memories.insert(region.segment, Arc::new(foreign));
     let queue = device.host.create_completion_queue(8).unwrap();
     let config = QueuePairConfig {
         transport: Transport::Ud,
