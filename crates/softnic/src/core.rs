@@ -32,10 +32,10 @@ use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
-use crate::runtime::{Memories, Unregistered};
+use crate::runtime::{Bound, Memories, Unregistered};
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
-use crate::turn::{Bound, Io};
+use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
@@ -164,7 +164,7 @@ impl Core {
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
         let with_stash = Limits { segments, engines: ios.len() as u32, ..limits };
-        let addresses = ios.iter().flat_map(|io| io.datapath.port().local_addrs());
+        let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
         let mut core = Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
@@ -320,11 +320,11 @@ impl Core {
     /// Takes note of what others may want to know of an engine.
     pub(crate) fn note(&mut self, io: &Io) {
         let note = &mut self.engines[io.engine as usize];
-        note.unsent = !io.is_idle();
-        note.port = *io.datapath.port().counters();
-        if note.io_errors != io.errors {
-            note.io_errors = io.errors;
-            note.last_error.clone_from(&io.last_error);
+        note.unsent = !io.outbox.is_idle();
+        note.port = *io.sockets.datapath.port().counters();
+        if note.io_errors != io.sockets.errors {
+            note.io_errors = io.sockets.errors;
+            note.last_error.clone_from(&io.sockets.last_error);
         }
     }
 
@@ -493,23 +493,6 @@ impl Core {
             self.notices.pop_front();
         }
         self.notices.push_back(notice);
-    }
-
-    /// When the next turn of an engine is due although nothing arrives, as far as that does not
-    /// depend on its sockets; `None`: never. Timers are the first one's business.
-    pub(crate) fn deadline(&self, engine: u32) -> Option<Instant> {
-        if self.has_vanished() || engine > 0 {
-            return None;
-        }
-        let tenant = self.tenant.as_ref().and_then(|tenant| tenant.deadline());
-        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout(), tenant];
-        timers.into_iter().flatten().reduce(Instant::min)
-    }
-
-    /// Has an engine perhaps something to send?
-    pub(crate) fn has_output(&mut self, engine: u32) -> bool {
-        let said = !self.engines[engine as usize].outbox.is_empty();
-        !self.has_vanished() && (said || self.nic.has_output(engine))
     }
 }
 

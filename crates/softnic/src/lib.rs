@@ -85,6 +85,7 @@ mod memory;
 mod next;
 mod options;
 mod order;
+mod outside;
 mod peer;
 mod peer_state;
 mod pointer;

@@ -77,7 +77,8 @@ use fairway_roce::{
 pub(crate) use tables::Verbs;
 
 use super::addresses::{NOWHERE, ipv4_of, number_of_ipv4};
-use super::management::Office;
+use super::management;
+use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
     Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
@@ -128,7 +129,7 @@ struct Fairway {
     gids: Vec<Gid>,
     mtu: u32,
     /// Has the slot.
-    office: Office,
+    management: Endpoint,
 }
 
 /// Makes one.
@@ -162,13 +163,13 @@ pub(super) fn open(
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();
     let numbers = handle.clone();
-    let office = Office::open(options, slot, hears, move |ip| {
+    let management = management::open(options, slot, hears, move |ip| {
         let number = |core: &mut Core| {
             core.with_verbs(|verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
         };
         number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
-    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, office }))
+    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, management }))
 }
 
 fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder {
@@ -223,7 +224,7 @@ impl Carrier for Fairway {
     }
 
     fn slot(&self) -> u8 {
-        self.office.slot()
+        self.management.slot()
     }
 
     fn counters(&self) -> Counters {
@@ -407,10 +408,10 @@ impl Carrier for Fairway {
 
     fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
         let to = self.gid_of(to).ok_or(CarrierError::Missing)?;
-        self.office.send(to.ip(), bytes)
+        self.management.send(to.ip(), bytes)
     }
 
     fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
-        self.office.claim_service(service)
+        self.management.claim_service(service)
     }
 }
