@@ -3,7 +3,7 @@
 //! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A
 //! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows
 //! address and number of a queue pair knows where to connect and whom to send to. All queue pairs
-//! to one process share one channel ([`link`]), with its paths, windows and losses. A shared
+//! to one process share one channel ([`links`]), with its paths, windows and losses. A shared
 //! receive queue is a Jetty that nobody sends to and others draw from. A key is the segment's
 //! number and 12 bits that change with every registration, which peers send as the segment's
 //! secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns what the
@@ -50,9 +50,11 @@
 //! * A device is reached at its first seven addresses, whatever their families. Two processes have
 //!   a channel for each address by which one reaches the other.
 
+mod deregister;
 mod digest;
 mod header;
 mod link;
+mod links;
 mod memory;
 mod note;
 mod queue;
