@@ -15,7 +15,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-port", &["fairway-wire"]),
     (
         "fairway-softnic",
-        &["fairway-engine", "fairway-roce", "fairway-port", "fairway-ring", "fairway-sandbox"],
+        &[
+            "fairway-engine",
+            "fairway-roce",
+            "fairway-device",
+            "fairway-port",
+            "fairway-ring",
+            "fairway-sandbox",
+        ],
     ),
     ("fairway-fabric", &["fairway-engine", "fairway-device"]),
     ("fairway-sim", &["fairway-engine", "fairway-roce", "fairway-device", "fairway-sandbox"]),

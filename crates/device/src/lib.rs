@@ -1,8 +1,9 @@
 //! What the protocols of a NIC share.
 //!
 //! **What it is.** The values of the contract between a protocol and its caller that are the same
-//! for Unified Bus (`engine`) and RoCEv2 (`roce`): names of segments and completion queues, access
-//! rights, ranges of registered memory, errors of set-up. And the parts that both are built from:
+//! for Unified Bus (`engine`) and RoCEv2 (`roce`): [`Device`], which both implement, verdicts,
+//! placements, names of segments and completion queues, access rights, ranges of registered memory,
+//! errors of set-up. And the parts that both are built from:
 //! pools of records, lists through them, a heap of deadlines, the table of segments with its access
 //! check, completion queues, a seeded random number generator.
 //!
@@ -23,14 +24,20 @@ extern crate alloc;
 extern crate std;
 
 pub mod completion;
+mod contract;
 pub mod deadlines;
 pub mod guard;
 pub mod list;
 pub mod pool;
 pub mod random;
+mod scatter;
 pub mod segment;
 mod values;
 
+pub use contract::{
+    AtomicExecution, Device, Execution, Placement, Ranges, ReceiveRequest, Verdict, VerdictOf,
+};
+pub use scatter::{SGE_MAX, ScatterList};
 pub use values::{
     CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError, StateSize,
 };

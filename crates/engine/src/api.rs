@@ -160,13 +160,7 @@ pub struct WorkRequest {
 }
 
 /// A buffer for one incoming SEND, or a slot for one WRITE_IMM (which leaves the buffer alone).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiveRequest {
-    /// The caller's own number, returned in the completion.
-    pub id: u64,
-    /// The buffer.
-    pub local: LocalRange,
-}
+pub type ReceiveRequest = fairway_device::ReceiveRequest<LocalRange>;
 
 /// Where a Jetty's completions go.
 #[derive(Clone, Copy, Debug)]

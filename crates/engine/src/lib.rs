@@ -24,7 +24,8 @@ extern crate alloc;
 extern crate std;
 
 pub use fairway_device::{
-    CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError, StateSize,
+    CompletionQueueId, Device, Grant, LocalRange, Ranges, Rights, ScatterList, SegmentId,
+    SegmentRequest, SetupError, StateSize,
 };
 use fairway_device::{completion, deadlines, guard, list, pool, random, segment};
 pub use fairway_policy as policy;
@@ -35,6 +36,7 @@ mod api;
 mod arrival;
 mod canary;
 mod channel;
+mod contract;
 pub mod control;
 mod counters;
 mod flow;

@@ -368,7 +368,7 @@ impl Nic {
     }
 
     /// A payload is where [`Verdict::Place`] or [`Execution::Copy`] said, or a word was changed, as
-    /// [`Verdict::Atomic`] or [`Execution::Atomic`] said, and was `old` before; otherwise pass 0.
+    /// [`Verdict::Own`] or [`Execution::Atomic`] said, and was `old` before; otherwise pass 0.
     ///
     /// A caller that places late (as a DMA engine does) must drop placements of a channel that has
     /// ended meanwhile, and finish those into a segment before it deregisters that segment: their

@@ -379,7 +379,7 @@ impl World {
                 let (target, token, channel) = (placement.target, placement.token, channel(self));
                 self.do_sometime(node, target, token, channel, what)?;
             }
-            Verdict::Atomic(atomic) => {
+            Verdict::Own(atomic) => {
                 let (target, token, channel) = (atomic.target, atomic.token, channel(self));
                 self.do_sometime(node, target, token, channel, What::Atomic(atomic))?;
             }

@@ -166,7 +166,7 @@ impl<'a> Pair<'a> {
             }
         } else if self.script.flag() {
             let verdict = self.sides[HERE].nic.handle_trimmed(self.now, &received);
-            assert!(!matches!(verdict, Verdict::Place(_) | Verdict::Atomic(_)));
+            assert!(!matches!(verdict, Verdict::Place(_) | Verdict::Own(_)));
         }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Pair<'a> {
                 assert_eq!(placement.target.length, received.payload, "{received:?}");
                 self.place(to, placement.target, placement.token);
             }
-            Verdict::Atomic(atomic) => self.place(to, atomic.target, atomic.token),
+            Verdict::Own(atomic) => self.place(to, atomic.target, atomic.token),
             Verdict::Done | Verdict::Drop(_) => {}
         }
         self.execute(to);

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn};
-use fairway_roce::{PlacementToken, Received, ScatterList, Verdict};
+use fairway_roce::{OwnVerdict, PlacementToken, Received, ScatterList, Verdict};
 
 use crate::script::Script;
 use side::{FIRST_PSN, Side};
@@ -183,15 +183,15 @@ impl<'a> Pair<'a> {
         }
         match self.sides[to].host.handle_packet(self.now, received) {
             Verdict::Place(placement) => {
-                assert_eq!(placement.target.length(), received.payload, "{received:?}");
-                self.sides[to].demand_writable(&placement.header);
-                self.place(to, &placement.target, placement.token);
+                assert_eq!(placement.target.bytes.length(), received.payload, "{received:?}");
+                self.sides[to].demand_writable(&placement.target.header);
+                self.place(to, &placement.target.bytes, placement.token);
             }
-            Verdict::Store { target, token, .. } => {
+            Verdict::Own(OwnVerdict::Store { target, token, .. }) => {
                 assert_eq!(target.length(), 8);
                 self.place(to, &target, token);
             }
-            Verdict::Keep { place } => self.sides[to].keep(place, received),
+            Verdict::Own(OwnVerdict::Keep { place }) => self.sides[to].keep(place, received),
             Verdict::Done | Verdict::Drop(_) => {}
         }
     }

@@ -1,12 +1,11 @@
 //! What comes back to a requester: acknowledgements, refusals, answers to READs and atomics
 //! (9.7.3).
 
-use super::api::{DropReason, Placement, Status, TokenKind, Verdict, Work};
+use super::api::{DropReason, OwnVerdict, Placement, Status, Target, TokenKind, Verdict, Work};
 use super::queue_pair::QueuePair;
-use super::scatter::ScatterList;
 use super::shared::Shared;
-use fairway_device::Rights;
 use fairway_device::pool::NONE;
+use fairway_device::{Rights, ScatterList};
 use fairway_wire::roce::{
     Aeth, Credits, NakCode, Operation, Packet, ReadFragment, RnrTimer, Syndrome,
 };
@@ -243,7 +242,7 @@ impl QueuePair {
         }
         let token = self.token(TokenKind::Answer, index);
         let (header, relaxed) = (ScatterList::EMPTY, self.rights.contains(Rights::RELAXED));
-        Verdict::Place(Placement { target, header, relaxed, token })
+        Verdict::Place(Placement { target: Target { bytes: target, header, relaxed }, token })
     }
 
     fn handle_atomic(
@@ -275,7 +274,7 @@ impl QueuePair {
             return Verdict::Done;
         }
         let token = self.token(TokenKind::Answer, index);
-        Verdict::Store { target, value: original, token }
+        Verdict::Own(OwnVerdict::Store { target, value: original, token })
     }
 
     /// The READ or atomic whose next answer has this PSN. All before it are acknowledged by it.

@@ -1,8 +1,7 @@
 //! What callers of a [`Host`](super::Host) say and hear.
 
-use super::scatter::ScatterList;
 use super::state::QueuePairState;
-use fairway_device::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use fairway_device::{CompletionQueueId, LocalRange, Ranges, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{Packet, RnrTimer, Tail};
 use fairway_wire::{Duration, Ecn, Psn, Qpn};
 
@@ -230,14 +229,9 @@ pub struct WorkRequest {
     pub fence: bool,
 }
 
-/// A buffer for one incoming message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiveRequest {
-    /// The caller's own number, returned in the completion.
-    pub id: u64,
-    /// The buffer. That of a UD queue pair begins with 40 bytes for the IP header.
-    pub local: ScatterList,
-}
+/// A buffer for one incoming message. That of a UD queue pair begins with 40 bytes for the IP
+/// header.
+pub type ReceiveRequest = fairway_device::ReceiveRequest<ScatterList>;
 
 /// Why a request was not taken. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,13 +266,19 @@ pub struct Received {
 }
 
 /// What is to become of a packet that arrived.
+pub type Verdict = fairway_device::Verdict<Placement, OwnVerdict, DropReason>;
+
+/// Where the payload of a packet belongs.
+pub type Placement = fairway_device::Placement<Target, PlacementToken>;
+
+/// A word that a peer changes.
+pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
+
+/// What is to become of a packet whose payload has no place in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing more to do.
-    Done,
-    /// Put the payload there, then call [`Host::handle_placed`](super::Host::handle_placed).
-    Place(Placement),
-    /// Put `value`, in the machine's byte order, there; then the same.
+pub enum OwnVerdict {
+    /// Put `value`, in the machine's byte order, there, then call
+    /// [`Host::handle_placed`](super::Host::handle_placed).
     Store {
         /// Where: 8 bytes.
         target: ScatterList,
@@ -294,37 +294,26 @@ pub enum Verdict {
         /// The place. What was kept there before is no longer wanted.
         place: u32,
     },
-    /// Ignore it; the reason has been counted.
-    Drop(DropReason),
 }
 
-/// Where the payload of a packet belongs. Placements of one queue pair have to become visible in
-/// the order they were named, unless they are `relaxed`; where those overlap, the later one's bytes
+/// The bytes that a payload belongs to. Placements of one queue pair have to become visible in the
+/// order they were named, unless they are `relaxed`; where those overlap, the later one's bytes
 /// have to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// Where.
-    pub target: ScatterList,
+pub struct Target {
+    /// Where the payload goes.
+    pub bytes: ScatterList,
     /// For a datagram, the 40 bytes that take its IP header (an IPv4 header in the last 20).
     pub header: ScatterList,
     /// It may become visible before what was named before it
     /// ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)).
     pub relaxed: bool,
-    /// What to hand to [`Host::handle_placed`](super::Host::handle_placed) afterwards.
-    pub token: PlacementToken,
 }
 
-/// A word that a peer changes. To be executed now, atomically with everything else that touches it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Execution {
-    /// The word: 8 bytes, at an address that is a multiple of 8.
-    pub target: LocalRange,
-    /// `Some`: it becomes `operand` if it equals this. `None`: `operand` is added.
-    pub compare: Option<u64>,
-    /// The new value, or what is added.
-    pub operand: u64,
-    /// What to hand to [`Host::handle_placed`](super::Host::handle_placed) with the old value.
-    pub token: PlacementToken,
+impl Ranges for Target {
+    fn ranges(&self) -> &[LocalRange] {
+        self.bytes.ranges()
+    }
 }
 
 /// Names a placement under way.
@@ -544,7 +533,7 @@ pub struct Counters {
     /// Requests that came too early and were placed all the same
     /// ([`OutOfOrder`](super::OutOfOrder)).
     pub placed_early: u64,
-    /// Requests that came too early and were kept ([`Verdict::Keep`]).
+    /// Requests that came too early and were kept ([`OwnVerdict::Keep`]).
     pub kept_early: u64,
     /// Refusals sent because no receive was posted.
     pub rnr_naks_sent: u64,

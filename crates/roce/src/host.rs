@@ -4,8 +4,9 @@
 mod objects;
 
 use super::api::{
-    Completion, Counters, DropReason, Event, Execution, PlacementToken, PostError, ReceiveQueueId,
-    ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict, Work, WorkRequest,
+    AtomicExecution, Completion, Counters, DropReason, Event, PlacementToken, PostError,
+    ReceiveQueueId, ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict,
+    Work, WorkRequest,
 };
 use super::canary::Canary;
 use super::limits::{Limits, Profile, READ_DEPTH_MAX};
@@ -221,8 +222,8 @@ impl Host {
         }
     }
 
-    /// A payload or value is where [`Verdict`] said, or a word was changed as [`Execution`] said
-    /// and was `old` before; otherwise pass 0.
+    /// A payload or value is where [`Verdict`] said, or a word was changed as [`AtomicExecution`]
+    /// said and was `old` before; otherwise pass 0.
     ///
     /// A caller that places late must drop placements of a queue pair that has gone to error or
     /// reset meanwhile: their memory may have a new use.
@@ -293,7 +294,7 @@ impl Host {
 
     /// The next word that a peer changes. To be asked until it says `None` after every
     /// [`Self::handle_packet`] and [`Self::handle_placed`].
-    pub fn poll_execution(&mut self) -> Option<Execution> {
+    pub fn poll_execution(&mut self) -> Option<AtomicExecution> {
         while let Some(index) = self.shared.executing.pop() {
             let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
                 continue;
@@ -306,9 +307,9 @@ impl Host {
         None
     }
 
-    /// The place of a kept packet ([`Verdict::Keep`]) whose turn has come. It is to be handed in
-    /// once more, before anything else is. To be asked until it says `None` after every
-    /// [`Self::handle_packet`].
+    /// The place of a kept packet ([`OwnVerdict::Keep`](super::OwnVerdict::Keep)) whose turn has
+    /// come. It is to be handed in once more, before anything else is. To be asked until it says
+    /// `None` after every [`Self::handle_packet`].
     pub fn poll_recall(&mut self) -> Option<u32> {
         while let Some(index) = self.shared.recalling.pop() {
             let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
@@ -384,7 +385,7 @@ impl Host {
         [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
     }
 
-    /// Packets that the caller keeps ([`Verdict::Keep`]).
+    /// Packets that the caller keeps ([`OwnVerdict::Keep`](super::OwnVerdict::Keep)).
     pub fn kept(&self) -> u32 {
         self.shared.kept.in_use()
     }

@@ -38,7 +38,8 @@ extern crate alloc;
 extern crate std;
 
 pub use fairway_device::{
-    CompletionQueueId, LocalRange, Rights, SegmentId, SegmentRequest, SetupError, StateSize,
+    CompletionQueueId, Device, LocalRange, Ranges, Rights, SGE_MAX, ScatterList, SegmentId,
+    SegmentRequest, SetupError, StateSize,
 };
 pub use fairway_policy as policy;
 pub use fairway_wire as wire;
@@ -48,6 +49,7 @@ mod api;
 mod canary;
 pub mod cm;
 mod completions;
+mod contract;
 mod host;
 mod limits;
 mod missing;
@@ -58,7 +60,6 @@ mod requester;
 mod resources;
 mod respond;
 mod responder;
-mod scatter;
 mod shared;
 mod state;
 mod usage;
@@ -66,15 +67,14 @@ mod window;
 mod work;
 
 pub use api::{
-    Change, ChangeError, Completion, CompletionKind, Counters, DropReason, Event, Execution,
-    MemoryRegion, MemoryRequest, Peer, Placement, PlacementToken, PostError, QueuePairConfig,
-    ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status, Transmit,
-    Transport, Verdict, Work, WorkRequest,
+    AtomicExecution, Change, ChangeError, Completion, CompletionKind, Counters, DropReason, Event,
+    MemoryRegion, MemoryRequest, OwnVerdict, Peer, Placement, PlacementToken, PostError,
+    QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status,
+    Target, Transmit, Transport, Verdict, Work, WorkRequest,
 };
 pub use canary::Canary;
 pub use host::Host;
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
-pub use scatter::{SGE_MAX, ScatterList};
 pub use state::QueuePairState;
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ pub struct Limits {
     pub receives: u32,
     /// Packets that were accepted and are not in place yet, all queue pairs together.
     pub pending: u32,
-    /// Packets that the caller can keep until their turn comes ([`Verdict::Keep`](super::Verdict)),
-    /// all queue pairs together; 0 if it keeps none.
+    /// Packets that the caller can keep until their turn comes
+    /// ([`OwnVerdict::Keep`](super::OwnVerdict)), all queue pairs together; 0 if it keeps none.
     pub kept: u32,
     /// READs and atomics a queue pair serves or issues at once: 1 to [`READ_DEPTH_MAX`].
     pub read_depth: u8,
@@ -95,9 +95,9 @@ impl Default for Profile {
 /// Packets are taken in any order, and only what is missing is sent again (selective repeat).
 ///
 /// Those of the WRITE that is being received are put where they belong at once, but for its end;
-/// others the caller keeps ([`Verdict::Keep`](super::Verdict)) until their turn comes. Nothing on
-/// the wire differs; a peer without the option is noticed by what it asks for, and gets everything
-/// behind a missing packet again.
+/// others the caller keeps ([`OwnVerdict::Keep`](super::OwnVerdict)) until their turn comes.
+/// Nothing on the wire differs; a peer without the option is noticed by what it asks for, and gets
+/// everything behind a missing packet again.
 ///
 /// Where memory may change in any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)), the
 /// packets of every WRITE whose first packet has come are put where they belong at once, as ORNIC

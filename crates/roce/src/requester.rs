@@ -14,14 +14,13 @@ use super::canary::Canary;
 use super::queue_pair::QueuePair;
 use super::reading::Readings;
 use super::recovery::Recovery;
-use super::scatter::ScatterList;
 use super::shared::Shared;
 use super::state::QueuePairState;
 use super::window::Window;
 use super::work::{Send, after};
-use fairway_device::Rights;
 use fairway_device::list::List;
 use fairway_device::pool::NONE;
+use fairway_device::{Rights, ScatterList};
 use fairway_policy::DcqcnRate;
 use fairway_wire::roce::{
     AtomicEth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,

@@ -1,16 +1,15 @@
 //! What a responder sends: answers to READs and atomics, acknowledgements, refusals, congestion
 //! notifications. In PSN order, so that none promises what an earlier one has yet to bring.
 
-use super::api::{Completion, Execution, Status, TokenKind, Transmit};
+use super::api::{AtomicExecution, Completion, Status, TokenKind, Transmit};
 use super::queue_pair::QueuePair;
 use super::resources::{ResourceKind, Stage};
 use super::responder::{Incoming, target};
-use super::scatter::ScatterList;
 use super::shared::{Granted, Shared};
 use fairway_device::pool::NONE;
-use fairway_device::{LocalRange, SegmentId};
+use fairway_device::{LocalRange, ScatterList, SegmentId};
 use fairway_wire::roce::{Aeth, Bth, Credits, NakCode, Operation, Packet, ReadFragment, Syndrome};
-use fairway_wire::{Instant, Psn};
+use fairway_wire::{AtomicOperator, Instant, Psn};
 
 impl QueuePair {
     /// The next packet of the responder.
@@ -121,7 +120,7 @@ impl QueuePair {
     }
 
     /// The atomic whose turn it is, if it was not handed out yet.
-    pub(crate) fn next_execution(&mut self, shared: &mut Shared) -> Option<Execution> {
+    pub(crate) fn next_execution(&mut self, shared: &mut Shared) -> Option<AtomicExecution> {
         let index = self.responder.pending.head();
         if index == NONE {
             return None;
@@ -145,7 +144,11 @@ impl QueuePair {
         let (segment, offset) = (SegmentId::new(granted.segment), granted.offset);
         let target = LocalRange { segment, offset, length: 8 };
         let token = self.token(TokenKind::Atomic, index);
-        Some(Execution { target, compare, operand, token })
+        let (operator, compare) = match compare {
+            Some(compare) => (AtomicOperator::CompareSwap, compare),
+            None => (AtomicOperator::Add, 0),
+        };
+        Some(AtomicExecution { target, operator, operand, compare, token })
     }
 
     /// A word was changed, and was `old` before.

@@ -5,17 +5,16 @@
 //! completions, READs and atomics never run ahead of a placement that the caller has yet to do.
 
 use super::api::{
-    Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, TokenKind,
-    Transport, Verdict,
+    Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, Target,
+    TokenKind, Transport, Verdict,
 };
 use super::queue_pair::QueuePair;
 use super::resources::{ResourceKind, Resources, Stage};
-use super::scatter::ScatterList;
 use super::shared::{Granted, Shared};
 use super::work::Pending;
 use fairway_device::list::{Links, List};
 use fairway_device::pool::NONE;
-use fairway_device::{LocalRange, Rights, SegmentId};
+use fairway_device::{LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{Bth, NakCode, Operation, Packet, Reth, RnrTimer, Syndrome, Tail};
 use fairway_wire::{Instant, Msn, Psn};
 
@@ -329,7 +328,8 @@ impl QueuePair {
         }
         let token = self.token(TokenKind::Request, index);
         let relaxed = self.is_relaxed(shared, &taken.target);
-        Verdict::Place(Placement { target: taken.target, header: taken.header, relaxed, token })
+        let target = Target { bytes: taken.target, header: taken.header, relaxed };
+        Verdict::Place(Placement { target, token })
     }
 
     /// True if these bytes may be seen to change before what came before them.

@@ -7,7 +7,6 @@ use super::api::{
 use super::canary::Canary;
 use super::completions::{Completions, Pushed};
 use super::limits::{Limits, Profile};
-use super::scatter::ScatterList;
 use super::work::{Pending, Receive, ReceiveQueue, Send};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,7 +14,7 @@ use fairway_device::deadlines::Deadlines;
 use fairway_device::list::Ring;
 use fairway_device::pool::{NONE, Pool};
 use fairway_device::segment::{Admission, Segments};
-use fairway_device::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use fairway_device::{CompletionQueueId, LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{NakCode, Tail};
 use fairway_wire::{Access, Qpn, TokenId};
 

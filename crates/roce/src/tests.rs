@@ -167,15 +167,15 @@ impl Pair {
         }
         let verdict = self.hosts[n].handle_packet(self.now, received);
         match verdict {
-            Verdict::Place(Placement { target, token, .. })
-            | Verdict::Store { target, token, .. } => {
+            Verdict::Place(Placement { target: Target { bytes: target, .. }, token })
+            | Verdict::Own(OwnVerdict::Store { target, token, .. }) => {
                 self.placed[n].push(target);
                 match self.hold {
                     true => self.held.push(token),
                     false => self.hosts[n].handle_placed(self.now, token, 0),
                 }
             }
-            Verdict::Keep { place } => {
+            Verdict::Own(OwnVerdict::Keep { place }) => {
                 self.kept[n].retain(|kept| kept.0 != place);
                 self.kept[n].push((place, *received));
             }
@@ -188,11 +188,7 @@ impl Pair {
     fn execute(&mut self, n: usize) {
         while let Some(execution) = self.hosts[n].poll_execution() {
             let old = self.word;
-            match execution.compare {
-                None => self.word = old.wrapping_add(execution.operand),
-                Some(compare) if compare == old => self.word = execution.operand,
-                Some(_) => {}
-            }
+            self.word = execution.operator.apply(old, execution.operand, execution.compare);
             self.executed += 1;
             self.hosts[n].handle_placed(self.now, execution.token, old);
         }

@@ -1,7 +1,7 @@
 //! What is posted, and what was accepted and is not finished: records in pools.
 
 use super::api::{CompletionKind, Peer, Work};
-use super::scatter::ScatterList;
+use fairway_device::ScatterList;
 use fairway_device::list::{Links, List, ListRecord};
 use fairway_wire::roce::Tail;
 use fairway_wire::{Duration, Instant, Psn};

@@ -5,8 +5,9 @@
 use fairway_roce::wire::roce::{RnrTimer, Tail};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn};
 use fairway_roce::{
-    Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, ReceiveRequest, Received,
-    Reliability, RemoteAddress, ScatterList, Status, Transport, Verdict, Work, WorkRequest,
+    Change, Host, Limits, MemoryRequest, OwnVerdict, Peer, Profile, QueuePairConfig,
+    ReceiveRequest, Received, Reliability, RemoteAddress, ScatterList, Status, Transport, Verdict,
+    Work, WorkRequest,
 };
 use fairway_roce::{LocalRange, Rights};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -111,8 +112,12 @@ fn nothing_is_allocated_after_a_queue_pair_was_made() {
                         Verdict::Place(placement) => {
                             hosts[1 - n].handle_placed(now, placement.token, 0);
                         }
-                        Verdict::Store { token, .. } => hosts[1 - n].handle_placed(now, token, 0),
-                        Verdict::Keep { .. } => unreachable!("nothing comes early"),
+                        Verdict::Own(OwnVerdict::Store { token, .. }) => {
+                            hosts[1 - n].handle_placed(now, token, 0)
+                        }
+                        Verdict::Own(OwnVerdict::Keep { .. }) => {
+                            unreachable!("nothing comes early")
+                        }
                         Verdict::Done | Verdict::Drop(_) => {}
                     }
                     while let Some(execution) = hosts[1 - n].poll_execution() {

@@ -90,7 +90,7 @@ impl HostNic {
                         nic.handle_placed(now, placement.token, 0);
                         Some(placement.target)
                     }
-                    Verdict::Atomic(_) => unreachable!("nobody posts atomics"),
+                    Verdict::Own(_) => unreachable!("nobody posts atomics"),
                     Verdict::Done | Verdict::Drop(_) => None,
                 }
             }

@@ -14,9 +14,9 @@ use fairway_engine::wire::roce::{RnrTimer, datagram_len};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
-    Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
-    QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status, Transport,
-    Verdict, Work, WorkRequest,
+    Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, OwnVerdict, Peer, PostError,
+    Profile, QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status,
+    Transport, Verdict, Work, WorkRequest,
 };
 
 /// The protection domain of everything.
@@ -258,13 +258,13 @@ impl RoceNic {
             Verdict::Place(placement) => {
                 self.host.handle_placed(now, placement.token, 0);
                 // WRITEs go to one region.
-                placement.target.ranges().first().copied()
+                placement.target.bytes.ranges().first().copied()
             }
-            Verdict::Keep { place } => {
+            Verdict::Own(OwnVerdict::Keep { place }) => {
                 self.kept[place as usize] = Some(*received);
                 None
             }
-            Verdict::Store { .. } => unreachable!("nobody posts atomics"),
+            Verdict::Own(OwnVerdict::Store { .. }) => unreachable!("nobody posts atomics"),
             Verdict::Done | Verdict::Drop(_) => None,
         }
     }

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::fidelity::{Meter, Probe};
 use crate::pressure::HostPressure;
 use crate::setup::Identity;
-use crate::turn::Io;
+use crate::turn::{Io, open_io};
 use fairway_engine::wire::{
     self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
     SLOTS_MAX, UNRELIABLE,
@@ -337,14 +337,14 @@ impl Builder {
         for engine in 0..self.engines {
             let (mut io, numbers) = self.open_engine(engine, &mut wrap)?;
             let meter = |probe: &Arc<Probe>| Meter::new(probe.clone(), !self.control_thread);
-            io.meter = probe.as_ref().map(meter).map(Box::new);
+            io.own.meter = probe.as_ref().map(meter).map(Box::new);
             ios.push(io);
             ports.push(numbers);
         }
         let (cna, asked_as) = (random_cna()?, random_cna()?);
         let identity = Identity { cna, asked_as, ports, limits: self.parameters() };
         let queues = match &self.host_pressure {
-            Some(_) => ios.iter().map(|io| io.datapath.port().queue_watch()).collect(),
+            Some(_) => ios.iter().map(|io| io.sockets.datapath.port().queue_watch()).collect(),
             None => Ok(Vec::new()),
         };
         let queues = queues.map_err(|error| Error::io("watch the sockets' queues", error))?;
@@ -402,7 +402,7 @@ impl Builder {
             value: self.sockets.to_string(),
             remedy: "use 1 to 16",
         })?;
-        Ok((Io::new(engine as u32, wrap(port)), ports))
+        Ok((open_io(engine as u32, wrap(port)), ports))
     }
 
     /// Opens the sockets of an engine, on consecutive ports or scattered ones. Where no address was

@@ -18,6 +18,7 @@ use fairway_port::Address;
 use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
+use crate::runtime::Bound;
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::guesses::Guesses;
 use crate::setup::keys::KeyPair;
@@ -26,7 +27,6 @@ use crate::setup::quota::{self, Quota};
 use crate::setup::server::{Listener, Reaction};
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Identity, Padded};
-use crate::turn::Bound;
 
 mod serving;
 mod ways;

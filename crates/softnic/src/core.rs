@@ -5,7 +5,6 @@ mod hints;
 mod interests;
 mod jetties;
 mod mailboxes;
-mod memories;
 mod tenant;
 
 use crate::peer_state::PeerState;
@@ -33,17 +32,17 @@ use crate::key::SegmentKey;
 use crate::memory::Memory;
 use crate::pressure::HostSignals;
 use crate::promptness::Promptness;
+use crate::runtime::{Bound, Memories, Unregistered};
 use crate::setup::guesses::Guesses;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
-use crate::turn::{Bound, Io};
+use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
 pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
-pub(crate) use memories::Memories;
 pub(crate) use tenant::Tenant;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
@@ -70,14 +69,14 @@ pub(crate) struct Core {
     close_waits_until: Option<Instant>,
     /// Payloads are copied before they are sent until then: the kernel could not read one.
     pub(crate) careful_until: Option<wire::Instant>,
-    /// Room for a payload on its way from the stash to its place.
-    pub(crate) scratch: Vec<u8>,
     local_addrs: Vec<SocketAddr>,
     pub(crate) channels: Channels,
     pub(crate) memories: Memories,
     pub(crate) connecting: Connecting,
     /// First channels of peers that have used too many wrong keys and are to be closed.
     pub(crate) guessers: Vec<ChannelId>,
+    /// Wrong keys of peers that the engine had counted when the last packet was handled.
+    pub(crate) keys_refused: u64,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
     /// Counts whatever somebody might sleep for.
@@ -170,7 +169,7 @@ impl Core {
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
         let with_stash = Limits { segments, engines: ios.len() as u32, ..limits };
-        let addresses = ios.iter().flat_map(|io| io.datapath.port().local_addrs());
+        let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
         let mut core = Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
@@ -180,12 +179,12 @@ impl Core {
             end_waits: false,
             close_waits_until: None,
             careful_until: None,
-            scratch: Vec::new(),
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
-            memories: Memories::default(),
+            memories: Memories::new(Unregistered::Bug),
             connecting: Connecting::new(identity, detours, evict_idle, Guesses::new(&profile))?,
             guessers: Vec::new(),
+            keys_refused: 0,
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),
             changes: 0,
@@ -221,7 +220,7 @@ impl Core {
         let (id, _) = self.register(&memory, Rights::NONE, 0)?;
         let refused = |error| Error::setup(error, "stash", None);
         self.nic.set_stash(id, packet_bytes).map_err(refused)?;
-        self.scratch = vec![0; packet_bytes as usize];
+        self.memories.reserve_scratch(packet_bytes as usize);
         self.has_stash = true;
         Ok(())
     }
@@ -311,6 +310,12 @@ impl Core {
     pub(crate) fn counters(&self) -> Counters {
         let mut counters =
             Counters { engine: *self.nic.counters(), nic: self.counters, ..Counters::default() };
+        let memory = self.memories.counters;
+        counters.nic.placed_copied = memory.placed;
+        counters.nic.bytes_copied = memory.bytes;
+        counters.nic.placed_late = memory.placed_late;
+        counters.nic.atomics = memory.atomics;
+        counters.nic.memory_gone = memory.gone;
         for engine in &self.engines {
             counters.port += engine.port;
             counters.nic.io_errors += engine.io_errors;
@@ -322,11 +327,11 @@ impl Core {
     /// Takes note of what others may want to know of an engine.
     pub(crate) fn note(&mut self, io: &Io) {
         let note = &mut self.engines[io.engine as usize];
-        note.unsent = !io.is_idle();
-        note.port = *io.datapath.port().counters();
-        if note.io_errors != io.errors {
-            note.io_errors = io.errors;
-            note.last_error.clone_from(&io.last_error);
+        note.unsent = !io.outbox.is_idle();
+        note.port = *io.sockets.datapath.port().counters();
+        if note.io_errors != io.sockets.errors {
+            note.io_errors = io.sockets.errors;
+            note.last_error.clone_from(&io.sockets.last_error);
         }
     }
 
@@ -495,23 +500,6 @@ impl Core {
             self.notices.pop_front();
         }
         self.notices.push_back(notice);
-    }
-
-    /// When the next turn of an engine is due although nothing arrives, as far as that does not
-    /// depend on its sockets; `None`: never. Timers are the first one's business.
-    pub(crate) fn deadline(&self, engine: u32) -> Option<Instant> {
-        if self.has_vanished() || engine > 0 {
-            return None;
-        }
-        let tenant = self.tenant.as_ref().and_then(|tenant| tenant.deadline());
-        let timers = [self.nic.poll_timeout(), self.connecting.poll_timeout(), tenant];
-        timers.into_iter().flatten().reduce(Instant::min)
-    }
-
-    /// Has an engine perhaps something to send?
-    pub(crate) fn has_output(&mut self, engine: u32) -> bool {
-        let said = !self.engines[engine as usize].outbox.is_empty();
-        !self.has_vanished() && (said || self.nic.has_output(engine))
     }
 }
 

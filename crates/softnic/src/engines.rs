@@ -20,8 +20,11 @@ use fairway_engine::wire::Duration;
 use fairway_port::Arrival;
 
 use crate::clock;
-use crate::progress::{earlier, span_until};
-use crate::shared::{Asleep, Shared};
+use crate::core::Core;
+use crate::runtime::{
+    Asleep, Companion, Protocol, earlier, fill, fire_timers, handle_arrival, span_until,
+};
+use crate::shared::Shared;
 use crate::turn::Io;
 
 /// How long a thread with nothing to do looks for something before it sleeps.
@@ -34,7 +37,7 @@ const LATE: Duration = Duration::from_ms(2);
 pub(crate) fn run(shared: &Shared, mut io: Io) {
     let mut ready = Vec::with_capacity(64);
     let mut busy_at = clock::now();
-    io.share();
+    io.own.share();
     let _returned = Returned { shared, engine: io.engine };
     while !shared.stopping.load(Ordering::Acquire) {
         if turn(shared, &mut io) {
@@ -68,7 +71,7 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     let engine = io.engine;
     let mut locked = shared.lock();
     // While a socket is full, what there is to send waits for that.
-    if locked.core.has_output(engine) && !io.is_blocked() {
+    if locked.core.has_output(engine) && !io.outbox.is_blocked() {
         return shared.unlock(locked);
     }
     let until = match locked.core.has_vanished() {
@@ -81,19 +84,19 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
         return;
     }
     // A failing wait is like one that was interrupted: the next turn looks at every socket.
-    let woken = shared.engines[engine as usize].wait(span_until(until), ready);
+    let woken = shared.sleepers[engine as usize].wait(span_until(until), ready);
     let mut locked = shared.lock();
     locked.asleep[engine as usize] = None;
     drop(locked);
     if woken.is_ok() {
-        io.mark_ready(ready);
+        io.sockets.mark_ready(ready);
     }
 }
 
 /// One turn. False if there was nothing to do.
 fn turn(shared: &Shared, io: &mut Io) -> bool {
     let now = clock::now();
-    io.release_due(now);
+    io.sockets.release_due(now);
     let heard = receive(shared, io);
     let mut locked = shared.lock();
     if locked.core.has_vanished() {
@@ -102,11 +105,11 @@ fn turn(shared: &Shared, io: &mut Io) -> bool {
     }
     locked.core.counters.turns += 1;
     let now = clock::now();
-    locked.core.changes += u64::from(io.has_setups());
+    locked.core.changes += u64::from(io.own.has_setups());
     locked.core.handle_setups(io, now);
     // Timers are the first engine's, unless that is late.
     if io.engine == 0 || locked.core.is_overdue(now, LATE) {
-        locked.core.fire_timers(now);
+        fire_timers(&mut locked.core, now);
         locked.core.hear_events();
     }
     shared.unlock(locked);
@@ -116,18 +119,19 @@ fn turn(shared: &Shared, io: &mut Io) -> bool {
 /// Takes in what has arrived: a run of packets at a time.
 fn receive(shared: &Shared, io: &mut Io) -> bool {
     let mut packets = 0;
-    io.choose_sockets();
-    while packets < io.budget()
-        && let Some(socket) = io.next_socket()
+    io.sockets.choose();
+    while packets < Core::RECEIVED_MAX
+        && let Some(socket) = io.sockets.next()
     {
-        let mut buffer = io.take_buffer();
+        let mut buffer = io.sockets.take_buffer();
         let mut took = 0;
-        if let Some(arrival) = io.receive(socket, &mut buffer) {
+        if let Some(arrival) = io.sockets.receive(socket, &mut buffer) {
+            io.own.arrived(&arrival);
             took = arrival.segments();
             handle(shared, io, socket, &arrival);
         }
-        io.give_buffer(buffer);
-        io.took(socket, took);
+        io.sockets.give_buffer(buffer);
+        io.sockets.took(socket, took);
         packets += took;
     }
     packets > 0
@@ -140,20 +144,20 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
         return shared.unlock(locked);
     }
     let now = clock::now();
-    locked.core.handle_arrival(io, now, socket, arrival);
+    handle_arrival(&mut locked.core, io, now, socket, arrival);
     locked.core.hear_events();
-    if io.late.is_empty() {
+    if io.own.late.is_empty() {
         return shared.unlock(locked);
     }
     let alone = locked.core.may_lend(now) && !shared.wants_still();
     if alone {
         locked.core.lent |= 1 << io.engine;
         shared.unlock_lent(locked);
-        io.late.iter_mut().for_each(|late| late.place(arrival));
+        io.own.late.iter_mut().for_each(|late| late.place(arrival));
         locked = shared.lock();
         locked.core.lent &= !(1 << io.engine);
     } else {
-        io.late.iter_mut().for_each(|late| late.place(arrival));
+        io.own.late.iter_mut().for_each(|late| late.place(arrival));
     }
     locked.core.placed_late(io, clock::now());
     locked.core.hear_events();
@@ -164,7 +168,7 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
 fn send(shared: &Shared, io: &mut Io) -> bool {
     let bit = 1 << io.engine;
     let mut any = false;
-    if io.is_blocked() {
+    if io.outbox.is_blocked() {
         let mut locked = shared.lock();
         locked.core.forget_ended(io);
         if !locked.core.may_lend(clock::now()) || shared.wants_still() {
@@ -180,7 +184,7 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
         // Whoever has the lock has the latest time: the engine's never runs backwards.
         let now = clock::now();
         locked.core.lent &= !bit;
-        let filled = may_send && locked.core.fill(io, now);
+        let filled = may_send && fill(&mut locked.core, io, now);
         locked.core.note(io);
         if !filled {
             locked.core.end_turn();
@@ -197,6 +201,6 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
             may_send = io.send_run(now);
             shared.unlock(locked);
         }
-        may_send = io.may_send_more() && may_send;
+        may_send = io.may_send_more(Core::RUNS_MAX, Core::SENT_MAX) && may_send;
     }
 }

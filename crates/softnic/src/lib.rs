@@ -44,8 +44,8 @@
 //! # }
 //! ```
 //!
-//! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-port`,
-//! `fairway-ring`, `fairway-sandbox`, `libc`, `crc32fast`.
+//! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
+//! `fairway-port`, `fairway-ring`, `fairway-sandbox`, `libc`, `crc32fast`.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
@@ -85,6 +85,7 @@ mod memory;
 mod next;
 mod options;
 mod order;
+mod outside;
 mod peer;
 mod peer_state;
 mod pointer;
@@ -93,6 +94,7 @@ mod pressure;
 mod progress;
 mod promptness;
 mod record;
+mod runtime;
 mod same_host;
 mod segment;
 mod setup;

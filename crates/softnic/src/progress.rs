@@ -19,29 +19,25 @@
 //! With several engines none of this applies: each has a thread ([`crate::engines`]) that runs its
 //! turns, and who waits follows them.
 //!
-//! Whoever sleeps on the sockets notes until when. Whoever leaves the NIC with a turn due before
-//! that rings him, so timers fire on time in every state.
+//! The lock, and the background thread's life, are the same for every protocol
+//! ([`crate::runtime::Shared`]).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairway_engine::wire::{self, Instant};
-use fairway_ring::{Doorbell, Role};
+use fairway_ring::Doorbell;
 
 use crate::clock;
 use crate::core::{Core, Wake, What};
 use crate::error::Error;
-use crate::shared::{Asleep, Shared, Sleeper};
-use crate::vigil;
+use crate::runtime::{Asleep, earlier, span_until};
+use crate::shared::{LEADER, Shared};
 
 thread_local! {
     /// What a thread sleeps in that follows.
     static BELL: Arc<Doorbell> = Arc::new(Doorbell::new());
 }
-
-/// How long the background thread leaves those alone who poll, before it looks again.
-const WATCH: Duration = Duration::from_micros(500);
 
 /// How long a thread that waits polls before it sleeps. Sleeping and waking cost about as much.
 const SPIN: wire::Duration = wire::Duration::from_us(20);
@@ -49,62 +45,12 @@ const SPIN: wire::Duration = wire::Duration::from_us(20);
 /// A follower looks for itself this often, in case its leader resigned and nobody took over.
 const FOLLOW: Duration = Duration::from_millis(50);
 
-/// The life of the background thread.
-pub(crate) fn run_background(shared: &Shared) {
-    vigil::prefer_short_slices();
-    let mut polls_seen = 0;
-    let mut ready = Vec::with_capacity(64);
-    while !shared.stopping.load(Ordering::Acquire) {
-        let ticket = shared.bell.listen();
-        if shared.vigil.calls() {
-            shared.baton.demand();
-        }
-        match shared.baton.decide(&mut polls_seen) {
-            Role::Driving => drive_in_background(shared, &mut ready),
-            Role::Watching => {
-                shared.bell.wait(ticket, Some(WATCH));
-            }
-            Role::Parked => {
-                if !shared.stopping.load(Ordering::Acquire) {
-                    shared.bell.wait(ticket, None);
-                }
-            }
-        }
-    }
-}
-
-/// Turns until there is nothing to do, then one sleep on the sockets.
-fn drive_in_background(shared: &Shared, ready: &mut Vec<usize>) {
-    let mut locked = shared.lock();
-    let turned = locked.turn();
-    shared.vigil.turned();
-    locked.core.counters.background_turns += 1;
-    if turned.unfinished {
-        shared.unlock(locked);
-        shared.make_way();
-        return;
-    }
-    let until = locked.deadline();
-    locked.asleep[Sleeper::Background as usize] = Some(Asleep(until));
-    shared.unlock(locked);
-    // A failing wait is like one that was interrupted: the next turn looks at every socket.
-    let woken = shared.background.wait(span_until(until), ready);
-    if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
-        shared.vigil.woken();
-    }
-    let mut locked = shared.lock();
-    locked.asleep[Sleeper::Background as usize] = None;
-    if woken.is_ok() {
-        locked.mark_ready(ready);
-    }
-}
-
 impl Shared {
     /// A turn on behalf of a thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         self.baton.touch();
         let result = self.turn(take);
-        if self.engines.is_empty() {
+        if !self.outside.several {
             self.make_way();
         } else {
             // It is others who do something: they may want this core.
@@ -120,13 +66,6 @@ impl Shared {
         let result = take(&mut locked.core);
         self.unlock(locked);
         result
-    }
-
-    /// Asks the background thread to drive.
-    pub(crate) fn demand_background(&self) {
-        if self.has_thread && self.baton.demand() {
-            self.bell.ring();
-        }
     }
 
     /// Runs turns, or sleeps while others do, until `take` gives something. `what`, if given, tells
@@ -154,7 +93,7 @@ impl Shared {
                 std::hint::spin_loop();
                 continue;
             }
-            let found = if self.engines.is_empty() && self.baton.try_lead() {
+            let found = if !self.outside.several && self.baton.try_lead() {
                 self.lead(deadline, what, &mut take)
             } else {
                 self.follow(deadline, what, &mut take)
@@ -174,7 +113,7 @@ impl Shared {
     ) -> Option<R> {
         let mut locked = self.lock();
         let found = loop {
-            let turned = locked.turn();
+            let unfinished = locked.turn();
             if let Some(found) = take(&mut locked.core) {
                 break Some(found);
             }
@@ -182,25 +121,25 @@ impl Shared {
             if deadline.is_some_and(|deadline| now.is_at_or_after(deadline)) {
                 break None;
             }
-            if turned.unfinished {
+            if unfinished {
                 self.unlock(locked);
                 self.make_way();
                 locked = self.lock();
                 continue;
             }
             let until = earlier(locked.deadline(), deadline);
-            locked.asleep[Sleeper::Leader as usize] = Some(Asleep(until));
+            locked.asleep[LEADER] = Some(Asleep(until));
             // A thread that polls may take from the sockets what this one waits for.
             let changed = What::Change(locked.core.changes);
-            let wake = Wake::Leader(self.leader.doorbell());
+            let wake = Wake::Leader(self.sleepers[LEADER].doorbell());
             let interest = locked.core.interests.add(what.unwrap_or(changed), wake);
             let mut ready = std::mem::take(&mut locked.ready);
             self.unlock(locked);
             // As in the background: a failing wait means a look at every socket.
-            let woken = self.leader.wait(span_until(until), &mut ready);
+            let woken = self.sleepers[LEADER].wait(span_until(until), &mut ready);
             locked = self.lock();
             locked.core.interests.remove(interest);
-            locked.asleep[Sleeper::Leader as usize] = None;
+            locked.asleep[LEADER] = None;
             if woken.is_ok() {
                 locked.mark_ready(&ready);
             }
@@ -247,13 +186,4 @@ impl Shared {
             take(core)
         })
     }
-}
-
-pub(crate) fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
-    one.into_iter().chain(two).reduce(Instant::min)
-}
-
-/// How long until then; `None` for ever.
-pub(crate) fn span_until(until: Option<Instant>) -> Option<Duration> {
-    until.map(|until| clock::to_std(until.since(clock::now())))
 }

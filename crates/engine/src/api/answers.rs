@@ -1,7 +1,7 @@
 //! What the engine answers: verdicts on packets, packets to send, completions, events, errors.
 
 use super::{ChannelId, JettyState, LocalRange, SegmentId};
-use fairway_wire::{AtomicOperator, Ecn, JettyId, Msn, Packet, Psn, Route};
+use fairway_wire::{Ecn, JettyId, Msn, Packet, Psn, Route};
 
 /// A packet that arrived, decoded.
 #[derive(Clone, Copy, Debug)]
@@ -16,59 +16,18 @@ pub struct Received {
     pub ecn: Ecn,
 }
 
-/// What is to become of a packet that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing more to do.
-    Done,
-    /// Put the payload there, then call [`crate::Nic::handle_placed`].
-    Place(Placement),
-    /// Change the word, then call [`crate::Nic::handle_placed`] with its old value.
-    Atomic(AtomicExecution),
-    /// Ignore it; the reason has been counted.
-    Drop(DropReason),
-}
+/// What is to become of a packet that arrived. Its own verdict is an atomic: change the word, then
+/// call [`crate::Nic::handle_placed`] with its old value.
+pub type Verdict = fairway_device::Verdict<Placement, AtomicExecution, DropReason>;
 
 /// Where the payload of a packet belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// Where.
-    pub target: LocalRange,
-    /// What to hand to [`crate::Nic::handle_placed`] afterwards.
-    pub token: PlacementToken,
-}
+pub type Placement = fairway_device::Placement<LocalRange, PlacementToken>;
 
 /// An atomic to be executed now, atomically with everything else that touches the word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AtomicExecution {
-    /// The word: 4 or 8 bytes, at an address that is a multiple of its length.
-    pub target: LocalRange,
-    /// How it changes.
-    pub operator: AtomicOperator,
-    /// The operand; the new value of a compare-and-swap.
-    pub operand: u64,
-    /// What a compare-and-swap compares with.
-    pub compare: u64,
-    /// What to hand to [`crate::Nic::handle_placed`] together with the old value.
-    pub token: PlacementToken,
-}
+pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
 
 /// Work that waited for its turn and is due now; see [`crate::Nic::poll_execution`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Execution {
-    /// Copy a payload that was set aside to where it belongs, then call
-    /// [`crate::Nic::handle_placed`].
-    Copy {
-        /// Where it was set aside: a range of the stash.
-        from: LocalRange,
-        /// Where it belongs: as long.
-        to: LocalRange,
-        /// What to hand over afterwards.
-        token: PlacementToken,
-    },
-    /// Change a word, likewise.
-    Atomic(AtomicExecution),
-}
+pub type Execution = fairway_device::Execution<PlacementToken>;
 
 /// Names a placement under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

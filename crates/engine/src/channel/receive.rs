@@ -87,7 +87,7 @@ impl Channel {
                 let why = Why::Placing;
                 self.withheld.push(Withheld { psn: data.psn, why });
                 let token = token(PlacementKind::Atomic, subject);
-                Verdict::Atomic(atomic_execution(data, target, token))
+                Verdict::Own(atomic_execution(data, target, token))
             }
             Judgement::Accept { kind, subject } => {
                 let token = token(kind, subject);

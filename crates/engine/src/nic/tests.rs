@@ -244,7 +244,7 @@ impl Pair {
                 self.effects.push(placement.target.offset);
                 self.nics[n].handle_placed(self.now, placement.token, 0);
             }
-            Verdict::Atomic(atomic) => self.change(n, &atomic),
+            Verdict::Own(atomic) => self.change(n, &atomic),
             Verdict::Done | Verdict::Drop(_) => {}
         }
         while let Some(execution) = self.nics[n].poll_execution() {

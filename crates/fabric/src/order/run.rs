@@ -269,7 +269,7 @@ impl World<'_> {
                 let (payload, gathered) = (flight.payload, flight.gathered);
                 self.assign(node, Duty::Place { target, token, payload, gathered })?;
             }
-            Verdict::Atomic(atomic) => self.assign(node, Duty::Atomic(atomic))?,
+            Verdict::Own(atomic) => self.assign(node, Duty::Atomic(atomic))?,
             Verdict::Done | Verdict::Drop(_) => {}
         }
         self.settle(node)

@@ -7,10 +7,10 @@ use super::{
 use crate::config::{Config, Stack, Verb};
 use fairway_engine::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
 use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
-use fairway_engine::wire::{AtomicOperator, Duration, Ecn, Instant, Psn, Qpn};
+use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use fairway_roce::{
-    Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
+    Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, OwnVerdict, Peer, Profile,
     QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress,
     ScatterList, Status, Transport, Verdict, Work, WorkRequest,
 };
@@ -199,17 +199,17 @@ impl RoceSide {
         match self.host.handle_packet(Instant::from_ps(now), &received) {
             Verdict::Place(placement) => Some(Placing {
                 effect: Effect::Bytes {
-                    ranges: ranges(&placement.target),
+                    ranges: ranges(&placement.target.bytes),
                     bytes: payload.to_vec(),
                 },
                 token: Token::Roce(placement.token),
             }),
-            Verdict::Store { target, value, token } => {
+            Verdict::Own(OwnVerdict::Store { target, value, token }) => {
                 let bytes = value.to_le_bytes().to_vec();
                 let effect = Effect::Bytes { ranges: ranges(&target), bytes };
                 Some(Placing { effect, token: Token::Roce(token) })
             }
-            Verdict::Keep { place } => {
+            Verdict::Own(OwnVerdict::Keep { place }) => {
                 // Its mark has been seen.
                 let received = Received { ecn: Ecn::NotCapable, ..received };
                 self.kept.insert(place, (received, payload.to_vec()));
@@ -325,15 +325,11 @@ impl Side for RoceSide {
 
     fn execution(&mut self) -> Option<Placing> {
         let execution = self.host.poll_execution()?;
-        let operator = match execution.compare {
-            Some(_) => AtomicOperator::CompareSwap,
-            None => AtomicOperator::Add,
-        };
         let effect = Effect::Word {
             range: execution.target,
-            operator,
+            operator: execution.operator,
             operand: execution.operand,
-            compare: execution.compare.unwrap_or(0),
+            compare: execution.compare,
         };
         Some(Placing { effect, token: Token::Roce(execution.token) })
     }

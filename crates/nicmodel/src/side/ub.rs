@@ -335,7 +335,7 @@ impl Side for UbSide {
                     token: Token::Ub(placement.token),
                 })
             }
-            Verdict::Atomic(atomic) => Some(word(&atomic)),
+            Verdict::Own(atomic) => Some(word(&atomic)),
             Verdict::Done | Verdict::Drop(_) => None,
         }
     }

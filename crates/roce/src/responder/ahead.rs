@@ -8,18 +8,18 @@
 use super::messages::{Message, Messages, Overlap};
 use super::{Incoming, target};
 use crate::api::{
-    CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, TokenKind, Verdict,
+    CompletionKind, DropReason, OwnVerdict, Peer, Placement, RemoteAddress, Status, Target,
+    TokenKind, Verdict,
 };
 use crate::canary::Canary;
 use crate::queue_pair::QueuePair;
 use crate::responder::packets;
-use crate::scatter::ScatterList;
 use crate::shared::{Granted, Shared};
 use crate::work::Pending;
 use alloc::vec::Vec;
-use fairway_device::Rights;
 use fairway_device::list::Links;
 use fairway_device::pool::NONE;
+use fairway_device::{Rights, ScatterList};
 use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation, Packet, Reth, Syndrome, Tail, WriteFragment};
 
@@ -155,7 +155,7 @@ impl QueuePair {
         let Some(place) = shared.kept.take(()) else { return self.miss_early(shared, psn) };
         shared.counters.kept_early += 1;
         self.responder.ahead.insert(psn, KEPT | place);
-        Verdict::Keep { place }
+        Verdict::Own(OwnVerdict::Keep { place })
     }
 
     /// Where the packet belongs, if that is certain: RETH has told where its message goes, and how
@@ -275,7 +275,7 @@ impl QueuePair {
         }
         let token = self.token(TokenKind::Request, index);
         let (header, relaxed) = (ScatterList::EMPTY, self.is_relaxed(shared, &target));
-        Verdict::Place(Placement { target, header, relaxed, token })
+        Verdict::Place(Placement { target: Target { bytes: target, header, relaxed }, token })
     }
 
     /// What of the bytes of a packet was already overwritten, by rights, by a later WRITE that came

@@ -5,9 +5,8 @@ use super::{Incoming, Refusal, Taken, packets, target};
 use crate::api::{CompletionKind, RemoteAddress, Status};
 use crate::queue_pair::QueuePair;
 use crate::resources::{Resource, ResourceKind, Stage};
-use crate::scatter::ScatterList;
 use crate::shared::{Granted, Shared};
-use fairway_device::Rights;
+use fairway_device::{Rights, ScatterList};
 use fairway_wire::Psn;
 use fairway_wire::roce::{
     AtomicEth, NakCode, Operation, Packet, Reth, SendFragment, Tail, WriteFragment,

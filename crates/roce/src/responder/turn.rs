@@ -11,10 +11,9 @@ use crate::api::{Received, RemoteAddress, Transmit, Transport};
 use crate::canary::Canary;
 use crate::queue_pair::QueuePair;
 use crate::resources::{Resource, ResourceKind, Stage};
-use crate::scatter::ScatterList;
 use crate::shared::Shared;
 use fairway_device::pool::NONE;
-use fairway_device::{LocalRange, Rights};
+use fairway_device::{LocalRange, Rights, ScatterList};
 use fairway_wire::roce::{Operation, Packet, WriteFragment};
 
 impl QueuePair {

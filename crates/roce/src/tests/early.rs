@@ -90,7 +90,10 @@ fn packets_without_an_address_are_kept_until_their_turn() {
     let sent = pair.pull(0);
     pair.wires[1].clear();
     for index in [4, 2, 3, 1] {
-        assert!(matches!(pair.deliver(1, &sent[index]), Verdict::Keep { .. }), "packet {index}");
+        assert!(
+            matches!(pair.deliver(1, &sent[index]), Verdict::Own(OwnVerdict::Keep { .. })),
+            "packet {index}"
+        );
     }
     assert_eq!(pair.deliver(1, &sent[3]), Verdict::Drop(DropReason::Duplicate));
     assert_eq!((pair.hosts[1].kept(), pair.pull(1)), (4, Vec::new()));
@@ -135,7 +138,7 @@ fn writes_whose_first_packet_came_are_placed_before_those_in_front_of_them() {
         assert!(matches!(pair.deliver(1, &sent[index]), Verdict::Place(_)), "packet {index}");
     }
     // Their first packets have not come yet, or they are what the peer waits for.
-    assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Keep { .. }));
+    assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Own(OwnVerdict::Keep { .. })));
     assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Place(_)));
     pair.deliver(1, &sent[0]);
     assert!(matches!(pair.deliver(1, &sent[6]), Verdict::Place(_)));
@@ -260,7 +263,10 @@ fn early_packets_that_contradict_their_message_are_judged_in_their_turn() {
         let mut packet = sent[index].packet;
         packet.bth.psn = sent[0].packet.bth.psn.plus(psn);
         let verdict = pair.deliver_as(1, &Received { source: 0, packet, payload, ecn });
-        assert!(matches!(verdict, Verdict::Keep { .. }), "{index} {psn} {payload}");
+        assert!(
+            matches!(verdict, Verdict::Own(OwnVerdict::Keep { .. })),
+            "{index} {psn} {payload}"
+        );
     }
     pair.deliver(1, &sent[1]);
     pair.pull(1);

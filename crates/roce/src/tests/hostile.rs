@@ -90,14 +90,14 @@ fn whatever_comes_nothing_panics_leaks_or_strays() {
             let received = Received { source: 0, packet, payload, ecn: Ecn::Congested };
             match pair.deliver_as(1, &received) {
                 Verdict::Drop(_) => dropped += 1,
-                Verdict::Place(Placement { target, .. }) => {
+                Verdict::Place(Placement { target: Target { bytes: target, .. }, .. }) => {
                     placed += 1;
                     next = packet.bth.psn.next();
                     assert_eq!(target.length(), payload);
                     demand_inside(&pair, &target);
                 }
-                Verdict::Store { target, .. } => demand_inside(&pair, &target),
-                Verdict::Keep { .. } | Verdict::Done => {}
+                Verdict::Own(OwnVerdict::Store { target, .. }) => demand_inside(&pair, &target),
+                Verdict::Own(OwnVerdict::Keep { .. }) | Verdict::Done => {}
             }
             if random.number().is_multiple_of(4) {
                 for transmit in pair.pull(1) {

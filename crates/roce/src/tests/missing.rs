@@ -44,7 +44,8 @@ impl Gap {
         while let Some(answer) = self.pair.hosts[n].poll_answer(&received) {
             self.put(n, answer);
         }
-        if let Verdict::Place(Placement { token, .. }) | Verdict::Store { token, .. } =
+        if let Verdict::Place(Placement { token, .. })
+        | Verdict::Own(OwnVerdict::Store { token, .. }) =
             self.pair.hosts[n].handle_packet(self.pair.now, &received)
         {
             self.placed(n, token);

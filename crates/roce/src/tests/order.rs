@@ -211,8 +211,14 @@ fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
     write_to(&mut pair, 2, 65_536, 8);
     let sent = pair.pull(0);
     pair.wires[1].clear();
-    assert!(matches!(pair.deliver(1, &sent[4]), Verdict::Keep { .. }), "a later message");
-    assert!(matches!(pair.deliver(1, &sent[2]), Verdict::Keep { .. }), "a message not begun");
+    assert!(
+        matches!(pair.deliver(1, &sent[4]), Verdict::Own(OwnVerdict::Keep { .. })),
+        "a later message"
+    );
+    assert!(
+        matches!(pair.deliver(1, &sent[2]), Verdict::Own(OwnVerdict::Keep { .. })),
+        "a message not begun"
+    );
     assert!(matches!(pair.deliver(1, &sent[0]), Verdict::Place(_)));
     pair.deliver(1, &sent[1]);
     assert_eq!(pair.placed[1].len(), 3, "with what was kept");
@@ -221,7 +227,7 @@ fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
     let more = pair.pull(0);
     pair.wires[1].clear();
     assert!(matches!(pair.deliver(1, &more[0]), Verdict::Place(_)));
-    assert!(matches!(pair.deliver(1, &more[3]), Verdict::Keep { .. }), "the end");
+    assert!(matches!(pair.deliver(1, &more[3]), Verdict::Own(OwnVerdict::Keep { .. })), "the end");
     assert!(matches!(pair.deliver(1, &more[2]), Verdict::Place(_)), "the middle");
     pair.deliver(1, &more[1]);
     pair.settle();
@@ -240,7 +246,7 @@ fn what_a_read_before_the_message_reads_is_not_changed_early() {
     pair.blocked = true;
     pair.deliver(1, &sent[0]);
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)));
-    assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Keep { .. }));
+    assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Own(OwnVerdict::Keep { .. })));
     pair.blocked = false;
     pair.deliver(1, &sent[2]);
     pair.deliver(1, &sent[4]);
@@ -258,7 +264,7 @@ fn taking_relaxed_ordering_from_a_region_refuses_nothing_under_way() {
     let sent = pair.pull(0);
     pair.wires[1].clear();
     let placed = |verdict| match verdict {
-        Verdict::Place(placement) => placement.relaxed,
+        Verdict::Place(placement) => placement.target.relaxed,
         other => panic!("{other:?}"),
     };
     assert!(placed(pair.deliver(1, &sent[0])));

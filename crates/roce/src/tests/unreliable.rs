@@ -98,7 +98,7 @@ fn a_datagram_goes_behind_room_for_its_ip_header() {
     let sent = pair.pull(0);
     let packet = sent[0].packet;
     let received = Received { source: 55, packet, payload: 100, ecn: Ecn::NotCapable };
-    let Verdict::Place(Placement { target, header, token, .. }) =
+    let Verdict::Place(Placement { target: Target { bytes: target, header, .. }, token }) =
         pair.hosts[1].handle_packet(pair.now, &received)
     else {
         panic!("a datagram is placed")

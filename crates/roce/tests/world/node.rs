@@ -5,9 +5,9 @@ use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
 use fairway_roce::wire::roce::{self, Icrc, Outer, RnrTimer};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_roce::{
-    Change, Completion, Execution, Host, Limits, MemoryRequest, OutOfOrder, Peer, Placement,
-    PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received, Reliability,
-    ScatterList, Status, Transmit, Verdict, WorkRequest,
+    AtomicExecution, Change, Completion, Host, Limits, MemoryRequest, OutOfOrder, OwnVerdict, Peer,
+    Placement, PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received,
+    Reliability, ScatterList, Status, Target, Transmit, Verdict, WorkRequest,
 };
 use fairway_roce::{CompletionQueueId, LocalRange, Rights, SegmentId};
 
@@ -51,7 +51,7 @@ pub struct Node {
 /// What a payload is to be put into, and when that is done.
 pub enum Placing {
     Bytes { target: ScatterList, bytes: Vec<u8>, relaxed: bool, token: PlacementToken },
-    Word(Execution),
+    Word(AtomicExecution),
 }
 
 /// The bytes of operation `id` of node `node`.
@@ -252,15 +252,15 @@ impl Node {
             self.answers.push(datagram);
         }
         match self.host.handle_packet(now, received) {
-            Verdict::Place(Placement { target, token, relaxed, .. }) => {
+            Verdict::Place(Placement { target: Target { bytes: target, relaxed, .. }, token }) => {
                 assert_eq!(target.length() as usize, payload.len());
                 Some(Placing::Bytes { target, bytes: payload.to_vec(), relaxed, token })
             }
-            Verdict::Store { target, value, token } => {
+            Verdict::Own(OwnVerdict::Store { target, value, token }) => {
                 let bytes = value.to_ne_bytes().to_vec();
                 Some(Placing::Bytes { target, bytes, relaxed: false, token })
             }
-            Verdict::Keep { place } => {
+            Verdict::Own(OwnVerdict::Keep { place }) => {
                 self.kept[place as usize] = Some((*received, payload.to_vec()));
                 None
             }
@@ -285,11 +285,7 @@ impl Node {
                 let word =
                     &mut self.memory[execution.target.segment.index()][span(&execution.target)];
                 let old = u64::from_ne_bytes(word.try_into().unwrap());
-                let new = match execution.compare {
-                    None => old.wrapping_add(execution.operand),
-                    Some(compare) if compare == old => execution.operand,
-                    Some(_) => old,
-                };
+                let new = execution.operator.apply(old, execution.operand, execution.compare);
                 word.copy_from_slice(&new.to_ne_bytes());
                 self.note(peer, &execution.target, &new.to_ne_bytes());
                 self.host.handle_placed(now, execution.token, old);

@@ -16,9 +16,9 @@ use fairway_engine::wire::{
 use super::{Connecting, Pending, SPEAKER};
 use crate::clock;
 use crate::core::Core;
+use crate::runtime::Bound;
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Padded, packet_length, versions};
-use crate::turn::Bound;
 
 /// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).
 const PASSES_EVERYWHERE: u16 = 1024;

@@ -1,40 +1,15 @@
-//! Receiving: headers to the engine, payloads into place.
+//! Reading datagrams of Unified Bus, and payloads that are placed without the lock.
 
 use fairway_engine::wire::{Decoded, Instant, Packet};
-use fairway_engine::{LocalRange, Placement, PlacementToken, Received, Verdict};
+use fairway_engine::{LocalRange, Placement, PlacementToken, Received};
 use fairway_port::{Address, Arrival};
 
-use super::Io;
-use crate::clock;
+use super::{Header, Io};
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
 use crate::memory::{Gone, SharedBytes};
+use crate::runtime::{Parsed, Placing, execute_due, report};
 use crate::setup::Padded;
-
-/// Most packets received in one turn, so that what is to be sent is not left lying.
-pub(super) const BUDGET: usize = 64;
-
-/// Whether a lone small packet is answered before anything else is looked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Eagerness {
-    /// It is: somebody waits for the answer.
-    AnswerFirst,
-    /// It is not.
-    TakeAll,
-}
-
-/// Arrivals up to this many bytes are somebody's question or answer, and not part of a flood.
-const SMALL: usize = 1024;
-
-/// What one receive call brought.
-struct Took {
-    packets: usize,
-    bytes: usize,
-}
-
-impl Took {
-    const NOTHING: Took = Took { packets: 0, bytes: 0 };
-}
 
 /// Payloads shorter than this are copied at once: that is cheaper than taking the lock again.
 const LATE_MIN: u32 = 1024;
@@ -55,72 +30,9 @@ impl Late {
     }
 }
 
-/// A packet of the arrival at hand.
-#[derive(Clone, Copy)]
-pub(crate) struct Heard {
-    received: Received,
-    header_len: usize,
-}
-
 impl Core {
-    /// Takes in what has arrived at sockets that are marked, up to about `budget` packets; how many
-    /// that were.
-    pub(super) fn receive(&mut self, io: &mut Io, budget: usize, eagerness: Eagerness) -> usize {
-        let mut packets = 0;
-        while packets < budget
-            && let Some(socket) = io.next_socket()
-        {
-            let took = self.receive_from(io, socket);
-            packets += took.packets;
-            io.took(socket, took.packets);
-            let small = took.packets == 1 && took.bytes < SMALL;
-            if small && eagerness == Eagerness::AnswerFirst {
-                io.waiting &= !(1 << socket);
-                break;
-            }
-        }
-        packets
-    }
-
-    /// One receive call on `socket`. The time of arrival is read after the call, because a packet
-    /// may come in during the turn. An earlier time would make the residence time that the
-    /// acknowledgement reports to the peer too long, and a round trip that is measured here too
-    /// short.
-    fn receive_from(&mut self, io: &mut Io, socket: usize) -> Took {
-        let mut buffer = io.take_buffer();
-        let arrival = io.receive(socket, &mut buffer);
-        let took = match arrival {
-            None => Took::NOTHING,
-            Some(arrival) => {
-                self.handle_arrival(io, clock::now(), socket, &arrival);
-                Took { packets: arrival.segments(), bytes: arrival.len() }
-            }
-        };
-        io.give_buffer(buffer);
-        took
-    }
-
-    /// Hands the run of packets of a receive call to the engine.
-    pub(crate) fn handle_arrival(
-        &mut self,
-        io: &mut Io,
-        now: Instant,
-        socket: usize,
-        arrival: &Arrival<'_>,
-    ) {
-        self.changes += 1;
-        for index in 0..arrival.segments() {
-            let Some(heard) = self.hear(io, socket, arrival, index) else { continue };
-            let told = self.nic.counters().acks_told;
-            self.handle_heard(now, &heard, arrival, index, &mut io.late);
-            if let Some(meter) = &mut io.meter {
-                self.measure(meter, &heard.received, told);
-            }
-        }
-    }
-
     /// A packet was handled; before, congestion controls had been told of `told` acknowledgements.
-    fn measure(&self, meter: &mut Meter, received: &Received, told: u64) {
+    pub(super) fn measure(&self, meter: &mut Meter, received: &Received, told: u64) {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
         match received.packet {
@@ -134,27 +46,29 @@ impl Core {
 
     /// Tells the engine of payloads that were put in place without the lock.
     pub(crate) fn placed_late(&mut self, io: &mut Io, now: Instant) {
-        for late in io.late.drain(..) {
-            self.placed(now, late.token, late.placed.map(|()| 0));
+        for late in io.own.late.drain(..) {
+            let placed = late.placed.map(|()| 0);
+            report(&mut self.nic, &mut self.memories, now, late.token, placed);
+            execute_due(&mut self.nic, &mut self.memories, now);
         }
     }
 
     /// Reads and proves the header of packet `index`. `None` if it is not for the engine.
-    fn hear(
+    pub(super) fn read_datagram<'a>(
         &mut self,
         io: &mut Io,
         socket: usize,
-        arrival: &Arrival<'_>,
+        arrival: &'a Arrival<'_>,
         index: usize,
-    ) -> Option<Heard> {
+    ) -> Option<Parsed<'a, Core>> {
         let bytes = arrival.segment(index);
         let decoded = self.channels.decode(bytes, bytes.len());
         let (route, packet, header_len) = match decoded {
             Ok(Decoded::Packet { route, packet, header_len }) => (route, packet, header_len),
             Ok(Decoded::Setup(setup)) => {
                 // More than fit are lost; they are repeated.
-                if io.setups.len() < io.setups.capacity() {
-                    io.setups.push((
+                if io.own.setups.len() < io.own.setups.capacity() {
+                    io.own.setups.push((
                         socket,
                         *arrival.from(),
                         Padded { setup, length: bytes.len() },
@@ -175,47 +89,12 @@ impl Core {
             self.counters.wrong_source += 1;
             return None;
         }
-        Some(Heard { received, header_len })
-    }
-
-    /// Hands a packet to the engine, and does to memory what the engine says.
-    fn handle_heard(
-        &mut self,
-        now: Instant,
-        heard: &Heard,
-        arrival: &Arrival<'_>,
-        index: usize,
-        late: &mut Vec<Late>,
-    ) {
-        if self.closes(&heard.received) && !self.may_close(now) {
-            return;
-        }
-        let refused = self.nic.counters().keys_refused;
-        let verdict = self.nic.handle_packet(now, &heard.received);
-        if self.nic.counters().keys_refused != refused {
-            self.note_guess(now, &heard.received);
-        }
-        match verdict {
-            Verdict::Place(placement) if self.may_be_late(&placement, late) => {
-                let room = self.room_for(&placement.target, heard.received.payload);
-                let (header_len, token) = (heard.header_len, placement.token);
-                late.push(Late { index, header_len, room, token, placed: Ok(()) });
-            }
-            Verdict::Place(placement) => {
-                let room = self.room_for(&placement.target, heard.received.payload);
-                let placed = room.write(&arrival.segment(index)[heard.header_len..]);
-                self.placed(now, placement.token, placed.map(|()| 0));
-            }
-            Verdict::Atomic(atomic) => {
-                let old = self.change_word(&atomic);
-                self.placed(now, atomic.token, old);
-            }
-            Verdict::Done | Verdict::Drop(_) => self.execute_due(now),
-        }
+        let payload = &bytes[header_len..];
+        Some(Parsed { received, payload, context: Header { index, length: header_len } })
     }
 
     /// A peer has used a wrong key: it is counted for its address.
-    fn note_guess(&mut self, now: Instant, received: &Received) {
+    pub(super) fn note_guess(&mut self, now: Instant, received: &Received) {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
         let leader = channel.peer.channel;
@@ -227,7 +106,7 @@ impl Core {
     }
 
     /// Does a peer say that it closes, or has closed, a connection that there is?
-    fn closes(&self, received: &Received) -> bool {
+    pub(super) fn closes(&self, received: &Received) -> bool {
         let route = &received.route;
         matches!(received.packet, Packet::Close(_))
             && self.channels.by_number(route.destination_tpn.value()).is_some_and(|channel| {
@@ -237,20 +116,28 @@ impl Core {
             })
     }
 
-    /// Where a payload is to be copied.
-    fn room_for(&mut self, target: &LocalRange, payload: u32) -> SharedBytes {
-        self.counters.placed_copied += 1;
-        self.counters.bytes_copied += u64::from(target.length);
-        // A target the engine names is registered memory: it checked. Its bounds are checked once
-        // more here, because a mistake must not become a write to somewhere else.
-        let room = self.memories.target(target).filter(|_| target.length == payload);
-        room.expect("the engine places payload into registered memory")
+    /// Notes where a payload is to be copied when the lock has been released, if it may be.
+    pub(super) fn place_late(
+        &mut self,
+        late: &mut Vec<Late>,
+        placement: &Placement,
+        header: &Header,
+    ) -> Placing {
+        let Placement { target, token } = *placement;
+        // Without room for any, nothing is.
+        if target.length < LATE_MIN || late.len() >= late.capacity() {
+            return Placing::Now;
+        }
+        self.memories.counters.placed += 1;
+        self.memories.counters.bytes += u64::from(target.length);
+        let room = self.room_for(&target);
+        let (index, header_len) = (header.index, header.length);
+        late.push(Late { index, header_len, room, token, placed: Ok(()) });
+        Placing::Later
     }
 
-    /// Is a payload to be copied when the lock has been released?
-    fn may_be_late(&self, placement: &Placement, late: &Vec<Late>) -> bool {
-        // Without room for any, nothing is.
-        placement.target.length >= LATE_MIN && late.len() < late.capacity()
+    fn room_for(&self, target: &LocalRange) -> SharedBytes {
+        self.memories.room(target).expect("the engine places payload into registered memory")
     }
 }
 

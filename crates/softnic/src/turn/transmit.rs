@@ -1,25 +1,19 @@
-//! Sending: packets of one path become one run, and a run one system call.
+//! Writing packets of Unified Bus: their headers, and the payload that the kernel gathers.
 
 use fairway_engine::wire::{
     Ack, AckFlags, BYPASS_BYTES, Duration, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route,
     SETUP_LEN, encode_setup,
 };
 use fairway_engine::{ChannelId, LocalRange, Transmit};
-use fairway_port::{RawSlice, Sent};
+use fairway_port::RawSlice;
 
-use super::{Bound, Io, RETRY_AFTER, ns};
-use crate::clock;
+use super::{Extras, Io};
 use crate::core::{Channels, Core};
-use crate::fidelity::Meter;
 use crate::memory::Gone;
-use crate::promptness::PROMPT;
+use crate::runtime::{Appended, Bound, Outbox};
 
 /// What set-up messages are padded with.
 static ZEROS: [u8; 32 * 1024] = [0; 32 * 1024];
-
-/// Most runs, and most packets, sent in one turn, so that what arrives meanwhile is not left lying.
-const RUNS_MAX: u32 = 4;
-const PACKETS_MAX: usize = 256;
 
 /// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a
 /// turn.
@@ -30,7 +24,7 @@ const COPIES_BYTES: usize = 1 << 20;
 const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 
 /// A packet that is to be sent next.
-pub(super) struct Pending {
+pub(crate) struct Pending {
     bound: Bound,
     header: [u8; SETUP_LEN],
     length: usize,
@@ -39,7 +33,7 @@ pub(super) struct Pending {
 
 /// An acknowledgement that waits for what the application answers: they may leave in one system
 /// call, and if not, the answer leaves first. It names no memory.
-pub(super) struct Held {
+pub(crate) struct Held {
     bound: Bound,
     channel: ChannelId,
     route: Route,
@@ -69,106 +63,70 @@ enum Copied {
     Gone,
 }
 
-/// What became of a packet that was to be added to the run.
-enum Appended {
-    Yes,
-    /// It begins the next run.
-    Next,
-    /// It will never fit.
-    Never,
-}
-
 impl Core {
-    /// Sends what the engine wants to send.
-    pub(crate) fn transmit(&mut self, io: &mut Io, now: Instant) {
-        self.wants_send = false;
-        let mut now = now;
-        self.forget_ended(io);
-        if self.has_vanished() || !io.begin_sending(now) {
-            return self.note(io);
-        }
-        while self.fill(io, now) {
-            // A run takes longer to leave than round trips are measured in: what follows it is
-            // sent later, and has to be booked so.
-            if !io.send_run(now) {
-                break;
-            }
-            now = clock::now();
-            if !io.may_send_more() {
-                break;
-            }
-        }
-        self.note(io);
-    }
-
     /// Drops packets that wait to be sent, if memory that they may name was given back since they
     /// were put together: what they carry could be anything by now. To the protocol they are lost.
     pub(crate) fn forget_ended(&mut self, io: &mut Io) {
-        if std::mem::replace(&mut io.ends, self.ends) != self.ends {
+        if std::mem::replace(&mut io.own.ends, self.ends) != self.ends {
             io.forget_waiting();
         }
     }
 
-    /// Puts the next run together. False if there is nothing to send.
-    pub(crate) fn fill(&mut self, io: &mut Io, now: Instant) -> bool {
-        self.forget_ended(io);
-        if std::mem::take(&mut io.unreadable) {
+    /// Payloads are copied before they are sent, for a while after the kernel could not read one.
+    pub(super) fn take_care(&mut self, io: &mut Io, now: Instant) {
+        if io.sockets.take_unreadable() {
             self.careful_until = Some(now + CAREFUL_FOR);
         }
         self.careful_until = self.careful_until.filter(|until| now.is_before(*until));
-        if let Some(first) = io.pending.take() {
-            self.append(io, first.bound, &first.header[..first.length], first.payload);
-            io.measure(Meter::began_run);
-        }
+    }
+
+    pub(super) fn append_pending(&mut self, io: &mut Io, first: &Pending) -> bool {
+        self.append(io, first.bound, &first.header[..first.length], first.payload)
+    }
+
+    /// Adds a set-up message. It is a run of its own: a link that refuses long packets is to take
+    /// the short ones.
+    pub(super) fn add_setup(&mut self, io: &mut Io) -> bool {
         let outbox = &mut self.engines[io.engine as usize].outbox;
-        if io.bound_for.is_some() && !outbox.is_empty() {
+        if io.outbox.has_run() && !outbox.is_empty() {
             return true;
         }
-        if let Some((bound, padded)) = outbox.pop_front() {
-            let mut message = [0; SETUP_LEN];
-            encode_setup(&padded.setup, &mut message);
-            self.append(io, bound, &message, padding(padded.length));
-            // It is a run of its own: a link that refuses long packets is to take the short ones.
+        let Some((bound, padded)) = outbox.pop_front() else { return false };
+        let mut message = [0; SETUP_LEN];
+        encode_setup(&padded.setup, &mut message);
+        self.append(io, bound, &message, padding(padded.length));
+        true
+    }
+
+    /// Adds a packet of the engine's; false if the run is complete.
+    pub(super) fn add_packet(&mut self, io: &mut Io, now: Instant, transmit: &Transmit) -> bool {
+        let ends = self.channels.get(transmit.channel);
+        let ends = ends.and_then(|channel| channel.path(transmit.route.path));
+        let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
+            // A channel that ended in this very turn. To the protocol it is a lost packet.
+            self.counters.unsendable += 1;
+            return true;
+        };
+        let path = usize::from(transmit.route.path);
+        let bound = Bound { path, socket: ends.socket, to: ends.remote };
+        if hold(&mut io.outbox, now, bound, transmit) {
             return true;
         }
-        while io.packets < PACKETS_MAX {
-            let Some(transmit) = self.nic.poll_engine(now, io.engine) else { break };
-            io.packets += 1;
-            let ends = self.channels.get(transmit.channel);
-            let ends = ends.and_then(|channel| channel.path(transmit.route.path));
-            let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
-                // A channel that ended in this very turn. To the protocol it is a lost packet.
-                self.counters.unsendable += 1;
-                continue;
-            };
-            let bound = Bound {
-                path: usize::from(transmit.route.path),
-                socket: ends.socket,
-                to: ends.remote,
-            };
-            if io.hold(now, bound, &transmit) {
-                continue;
-            }
-            let fits = self.append_packet(io, bound, &transmit, payload);
-            if let Packet::Ack(_) = transmit.packet {
-                io.measure(|meter| meter.acknowledges(transmit.channel.index(), fits));
-            }
-            if !fits {
-                return true;
-            }
+        let fits = self.append_packet(io, bound, transmit, payload);
+        if let Packet::Ack(_) = transmit.packet {
+            io.own.measure(|meter| meter.acknowledges(transmit.channel.index(), fits));
         }
-        if let Some(held) = io.let_go(now) {
-            let channel = held.channel.index();
-            if let Some(packet) = held.encode(now, &self.channels) {
-                let header = &packet.header[..packet.length];
-                let fits = self.append(io, packet.bound, header, packet.payload);
-                io.measure(|meter| meter.acknowledges(channel, fits));
-                if !fits {
-                    return true;
-                }
-            }
-        }
-        io.bound_for.is_some()
+        fits
+    }
+
+    /// Adds an acknowledgement that was held; false if the run is complete.
+    pub(super) fn append_held(&mut self, io: &mut Io, now: Instant, held: Held) -> bool {
+        let channel = held.channel.index();
+        let Some(packet) = held.encode(now, &self.channels) else { return true };
+        let header = &packet.header[..packet.length];
+        let fits = self.append(io, packet.bound, header, packet.payload);
+        io.own.measure(|meter| meter.acknowledges(channel, fits));
+        fits
     }
 
     /// Adds one packet to the run; see [`Core::append`].
@@ -215,7 +173,7 @@ impl Core {
 
     /// A packet was not sent, because its payload is not there.
     fn ungathered(&mut self, transmit: &Transmit) {
-        self.counters.memory_gone += 1;
+        self.memories.counters.gone += 1;
         self.changes += 1;
         self.nic.handle_ungathered(transmit);
     }
@@ -236,16 +194,16 @@ impl Core {
 
     /// Copies a payload to where it stays until it has left; `None` if there is no room.
     fn copy_payload(&mut self, io: &mut Io, gather: &LocalRange) -> Result<Option<RawSlice>, Gone> {
-        if io.copies.is_empty() {
-            io.copies = vec![0; COPIES_BYTES].into();
+        if io.own.copies.is_empty() {
+            io.own.copies = vec![0; COPIES_BYTES].into();
         }
-        let room = io.copies.get_mut(io.copied..io.copied + gather.length as usize);
+        let room = io.own.copies.get_mut(io.own.copied..io.own.copied + gather.length as usize);
         let (Some(room), Some(bytes)) = (room, self.memories.source(gather)) else {
             self.counters.unsendable += 1;
             return Ok(None);
         };
         bytes.read(room)?;
-        io.copied += room.len();
+        io.own.copied += room.len();
         // SAFETY: the room lies in `copies`, which is never replaced once it is there, and is not
         // taken anew while a packet that was given it waits to be sent (`reuse_copies`).
         Ok(Some(unsafe { RawSlice::new(room.as_ptr(), room.len()) }))
@@ -253,7 +211,7 @@ impl Core {
 
     /// Adds a packet to the run. False if the run is complete: the packet begins the next one.
     fn append(&mut self, io: &mut Io, bound: Bound, header: &[u8], payload: RawSlice) -> bool {
-        match io.append(bound, header, payload) {
+        match io.outbox.append(bound, header, payload) {
             Appended::Yes => true,
             Appended::Never => {
                 self.counters.unsendable += 1;
@@ -263,7 +221,7 @@ impl Core {
                 let mut room = [0; SETUP_LEN];
                 room[..header.len()].copy_from_slice(header);
                 let length = header.len();
-                io.pending = Some(Pending { bound, header: room, length, payload });
+                io.outbox.pending = Some(Pending { bound, header: room, length, payload });
                 false
             }
         }
@@ -280,73 +238,30 @@ fn padding(length: usize) -> RawSlice {
     }
 }
 
-impl Io {
-    /// A turn's sending begins. False if a socket is full.
-    pub(crate) fn begin_sending(&mut self, now: Instant) -> bool {
-        self.unfinished = false;
-        self.reuse_copies();
-        (self.runs, self.packets) = (0, 0);
-        self.retry_blocked(now)
+/// Holds a plain acknowledgement, if one may wait. One of the same channel that was held is covered
+/// by whatever the engine sends now.
+fn hold(outbox: &mut Outbox<Extras>, now: Instant, bound: Bound, transmit: &Transmit) -> bool {
+    let Packet::Ack(ack) = transmit.packet else { return false };
+    let channel = transmit.channel;
+    outbox.held.take_if(|held| held.channel == channel);
+    let urgent = AckFlags::REQUEST.bits() | AckFlags::SELECTIVE.bits();
+    if !outbox.patient || outbox.held.is_some() || ack.flags.bits() & urgent != 0 {
+        return false;
     }
+    outbox.held = Some(Held { bound, channel, route: transmit.route, ack, since: now });
+    true
+}
 
-    /// Holds a plain acknowledgement, if one may wait. One of the same channel that was held is
-    /// covered by whatever the engine says now.
-    fn hold(&mut self, now: Instant, bound: Bound, transmit: &Transmit) -> bool {
-        let Packet::Ack(ack) = transmit.packet else { return false };
-        let channel = transmit.channel;
-        self.held.take_if(|held| held.channel == channel);
-        let urgent = AckFlags::REQUEST.bits() | AckFlags::SELECTIVE.bits();
-        if !self.patient || self.held.is_some() || ack.flags.bits() & urgent != 0 {
-            return false;
-        }
-        self.held = Some(Held { bound, channel, route: transmit.route, ack, since: now });
-        true
-    }
-
-    /// The acknowledgement that was held, unless it may go on waiting.
-    fn let_go(&mut self, now: Instant) -> Option<Held> {
-        let lone = self.bound_for.is_none() && self.runs == 0;
-        if self.patient && lone && self.held.is_some() {
-            self.owed_until.get_or_insert(now + PROMPT);
-            return None;
-        }
-        self.owed_until = None;
-        self.held.take()
-    }
-
-    /// Does something if delays are measured.
-    fn measure(&mut self, note: impl FnOnce(&mut Meter)) {
-        if let Some(meter) = &mut self.meter {
-            note(meter);
-        }
-    }
-
-    /// When a call that sends begins, if that is of interest.
-    fn call_begins(&self) -> u64 {
-        self.meter.as_ref().map_or(0, |_| clock::real_ns())
-    }
-
-    /// Drops what waits to be sent.
-    fn forget_waiting(&mut self) {
-        self.measure(Meter::dropped);
-        self.pending = None;
-        if self.bound_for.take().is_some() {
-            self.train.clear();
-        }
-        if self.blocked_for.take().is_some() {
-            self.blocked.clear();
-        }
-    }
-
-    /// Makes the room for payloads of unreliable packets free again, if none but the pending one
-    /// waits to be sent: that one's moves to the front.
-    fn reuse_copies(&mut self) {
-        if self.copied == 0 || self.bound_for.is_some() || self.blocked_for.is_some() {
+impl Extras {
+    /// Makes the room for payloads of unreliable packets free again, because none but the pending
+    /// one waits to be sent: that one's moves to the front.
+    pub(super) fn reuse_copies(&mut self, pending: Option<&mut Pending>) {
+        if self.copied == 0 {
             return;
         }
         self.copied = 0;
         let start = self.copies.as_ptr() as usize;
-        let Some(pending) = &mut self.pending else { return };
+        let Some(pending) = pending else { return };
         let length = pending.payload.len();
         let at = (pending.payload.as_ptr() as usize).wrapping_sub(start);
         if length > 0 && at < self.copies.len() {
@@ -355,75 +270,5 @@ impl Io {
             pending.payload = unsafe { RawSlice::new(self.copies.as_ptr(), length) };
             self.copied = length;
         }
-    }
-
-    /// May another run go in this turn?
-    pub(crate) fn may_send_more(&mut self) -> bool {
-        self.unfinished |= self.runs >= RUNS_MAX || self.packets >= PACKETS_MAX;
-        !self.unfinished
-    }
-
-    fn append(&mut self, bound: Bound, header: &[u8], payload: RawSlice) -> Appended {
-        if self.bound_for.is_some_and(|other| other != bound) {
-            return Appended::Next;
-        }
-        match self.train.push(header, payload) {
-            Ok(()) => {
-                self.bound_for = Some(bound);
-                Appended::Yes
-            }
-            Err(_) if self.train.is_empty() => Appended::Never,
-            Err(_) => Appended::Next,
-        }
-    }
-
-    /// Sends the run. False if the socket is full: the run is then set aside.
-    pub(crate) fn send_run(&mut self, now: Instant) -> bool {
-        let Some(bound) = self.bound_for.take() else { return true };
-        self.runs += 1;
-        let begun = self.call_begins();
-        let sent =
-            self.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &self.train);
-        match sent {
-            Ok(Sent::All) => {
-                self.train.clear();
-                self.measure(|meter| meter.left(begun));
-            }
-            Ok(Sent::Blocked { sent }) => {
-                self.train.skip(sent);
-                std::mem::swap(&mut self.train, &mut self.blocked);
-                self.blocked_for = Some(bound);
-                self.retry_at = now + RETRY_AFTER;
-                return false;
-            }
-            Err(error) => {
-                self.train.clear();
-                self.trouble(&error);
-            }
-        }
-        true
-    }
-
-    /// Tries again to send what a full socket did not take. False if it is still full.
-    fn retry_blocked(&mut self, now: Instant) -> bool {
-        let Some(bound) = self.blocked_for else { return true };
-        if now.is_before(self.retry_at) {
-            return false;
-        }
-        let begun = self.call_begins();
-        let sent =
-            self.datapath.transmit(ns(now), bound.path, bound.socket, &bound.to, &self.blocked);
-        match sent {
-            Ok(Sent::All) => self.measure(|meter| meter.left(begun)),
-            Ok(Sent::Blocked { sent }) => {
-                self.blocked.skip(sent);
-                self.retry_at = now + RETRY_AFTER;
-                return false;
-            }
-            Err(error) => self.trouble(&error),
-        }
-        self.blocked.clear();
-        self.blocked_for = None;
-        true
     }
 }

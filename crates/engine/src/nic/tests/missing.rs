@@ -69,7 +69,7 @@ impl Gap {
         let received = Received { route, packet, payload, ecn: Ecn::Capable };
         match self.pair.nics[n].handle_packet(self.pair.now, &received) {
             Verdict::Place(placement) => self.placed(n, placement.token),
-            Verdict::Atomic(atomic) => self.placed(n, atomic.token),
+            Verdict::Own(atomic) => self.placed(n, atomic.token),
             Verdict::Done | Verdict::Drop(_) => {}
         }
         while let Some(execution) = self.pair.nics[n].poll_execution() {

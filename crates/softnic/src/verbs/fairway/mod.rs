@@ -3,7 +3,7 @@
 //! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A
 //! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows
 //! address and number of a queue pair knows where to connect and whom to send to. All queue pairs
-//! to one process share one channel ([`link`]), with its paths, windows and losses. A shared
+//! to one process share one channel ([`links`]), with its paths, windows and losses. A shared
 //! receive queue is a Jetty that nobody sends to and others draw from. A key is the segment's
 //! number and 12 bits that change with every registration, which peers send as the segment's
 //! secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns what the
@@ -50,9 +50,11 @@
 //! * A device is reached at its first seven addresses, whatever their families. Two processes have
 //!   a channel for each address by which one reaches the other.
 
+mod deregister;
 mod digest;
 mod header;
 mod link;
+mod links;
 mod memory;
 mod note;
 mod queue;
@@ -77,7 +79,8 @@ use fairway_roce::{
 pub(crate) use tables::Verbs;
 
 use super::addresses::{NOWHERE, ipv4_of, number_of_ipv4};
-use super::management::Office;
+use super::management;
+use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
     Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
@@ -128,7 +131,7 @@ struct Fairway {
     gids: Vec<Gid>,
     mtu: u32,
     /// Has the slot.
-    office: Office,
+    management: Endpoint,
 }
 
 /// Makes one.
@@ -162,13 +165,13 @@ pub(super) fn open(
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();
     let numbers = handle.clone();
-    let office = Office::open(options, slot, hears, move |ip| {
+    let management = management::open(options, slot, hears, move |ip| {
         let number = |core: &mut Core| {
             core.with_verbs(|verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
         };
         number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
-    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, office }))
+    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, management }))
 }
 
 fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder {
@@ -223,7 +226,7 @@ impl Carrier for Fairway {
     }
 
     fn slot(&self) -> u8 {
-        self.office.slot()
+        self.management.slot()
     }
 
     fn counters(&self) -> Counters {
@@ -407,10 +410,10 @@ impl Carrier for Fairway {
 
     fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
         let to = self.gid_of(to).ok_or(CarrierError::Missing)?;
-        self.office.send(to.ip(), bytes)
+        self.management.send(to.ip(), bytes)
     }
 
     fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
-        self.office.claim_service(service)
+        self.management.claim_service(service)
     }
 }

@@ -15,7 +15,6 @@ use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
 use super::receive::Receive;
 use super::shared::{Shared, jetty_of};
-use super::unanswered::Unanswered;
 use crate::core::Core;
 use crate::verbs::addresses::Addresses;
 use crate::verbs::{CarrierError, LOCAL_BITS, Listener};
@@ -78,6 +77,13 @@ impl Calls {
             }
         }
     }
+}
+
+/// An operation whose end is reported later.
+pub(super) struct Unanswered {
+    pub(super) at: Instant,
+    pub(super) jetty: JettyId,
+    pub(super) ended: fairway_engine::Completion,
 }
 
 impl Verbs {

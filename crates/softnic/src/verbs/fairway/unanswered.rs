@@ -1,18 +1,11 @@
 //! Sends to queue pairs that are gone.
 
-use fairway_engine::wire::{Instant, JettyId};
+use fairway_engine::wire::JettyId;
 use fairway_roce::Transport;
 
-use super::tables::Verbs;
+use super::tables::{Unanswered, Verbs};
 use crate::clock;
 use crate::core::Core;
-
-/// An operation whose end is to be told later.
-pub(super) struct Unanswered {
-    pub(super) at: Instant,
-    jetty: JettyId,
-    ended: fairway_engine::Completion,
-}
 
 impl Verbs {
     /// An operation of the engine's has ended.

@@ -1,5 +1,5 @@
 //! Packets that came before it was known where their payload belongs, until their turn comes
-//! ([`Verdict::Keep`](crate::roce::Verdict)).
+//! ([`OwnVerdict::Keep`](crate::roce::OwnVerdict)).
 
 use fairway_engine::wire::Ecn;
 use fairway_roce::Received;

@@ -8,17 +8,18 @@ use std::io;
 
 use fairway_port::{Datapath, Impaired, UdpPort};
 
-use super::device::ns;
 use super::routes::Local;
 use crate::addresses::with_scope;
 use crate::clock;
+use crate::runtime::ns;
 use crate::verbs::slot::Slot;
 use crate::verbs::{CarrierError, CarrierOptions, ROCE_PORT, roce_port};
 
 /// Bytes of send and receive buffer to ask for.
 const BUFFER_BYTES: usize = 4 << 20;
 
-pub(super) struct Sockets {
+/// Sockets that were opened for a process, and its slot.
+pub(super) struct Opened {
     pub(super) slot: Slot,
     pub(super) datapath: Box<dyn Datapath>,
     pub(super) locals: Vec<Local>,
@@ -27,7 +28,7 @@ pub(super) struct Sockets {
 }
 
 /// On a slot that is claimed with them.
-pub(super) fn open(options: &CarrierOptions) -> Result<Sockets, CarrierError> {
+pub(super) fn open(options: &CarrierOptions) -> Result<Opened, CarrierError> {
     let (slot, opened) = Slot::claim(|number| match private(options, number) {
         Ok(opened) => Ok(Some(opened)),
         // A stranger has a port of this slot.
@@ -38,7 +39,7 @@ pub(super) fn open(options: &CarrierOptions) -> Result<Sockets, CarrierError> {
 }
 
 /// On this slot.
-pub(super) fn open_on(options: &CarrierOptions, slot: Slot) -> Result<Sockets, CarrierError> {
+pub(super) fn open_on(options: &CarrierOptions, slot: Slot) -> Result<Opened, CarrierError> {
     let opened = private(options, slot.number());
     let opened = opened.map_err(|error| CarrierError::Io("open the UDP sockets", error))?;
     Ok(complete(options, slot, opened))
@@ -48,7 +49,7 @@ fn complete(
     options: &CarrierOptions,
     slot: Slot,
     (mut port, mut locals): (UdpPort, Vec<Local>),
-) -> Sockets {
+) -> Opened {
     for local in &mut locals {
         // Without it there is still everything on this host.
         local.public = port.add_common_socket(with_scope(local.address.ip(), ROCE_PORT)).ok();
@@ -63,7 +64,7 @@ fn complete(
         None => Box::new(port),
         Some((spec, seed)) => Box::new(Impaired::new(port, spec, *seed, ns(clock::now()))),
     };
-    Sockets { slot, datapath, locals, segmentation }
+    Opened { slot, datapath, locals, segmentation }
 }
 
 /// The sockets of a slot.

@@ -1,6 +1,7 @@
 //! What leaves when the socket was full.
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,10 +14,13 @@ use fairway_roce::{
     Transport, Work, WorkRequest,
 };
 
-use super::super::device::Device;
+use super::super::core::RoceCore;
 use super::super::sockets;
+use super::super::{Parts, assemble};
 use crate::clock;
-use crate::verbs::{CarrierOptions, ForeignMemory};
+use crate::memory::Memory;
+use crate::runtime::transmit;
+use crate::verbs::CarrierOptions;
 
 /// Sockets that are full when a test says so, and keep what they are given otherwise.
 struct Sluice {
@@ -71,20 +75,20 @@ fn what_waits_for_room_is_what_it_was_when_its_operation_was_done() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let ip = std::net::Ipv4Addr::new(127, 77, high, low);
     let mut opened = sockets::open(&CarrierOptions::new(vec![ip.into()], 1024)).unwrap();
-    let look = opened.datapath.port().waiter().unwrap();
     let (closed, packets) = (Arc::new(AtomicBool::new(true)), Arc::<Mutex<Vec<_>>>::default());
     let (port, full, kept) = (opened.datapath, Arc::clone(&closed), Arc::clone(&packets));
     opened.datapath = Box::new(Sluice { port, closed: full, packets: kept });
     let host = Host::new(&Limits::default(), &Profile::default(), 1);
-    let mut device = Device::new(host, opened, look);
+    let Parts { network, mut io, .. } = assemble(opened).unwrap();
+    let mut core = RoceCore::new(host, network);
 
     let memory: [AtomicU64; 16] = [const { AtomicU64::new(0x1111_1111_1111_1111) }; 16];
     let request = MemoryRequest { domain: 1, address: 0, length: 128, rights: Rights::NONE };
-    let region = device.host.register(&request).unwrap();
+    let region = core.host.register(&request).unwrap();
     // SAFETY: it consists of atomics, and lives longer than the device uses it.
-    let foreign = unsafe { ForeignMemory::new(memory.as_ptr().cast_mut().cast(), 128) };
-    device.memories.insert(region.segment.index(), foreign);
-    let queue = device.host.create_completion_queue(8).unwrap();
+    let foreign = unsafe { Memory::from_raw(NonNull::from(&memory).cast(), 128) };
+    core.memories.insert(region.segment, Arc::new(foreign));
+    let queue = core.host.create_completion_queue(8).unwrap();
     let config = QueuePairConfig {
         transport: Transport::Ud,
         domain: 1,
@@ -94,7 +98,7 @@ fn what_waits_for_room_is_what_it_was_when_its_operation_was_done() {
         send_depth: 8,
         receive_depth: 8,
     };
-    let number = device.host.create_queue_pair(&config).unwrap();
+    let number = core.host.create_queue_pair(&config).unwrap();
     let to = Peer { address: u64::from(u32::from(ip)), queue_pair: Qpn::new(9) };
     let (mtu, expected, read_depth) = (1024, Psn::new(0), 1);
     let rnr_timer = RnrTimer::from_code(1);
@@ -104,7 +108,7 @@ fn what_waits_for_room_is_what_it_was_when_its_operation_was_done() {
         Change::ReadyToReceive { peer: to, mtu, expected, read_depth, rnr_timer },
         Change::ReadyToSend { first: Psn::new(0), reliability },
     ] {
-        device.host.modify(number, &change).unwrap();
+        core.host.modify(number, &change).unwrap();
     }
     let now = clock::now();
     // The second is longer, so that it begins a run of its own, for which there is no room.
@@ -117,16 +121,16 @@ fn what_waits_for_room_is_what_it_was_when_its_operation_was_done() {
             solicited: false,
             fence: false,
         };
-        device.host.post_send(now, number, &request).unwrap();
+        core.host.post_send(now, number, &request).unwrap();
     }
-    device.transmit(now);
-    let done: Vec<Completion> = std::iter::from_fn(|| device.host.poll_completion(queue)).collect();
+    transmit(&mut core, &mut io, now);
+    let done: Vec<Completion> = std::iter::from_fn(|| core.host.poll_completion(queue)).collect();
     assert_eq!(done.len(), 2);
     memory.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
-    device.host.deregister(region.segment).unwrap();
-    device.forget_segment(region.segment);
+    core.host.deregister(region.segment).unwrap();
+    core.memories.remove(region.segment);
     closed.store(false, Ordering::Relaxed);
-    device.transmit(now + Duration::from_ms(1));
+    transmit(&mut core, &mut io, now + Duration::from_ms(1));
     let packets = packets.lock().unwrap();
     // BTH and DETH are 20 bytes.
     let payloads: Vec<&[u8]> = packets.iter().map(|packet| &packet[20..packet.len() - 4]).collect();

@@ -1,6 +1,6 @@
 //! Scatter/gather lists: up to six ranges of local segments as one run of bytes.
 
-use fairway_device::LocalRange;
+use crate::values::{LocalRange, SegmentId};
 
 /// Ranges in a list.
 pub const SGE_MAX: usize = 6;
@@ -15,8 +15,7 @@ pub struct ScatterList {
 impl ScatterList {
     /// No bytes.
     pub const EMPTY: ScatterList = ScatterList {
-        ranges: [LocalRange { segment: fairway_device::SegmentId::new(0), offset: 0, length: 0 };
-            SGE_MAX],
+        ranges: [LocalRange { segment: SegmentId::new(0), offset: 0, length: 0 }; SGE_MAX],
         count: 0,
     };
 

@@ -1,0 +1,61 @@
+//! [`Host`] as a [`Device`].
+
+use crate::api::{
+    AtomicExecution, Completion, DropReason, Event, OwnVerdict, PlacementToken, Received, Target,
+    Transmit, Verdict,
+};
+use crate::host::Host;
+use fairway_device::{CompletionQueueId, Device};
+use fairway_wire::Instant;
+
+impl Device for Host {
+    type Received = Received;
+    type Target = Target;
+    type Token = PlacementToken;
+    type OwnVerdict = OwnVerdict;
+    type DropReason = DropReason;
+    type Execution = AtomicExecution;
+    type Transmit = Transmit;
+    type Completion = Completion;
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
+        Host::handle_packet(self, now, received)
+    }
+
+    fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
+        Host::handle_placed(self, now, token, old);
+    }
+
+    fn handle_unplaced(&mut self, _now: Instant, token: PlacementToken) {
+        Host::handle_unplaced(self, token);
+    }
+
+    fn handle_ungathered(&mut self, transmit: &Transmit) {
+        Host::handle_ungathered(self, transmit);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Host::handle_timeout(self, now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        Host::poll_transmit(self, now)
+    }
+
+    fn poll_execution(&mut self) -> Option<AtomicExecution> {
+        Host::poll_execution(self)
+    }
+
+    fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        Host::poll_completion(self, queue)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        Host::poll_event(self)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Host::poll_timeout(self)
+    }
+}

@@ -1,0 +1,76 @@
+use super::*;
+use fairway_device::ScatterList;
+use fairway_engine::wire::AtomicOperator;
+
+/// A table with one segment of `length` zeros, and its memory.
+fn table(unregistered: Unregistered, length: usize) -> (Memories, Arc<Memory>) {
+    let mut memories = Memories::new(unregistered);
+    let memory = Arc::new(Memory::zeroed(length).unwrap());
+    memories.insert(SegmentId::new(3), memory.clone());
+    (memories, memory)
+}
+
+fn range(offset: u64, length: u32) -> LocalRange {
+    LocalRange { segment: SegmentId::new(3), offset, length }
+}
+
+fn read(memory: &Memory, offset: usize, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    memory.bytes(offset, length).read(&mut bytes).unwrap();
+    bytes
+}
+
+fn atomic(target: LocalRange, operand: u64) -> AtomicExecution<()> {
+    AtomicExecution { target, operator: AtomicOperator::Add, operand, compare: 0, token: () }
+}
+
+#[test]
+fn bytes_of_several_ranges_are_scattered_and_gathered_in_their_order() {
+    let (memories, memory) = table(Unregistered::LeftOut, 64);
+    let list = ScatterList::new(&[range(40, 3), range(8, 2)]).unwrap();
+    memories.scatter(&list, &[1, 2, 3, 4, 5]).unwrap();
+    assert_eq!(read(&memory, 40, 3), [1, 2, 3]);
+    assert_eq!(read(&memory, 8, 2), [4, 5]);
+    let mut out = [0; 5];
+    assert!(memories.gather_into(&list, &mut out));
+    assert_eq!(out, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn bytes_of_a_removed_segment_are_left_out_and_cannot_be_gathered() {
+    let (mut memories, memory) = table(Unregistered::LeftOut, 64);
+    memories.remove(SegmentId::new(3));
+    memories.scatter(&range(0, 4), &[9; 4]).unwrap();
+    assert_eq!(read(&memory, 0, 4), [0; 4]);
+    assert!(!memories.gather_into(&range(0, 4), &mut [0; 4]));
+    assert_eq!(memories.change(&atomic(range(0, 8), 1)), Ok(0));
+}
+
+#[test]
+#[should_panic(expected = "a device names registered memory only")]
+fn a_write_beyond_a_segment_is_a_bug_where_the_device_releases_memory() {
+    let (memories, _memory) = table(Unregistered::Bug, 64);
+    let _ = memories.scatter(&range(60, 8), &[0; 8]);
+}
+
+#[test]
+fn words_change_whether_their_memory_is_aligned_or_not() {
+    for (offset, length) in [(8, 8), (8, 4), (13, 8), (13, 4)] {
+        let (mut memories, memory) = table(Unregistered::Bug, 64);
+        assert_eq!(memories.change(&atomic(range(offset, length), 5)), Ok(0));
+        assert_eq!(memories.change(&atomic(range(offset, length), u64::MAX)), Ok(5));
+        assert_eq!(memories.change(&atomic(range(offset, length), 0)), Ok(4));
+        let around = read(&memory, offset as usize - 1, length as usize + 2);
+        assert_eq!((around[0], *around.last().unwrap()), (0, 0), "{offset} {length}");
+    }
+}
+
+#[test]
+fn a_payload_set_aside_is_copied_to_its_place() {
+    let (mut memories, memory) = table(Unregistered::Bug, 64);
+    memories.reserve_scratch(16);
+    memories.scatter(&range(0, 5), b"early").unwrap();
+    memories.copy(&range(0, 5), &range(50, 5)).unwrap();
+    assert_eq!(read(&memory, 50, 5), b"early");
+    assert_eq!(memories.counters.placed_late, 1);
+}

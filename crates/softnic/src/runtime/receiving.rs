@@ -1,0 +1,117 @@
+//! Receiving: datagrams become packets, packets go to the device, payloads into place.
+
+use fairway_device::{Device, Verdict};
+use fairway_engine::wire::Instant;
+use fairway_port::Arrival;
+
+use super::execution::{execute_due, place, report};
+use super::io::{Companion, Io};
+use super::protocol::{Eagerness, Parsed, Placing, Protocol};
+use crate::clock;
+use crate::memory::Gone;
+
+/// Arrivals up to this many bytes are somebody's question or answer, and not part of a flood.
+const SMALL: usize = 1024;
+
+/// What one receive call brought.
+struct Took {
+    packets: usize,
+    bytes: usize,
+}
+
+/// Takes in what has arrived at sockets that are marked, up to about `budget` packets; how many
+/// that were.
+pub(super) fn receive<P: Protocol>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    budget: usize,
+    eagerness: Eagerness,
+) -> usize {
+    let (mut packets, mut asked) = (0, 0_u64);
+    while packets < budget
+        && let Some(socket) = io.sockets.next()
+    {
+        let took = receive_from(protocol, io, socket);
+        packets += took.packets;
+        io.sockets.took(socket, took.packets);
+        match eagerness {
+            Eagerness::AnswerFirst if took.packets == 1 && took.bytes < SMALL => {
+                io.sockets.unmark(socket);
+                break;
+            }
+            Eagerness::OnceEach => {
+                io.sockets.unmark(socket);
+                asked |= u64::from(took.packets > 0) << socket;
+            }
+            Eagerness::AnswerFirst | Eagerness::TakeAll => {}
+        }
+    }
+    while asked != 0 {
+        io.sockets.mark(asked.trailing_zeros() as usize);
+        asked &= asked - 1;
+    }
+    packets
+}
+
+/// One receive call on `socket`. The time of arrival is read after the call, because a packet may
+/// come in during the turn. An earlier time would make the residence time that an acknowledgement
+/// reports to the peer too long, and a round trip that is measured here too short.
+fn receive_from<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, socket: usize) -> Took {
+    let mut buffer = io.sockets.take_buffer();
+    let took = match io.sockets.receive(socket, &mut buffer) {
+        None => Took { packets: 0, bytes: 0 },
+        Some(arrival) => {
+            io.own.arrived(&arrival);
+            handle_arrival(protocol, io, clock::now(), socket, &arrival);
+            Took { packets: arrival.segments(), bytes: arrival.len() }
+        }
+    };
+    io.sockets.give_buffer(buffer);
+    took
+}
+
+/// Hands the run of packets of a receive call to the device.
+pub(crate) fn handle_arrival<P: Protocol>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    now: Instant,
+    socket: usize,
+    arrival: &Arrival<'_>,
+) {
+    protocol.arrival_begins();
+    for index in 0..arrival.segments() {
+        let Some(parsed) = protocol.parse(io, socket, arrival, index) else { continue };
+        let acknowledged = protocol.acknowledged();
+        handle(protocol, io, now, &parsed);
+        protocol.handled(io, now, &parsed.received, acknowledged);
+    }
+}
+
+/// Hands a packet to the device, and does to memory what that makes due.
+pub(crate) fn handle<P: Protocol>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    now: Instant,
+    parsed: &Parsed<'_, P>,
+) {
+    if !protocol.admit(io, now, &parsed.received) {
+        return;
+    }
+    match protocol.parts().0.handle_packet(now, &parsed.received) {
+        Verdict::Place(placement) => match protocol.placing(io, &placement, parsed) {
+            Placing::Now => {
+                let (device, memories) = protocol.parts();
+                return place(device, memories, now, placement, parsed.payload);
+            }
+            Placing::Later => return,
+            Placing::Gone => {
+                let (device, memories) = protocol.parts();
+                report(device, memories, now, placement.token, Err(Gone));
+            }
+        },
+        Verdict::Own(own) => protocol.carry_out(now, own, parsed),
+        Verdict::Done | Verdict::Drop(_) => {}
+    }
+    let (device, memories) = protocol.parts();
+    execute_due(device, memories, now);
+}

@@ -1,0 +1,52 @@
+//! Sending: packets of one path become one run, and a run one system call.
+
+use fairway_engine::wire::Instant;
+
+use super::io::{Companion, Io};
+use super::protocol::Protocol;
+use crate::clock;
+
+/// Sends what the device has to send.
+pub(crate) fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
+    let mut now = now;
+    if protocol.sending_begins(io) && io.begin_sending(now) {
+        while fill(protocol, io, now) {
+            // A run takes longer to leave than round trips are measured in: what follows it is
+            // sent later, and has to be booked so.
+            if !io.send_run(now) || !io.may_send_more(P::RUNS_MAX, P::SENT_MAX) {
+                break;
+            }
+            now = clock::now();
+        }
+    }
+    protocol.sending_ends(io);
+}
+
+/// Puts the next run together. False if there is nothing to send.
+pub(crate) fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
+    protocol.run_begins(io, now);
+    if let Some(first) = io.outbox.pending.take() {
+        io.own.run_begun();
+        if !protocol.add_pending(io, now, first) {
+            return true;
+        }
+    }
+    if protocol.add_own(io) {
+        return true;
+    }
+    while io.outbox.packets < P::SENT_MAX {
+        let Some(transmit) = protocol.next(now, io.engine) else { break };
+        io.outbox.packets += 1;
+        if !protocol.add(io, now, &transmit) {
+            protocol.run_complete(io, now);
+            return true;
+        }
+    }
+    io.outbox.unfinished |= io.outbox.packets >= P::SENT_MAX;
+    if let Some(held) = io.outbox.let_go(now)
+        && !protocol.add_held(io, now, held)
+    {
+        return true;
+    }
+    io.outbox.has_run()
+}

@@ -1,0 +1,73 @@
+//! One turn of a device: what has arrived goes in, timers fire, and what is to be sent goes out.
+
+use fairway_device::Device;
+use fairway_engine::wire::Instant;
+
+use super::io::Io;
+use super::protocol::{Eagerness, Protocol};
+use super::{receiving, sending};
+use crate::clock;
+
+/// Runs one turn. `may_wait`: a lone acknowledgement may wait for an application that answers at
+/// once. True if there is more to do at once.
+pub(crate) fn turn<P: Protocol>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    eagerness: Eagerness,
+    may_wait: bool,
+) -> bool {
+    if !protocol.turn_begins() {
+        return false;
+    }
+    let mut now = clock::now();
+    io.sockets.release_due(now);
+    io.sockets.choose();
+    if io.sockets.take_others() {
+        protocol.receive_others(io);
+    }
+    let received = receiving::receive(protocol, io, P::RECEIVED_MAX, eagerness);
+    if received > 0 {
+        now = clock::now();
+        protocol.promptness().delivered(now);
+        protocol.received(io, now);
+    }
+    if is_due(protocol.parts().0.poll_timeout(), now) {
+        // What has come in time must not count as late because this thread was.
+        now = catch_up(protocol, io, now);
+    }
+    fire_timers(protocol, now);
+    let owed_until = io.outbox.owed_until();
+    io.outbox.patient = may_wait && protocol.promptness().may_owe(now, received, owed_until);
+    sending::transmit(protocol, io, now);
+    io.outbox.patient = false;
+    protocol.turn_ends();
+    let asks_again = eagerness != Eagerness::OnceEach && io.sockets.any_waits();
+    io.outbox.unfinished || asks_again
+}
+
+/// Does what is due by the clock.
+pub(crate) fn fire_timers<P: Protocol>(protocol: &mut P, now: Instant) {
+    protocol.timers_begin();
+    if is_due(protocol.parts().0.poll_timeout(), now) {
+        protocol.timeout_due();
+        protocol.parts().0.handle_timeout(now);
+    }
+    protocol.fire_own_timers(now);
+}
+
+/// Takes in all that has arrived, within reason; the time after that.
+fn catch_up<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> Instant {
+    io.sockets.look_at_all();
+    if !io.sockets.any_waits() {
+        return now;
+    }
+    receiving::receive(protocol, io, P::CAUGHT_UP_MAX, Eagerness::TakeAll);
+    // The device's time never runs backwards.
+    let now = clock::now();
+    protocol.received(io, now);
+    now
+}
+
+pub(crate) fn is_due(deadline: Option<Instant>, now: Instant) -> bool {
+    deadline.is_some_and(|deadline| now.is_at_or_after(deadline))
+}

@@ -1,0 +1,224 @@
+//! What the lock of a carrier guards: the protocol, the memory, the network; and RoCE as it is
+//! driven live, the [`Protocol`] of all that.
+
+use fairway_device::Placement;
+use fairway_engine::CompletionQueueId;
+use fairway_engine::wire::{Duration, Instant, Qpn};
+use fairway_port::Arrival;
+use fairway_roce::{
+    Completion, Event, Host, OwnVerdict, PlacementToken, Received, Target, Transmit,
+};
+use std::collections::HashSet;
+
+use super::hand_over::{Notice, Outside};
+use super::kept::Kept;
+use super::network::{Arrived, Network};
+use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
+use crate::promptness::Promptness;
+use crate::runtime::{
+    self, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered, handle, report,
+};
+
+/// An application that polls again within this time is taken to go on doing so.
+const SOON: Duration = Duration::from_us(20);
+
+pub(super) struct RoceCore {
+    pub(super) host: Host,
+    pub(super) memories: Memories,
+    kept: Kept,
+    /// Queue pairs of services that acknowledge nothing.
+    pub(super) unacknowledged: HashSet<Qpn>,
+    pub(super) network: Network,
+    pub(super) promptness: Promptness,
+    polled_at: Instant,
+}
+
+impl RoceCore {
+    pub(super) fn new(host: Host, network: Network) -> RoceCore {
+        RoceCore {
+            host,
+            memories: Memories::new(Unregistered::LeftOut),
+            kept: Kept::default(),
+            unacknowledged: HashSet::new(),
+            network,
+            promptness: Promptness::default(),
+            polled_at: Instant::ZERO,
+        }
+    }
+
+    /// What of arrivals goes first for an application that polls now. `alone`: the background
+    /// thread does not sleep on the sockets.
+    pub(super) fn poll_begins(&mut self, now: Instant, alone: bool) -> Eagerness {
+        let often = alone && now.since(self.polled_at) < SOON;
+        self.polled_at = now;
+        if often { Eagerness::OnceEach } else { Eagerness::TakeAll }
+    }
+
+    /// What has arrived at any socket goes to the protocol, what that has to send goes out, and no
+    /// acknowledgement waits.
+    pub(super) fn finish_arrivals(&mut self, io: &mut RoceIo) {
+        io.sockets.look_next();
+        runtime::turn(self, io, Eagerness::TakeAll, false);
+    }
+
+    /// Takes completions of a queue.
+    pub(super) fn take(&mut self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
+        let mut count = 0;
+        for place in out {
+            let Some(completion) = self.host.poll_completion(queue) else { break };
+            *place = completion;
+            count += 1;
+        }
+        count
+    }
+}
+
+impl Protocol for RoceCore {
+    type Device = Host;
+    type Own = Packets;
+    /// The datagram; `None` for a packet that was kept.
+    type Context<'a> = Option<Arrived<'a>>;
+    type After = Vec<Notice>;
+    type Outside = Outside;
+
+    const RECEIVED_MAX: usize = 128;
+    const CAUGHT_UP_MAX: usize = 64 * 64;
+    const SENT_MAX: usize = 512;
+    const RUNS_MAX: u32 = u32::MAX;
+    const EAGERNESS: Eagerness = Eagerness::TakeAll;
+
+    fn parts(&mut self) -> (&mut Host, &mut Memories) {
+        (&mut self.host, &mut self.memories)
+    }
+
+    fn promptness(&mut self) -> &mut Promptness {
+        &mut self.promptness
+    }
+
+    fn receive_others(&mut self, _io: &mut RoceIo) {
+        self.network.read_letters();
+    }
+
+    fn background_turned(&mut self) {
+        self.network.counters.background_turns += 1;
+    }
+
+    /// A program that has armed a queue sleeps, or is about to, even if it has polled just now.
+    fn wants_background(&self) -> bool {
+        self.host.is_armed()
+    }
+
+    fn deadline(&self, _engine: u32) -> Option<Instant> {
+        self.host.poll_timeout()
+    }
+
+    fn parse<'a>(
+        &mut self,
+        io: &mut RoceIo,
+        socket: usize,
+        arrival: &'a Arrival<'_>,
+        index: usize,
+    ) -> Option<Parsed<'a, Self>> {
+        let genuine = self.network.receive(io, socket, arrival, index)?;
+        let (arrived, decoded) = (genuine.arrived, genuine.decoded);
+        let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
+        let received = Received {
+            source: genuine.source,
+            packet: decoded.packet,
+            payload: payload.len() as u32,
+            ecn: arrived.ecn,
+        };
+        Some(Parsed { received, payload, context: Some(arrived) })
+    }
+
+    fn admit(&mut self, io: &mut RoceIo, now: Instant, received: &Received) -> bool {
+        self.answer_before(io, now, received);
+        true
+    }
+
+    fn placing(
+        &mut self,
+        _io: &mut RoceIo,
+        placement: &Placement<Target, PlacementToken>,
+        parsed: &Parsed<'_, Self>,
+    ) -> Placing {
+        let header = &placement.target.header;
+        match &parsed.context {
+            Some(arrived) if header.length() > 0 => {
+                match self.memories.scatter(header, &arrived.ip_header()) {
+                    Ok(()) => Placing::Now,
+                    Err(_) => Placing::Gone,
+                }
+            }
+            Some(_) | None => Placing::Now,
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, own: OwnVerdict, parsed: &Parsed<'_, Self>) {
+        match own {
+            OwnVerdict::Store { target, value, token } => {
+                let placed = self.memories.scatter(&target, &value.to_ne_bytes());
+                report(&mut self.host, &mut self.memories, now, token, placed.map(|()| 0));
+            }
+            OwnVerdict::Keep { place } => self.kept.put(place, &parsed.received, parsed.payload),
+        }
+    }
+
+    /// Hands in packets that were kept and whose turn has come with this one.
+    fn handled(&mut self, io: &mut RoceIo, now: Instant, _received: &Received, _acks: u64) {
+        while let Some(place) = self.host.poll_recall() {
+            let Some((received, bytes)) = self.kept.take(place) else { continue };
+            handle(self, io, now, &Parsed { received, payload: &bytes, context: None });
+            self.kept.restore(place, bytes);
+        }
+    }
+
+    fn add(&mut self, io: &mut RoceIo, _now: Instant, transmit: &Transmit) -> bool {
+        let may_hold = |held: &Transmit| held.queue_pair == transmit.queue_pair;
+        if !is_acknowledgement(&transmit.packet) || !io.outbox.held.as_ref().is_none_or(may_hold) {
+            return self.put(io, transmit, None);
+        }
+        // An acknowledgement is short: it ends a run, and can't be in front of anything. It covers
+        // whatever an older one of the same queue pair did.
+        let is_older = |held: &Transmit| held.packet.bth.psn.is_before(transmit.packet.bth.psn);
+        if io.outbox.held.as_ref().is_none_or(is_older) {
+            io.outbox.held = Some(*transmit);
+        }
+        true
+    }
+
+    fn add_pending(&mut self, io: &mut RoceIo, _now: Instant, waiting: Waiting) -> bool {
+        self.put_waiting(io, waiting)
+    }
+
+    fn add_held(&mut self, io: &mut RoceIo, _now: Instant, held: Transmit) -> bool {
+        self.put(io, &held, None)
+    }
+
+    fn run_complete(&mut self, io: &mut RoceIo, _now: Instant) {
+        self.put_held(io);
+    }
+
+    fn sending_ends(&mut self, io: &mut RoceIo) {
+        self.settle_pending(io);
+    }
+
+    fn settle(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
+        let notices = &mut self.network.notices;
+        while let Some(queue) = self.host.poll_notification() {
+            notices.push(Notice::Completion(queue));
+        }
+        while let Some(event) = self.host.poll_event() {
+            // Memory is given back when it is deregistered.
+            if !matches!(event, Event::SegmentReleased { .. }) {
+                notices.push(Notice::Event(event));
+            }
+        }
+        self.network.take_notices()
+    }
+
+    fn after(outside: &Outside, notices: Vec<Notice>) -> bool {
+        outside.report(notices);
+        false
+    }
+}
