@@ -56,6 +56,7 @@ struct Pending {
     /// The way that has answered, by which all that follows goes.
     way: Way,
     listening: Listening,
+    keys: KeyPair,
     channel: ChannelId,
     timeout: Duration,
     /// The attempt for the first channel of the group, if this is for another.
@@ -222,7 +223,7 @@ impl Core {
             joins: joins.map(|(_, joins)| joins),
             mtu_bytes,
             deadline,
-            keys,
+            key: keys.public(),
         };
         let attempt = Attempt::new(now, &self.connecting.identity, question);
         let leader = joins.map(|(leader, _)| leader);
@@ -232,6 +233,7 @@ impl Core {
             way: Way::Path(Bound { path: 0, socket, to: server.into() }),
             // What joins a group is asked for from ports that the server knows.
             listening: Listening::new(now, self.connecting.detours && joins.is_none()),
+            keys,
             channel,
             timeout,
             leader,
@@ -270,7 +272,7 @@ impl Core {
         Some(result)
     }
 
-    /// Nobody waits for the attempt any more.
+    /// Ends an attempt whose result is of no use any more.
     pub(crate) fn abandon_attempt(&mut self, index: usize) {
         let slot = self.connecting.attempts.get_mut(index).and_then(Option::take);
         if let Some(pending) = slot
@@ -407,7 +409,8 @@ impl Core {
                     engine: self.connecting.identity.engine_for(joins),
                 };
                 let (address, endpoint, role) = (server, &endpoint, Role::Client);
-                match pending.attempt.check_key(cna, &accept) {
+                let terms = pending.attempt.terms(cna, &accept);
+                match pending.keys.agree(&accept.key, &terms) {
                     Some(key) => {
                         let remote = Remote { address, cna, endpoint, role, socket, key };
                         self.open_channel(now, &place, remote, &accept.agreed)

@@ -16,6 +16,7 @@ pub(crate) mod numbers;
 pub(crate) mod quota;
 pub(crate) mod server;
 pub(crate) mod sizes;
+mod terms;
 
 use crate::sizes::HEADER_BYTES;
 use fairway_engine::wire::{

@@ -13,12 +13,12 @@
 use std::net::SocketAddr;
 
 use fairway_engine::wire::{
-    Accept, CheckKey, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, PADDED_QUESTIONS,
+    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, KEY_LEN, PADDED_QUESTIONS,
     Parameters, Psn, Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, Welcome,
 };
 
-use super::keys::{End, KeyPair, Terms};
 use super::ladder::{Asked, Offer, Search};
+use super::terms::{End, Terms};
 use super::{Identity, Padded, packet_length, versions};
 
 /// The first wait for an answer; it doubles up to [`INTERVAL_MAX`].
@@ -41,7 +41,8 @@ pub(crate) struct Attempt {
     searches: bool,
     /// How often it has asked in this state.
     asked: u32,
-    keys: KeyPair,
+    /// The client's public key.
+    key: [u8; KEY_LEN],
     state: State,
     ask_at: Instant,
     interval: Duration,
@@ -86,8 +87,8 @@ pub(crate) struct Question {
     /// No longer packets than this, whatever the identity's limits say.
     pub(crate) mtu_bytes: u16,
     pub(crate) deadline: Instant,
-    /// For this channel alone.
-    pub(crate) keys: KeyPair,
+    /// The public one of a pair of keys that the client drew for this channel alone.
+    pub(crate) key: [u8; KEY_LEN],
 }
 
 impl Attempt {
@@ -113,7 +114,7 @@ impl Attempt {
             // What joins a group has the MTU of the group's first channel, which is proven.
             searches: question.joins.is_none() && packet_length(mtu_bytes) > SETUP_LEN,
             asked: 0,
-            keys: question.keys,
+            key: question.key,
             state: State::Asking,
             ask_at: now,
             interval: INTERVAL_MIN,
@@ -122,7 +123,7 @@ impl Attempt {
         }
     }
 
-    /// Whom it asks.
+    /// The server's address.
     pub(crate) fn server(&self) -> SocketAddr {
         self.server
     }
@@ -142,16 +143,14 @@ impl Attempt {
         self.hello.joins
     }
 
-    /// The key of the channel's header checks; `None` if the server's public key is one that gives
-    /// no secret.
-    pub(crate) fn check_key(&self, server: Cna, accept: &Accept) -> Option<CheckKey> {
-        let tpn = self.hello.client.tpn;
-        let terms = Terms {
+    /// What both sides know of the channel that `server` has opened, for the key of its header
+    /// checks.
+    pub(crate) fn terms(&self, server: Cna, accept: &Accept) -> Terms {
+        Terms {
             nonce: accept.nonce,
-            client: End { cna: self.source, tpn, key: self.keys.public() },
+            client: End { cna: self.source, tpn: self.hello.client.tpn, key: self.key },
             server: End { cna: server, tpn: accept.server.tpn, key: accept.key },
-        };
-        self.keys.agree(&accept.key, &terms)
+        }
     }
 
     /// How it ended, if it did.
@@ -258,7 +257,7 @@ impl Attempt {
                 version: welcome.version,
                 cookie: welcome.cookie,
                 agreed: welcome.offer,
-                key: self.keys.public(),
+                key: self.key,
             }),
         })
     }

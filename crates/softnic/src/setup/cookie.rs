@@ -1,4 +1,4 @@
-//! Cookies: proof that somebody receives what is sent to the address he claims.
+//! Cookies: proof that a client receives what is sent to the address that it claims.
 //!
 //! A cookie is a time stamp and a keyed hash (SipHash-2-4, twice with different keys) over the
 //! stamp, the address, the HELLO, and what was offered. Only this listener can make one.

@@ -2,7 +2,7 @@
 //!
 //! A client pads its HELLO to the length of its longest packets, and the server its WELCOME, so a
 //! WELCOME that arrives has shown that packets of the offered length get through, there and back.
-//! What the kernel believes of the path has no part in it, because anybody can send ICMP (RFC 8899
+//! What the kernel believes of the path has no part in it, because any host can send ICMP (RFC 8899
 //! searches likewise, over an open connection).
 //!
 //! If the first question stays without an answer, the next goes together with a short one. Its

@@ -9,7 +9,7 @@ use fairway_engine::wire::{
 };
 
 use super::cookie::{CookieJar, Subject};
-use super::keys::{End, Terms};
+use super::terms::{End, Terms};
 use super::{Identity, versions};
 
 /// Acceptances remembered, so that a CONFIRM that comes again is answered again and opens nothing.
@@ -17,7 +17,7 @@ const REMEMBERED_MAX: usize = 1024;
 /// They are remembered longer than a cookie lasts.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// Answers those who want to connect.
+/// Answers clients that ask for channels.
 pub(crate) struct Listener {
     identity: Identity,
     jar: CookieJar,

@@ -64,7 +64,7 @@ fn attempt() -> Attempt {
         joins: None,
         mtu_bytes: 1400,
         deadline: T0 + TIMEOUT,
-        keys: KeyPair::new([1; 32]),
+        key: KeyPair::new([1; 32]).public(),
     };
     Attempt::new(T0, &identity(CLIENT, limits()), question)
 }
@@ -132,7 +132,8 @@ fn four_messages_open_a_channel() {
     assert_eq!(attempt.poll_timeout(), None);
     assert_eq!(say(&mut attempt, after_ms(5000)), None);
     let terms = listener.terms(&opening, Tpn::new(9), server_keys().public());
-    let key = attempt.check_key(server, &accept);
+    assert_eq!(attempt.terms(server, &accept), terms);
+    let key = KeyPair::new([1; 32]).agree(&accept.key, &terms);
     assert!(key.is_some());
     assert_eq!(key, server_keys().agree(&opening.confirm.key, &terms), "both derive one key");
 }
@@ -227,7 +228,7 @@ fn forged_answers_are_ignored() {
     let hello = say(&mut attempt, T0).unwrap();
     let welcome = answer(hear(&mut listener, T0, &hello));
     let elsewhere = "192.0.2.66:4810".parse().unwrap();
-    assert!(!attempt.handle_message(T0, elsewhere, &welcome), "from somebody else");
+    assert!(!attempt.handle_message(T0, elsewhere, &welcome), "from another address");
     let for_another = Setup { destination: Cna::new(1), ..welcome };
     assert!(!attempt.handle_message(T0, server_address(), &for_another));
     let SetupMessage::Welcome(content) = welcome.message else { unreachable!() };

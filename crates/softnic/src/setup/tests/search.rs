@@ -63,7 +63,7 @@ fn client(mtu_bytes: u16, deadline: Duration) -> Attempt {
         joins: None,
         mtu_bytes,
         deadline: T0 + deadline,
-        keys: KeyPair::new([1; 32]),
+        key: KeyPair::new([1; 32]).public(),
     };
     Attempt::new(T0, &identity(CLIENT, able(mtu_bytes)), question)
 }
