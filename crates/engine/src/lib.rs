@@ -51,6 +51,7 @@ mod pace;
 mod puts;
 mod receive_window;
 mod send_window;
+pub mod setup;
 mod shared;
 mod tpg;
 mod usage;

@@ -2,12 +2,12 @@
 
 use crate::addresses::source_towards;
 use crate::peer_state::PeerState;
-use crate::sizes::payload_mtu;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
+use fairway_engine::setup::{Attempt, Listener, Outcome, Question, Reaction, payload_mtu};
 use fairway_engine::wire::{
     self, BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject,
     RejectReason, Role, SetupMessage, UNRELIABLE,
@@ -18,11 +18,9 @@ use fairway_port::Address;
 use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
-use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
 use crate::setup::quota::{self, Quota};
-use crate::setup::server::{Listener, Reaction};
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Identity, Padded};
 use crate::turn::Bound;

@@ -98,7 +98,6 @@ mod segment;
 mod setup;
 mod shared;
 mod signals;
-mod sizes;
 pub mod stats;
 mod target;
 mod turn;

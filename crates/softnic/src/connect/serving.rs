@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use fairway_engine::ChannelId;
+use fairway_engine::setup::Opening;
 use fairway_engine::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
 
 use super::ways::first_port;
@@ -13,7 +14,6 @@ use crate::clock;
 use crate::core::{Channel, Core, Notice};
 use crate::setup::keys::KeyPair;
 use crate::setup::quota::{self, Source};
-use crate::setup::server::Opening;
 
 impl Core {
     pub(super) fn open_as_server(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fairway_port::Address;
 
+use fairway_engine::setup::{packet_length, versions};
 use fairway_engine::wire::{
     Cna, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup, SetupMessage, Tpn,
 };
@@ -16,8 +17,8 @@ use fairway_engine::wire::{
 use super::{Connecting, Pending, SPEAKER};
 use crate::clock;
 use crate::core::Core;
+use crate::setup::Padded;
 use crate::setup::sizes::SizeProbe;
-use crate::setup::{Padded, packet_length, versions};
 use crate::turn::Bound;
 
 /// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).

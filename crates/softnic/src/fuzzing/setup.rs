@@ -3,14 +3,13 @@
 
 use std::net::SocketAddr;
 
+use fairway_engine::setup::{
+    Attempt, Identity, Listener, Opening, Outcome, Padded, Question, Reaction,
+};
 use fairway_engine::wire::{
     Cna, Decoded, Duration, Hello, Instant, Parameters, Ports, Psn, RejectReason, SETUP_LEN, Setup,
     SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
 };
-
-use crate::setup::client::{Attempt, Outcome, Question};
-use crate::setup::server::{Listener, Opening, Reaction};
-use crate::setup::{Identity, Padded};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 const PATIENCE: Duration = Duration::from_secs(60);

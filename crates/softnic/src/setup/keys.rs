@@ -5,12 +5,11 @@
 //! what was said. Hosts that only watch the set-up don't learn the key; a host
 //! that can change its messages may stand between the two sides.
 
+use fairway_engine::setup::Terms;
 use fairway_engine::wire::{CheckKey, KEY_LEN};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
-
-use super::terms::Terms;
 
 /// What the key is for, so that no other use of the same secret gives it.
 const PURPOSE: &[u8] = b"fairway header check, protocol 5";
@@ -57,9 +56,9 @@ impl std::fmt::Debug for KeyPair {
 
 #[cfg(test)]
 mod tests {
+    use fairway_engine::setup::End;
     use fairway_engine::wire::{Cna, Tpn};
 
-    use super::super::terms::End;
     use super::*;
 
     fn terms(client: &KeyPair, server: &KeyPair) -> Terms {

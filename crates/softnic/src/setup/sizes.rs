@@ -1,6 +1,6 @@
 //! Do packets of full size get through to a peer?
 //!
-//! Set-up has proven it for the ports that it used ([`super::ladder`]). Networks choose a path by a
+//! Set-up has proven it for the ports that it used (`fairway_engine::setup`). Networks choose a path by a
 //! packet's ports, and some of their paths may be shorter than others, so that data of some ports
 //! never arrives. Once a channel is open, a node therefore asks its peer as it asks for a
 //! connection, with questions as long as its longest packets, from ports of their own. The answers

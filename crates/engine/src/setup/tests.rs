@@ -1,14 +1,12 @@
-use std::net::SocketAddr;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
 
-use fairway_engine::wire::{
-    Cna, Duration, Instant, PROTOCOL_VERSION, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
-    Setup, SetupMessage, Tpn, Versions, encode_setup,
+use fairway_wire::{
+    Cna, Duration, Instant, KEY_LEN, PROTOCOL_VERSION, Parameters, Ports, Psn, RejectReason,
+    SETUP_LEN, Setup, SetupMessage, Tpn, Versions, encode_setup,
 };
 
-use super::Identity;
-use super::client::{Attempt, Outcome, Question};
-use super::keys::KeyPair;
-use super::server::{Listener, Opening, Reaction};
+use super::{Attempt, Identity, Listener, Opening, Outcome, Question, Reaction};
 
 mod search;
 
@@ -20,6 +18,9 @@ const SERVER: Cna = Cna::new(0x5e12e1);
 const ASKED_AS: Cna = Cna::new(0xa5_ced0);
 const NONCE: u64 = 0x1234_5678_9abc_def0;
 const LONG: u16 = 9000;
+/// Public keys, which set-up carries and never looks at.
+const CLIENT_KEY: [u8; KEY_LEN] = [1; KEY_LEN];
+const SERVER_KEY: [u8; KEY_LEN] = [2; KEY_LEN];
 
 fn after_ms(ms: u64) -> Instant {
     T0 + Duration::from_ms(ms)
@@ -64,13 +65,9 @@ fn attempt() -> Attempt {
         joins: None,
         mtu_bytes: 1400,
         deadline: T0 + TIMEOUT,
-        key: KeyPair::new([1; 32]).public(),
+        key: CLIENT_KEY,
     };
     Attempt::new(T0, &identity(CLIENT, limits()), question)
-}
-
-fn server_keys() -> KeyPair {
-    KeyPair::new([2; 32])
 }
 
 fn hear(listener: &mut Listener, now: Instant, setup: &Setup) -> Reaction {
@@ -118,8 +115,7 @@ fn four_messages_open_a_channel() {
     let opening = opening(hear(&mut listener, T0, &confirm));
     assert_eq!(opening.client, CLIENT);
     assert_eq!(opening.confirm.hello.client.tpn, Tpn::new(5));
-    let accept =
-        listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), server_keys().public());
+    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY);
     assert_eq!(attempt.outcome(), None);
     assert!(attempt.handle_message(T0, server_address(), &accept));
     let Some(Outcome::Open { server, accept }) = attempt.outcome() else {
@@ -131,11 +127,8 @@ fn four_messages_open_a_channel() {
     assert_eq!(opening.confirm.agreed, agreed);
     assert_eq!(attempt.poll_timeout(), None);
     assert_eq!(say(&mut attempt, after_ms(5000)), None);
-    let terms = listener.terms(&opening, Tpn::new(9), server_keys().public());
-    assert_eq!(attempt.terms(server, &accept), terms);
-    let key = KeyPair::new([1; 32]).agree(&accept.key, &terms);
-    assert!(key.is_some());
-    assert_eq!(key, server_keys().agree(&opening.confirm.key, &terms), "both derive one key");
+    let terms = listener.terms(&opening, Tpn::new(9), SERVER_KEY);
+    assert_eq!(attempt.terms(server, &accept), terms, "both know the same of it");
 }
 
 #[test]
@@ -170,7 +163,7 @@ fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));
-    let lost = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), server_keys().public());
+    let lost = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY);
     let again = say(&mut attempt, after_ms(20)).expect("the CONFIRM again");
     assert_eq!(again, confirm);
     let repeated = answer(hear(&mut listener, after_ms(20), &again));
@@ -198,12 +191,7 @@ fn duplicated_and_reordered_answers_change_nothing() {
         assert_eq!(say(&mut attempt, T0), None, "no second CONFIRM for a repeated WELCOME");
     }
     let opening = opening(hear(&mut listener, after_ms(3000), &confirm));
-    let accept = listener.opened(
-        after_ms(3000),
-        &opening,
-        (Tpn::new(9), Psn::new(1)),
-        server_keys().public(),
-    );
+    let accept = listener.opened(after_ms(3000), &opening, (Tpn::new(9), Psn::new(1)), SERVER_KEY);
     for _ in 0..2 {
         assert!(attempt.handle_message(T0, server_address(), &accept));
         assert!(matches!(attempt.outcome(), Some(Outcome::Open { .. })));
@@ -217,7 +205,7 @@ fn an_accept_before_any_welcome_is_ignored() {
     let (mut one, mut two, mut listener) = (attempt(), attempt(), listener());
     let confirm = confirm(&mut one, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));
-    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1)), server_keys().public());
+    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1)), SERVER_KEY);
     two.handle_message(T0, server_address(), &accept);
     assert_eq!(two.outcome(), None);
 }

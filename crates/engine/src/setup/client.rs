@@ -7,19 +7,23 @@
 //! | confirming | — | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
 //! | done | — | — | — | — | — | — | — | — |
 //!
-//! What searching is for, [`super::ladder`] says. A client that need not search asks short
+//! What searching is for, `ladder` says. A client that need not search asks short
 //! questions, and takes their answers for long ones.
 
-use std::net::SocketAddr;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
 
-use fairway_engine::wire::{
+use fairway_wire::{
     Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, KEY_LEN, PADDED_QUESTIONS,
     Parameters, Psn, Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, Welcome,
 };
 
+use super::identity::{Identity, versions};
 use super::ladder::{Asked, Offer, Search};
+use super::lengths::packet_length;
+use super::padded::Padded;
 use super::terms::{End, Terms};
-use super::{Identity, Padded, packet_length, versions};
 
 /// The first wait for an answer; it doubles up to [`INTERVAL_MAX`].
 const INTERVAL_MIN: Duration = Duration::from_ms(20);
@@ -32,7 +36,7 @@ const SHORT: u64 = 1 << 16;
 
 /// One attempt to open a channel.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     server: SocketAddr,
     source: Cna,
     /// What is asked at first; the others differ in nonce and MTU.
@@ -60,7 +64,7 @@ enum State {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The server has opened its end.
     Open {
         /// The server's node address.
@@ -77,23 +81,28 @@ pub(crate) enum Outcome {
 }
 
 /// What an attempt needs to know.
-pub(crate) struct Question {
-    pub(crate) server: SocketAddr,
-    pub(crate) tpn: Tpn,
-    pub(crate) first_psn: Psn,
-    pub(crate) nonce: u64,
-    /// The group that it joins.
-    pub(crate) joins: Option<Joins>,
-    /// No longer packets than this, whatever the identity's limits say.
-    pub(crate) mtu_bytes: u16,
-    pub(crate) deadline: Instant,
+pub struct Question {
+    /// The server's address.
+    pub server: SocketAddr,
+    /// The client's number for the channel.
+    pub tpn: Tpn,
+    /// The first PSN that the client will send.
+    pub first_psn: Psn,
+    /// A random number, by which answers are recognized.
+    pub nonce: u64,
+    /// The group that the channel joins.
+    pub joins: Option<Joins>,
+    /// The longest payload of a packet in bytes, if the identity's limits allow as much.
+    pub mtu_bytes: u16,
+    /// When the attempt gives up.
+    pub deadline: Instant,
     /// The public one of a pair of keys that the client drew for this channel alone.
-    pub(crate) key: [u8; KEY_LEN],
+    pub key: [u8; KEY_LEN],
 }
 
 impl Attempt {
     /// Starts asking.
-    pub(crate) fn new(now: Instant, identity: &Identity, question: Question) -> Self {
+    pub fn new(now: Instant, identity: &Identity, question: Question) -> Self {
         let limits = identity.limits;
         let mtu_bytes = limits.mtu_bytes.min(question.mtu_bytes);
         let hello = Hello {
@@ -124,28 +133,28 @@ impl Attempt {
     }
 
     /// The server's address.
-    pub(crate) fn server(&self) -> SocketAddr {
+    pub fn server(&self) -> SocketAddr {
         self.server
     }
 
     /// The first PSN it promised to send.
-    pub(crate) fn first_psn(&self) -> Psn {
+    pub fn first_psn(&self) -> Psn {
         self.hello.client.initial_psn
     }
 
     /// When it gives up.
-    pub(crate) fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// The group that it joins.
-    pub(crate) fn joins(&self) -> Option<Joins> {
+    pub fn joins(&self) -> Option<Joins> {
         self.hello.joins
     }
 
     /// What both sides know of the channel that `server` has opened, for the key of its header
     /// checks.
-    pub(crate) fn terms(&self, server: Cna, accept: &Accept) -> Terms {
+    pub fn terms(&self, server: Cna, accept: &Accept) -> Terms {
         Terms {
             nonce: accept.nonce,
             client: End { cna: self.source, tpn: self.hello.client.tpn, key: self.key },
@@ -154,7 +163,7 @@ impl Attempt {
     }
 
     /// How it ended, if it did.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<Outcome> {
         match self.state {
             State::Done(outcome) => Some(outcome),
             _ => None,
@@ -162,7 +171,7 @@ impl Attempt {
     }
 
     /// A set-up message came. False if it is none of this attempt's.
-    pub(crate) fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
+    pub fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
         // The server answers from the port that was asked, which need not be the one that was
         // named.
         if from.ip() != self.server.ip() || setup.destination != self.source {
@@ -193,7 +202,7 @@ impl Attempt {
     }
 
     /// The messages to send, if it is time for any.
-    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Vec<Padded> {
+    pub fn poll_transmit(&mut self, now: Instant) -> Vec<Padded> {
         if matches!(self.state, State::Done(_)) {
             return Vec::new();
         }
@@ -263,20 +272,20 @@ impl Attempt {
     }
 
     /// True while the server has not answered at all.
-    pub(crate) fn is_unanswered(&self) -> bool {
+    pub fn is_unanswered(&self) -> bool {
         matches!(self.state, State::Asking)
     }
 
     /// The network reports that no program listens there. It does not count once the server has
     /// answered: such a report is easily forged.
-    pub(crate) fn refuse(&mut self) {
+    pub fn refuse(&mut self) {
         if self.is_unanswered() {
             self.state = State::Done(Outcome::NoListener);
         }
     }
 
     /// When [`Attempt::poll_transmit`] has something to say or do.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Done(_) => None,
             State::Searching(_) => {

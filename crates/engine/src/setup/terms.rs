@@ -1,27 +1,27 @@
 //! What the two sides of a channel agree on, and derive the key of its header checks from.
 
-use fairway_engine::wire::{Cna, KEY_LEN, Tpn};
+use fairway_wire::{Cna, KEY_LEN, Tpn};
 
 /// What both sides know of a channel that they set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub struct Terms {
     /// The HELLO's.
-    pub(crate) nonce: u64,
+    pub nonce: u64,
     /// The end of the side that asked.
-    pub(crate) client: End,
+    pub client: End,
     /// The end of the side that answered.
-    pub(crate) server: End,
+    pub server: End,
 }
 
 /// One end of a channel, as the other side knows it from CONFIRM or ACCEPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub struct End {
     /// The node address.
-    pub(crate) cna: Cna,
+    pub cna: Cna,
     /// The channel number.
-    pub(crate) tpn: Tpn,
+    pub tpn: Tpn,
     /// The public key.
-    pub(crate) key: [u8; KEY_LEN],
+    pub key: [u8; KEY_LEN],
 }
 
 /// Bytes of an end: node address, channel number, public key.
@@ -31,7 +31,7 @@ const TERMS_BYTES: usize = 8 + 2 * END_BYTES;
 
 impl Terms {
     /// The terms as both sides hash them: nonce, client's end, server's end, all big-endian.
-    pub(crate) fn bytes(&self) -> [u8; TERMS_BYTES] {
+    pub fn bytes(&self) -> [u8; TERMS_BYTES] {
         let mut bytes = [0; TERMS_BYTES];
         bytes[..8].copy_from_slice(&self.nonce.to_be_bytes());
         let ends = [&self.client, &self.server];
