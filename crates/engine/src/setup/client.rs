@@ -19,6 +19,7 @@ use fairway_wire::{
     Parameters, Psn, Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, Welcome,
 };
 
+use super::established::Established;
 use super::identity::{Identity, versions};
 use super::ladder::{Asked, Offer, Search};
 use super::lengths::packet_length;
@@ -137,11 +138,6 @@ impl Attempt {
         self.server
     }
 
-    /// The first PSN it promised to send.
-    pub fn first_psn(&self) -> Psn {
-        self.hello.client.initial_psn
-    }
-
     /// When it gives up.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -159,6 +155,16 @@ impl Attempt {
             nonce: accept.nonce,
             client: End { cna: self.source, tpn: self.hello.client.tpn, key: self.key },
             server: End { cna: server, tpn: accept.server.tpn, key: accept.key },
+        }
+    }
+
+    /// The client's end of the channel that `server` has opened.
+    pub fn established(&self, server: Cna, accept: &Accept) -> Established {
+        Established {
+            remote: server,
+            endpoint: accept.server,
+            first_psn: self.hello.client.initial_psn,
+            agreed: accept.agreed,
         }
     }
 
@@ -278,7 +284,7 @@ impl Attempt {
 
     /// The network reports that no program listens there. It does not count once the server has
     /// answered: such a report is easily forged.
-    pub fn refuse(&mut self) {
+    pub fn handle_no_listener(&mut self) {
         if self.is_unanswered() {
             self.state = State::Done(Outcome::NoListener);
         }

@@ -31,6 +31,6 @@ impl Identity {
 }
 
 /// The protocol versions that this implementation speaks.
-pub fn versions() -> Versions {
+pub(super) fn versions() -> Versions {
     Versions::new(PROTOCOL_VERSION, PROTOCOL_VERSION).expect("our version is a version")
 }

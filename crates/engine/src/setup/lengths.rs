@@ -17,6 +17,6 @@ pub fn payload_mtu(link_mtu: usize) -> u16 {
 }
 
 /// Length in bytes of the longest packets with so much payload, without headers of IP and UDP.
-pub fn packet_length(mtu_bytes: u16) -> usize {
+pub(super) fn packet_length(mtu_bytes: u16) -> usize {
     usize::from(mtu_bytes) + HEADER_BYTES
 }

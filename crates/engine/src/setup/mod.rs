@@ -13,21 +13,29 @@
 //! and quotas are the caller's too.
 //!
 //! **Files.** `client` has the asking side, `server` the answering one, `cookie` the proof of an
-//! address, `ladder` the search for the longest packets, `lengths` how long packets are.
+//! address, `ladder` the search for the longest packets, `probe` the test of further ports for them,
+//! `lengths` how long packets are, `members` which channels join a group, `established` what is left
+//! when a channel is open.
 
 mod client;
 mod cookie;
+mod established;
 mod identity;
 mod ladder;
 mod lengths;
+mod members;
 mod padded;
+mod probe;
 mod server;
 mod terms;
 
 pub use client::{Attempt, Outcome, Question};
-pub use identity::{Identity, versions};
-pub use lengths::{MTU_MAX, packet_length, payload_mtu};
+pub use established::Established;
+pub use identity::Identity;
+pub use lengths::{MTU_MAX, payload_mtu};
+pub use members::Members;
 pub use padded::Padded;
+pub use probe::{LengthProbe, ProbeOutcome};
 pub use server::{Listener, Opening, Reaction};
 pub use terms::{End, Terms};
 

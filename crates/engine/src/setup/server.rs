@@ -9,6 +9,7 @@ use fairway_wire::{
 };
 
 use super::cookie::{CookieJar, Subject};
+use super::established::Established;
 use super::identity::{Identity, versions};
 use super::terms::{End, Terms};
 
@@ -52,6 +53,18 @@ pub struct Opening {
     pub client: Cna,
     /// What it confirmed.
     pub confirm: Confirm,
+}
+
+impl Opening {
+    /// The server's end of the channel. `first_psn`: the first PSN that the server will send.
+    pub fn established(&self, first_psn: Psn) -> Established {
+        Established {
+            remote: self.client,
+            endpoint: self.confirm.hello.client,
+            first_psn,
+            agreed: self.confirm.agreed,
+        }
+    }
 }
 
 impl Listener {

@@ -10,7 +10,8 @@ use super::{
     CLIENT, CLIENT_KEY, NONCE, SERVER, SERVER_KEY, T0, client_address, identity, limits,
     server_address,
 };
-use crate::setup::{Attempt, Listener, Outcome, Padded, Question, Reaction, packet_length};
+use crate::setup::lengths::packet_length;
+use crate::setup::{Attempt, Listener, Outcome, Padded, Question, Reaction};
 
 const ONE_WAY: Duration = Duration::from_ms(5);
 const DEADLINE: Duration = Duration::from_secs(5);
