@@ -113,3 +113,95 @@ impl LengthProbe {
         self.outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use fairway_wire::{Ports, RejectReason};
+
+    use super::super::server::{Listener, Reaction};
+    use super::*;
+
+    const START: Instant = Instant::from_ns(1_000_000_000);
+
+    fn identity(number: u32, mtu_bytes: u16, capabilities: u16) -> Identity {
+        let limits = Parameters {
+            mtu_bytes,
+            paths: 1,
+            window_packets: 1024,
+            message_slots: 8,
+            read_slots: 8,
+            keep_alive_ms: 0,
+            channels: 1,
+            capabilities,
+        };
+        let ports = vec![Ports::new(&[4810]).unwrap()];
+        Identity { cna: Cna::new(number), asked_as: Cna::new(number + 100), ports, limits }
+    }
+
+    fn probe() -> LengthProbe {
+        let identity = identity(1, 4096, PADDED_QUESTIONS);
+        let agreed = Parameters { mtu_bytes: 2048, ..identity.limits };
+        LengthProbe::new(START, &identity, 5 << 20, &agreed).expect("it is of use")
+    }
+
+    #[test]
+    fn probe_asks_six_times_at_growing_intervals_and_then_reports_vanished() {
+        let mut probe = probe();
+        let mut asked = Vec::new();
+        while let Some(at) = probe.poll_timeout() {
+            if let Some(question) = probe.poll_transmit(at) {
+                assert_eq!(question.length, 2048 + 92, "as long as the longest packets");
+                asked.push(at.since(START).as_us() / 1000);
+            }
+            assert_eq!(probe.poll_transmit(at), None, "one at a time");
+        }
+        assert_eq!(asked, [100, 200, 400, 700, 1100, 1600]);
+        assert_eq!(probe.outcome(), Some(ProbeOutcome::Vanished));
+    }
+
+    #[test]
+    fn answer_of_a_listener_ends_the_probe() {
+        let mut probe = probe();
+        let at = probe.poll_timeout().unwrap();
+        let question = probe.poll_transmit(at).expect("a question");
+        let mut listener = Listener::new(identity(2, 4096, PADDED_QUESTIONS), [7; 32]);
+        let from = "192.0.2.1:4000".parse().unwrap();
+        let Reaction::Answer(answer) = listener.handle_message(at, from, u16::MAX, &question.setup)
+        else {
+            panic!("no answer");
+        };
+        assert_eq!(question.answered(answer).length, question.length, "as long as the question");
+        let SetupMessage::Welcome(mut welcome) = answer.message else { panic!("{answer:?}") };
+        welcome.nonce ^= 1;
+        let other = Setup { message: SetupMessage::Welcome(welcome), ..answer };
+        assert!(!probe.handle_message(&other), "an answer to another question");
+        assert_eq!(probe.outcome(), None);
+        assert!(probe.handle_message(&answer));
+        assert_eq!((probe.outcome(), probe.poll_timeout()), (Some(ProbeOutcome::Arrived), None));
+    }
+
+    #[test]
+    fn reject_is_an_answer_too() {
+        let mut probe = probe();
+        let listener_versions = versions();
+        let message = SetupMessage::Reject(fairway_wire::Reject {
+            versions: listener_versions,
+            nonce: 5 << 20,
+            reason: RejectReason::NoResources,
+        });
+        let reject = Setup { source: Cna::new(9), destination: Cna::new(1), message };
+        assert!(probe.handle_message(&reject));
+        assert_eq!(probe.outcome(), Some(ProbeOutcome::Arrived));
+    }
+
+    #[test]
+    fn peer_that_does_not_pad_or_has_short_packets_is_not_probed() {
+        for (mtu_bytes, capabilities) in [(1024, PADDED_QUESTIONS), (4096, 0)] {
+            let identity = identity(1, mtu_bytes, capabilities);
+            assert!(LengthProbe::new(START, &identity, 7, &identity.limits).is_none());
+        }
+    }
+}

@@ -8,7 +8,9 @@ use fairway_wire::{
 
 use super::{Attempt, Identity, Listener, Opening, Outcome, Question, Reaction};
 
+mod restart;
 mod search;
+mod world;
 
 const T0: Instant = Instant::from_ns(1_000_000_000);
 const TIMEOUT: Duration = Duration::from_secs(2);
