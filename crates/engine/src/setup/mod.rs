@@ -13,9 +13,9 @@
 //! and quotas are the caller's too.
 //!
 //! **Files.** `client` has the asking side, `server` the answering one, `cookie` the proof of an
-//! address, `ladder` the search for the longest packets, `probe` the test of further ports for them,
-//! `lengths` how long packets are, `members` which channels join a group, `established` what is left
-//! when a channel is open.
+//! address, `ladder` the search for the longest packets, `probe` the test of further ports for
+//! them, `lengths` how long packets are, `members` which channels join a group, `established` what
+//! is left when a channel is open.
 
 mod client;
 mod cookie;

@@ -3,8 +3,8 @@
 //!
 //! A seed draws everything. While faults last, only safety is demanded: a client's open channel is
 //! one that the server has opened with the same terms, and an attempt opens one, and one more for
-//! each REJECT at most that calls its cookie stale. Then the network is healed, and every client has
-//! to be connected within [`RECOVERY`].
+//! each REJECT at most that calls its cookie stale. Then the network is healed, and every client
+//! has to be connected within [`RECOVERY`].
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
