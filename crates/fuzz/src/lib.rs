@@ -23,13 +23,15 @@ mod codecs;
 mod nic;
 mod roce_host;
 pub mod script;
+mod setup;
 
 pub use cm::cm;
 pub use codecs::{decode, names, roce};
 pub use fairway_cli::fuzzing::{copy_messages, quantities};
-pub use fairway_softnic::fuzzing::{letter, setup};
+pub use fairway_softnic::fuzzing::letter;
 pub use nic::nic_packets;
 pub use roce_host::roce_packets;
+pub use setup::setup;
 
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));

@@ -41,17 +41,42 @@ pub(crate) enum Work {
     Pair { app: usize, remote: usize },
 }
 
+/// What a job goes on with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Input<'a> {
+    /// It begins, or what it waited for has been made.
+    Ready,
+    /// The kernel of the local host (`None`) or of a remote one has done its call.
+    Called(Option<usize>),
+    /// A message has arrived at the local host (`None`) or at a remote one.
+    Message(Option<usize>, &'a [u8]),
+    /// The time of [`Plane::poll_timeout`] has come.
+    Timeout,
+}
+
+impl<'a> Input<'a> {
+    /// The message that has arrived, or nothing.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        match self {
+            Input::Message(_, bytes) => bytes,
+            Input::Ready | Input::Called(_) | Input::Timeout => &[],
+        }
+    }
+}
+
 /// What a job does next.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Enters the kernel of the local host (`None`) or of a remote one.
     Kernel(Option<usize>),
-    /// Sends these bytes, to a remote host or from it, and goes on where they arrive.
+    /// Sends these messages, to a remote host or from it, and goes on where they arrive.
     Send {
         remote: usize,
         outward: bool,
-        bytes: Vec<u8>,
+        messages: Vec<Vec<u8>>,
     },
+    /// Goes on when a message arrives or a timer ends.
+    Wait,
     /// Goes on when this has been made.
     After(Work),
     Done,
@@ -59,24 +84,26 @@ pub(crate) enum Next {
 
 /// One stack's way of setting up.
 pub(crate) trait Plane {
-    /// Does what comes after the stage that is over; `bytes` is the message that has arrived.
-    fn advance(&mut self, now: u64, job: &Job, bytes: &[u8]) -> Result<Next, String>;
+    /// Does what comes after the stage that is over.
+    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, String>;
+    /// When a job goes on even if nothing arrives, in picoseconds.
+    fn poll_timeout(&self, work: Work) -> Option<u64>;
     /// Is everything there, and does each end know the other?
     fn check(&self) -> Result<(), String>;
     fn has_channels(&self) -> bool;
 }
 
 enum Happening {
-    Advance {
-        job: usize,
-        bytes: Vec<u8>,
-    },
+    /// A job begins, or what it waited for has been made.
+    Ready { job: usize },
+    /// A kernel has done a job's call.
+    Called { job: usize, at: Option<usize> },
     /// A message is at a host's network port.
-    Arrive {
-        job: usize,
-        bytes: Vec<u8>,
-        at: Option<usize>,
-    },
+    Arrive { job: usize, bytes: Vec<u8>, at: Option<usize> },
+    /// A message is at the program that it is for.
+    Receive { job: usize, bytes: Vec<u8>, at: Option<usize> },
+    /// A job's timer ends.
+    Timeout { job: usize },
 }
 
 struct Setup {
@@ -90,6 +117,10 @@ struct Setup {
     ended: Vec<Work>,
     /// Jobs that wait for something to be made.
     waiting: Vec<(Work, usize)>,
+    /// By job: when its timer ends, if it has one.
+    timers: Vec<Option<u64>>,
+    /// When a job ended last.
+    ended_at: u64,
     /// By application: remote hosts that it has not begun with.
     left: Vec<VecDeque<usize>>,
     spans: Vec<u64>,
@@ -119,6 +150,8 @@ pub(crate) fn run(config: &Config) -> Result<Report, String> {
         port: Server::new(1),
         ended: Vec::new(),
         waiting: Vec::new(),
+        timers: Vec::new(),
+        ended_at: 0,
         left: (0..apps).map(|app| (0..hosts).map(|step| (app + step) % hosts).collect()).collect(),
         spans: Vec::new(),
         calls: 0,
@@ -139,8 +172,9 @@ impl Setup {
     fn begin(&mut self, work: Work) {
         let now = self.events.now;
         self.jobs.push(Job { work, stage: 0, began: now });
+        self.timers.push(None);
         let job = self.jobs.len() - 1;
-        self.events.at(now, Happening::Advance { job, bytes: Vec::new() });
+        self.events.at(now, Happening::Ready { job });
     }
 
     fn happen(&mut self, happening: Happening) -> Result<(), String> {
@@ -151,10 +185,16 @@ impl Setup {
                 let hold = ps(constants.interrupt_hold_ns);
                 let ready = now + self.kernel(at).enter(now, hold);
                 let ready = ready + ps(self.config.constants.interrupt_ns);
-                self.events.at(ready, Happening::Advance { job, bytes });
+                self.events.at(ready, Happening::Receive { job, bytes, at });
                 Ok(())
             }
-            Happening::Advance { job, bytes } => self.advance(job, &bytes),
+            Happening::Receive { job, bytes, at } => self.advance(job, Input::Message(at, &bytes)),
+            Happening::Ready { job } => self.advance(job, Input::Ready),
+            Happening::Called { job, at } => self.advance(job, Input::Called(at)),
+            Happening::Timeout { job } => {
+                self.timers[job] = None;
+                self.advance(job, Input::Timeout)
+            }
         }
     }
 
@@ -165,31 +205,21 @@ impl Setup {
         }
     }
 
-    fn advance(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
+    fn advance(&mut self, index: usize, input: Input<'_>) -> Result<(), String> {
         let now = self.events.now;
         let job = self.jobs[index];
-        let constants = &self.config.constants;
-        let call = ps(constants.ioctl_ns);
-        let (send, link) = (ps(constants.interrupt_hold_ns), ps(self.config.link_ns));
-        let (gbps, frame) = (constants.link_gbps, constants.frame_bytes);
+        let call = ps(self.config.constants.ioctl_ns);
         self.jobs[index].stage += 1;
-        match self.plane.advance(now, &job, bytes)? {
+        match self.plane.advance(now, &job, input)? {
             Next::Kernel(at) => {
                 self.calls += 1;
                 let ready = now + self.kernel(at).enter(now, call) + call;
-                self.events.at(ready, Happening::Advance { job: index, bytes: Vec::new() });
+                self.events.at(ready, Happening::Called { job: index, at });
             }
-            Next::Send { remote, outward, bytes } => {
-                self.messages += 1;
-                self.bytes += bytes.len() as u64;
-                let (from, to) = if outward { (None, Some(remote)) } else { (Some(remote), None) };
-                let left = now + self.kernel(from).enter(now, send) + send;
-                // Ethernet, IPv4 and UDP around it. All that leaves the host leaves by one port.
-                let serial = ps((bytes.len() as f64 + 42.0 + frame) * 8.0 / gbps);
-                let queued = if outward { self.port.enter(left, serial) } else { 0 };
-                let arrival = left + queued + serial + link;
-                self.events.at(arrival, Happening::Arrive { job: index, bytes, at: to });
+            Next::Send { remote, outward, messages } => {
+                messages.into_iter().for_each(|bytes| self.send(index, (remote, outward), bytes));
             }
+            Next::Wait => {}
             Next::After(work) => {
                 self.jobs[index].stage -= 1;
                 match self.ended.contains(&work) {
@@ -199,11 +229,39 @@ impl Setup {
             }
             Next::Done => self.ended(job),
         }
+        self.set_timer(index);
         Ok(())
+    }
+
+    /// Sends a message of a job to a remote host or from it.
+    fn send(&mut self, job: usize, (remote, outward): (usize, bool), bytes: Vec<u8>) {
+        let now = self.events.now;
+        let constants = &self.config.constants;
+        let (send, link) = (ps(constants.interrupt_hold_ns), ps(self.config.link_ns));
+        // Ethernet, IPv4 and UDP around it. All that leaves the host leaves by one port.
+        let wire_bytes = bytes.len() as f64 + 42.0 + constants.frame_bytes;
+        let serial = ps(wire_bytes * 8.0 / constants.link_gbps);
+        self.messages += 1;
+        self.bytes += bytes.len() as u64;
+        let (from, to) = if outward { (None, Some(remote)) } else { (Some(remote), None) };
+        let left = now + self.kernel(from).enter(now, send) + send;
+        let queued = if outward { self.port.enter(left, serial) } else { 0 };
+        let arrival = left + queued + serial + link;
+        self.events.at(arrival, Happening::Arrive { job, bytes, at: to });
+    }
+
+    /// Has a job go on at the time that its protocol asks for, unless it does so earlier.
+    fn set_timer(&mut self, job: usize) {
+        let Some(at) = self.plane.poll_timeout(self.jobs[job].work) else { return };
+        if self.timers[job].is_none_or(|set| at < set) {
+            self.timers[job] = Some(at);
+            self.events.at(at, Happening::Timeout { job });
+        }
     }
 
     fn ended(&mut self, job: Job) {
         let now = self.events.now;
+        self.ended_at = now;
         match job.work {
             Work::Own { app } => {
                 // So many attempts of an application are under way at once.
@@ -220,7 +278,7 @@ impl Setup {
             std::mem::take(&mut self.waiting).into_iter().partition(|(work, _)| *work == job.work);
         self.waiting = rest;
         for (_, job) in ready {
-            self.events.at(now, Happening::Advance { job, bytes: Vec::new() });
+            self.events.at(now, Happening::Ready { job });
         }
     }
 
@@ -237,12 +295,12 @@ impl Setup {
         }
         self.plane.check()?;
         let figures = vec![
-            ("setup_us", self.events.now as f64 / 1e6),
+            ("setup_us", self.ended_at as f64 / 1e6),
             ("kernel_calls", self.calls as f64),
             ("control_messages", self.messages as f64),
             ("control_bytes", self.bytes as f64),
         ];
-        Ok(Report::of_spans(self.spans, self.events.now, figures))
+        Ok(Report::of_spans(self.spans, self.ended_at, figures))
     }
 }
 

@@ -1,12 +1,12 @@
 //! How a context is made.
 
 use crate::addresses::with_scope;
-use crate::sizes::MTU_MAX;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairway_engine::setup::MTU_MAX;
 use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
 use fairway_sandbox::Policies;

@@ -2,15 +2,16 @@
 
 use crate::addresses::source_towards;
 use crate::peer_state::PeerState;
-use crate::sizes::payload_mtu;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
+use fairway_engine::setup::{
+    Attempt, Established, Listener, Members, Outcome, Question, Reaction, payload_mtu,
+};
 use fairway_engine::wire::{
-    self, BYPASS, CheckKey, Cna, Endpoint, Instant, Joins, Msn, Parameters, Psn, Reject,
-    RejectReason, Role, SetupMessage, UNRELIABLE,
+    self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
@@ -19,12 +20,10 @@ use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
 use crate::runtime::Bound;
-use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::guesses::Guesses;
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
 use crate::setup::quota::{self, Quota};
-use crate::setup::server::{Listener, Reaction};
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Identity, Padded};
 
@@ -58,13 +57,15 @@ struct Pending {
     /// The way that has answered, by which all that follows goes.
     way: Way,
     listening: Listening,
+    keys: KeyPair,
     channel: ChannelId,
     timeout: Duration,
     /// The attempt for the first channel of the group, if this is for another.
     leader: Option<usize>,
-    /// The first channel is open; others of its group may be missing.
+    /// Set when the first channel is open; others of its group may be missing.
     peer: Option<Arc<PeerState>>,
-    missing: u16,
+    /// The channels of the group, once the first one is open.
+    members: Option<Members>,
     first_message: Msn,
     /// Filled once it has ended.
     result: Option<Result<Arc<PeerState>, Error>>,
@@ -73,7 +74,6 @@ struct Pending {
 /// Which channel of a group is to be opened here.
 struct Place {
     id: ChannelId,
-    first_psn: Psn,
     first_message: Msn,
     /// The first one of the group, if it is another.
     leader: Option<ChannelId>,
@@ -81,10 +81,8 @@ struct Place {
 }
 
 /// The other end of a channel to be opened, whichever side asked.
-struct Remote<'a> {
+struct Remote {
     address: SocketAddr,
-    cna: Cna,
-    endpoint: &'a Endpoint,
     role: Role,
     /// The first of our sockets that its packets come to.
     socket: usize,
@@ -110,7 +108,7 @@ impl Connecting {
             let looks_at = pending.listening.poll_timeout();
             Some(looks_at.map_or(asks_at, |at| at.min(asks_at)))
         };
-        let probes = self.sizes.iter().map(SizeProbe::poll_timeout);
+        let probes = self.sizes.iter().filter_map(SizeProbe::poll_timeout);
         self.pending().filter_map(times).chain(probes).reduce(Instant::min)
     }
 
@@ -225,7 +223,7 @@ impl Core {
             joins: joins.map(|(_, joins)| joins),
             mtu_bytes,
             deadline,
-            keys,
+            key: keys.public(),
         };
         let attempt = Attempt::new(now, &self.connecting.identity, question);
         let leader = joins.map(|(leader, _)| leader);
@@ -235,11 +233,12 @@ impl Core {
             way: Way::Path(Bound { path: 0, socket, to: server.into() }),
             // What joins a group is asked for from ports that the server knows.
             listening: Listening::new(now, self.connecting.detours && joins.is_none()),
+            keys,
             channel,
             timeout,
             leader,
             peer: None,
-            missing: 0,
+            members: None,
             first_message,
             result: None,
         };
@@ -273,7 +272,7 @@ impl Core {
         Some(result)
     }
 
-    /// Nobody waits for the attempt any more.
+    /// Ends an attempt whose result is of no use any more.
     pub(crate) fn abandon_attempt(&mut self, index: usize) {
         let slot = self.connecting.attempts.get_mut(index).and_then(Option::take);
         if let Some(pending) = slot
@@ -307,7 +306,7 @@ impl Core {
             }
             pending.look(now);
             if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
-                pending.attempt.refuse();
+                pending.attempt.handle_no_listener();
             }
             let messages = pending.attempt.poll_transmit(now);
             if !messages.is_empty() {
@@ -405,23 +404,22 @@ impl Core {
         let leading = pending.leader.unwrap_or(index);
         let joins = pending.attempt.joins();
         let timeout = pending.timeout;
-        let mut agreed = None;
+        let mut members = None;
         let result = match outcome {
             Outcome::Open { server: cna, accept } => {
-                let endpoint = accept.server;
-                agreed = Some(accept.agreed);
+                let established = pending.attempt.established(cna, &accept);
+                members = Some(Members::new(&established.agreed));
                 let place = Place {
                     id,
-                    first_psn: pending.attempt.first_psn(),
                     first_message: pending.first_message,
                     leader: joins.and(self.connecting.channel_of(leading)),
                     engine: self.connecting.identity.engine_for(joins),
                 };
-                let (address, endpoint, role) = (server, &endpoint, Role::Client);
-                match pending.attempt.check_key(cna, &accept) {
+                let terms = pending.attempt.terms(cna, &accept);
+                match pending.keys.agree(&accept.key, &terms) {
                     Some(key) => {
-                        let remote = Remote { address, cna, endpoint, role, socket, key };
-                        self.open_channel(now, &place, remote, &accept.agreed)
+                        let remote = Remote { address: server, role: Role::Client, socket, key };
+                        self.open_channel(now, &place, remote, &established)
                             .map_err(|error| Error::setup(error, "channel", None))
                     }
                     None => Err(Error::Refused { peer: server, reason: Refusal::Parameters }),
@@ -442,28 +440,32 @@ impl Core {
         let result = match result {
             Ok(peer) if joins.is_none() => {
                 self.connecting.note_open(index, &peer);
-                let others = agreed.map_or(0, |agreed| agreed.channels.saturating_sub(1));
-                self.ask_for_others(now, index, others)
+                self.ask_for_others(now, index, members)
             }
             other => other.map(|_| ()),
         };
         if joins.is_some() {
             self.connecting.attempts[index] = None;
         }
-        self.settle_group(leading, joins.is_some(), result);
+        self.settle_group(leading, joins, result);
     }
 
     /// Asks for the other channels of a group whose first one is open.
-    fn ask_for_others(&mut self, now: Instant, index: usize, others: u16) -> Result<(), Error> {
+    fn ask_for_others(
+        &mut self,
+        now: Instant,
+        index: usize,
+        members: Option<Members>,
+    ) -> Result<(), Error> {
         let Some(pending) = &mut self.connecting.attempts[index] else { return Ok(()) };
-        pending.missing = others;
+        pending.members = members;
         let (leader, server) = (self.channels.told(pending.channel), pending.attempt.server());
         let socket = pending.socket;
         let limits = (pending.attempt.deadline(), pending.timeout);
         let Some(mtu) = pending.peer.as_ref().map(|peer| peer.mtu) else { return Ok(()) };
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        for number in 1..=others {
-            let joins = Joins { leader, number: number as u8 };
+        for number in members.into_iter().flat_map(Members::missing) {
+            let joins = Joins { leader, number };
             let joining = self.ask(now, (socket, server), mtu, limits, Some((index, joins)))?;
             if let Some(pending) = &mut self.connecting.attempts[joining] {
                 let messages = pending.attempt.poll_transmit(now);
@@ -474,15 +476,18 @@ impl Core {
     }
 
     /// One channel of a group is open, or will not be: is the connection made?
-    fn settle_group(&mut self, leading: usize, joined: bool, result: Result<(), Error>) {
+    fn settle_group(&mut self, leading: usize, joins: Option<Joins>, result: Result<(), Error>) {
         let Some(Some(pending)) = self.connecting.attempts.get_mut(leading) else { return };
         if pending.result.is_some() {
             return;
         }
         match result {
             Ok(()) => {
-                pending.missing -= u16::from(joined);
-                if pending.missing == 0 {
+                let Some(members) = &mut pending.members else { return };
+                if let Some(joins) = joins {
+                    members.join(joins.number);
+                }
+                if members.is_complete() {
                     pending.result = pending.peer.clone().map(Ok);
                 }
             }
@@ -502,25 +507,15 @@ impl Core {
         &mut self,
         now: Instant,
         place: &Place,
-        remote: Remote<'_>,
-        agreed: &Parameters,
+        remote: Remote,
+        established: &Established,
     ) -> Result<Arc<PeerState>, SetupError> {
+        let Established { remote: cna, endpoint, agreed, .. } = established;
         let config = ChannelConfig {
             leader: place.leader,
             engine: place.engine,
-            remote: remote.cna,
-            remote_tpn: remote.endpoint.tpn,
-            first_psn: place.first_psn,
-            remote_first_psn: remote.endpoint.initial_psn,
             first_message: place.first_message,
-            unreliable: agreed.capabilities & UNRELIABLE != 0,
-            bypass: agreed.capabilities & BYPASS != 0,
-            mtu: u32::from(agreed.mtu_bytes),
-            paths: u32::from(agreed.paths),
-            remote_window: u32::from(agreed.window_packets),
-            remote_message_slots: u32::from(agreed.message_slots),
-            remote_read_slots: u32::from(agreed.read_slots),
-            policy: self.policy.build(u32::from(agreed.mtu_bytes)),
+            ..established.config(self.policy.build(u32::from(agreed.mtu_bytes)))
         };
         if let Some(probe) = &self.probe {
             probe.opened(place.id.index());
@@ -533,7 +528,7 @@ impl Core {
             Arc::new(PeerState {
                 channel: place.id,
                 address: remote.address,
-                incarnation: remote.cna.value(),
+                incarnation: cna.value(),
                 mtu: u32::from(agreed.mtu_bytes),
                 paths: u32::from(agreed.paths),
                 alive: AtomicBool::new(true),
@@ -542,12 +537,12 @@ impl Core {
         });
         let first = remote.socket;
         let sockets = first..first + self.connecting.sockets(place.engine);
-        let ports = &remote.endpoint.ports;
-        let names = (place.id, remote.endpoint.tpn);
+        let ports = &endpoint.ports;
+        let names = (place.id, endpoint.tpn);
         let key = Box::new(remote.key);
         let mut channel =
             Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports, key);
-        channel.members = agreed.channels;
+        channel.members = channel.leads().then(|| Members::new(agreed));
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
         // A firewall that lets a client ask from any port need not let a server do so.

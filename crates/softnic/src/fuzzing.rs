@@ -3,10 +3,6 @@
 //! Each function takes any bytes, and panics if something is wrong. It uses no socket, file, thread
 //! or clock. `fairway-fuzz` has the targets, and replays their inputs as a test.
 
-mod setup;
-
-pub use setup::setup;
-
 use crate::same_host::question_is_sound;
 use crate::verbs::letter::{LETTER_BYTES_MAX, Letter};
 

@@ -54,7 +54,7 @@
 //!
 //! **Who does what.** [`Context`] and its siblings check arguments and lock the core; `core` owns
 //! the engine, the sockets and the tables of live objects; `turn` moves packets; `progress` says
-//! who runs the turns; `setup` opens channels.
+//! who runs the turns; `connect` opens channels, by the state machines of the engine.
 //!
 //! **How to test:** `cargo test -p fairway-softnic` (over loopback, with and without emulated
 //! loss, reordering and duplication).
@@ -100,7 +100,6 @@ mod segment;
 mod setup;
 mod shared;
 mod signals;
-mod sizes;
 pub mod stats;
 mod target;
 mod turn;

@@ -18,6 +18,7 @@ mod memory_order;
 mod missing;
 mod pacing;
 mod probing;
+mod set_up;
 mod tracing;
 mod transactions;
 
@@ -118,6 +119,11 @@ impl Pair {
             };
             nics[n].open_channel(now, channels[n], config).unwrap();
         }
+        Pair::connected(nics, channels, now)
+    }
+
+    /// Between two that have opened a channel to each other.
+    fn connected(mut nics: [Nic; 2], channels: [ChannelId; 2], now: Instant) -> Pair {
         let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(256).unwrap());
         let jetties = [0, 1].map(|n: usize| {
             let config = JettyConfig { number: Some(1), ..JettyConfig::new(queues[n], queues[n]) };

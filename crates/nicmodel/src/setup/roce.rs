@@ -1,7 +1,7 @@
 //! RoCE: a segment per application, and a queue pair per application and remote host, connected by
 //! the engine's connection manager.
 
-use super::{Job, Next, Plane, Work};
+use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;
 use fairway_engine::wire::roce::cm::{
     CommunicationId, Names, Path, ReadyToUse, Reply, Request, Service,
@@ -226,7 +226,7 @@ impl RocePlane {
             false => &mut self.remotes[remote].manager,
         };
         let message = manager.poll_transmit().ok_or("a connection manager says nothing")?;
-        Ok(Next::Send { remote, outward, bytes: message.bytes.to_vec() })
+        Ok(Next::Send { remote, outward, messages: vec![message.bytes.to_vec()] })
     }
 
     /// The target's queue pair, from the REQ to its REP.
@@ -326,8 +326,8 @@ impl RocePlane {
 }
 
 impl Plane for RocePlane {
-    fn advance(&mut self, now: u64, job: &Job, bytes: &[u8]) -> Result<Next, String> {
-        let now = Instant::from_ps(now);
+    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, String> {
+        let (now, bytes) = (Instant::from_ps(now), input.bytes());
         match (job.work, job.stage) {
             (Work::Own { .. }, 0) => Ok(Next::Kernel(None)),
             (Work::Own { app }, _) => {
@@ -341,6 +341,11 @@ impl Plane for RocePlane {
             (Work::Pair { app, remote }, stage) => self.settle(now, app, remote, stage, bytes),
             (Work::Host { .. }, _) => Err("RoCE shares nothing between hosts".into()),
         }
+    }
+
+    /// No datagram is lost in the model, so that the connection managers' timers never end.
+    fn poll_timeout(&self, _work: Work) -> Option<u64> {
+        None
     }
 
     fn check(&self) -> Result<(), String> {

@@ -1,19 +1,34 @@
 //! UB: a Jetty and a segment per application, a TP channel per host, and imports per pair.
 
-use super::{Job, Next, Plane, Work};
+use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;
 use crate::constants::ps;
 use crate::random::mix;
 use fairway_engine::policy::PolicySpec;
+use fairway_engine::setup::{
+    Attempt, Established, Identity, Listener, Opening, Outcome, Padded, Question, Reaction, Terms,
+};
 use fairway_engine::wire::{
-    Accept, Cna, Confirm, Decoded, Duration, Endpoint, Hello, Instant, JettyId, KEY_LEN, Msn,
-    PROTOCOL_VERSION, Parameters, Ports, Psn, SETUP_LEN, Setup, SetupMessage, Tpn, Versions,
-    Welcome, decode, encode_setup,
+    BYPASS, Cna, Decoded, Duration, Instant, JettyId, KEY_LEN, PADDED_QUESTIONS, Parameters, Ports,
+    Psn, RejectReason, SETUP_LEN, Setup, UNRELIABLE, decode, encode_setup,
 };
 use fairway_engine::{
-    ChannelConfig, ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest,
+    ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest, SetupError,
 };
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
+
+/// The node number of the local host; those of remote hosts follow.
+const LOCAL: u32 = 1;
+/// The UDP port of every host.
+const PORT: u16 = 4791;
+/// The first PSN of every channel, in each direction.
+const FIRST_PSN: Psn = Psn::new(1);
+/// How long the local host asks for a channel.
+const CONNECT_FOR: Duration = Duration::from_secs(60);
+/// Public keys cost nothing in this model: channels have the public key of simulators.
+const KEY: [u8; KEY_LEN] = [0; KEY_LEN];
 
 /// Bytes that a handle is asked for in, and those that name a Jetty and a segment.
 const ASK_BYTES: usize = 12;
@@ -26,7 +41,8 @@ pub(super) struct UbPlane {
     jetties: Vec<Option<JettyId>>,
     remotes: Vec<Remote>,
     spec: PolicySpec,
-    parameters: Parameters,
+    /// What the local host says of itself.
+    identity: Identity,
     /// Applications whose handles are asked for in one message.
     batch: usize,
     calls: u32,
@@ -40,11 +56,51 @@ struct Remote {
     jetty: JettyId,
     segment: SegmentId,
     token: u32,
-    /// The two ends, once there are any, and whether they are open.
-    near: Option<ChannelId>,
-    far: Option<ChannelId>,
+    near: Near,
+    far: Far,
     is_open: bool,
-    said: Option<(Hello, Welcome)>,
+}
+
+/// The local host's end of a channel.
+#[derive(Default)]
+struct Near {
+    channel: Option<ChannelId>,
+    attempt: Option<Attempt>,
+    terms: Option<Terms>,
+}
+
+/// A remote host's end of its channel.
+struct Far {
+    listener: Listener,
+    /// What the kernel is opening, and the CONFIRM that asked for it.
+    opening: Option<(Opening, Padded)>,
+    terms: Option<Terms>,
+}
+
+/// Why the set-up of a channel cannot go on.
+enum Fault {
+    /// A NIC refuses a channel.
+    Refused(SetupError),
+    /// The attempt ended without one.
+    Ended(Outcome),
+    /// Something came that nothing waited for.
+    Unexpected(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Refused(error) => write!(f, "a channel is refused: {error:?}"),
+            Fault::Ended(outcome) => write!(f, "no channel was opened: {outcome:?}"),
+            Fault::Unexpected(what) => write!(f, "set-up of a channel: {what}"),
+        }
+    }
+}
+
+impl From<SetupError> for Fault {
+    fn from(error: SetupError) -> Fault {
+        Fault::Refused(error)
+    }
 }
 
 fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
@@ -74,6 +130,19 @@ fn text(error: impl std::fmt::Debug) -> String {
     format!("setting up: {error:?}")
 }
 
+/// What a host says of itself.
+fn identity(number: u32, limits: Parameters) -> Identity {
+    let ports = vec![Ports::new(&[PORT]).unwrap_or_else(|| unreachable!("one port"))];
+    let asked_as = Cna::new(number | 1 << 23);
+    Identity { cna: Cna::new(number), asked_as, ports, limits }
+}
+
+/// A host's address, in the range of unique local ones.
+fn address(number: u32) -> SocketAddr {
+    let ip = Ipv6Addr::from(0xFD << 120 | u128::from(number));
+    SocketAddr::from((ip, PORT))
+}
+
 fn register(nic: &mut Nic, token_value: u32) -> Result<SegmentId, String> {
     let address = u64::from(token_value) << 32;
     let request = SegmentRequest { address, length: 1 << 20, rights: Rights::ALL, token_value };
@@ -83,34 +152,40 @@ fn register(nic: &mut Nic, token_value: u32) -> Result<SegmentId, String> {
 impl UbPlane {
     pub(super) fn new(config: &Config) -> Result<UbPlane, String> {
         let (apps, hosts) = (config.jetties, config.connections);
-        let mut local = nic(config, 1, apps, hosts);
+        let mut local = nic(config, LOCAL, apps, hosts);
         local.create_completion_queue(64).map_err(text)?;
+        let limits = *local.limits();
+        let parameters = Parameters {
+            mtu_bytes: config.mtu as u16,
+            paths: 1,
+            window_packets: limits.receive_window() as u16,
+            message_slots: limits.message_slots as u16,
+            read_slots: limits.read_slots as u16,
+            keep_alive_ms: 0,
+            channels: 1,
+            capabilities: PADDED_QUESTIONS | UNRELIABLE | BYPASS,
+        };
         let mut remotes = Vec::new();
         for host in 0..hosts {
-            let mut nic = nic(config, host + 2, 1, 1);
+            let number = LOCAL + 1 + host;
+            let mut nic = nic(config, number, 1, 1);
             let queue = nic.create_completion_queue(64).map_err(text)?;
             let jetty = nic.create_jetty(&JettyConfig::new(queue, queue)).map_err(text)?;
             let token = mix(u64::from(host) + config.seed) as u32;
             let segment = register(&mut nic, token)?;
-            let (near, far, is_open, said) = (None, None, false, None);
-            remotes.push(Remote { nic, jetty, segment, token, near, far, is_open, said });
+            let mut secret = [0; 32];
+            secret[..8].copy_from_slice(&mix(config.seed ^ u64::from(number)).to_le_bytes());
+            let listener = Listener::new(identity(number, parameters), secret);
+            let far = Far { listener, opening: None, terms: None };
+            let (near, is_open) = (Near::default(), false);
+            remotes.push(Remote { nic, jetty, segment, token, near, far, is_open });
         }
-        let limits = *local.limits();
         Ok(UbPlane {
             local,
             jetties: vec![None; apps as usize],
             remotes,
             spec: config.policy.parse().map_err(|error| format!("policy: {error}"))?,
-            parameters: Parameters {
-                mtu_bytes: config.mtu as u16,
-                paths: 1,
-                window_packets: limits.receive_window() as u16,
-                message_slots: limits.message_slots as u16,
-                read_slots: limits.read_slots as u16,
-                keep_alive_ms: 0,
-                channels: 1,
-                capabilities: 0,
-            },
+            identity: identity(LOCAL, parameters),
             batch: config.constants.handles_per_message.max(1.0) as usize,
             calls: config.constants.import_calls as u32,
             handles: BTreeMap::new(),
@@ -133,106 +208,117 @@ impl UbPlane {
         Ok(Next::Kernel(None))
     }
 
-    fn say(remote: usize, outward: bool, message: SetupMessage) -> Next {
-        let near = Cna::new(1);
-        let far = Cna::new(remote as u32 + 2);
-        let (source, destination) = if outward { (near, far) } else { (far, near) };
-        let mut bytes = vec![0; SETUP_LEN];
-        encode_setup(&Setup { source, destination, message }, &mut bytes);
-        Next::Send { remote, outward, bytes }
-    }
-
-    fn channel(
-        &mut self,
-        now: u64,
-        number: usize,
-        stage: u32,
-        bytes: &[u8],
-    ) -> Result<Next, String> {
-        let wish = self.parameters;
-        let heard = match stage {
-            2 | 3 | 4 | 6 => match decode(bytes, bytes.len()).map_err(text)? {
-                Decoded::Setup(setup) => Some(setup.message),
-                other => return Err(format!("{other:?} is no set-up message")),
-            },
-            _ => None,
-        };
-        let remote = &mut self.remotes[number];
-        let endpoint = |tpn: Tpn| Endpoint {
-            tpn,
-            initial_psn: Psn::new(1),
-            ports: Ports::new(&[4791]).unwrap_or_else(|| unreachable!("one port")),
-        };
-        match (stage, heard) {
-            (0, _) => Ok(Next::Kernel(None)),
-            (1, _) => {
-                let near = self.local.reserve_channel().map_err(text)?;
-                remote.near = Some(near);
-                let versions = Versions::new(PROTOCOL_VERSION, PROTOCOL_VERSION);
-                let hello = Hello {
-                    versions: versions.ok_or("a version")?,
-                    nonce: mix(number as u64),
-                    client: endpoint(near.tpn()),
-                    wish,
-                    joins: None,
-                };
-                Ok(Self::say(number, true, SetupMessage::Hello(hello)))
+    /// The live state machines open a channel; each of their steps is charged here.
+    fn channel(&mut self, now: u64, number: usize, input: Input<'_>) -> Result<Next, Fault> {
+        let now = Instant::from_ps(now);
+        match input {
+            Input::Ready => Ok(Next::Kernel(None)),
+            Input::Called(None) if self.remotes[number].near.attempt.is_none() => {
+                self.ask(now, number)
             }
-            (2, Some(SetupMessage::Hello(hello))) => {
-                let cookie = [hello.nonce as u8; 16];
-                let welcome = Welcome {
-                    version: PROTOCOL_VERSION,
-                    nonce: hello.nonce,
-                    cookie,
-                    offer: hello.wish.agree(&wish),
-                };
-                remote.said = Some((hello, welcome));
-                Ok(Self::say(number, false, SetupMessage::Welcome(welcome)))
-            }
-            (3, Some(SetupMessage::Welcome(welcome))) => {
-                let (hello, _) = remote.said.ok_or("WELCOME before HELLO")?;
-                let confirm = Confirm {
-                    hello,
-                    version: welcome.version,
-                    cookie: welcome.cookie,
-                    agreed: welcome.offer,
-                    key: [0; KEY_LEN],
-                };
-                Ok(Self::say(number, true, SetupMessage::Confirm(confirm)))
-            }
-            (4, Some(SetupMessage::Confirm(confirm))) => {
-                let said = remote.said.ok_or("CONFIRM before HELLO")?;
-                if (confirm.hello, confirm.cookie) != (said.0, said.1.cookie) {
-                    return Err("a CONFIRM of another HELLO".into());
-                }
-                Ok(Next::Kernel(Some(number)))
-            }
-            (5, _) => {
-                let (hello, welcome) = remote.said.ok_or("nothing was said")?;
-                let far = remote.nic.reserve_channel().map_err(text)?;
-                remote.far = Some(far);
-                let ends = (far, Cna::new(1), hello.client.tpn);
-                open(&mut remote.nic, now, ends, &welcome.offer, &self.spec)?;
-                let accept = Accept {
-                    version: welcome.version,
-                    nonce: hello.nonce,
-                    server: endpoint(far.tpn()),
-                    agreed: welcome.offer,
-                    key: [0; KEY_LEN],
-                };
-                Ok(Self::say(number, false, SetupMessage::Accept(accept)))
-            }
-            (6, Some(SetupMessage::Accept(accept))) => {
-                let near = remote.near.ok_or("an ACCEPT of nothing")?;
-                let ends = (near, Cna::new(number as u32 + 2), accept.server.tpn);
-                open(&mut self.local, now, ends, &accept.agreed, &self.spec)?;
-                Ok(Next::Kernel(None))
-            }
-            (7, _) => {
-                remote.is_open = true;
+            Input::Called(None) => {
+                self.remotes[number].is_open = true;
                 Ok(Next::Done)
             }
-            (stage, heard) => Err(format!("{heard:?} at stage {stage} of a channel")),
+            Input::Called(Some(_)) => self.accept(now, number),
+            Input::Message(None, bytes) => self.receive_answer(now, number, bytes),
+            Input::Message(Some(_), bytes) => self.receive_question(now, number, bytes),
+            Input::Timeout => self.send_questions(now, number),
+        }
+    }
+
+    /// The local kernel has reserved a channel.
+    fn ask(&mut self, now: Instant, number: usize) -> Result<Next, Fault> {
+        let near = &mut self.remotes[number].near;
+        let channel = self.local.reserve_channel()?;
+        let question = Question {
+            server: address(LOCAL + 1 + number as u32),
+            tpn: channel.tpn(),
+            first_psn: FIRST_PSN,
+            nonce: mix(number as u64),
+            joins: None,
+            mtu_bytes: u16::MAX,
+            deadline: now + CONNECT_FOR,
+            key: KEY,
+        };
+        near.channel = Some(channel);
+        near.attempt = Some(Attempt::new(now, &self.identity, question));
+        self.send_questions(now, number)
+    }
+
+    /// Sends what the attempt has to say.
+    fn send_questions(&mut self, now: Instant, number: usize) -> Result<Next, Fault> {
+        let attempt = self.remotes[number]
+            .near
+            .attempt
+            .as_mut()
+            .ok_or(Fault::Unexpected("a timer of nothing"))?;
+        let messages: Vec<_> = attempt.poll_transmit(now).iter().map(encoded).collect();
+        match (attempt.outcome(), messages.is_empty()) {
+            (Some(Outcome::TimedOut), _) => Err(Fault::Ended(Outcome::TimedOut)),
+            (_, true) => Ok(Next::Wait),
+            (_, false) => Ok(Next::Send { remote: number, outward: true, messages }),
+        }
+    }
+
+    /// A HELLO or CONFIRM has arrived at a remote host.
+    fn receive_question(
+        &mut self,
+        now: Instant,
+        number: usize,
+        bytes: &[u8],
+    ) -> Result<Next, Fault> {
+        let question = decoded(bytes)?;
+        let far = &mut self.remotes[number].far;
+        if far.opening.is_some() {
+            // A repeated message while the kernel opens the channel is answered by the ACCEPT.
+            return Ok(Next::Wait);
+        }
+        match far.listener.handle_message(now, address(LOCAL), u16::MAX, &question.setup) {
+            Reaction::Ignore => Ok(Next::Wait),
+            Reaction::Answer(answer) => Ok(answered(number, &question, answer)),
+            Reaction::Open(opening) => {
+                far.opening = Some((opening, question));
+                Ok(Next::Kernel(Some(number)))
+            }
+        }
+    }
+
+    /// The remote kernel has made the channel that a CONFIRM asked for.
+    fn accept(&mut self, now: Instant, number: usize) -> Result<Next, Fault> {
+        let Remote { nic, far, .. } = &mut self.remotes[number];
+        let (opening, question) =
+            far.opening.take().ok_or(Fault::Unexpected("a call that opens nothing"))?;
+        let Ok(channel) = nic.reserve_channel() else {
+            let answer = far.listener.refuse(&opening, RejectReason::NoResources);
+            return Ok(answered(number, &question, answer));
+        };
+        open(nic, now, channel, &opening.established(FIRST_PSN), &self.spec)?;
+        let end = (channel.tpn(), FIRST_PSN);
+        far.terms = Some(far.listener.terms(&opening, channel.tpn(), KEY));
+        let answer = far.listener.opened(now, &opening, end, KEY);
+        Ok(answered(number, &question, answer))
+    }
+
+    /// A WELCOME, ACCEPT or REJECT has arrived at the local host.
+    fn receive_answer(&mut self, now: Instant, number: usize, bytes: &[u8]) -> Result<Next, Fault> {
+        let answer = decoded(bytes)?;
+        let Near { channel, attempt, terms } = &mut self.remotes[number].near;
+        let attempt = attempt.as_mut().ok_or(Fault::Unexpected("an answer to nothing"))?;
+        if attempt.outcome().is_some() {
+            return Ok(Next::Wait);
+        }
+        attempt.handle_message(now, address(LOCAL + 1 + number as u32), &answer.setup);
+        match attempt.outcome() {
+            None => self.send_questions(now, number),
+            Some(Outcome::Open { server, accept }) => {
+                let channel = channel.ok_or(Fault::Unexpected("an ACCEPT of nothing"))?;
+                *terms = Some(attempt.terms(server, &accept));
+                let established = attempt.established(server, &accept);
+                open(&mut self.local, now, channel, &established, &self.spec)?;
+                Ok(Next::Kernel(None))
+            }
+            Some(other) => Err(Fault::Ended(other)),
         }
     }
 
@@ -255,7 +341,7 @@ impl UbPlane {
             match stage {
                 0 => {
                     let bytes = vec![app as u8; ASK_BYTES];
-                    return Ok(Next::Send { remote: number, outward: true, bytes });
+                    return Ok(Next::Send { remote: number, outward: true, messages: vec![bytes] });
                 }
                 1 => {
                     let mut handle = [0; HANDLE_BYTES];
@@ -263,7 +349,8 @@ impl UbPlane {
                     handle[12..16].copy_from_slice(&remote.token.to_le_bytes());
                     let segment = remote.segment.token_id().value();
                     handle[16..20].copy_from_slice(&segment.to_le_bytes());
-                    return Ok(Next::Send { remote: number, outward: false, bytes: handle.into() });
+                    let messages = vec![handle.into()];
+                    return Ok(Next::Send { remote: number, outward: false, messages });
                 }
                 2 => {
                     let handle = bytes.try_into().map_err(|_| "a handle of another length")?;
@@ -299,42 +386,57 @@ impl UbPlane {
 
 fn open(
     nic: &mut Nic,
-    now: u64,
-    (own, remote, remote_tpn): (ChannelId, Cna, Tpn),
-    agreed: &Parameters,
+    now: Instant,
+    channel: ChannelId,
+    established: &Established,
     spec: &PolicySpec,
-) -> Result<(), String> {
-    let setup = ChannelConfig {
-        leader: None,
-        engine: 0,
-        remote,
-        remote_tpn,
-        first_psn: Psn::new(1),
-        remote_first_psn: Psn::new(1),
-        first_message: Msn::new(0),
-        unreliable: true,
-        bypass: true,
-        mtu: u32::from(agreed.mtu_bytes),
-        paths: u32::from(agreed.paths),
-        remote_window: u32::from(agreed.window_packets),
-        remote_message_slots: u32::from(agreed.message_slots),
-        remote_read_slots: u32::from(agreed.read_slots),
-        policy: spec.build(u32::from(agreed.mtu_bytes)),
-    };
-    nic.open_channel(Instant::from_ps(now), own, setup).map_err(text)
+) -> Result<(), Fault> {
+    let policy = spec.build(u32::from(established.agreed.mtu_bytes));
+    Ok(nic.open_channel(now, channel, established.config(policy))?)
+}
+
+/// The datagram of a message, zeros behind it included.
+fn encoded(message: &Padded) -> Vec<u8> {
+    let mut bytes = vec![0; message.length];
+    encode_setup(&message.setup, &mut bytes);
+    bytes
+}
+
+fn decoded(bytes: &[u8]) -> Result<Padded, Fault> {
+    match decode(&bytes[..bytes.len().min(SETUP_LEN)], bytes.len()) {
+        Ok(Decoded::Setup(setup)) => Ok(Padded { setup, length: bytes.len() }),
+        _ => Err(Fault::Unexpected("a datagram that is no set-up message")),
+    }
+}
+
+/// Sends a remote host's answer.
+fn answered(remote: usize, question: &Padded, answer: Setup) -> Next {
+    let messages = vec![encoded(&question.answered(answer))];
+    Next::Send { remote, outward: false, messages }
 }
 
 impl Plane for UbPlane {
-    fn advance(&mut self, now: u64, job: &Job, bytes: &[u8]) -> Result<Next, String> {
+    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, String> {
         match job.work {
             Work::Own { app } => self.own(app, job.stage),
-            Work::Host { remote } => self.channel(now, remote, job.stage, bytes),
-            Work::Pair { app, remote } => self.pair(app, remote, job.stage, bytes),
+            Work::Host { remote } => {
+                self.channel(now, remote, input).map_err(|fault| fault.to_string())
+            }
+            Work::Pair { app, remote } => self.pair(app, remote, job.stage, input.bytes()),
         }
     }
 
+    fn poll_timeout(&self, work: Work) -> Option<u64> {
+        let Work::Host { remote } = work else { return None };
+        let attempt = self.remotes[remote].near.attempt.as_ref()?;
+        attempt.poll_timeout().map(Instant::as_ps)
+    }
+
     fn check(&self) -> Result<(), String> {
-        let open = self.remotes.iter().all(|remote| remote.is_open && remote.far.is_some());
+        let agrees = |remote: &Remote| {
+            remote.is_open && remote.far.terms.is_some() && remote.near.terms == remote.far.terms
+        };
+        let open = self.remotes.iter().all(agrees);
         let pairs = (self.jetties.len() * self.remotes.len()) as u64;
         let complete = open && self.jetties.iter().all(Option::is_some) && self.imported == pairs;
         complete.then_some(()).ok_or_else(|| "a channel, a Jetty or an import is missing".into())

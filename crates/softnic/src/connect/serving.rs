@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use fairway_engine::ChannelId;
+use fairway_engine::setup::Opening;
 use fairway_engine::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
 
 use super::ways::first_port;
@@ -13,7 +14,6 @@ use crate::clock;
 use crate::core::{Channel, Core, Notice};
 use crate::setup::keys::KeyPair;
 use crate::setup::quota::{self, Held, Network, Source};
-use crate::setup::server::Opening;
 
 impl Core {
     pub(super) fn open_as_server(
@@ -52,23 +52,23 @@ impl Core {
             return Err(RejectReason::Parameters);
         };
         let (first_psn, first_message) = first_numbers(random);
-        let place = Place { id, first_psn, first_message, leader, engine };
+        let place = Place { id, first_message, leader, engine };
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
             socket: at.1 / sockets * sockets,
             address: first_port(opening.from, hello),
-            cna: opening.client,
-            endpoint: &hello.client,
             role: Role::Server,
             key,
         };
-        match self.open_channel(now, &place, remote, &opening.confirm.agreed) {
+        let established = opening.established(first_psn);
+        match self.open_channel(now, &place, remote, &established) {
             Ok(peer) => {
-                match (hello.joins, self.channels.get_mut(peer.channel)) {
-                    (Some(joins), Some(first)) => first.joined |= 1 << joins.number,
+                let first = self.channels.get_mut(peer.channel);
+                match (hello.joins, first.and_then(|first| first.members.as_mut())) {
+                    (Some(joins), Some(members)) => members.join(joins.number),
                     _ => self.notice(Notice::Connected(peer)),
                 }
-                Ok(((told, place.first_psn), keys.public()))
+                Ok(((told, first_psn), keys.public()))
             }
             Err(_) => {
                 self.nic.release_channel(id);
@@ -143,9 +143,7 @@ impl Core {
         let agreed = &opening.confirm.agreed;
         let first = self.channels.leading(opening.client, joins.leader)?;
         let fits = first.leads_to(opening.from)
-            && first.peer.paths == u32::from(agreed.paths)
-            && u16::from(joins.number) < first.members
-            && first.joined & 1 << joins.number == 0;
+            && first.members.is_some_and(|members| members.admits(joins, agreed));
         fits.then_some(first.id)
     }
 }

@@ -9,19 +9,16 @@ use std::sync::Arc;
 
 use fairway_port::Address;
 
-use fairway_engine::wire::{
-    Cna, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup, SetupMessage, Tpn,
-};
+use fairway_engine::setup::LengthProbe;
+use fairway_engine::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
 
 use super::{Connecting, Pending, SPEAKER};
 use crate::clock;
 use crate::core::Core;
 use crate::runtime::Bound;
+use crate::setup::Padded;
 use crate::setup::sizes::SizeProbe;
-use crate::setup::{Padded, packet_length, versions};
 
-/// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).
-const PASSES_EVERYWHERE: u16 = 1024;
 /// Connections that are probed at the same time; more are not.
 const SIZE_PROBES_MAX: usize = 64;
 
@@ -134,31 +131,14 @@ impl Core {
         socket: usize,
         agreed: &Parameters,
     ) {
-        let Connecting { identity, detours, sizes, .. } = &mut self.connecting;
-        let answers = agreed.capabilities & PADDED_QUESTIONS != 0;
-        let is_long = agreed.mtu_bytes > PASSES_EVERYWHERE;
-        let (true, true, true) = (*detours, answers && is_long, sizes.len() < SIZE_PROBES_MAX)
-        else {
+        let Connecting { identity, detours, sizes, .. } = &self.connecting;
+        if !*detours || sizes.len() >= SIZE_PROBES_MAX {
             return;
-        };
+        }
         let Ok(nonce) = clock::random() else { return };
-        // It opens nothing, so it names no channel.
-        let client = Endpoint {
-            tpn: Tpn::default(),
-            initial_psn: Psn::default(),
-            ports: identity.ports_for(None),
-        };
-        let message = SetupMessage::Hello(Hello {
-            versions: versions(),
-            nonce,
-            client,
-            wish: Parameters { mtu_bytes: agreed.mtu_bytes, ..identity.limits },
-            joins: None,
-        });
-        let question = Setup { source: identity.cna, destination: Cna::default(), message };
-        let length = packet_length(agreed.mtu_bytes);
+        let Some(probe) = LengthProbe::new(now, identity, nonce, agreed) else { return };
         let local = self.local_addrs()[socket];
-        let probe = SizeProbe::new(now, peer.clone(), local, question, length);
+        let probe = SizeProbe::new(now, peer.clone(), local, probe);
         self.connecting.sizes.push(probe);
     }
 

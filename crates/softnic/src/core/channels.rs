@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::ChannelId;
+use fairway_engine::setup::Members;
 use fairway_engine::wire::{
     CheckKey, Cna, DecodeError, Decoded, Packet, Ports, Role, Route, Tpn, decode_keyed,
     encode_keyed, path_sockets,
@@ -38,10 +39,8 @@ pub(crate) struct Channel {
     pub(crate) remote_tpn: Tpn,
     /// Our number for it, as the peer is told it ([`Channels::insert`] looks it up).
     told: Tpn,
-    /// Of the first channel: how many its group is to have, and which of the others have joined, a
-    /// bit each (at the server).
-    pub(crate) members: u16,
-    pub(crate) joined: u16,
+    /// Of the first channel: which others of its group have joined (at the server).
+    pub(crate) members: Option<Members>,
     /// Closed from here, and the engine is not done with that yet.
     pub(crate) is_closing: bool,
     /// Of its header checks.
@@ -84,8 +83,7 @@ impl Channel {
             role,
             remote_tpn,
             told: id.tpn(),
-            members: 1,
-            joined: 1,
+            members: None,
             is_closing: false,
             key,
             paths,

@@ -5,7 +5,8 @@
 //! what was said. Hosts that only watch the set-up don't learn the key; a host
 //! that can change its messages may stand between the two sides.
 
-use fairway_engine::wire::{CheckKey, Cna, KEY_LEN, Tpn};
+use fairway_engine::setup::Terms;
+use fairway_engine::wire::{CheckKey, KEY_LEN};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -14,27 +15,9 @@ use x25519_dalek::{PublicKey, StaticSecret};
 const PURPOSE: &[u8] = b"fairway header check, protocol 5";
 
 /// One side's keys for one channel.
-#[cfg_attr(feature = "fuzzing", derive(Clone))]
 pub(crate) struct KeyPair {
     secret: StaticSecret,
     public: [u8; KEY_LEN],
-}
-
-/// What both sides know of a channel that they set up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// The HELLO's.
-    pub(crate) nonce: u64,
-    pub(crate) client: End,
-    pub(crate) server: End,
-}
-
-/// One end of a channel, as it was told to the other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
-    pub(crate) cna: Cna,
-    pub(crate) tpn: Tpn,
-    pub(crate) key: [u8; KEY_LEN],
 }
 
 impl KeyPair {
@@ -57,18 +40,9 @@ impl KeyPair {
         if !shared.was_contributory() {
             return None;
         }
-        let mut said = [0; 8 + 2 * (8 + KEY_LEN)];
-        said[..8].copy_from_slice(&terms.nonce.to_be_bytes());
-        for (room, end) in
-            said[8..].chunks_exact_mut(8 + KEY_LEN).zip([&terms.client, &terms.server])
-        {
-            room[..4].copy_from_slice(&end.cna.value().to_be_bytes());
-            room[4..8].copy_from_slice(&end.tpn.value().to_be_bytes());
-            room[8..].copy_from_slice(&end.key);
-        }
         let mut key = [0; CheckKey::BYTES];
         let expanded =
-            Hkdf::<Sha256>::new(Some(PURPOSE), shared.as_bytes()).expand(&said, &mut key);
+            Hkdf::<Sha256>::new(Some(PURPOSE), shared.as_bytes()).expand(&terms.bytes(), &mut key);
         expanded.ok().map(|()| CheckKey::new(&key))
     }
 }
@@ -82,6 +56,9 @@ impl std::fmt::Debug for KeyPair {
 
 #[cfg(test)]
 mod tests {
+    use fairway_engine::setup::End;
+    use fairway_engine::wire::{Cna, Tpn};
+
     use super::*;
 
     fn terms(client: &KeyPair, server: &KeyPair) -> Terms {

@@ -1,10 +1,6 @@
-//! Do packets of full size get through to a peer?
+//! Asks a peer whether packets of full size get through, from sockets of their own.
 //!
-//! Set-up has proven it for the ports that it used ([`super::ladder`]). Networks choose a path by a
-//! packet's ports, and some of their paths may be shorter than others, so that data of some ports
-//! never arrives. Once a channel is open, a node therefore asks its peer as it asks for a
-//! connection, with questions as long as its longest packets, from ports of their own. The answers
-//! are as long, and open nothing.
+//! `fairway_engine::setup::LengthProbe` says what is asked, and when.
 
 use crate::peer_state::{LongPackets, PeerState};
 use std::io;
@@ -12,17 +8,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_engine::wire::{
-    Decoded, Duration, Instant, SETUP_LEN, Setup, SetupMessage, decode, encode_setup,
-};
+use fairway_engine::setup::{LengthProbe, Padded, ProbeOutcome};
+use fairway_engine::wire::{Decoded, Duration, Instant, SETUP_LEN, decode, encode_setup};
 use fairway_port::Knock;
 
-/// Before that most short connections are over.
-const BEGIN_AFTER: Duration = Duration::from_ms(100);
-/// Between a question and the next, times the number of those that were sent.
-const INTERVAL: Duration = Duration::from_ms(100);
-/// When so many were sent and none was answered, long packets count as lost.
-const QUESTIONS: u32 = 6;
 /// Answers are looked for so often.
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
@@ -31,30 +20,27 @@ const LOOK_EVERY: Duration = Duration::from_ms(10);
 pub(crate) struct SizeProbe {
     peer: Arc<PeerState>,
     local: SocketAddr,
-    /// What is asked, and how long it is with its padding.
-    question: Setup,
-    length: usize,
+    probe: LengthProbe,
+    /// The sockets that have asked.
     knocks: Vec<Knock>,
-    ask_at: Instant,
     look_at: Instant,
 }
 
 impl SizeProbe {
-    /// Begins to ask soon. `question` is a HELLO with a nonce of its own.
+    /// Begins to ask soon, from ports of the address of `local`.
     pub(crate) fn new(
         now: Instant,
         peer: Arc<PeerState>,
         local: SocketAddr,
-        question: Setup,
-        length: usize,
+        probe: LengthProbe,
     ) -> Self {
-        let (knocks, ask_at) = (Vec::new(), now + BEGIN_AFTER);
-        SizeProbe { peer, local, question, length, knocks, ask_at, look_at: ask_at }
+        SizeProbe { peer, local, probe, knocks: Vec::new(), look_at: now }
     }
 
     /// When [`SizeProbe::advance`] has something to do.
-    pub(crate) fn poll_timeout(&self) -> Instant {
-        if self.knocks.is_empty() { self.ask_at } else { self.ask_at.min(self.look_at) }
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let ask_at = self.probe.poll_timeout()?;
+        Some(if self.knocks.is_empty() { ask_at } else { ask_at.min(self.look_at) })
     }
 
     /// Asks, and takes answers. True once it is over; the peer's state says how it went.
@@ -62,49 +48,41 @@ impl SizeProbe {
         if !self.peer.alive.load(Ordering::Acquire) {
             return true;
         }
-        if self.is_answered() {
-            self.peer.set_long_packets(LongPackets::Arrive);
-            return true;
-        }
+        self.look();
         self.look_at = now + LOOK_EVERY;
-        if now.is_before(self.ask_at) {
-            return false;
-        }
-        if self.knocks.len() as u32 == QUESTIONS {
-            self.peer.set_long_packets(LongPackets::Vanish);
+        // Without a socket nothing is learnt.
+        if let Some(question) = self.probe.poll_transmit(now)
+            && self.ask(&question).is_err()
+        {
             return true;
         }
-        // Without a socket nothing is learnt.
-        let Ok(()) = self.ask() else { return true };
-        let sent = self.knocks.len() as u64;
-        self.ask_at = now + Duration::from_ps(INTERVAL.as_ps() * sent);
-        false
+        let Some(outcome) = self.probe.outcome() else { return false };
+        self.peer.set_long_packets(match outcome {
+            ProbeOutcome::Arrived => LongPackets::Arrive,
+            ProbeOutcome::Vanished => LongPackets::Vanish,
+        });
+        true
     }
 
-    fn ask(&mut self) -> io::Result<()> {
+    fn ask(&mut self, question: &Padded) -> io::Result<()> {
         let knock = Knock::new(self.local, self.peer.address)?;
         knock.probe_length()?;
-        let mut message = vec![0; self.length.max(SETUP_LEN)];
-        encode_setup(&self.question, &mut message);
+        let mut message = vec![0; question.length];
+        encode_setup(&question.setup, &mut message);
         knock.send(&message);
         self.knocks.push(knock);
         Ok(())
     }
 
-    fn is_answered(&self) -> bool {
-        let SetupMessage::Hello(hello) = &self.question.message else { return false };
+    /// Takes an answer from each socket, if there is one.
+    fn look(&mut self) {
         let mut bytes = [0; SETUP_LEN];
-        self.knocks.iter().any(|knock| match knock.receive(&mut bytes) {
-            Some(Ok(length)) => match decode(&bytes[..length.min(SETUP_LEN)], length) {
-                Ok(Decoded::Setup(Setup { message: SetupMessage::Welcome(welcome), .. })) => {
-                    welcome.nonce == hello.nonce
-                }
-                Ok(Decoded::Setup(Setup { message: SetupMessage::Reject(reject), .. })) => {
-                    reject.nonce == hello.nonce
-                }
-                _ => false,
-            },
-            _ => false,
-        })
+        for knock in &self.knocks {
+            if let Some(Ok(length)) = knock.receive(&mut bytes)
+                && let Ok(Decoded::Setup(setup)) = decode(&bytes[..length.min(SETUP_LEN)], length)
+            {
+                self.probe.handle_message(&setup);
+            }
+        }
     }
 }

@@ -1,16 +1,16 @@
-use std::net::SocketAddr;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
 
-use fairway_engine::wire::{
-    Cna, Duration, Instant, PROTOCOL_VERSION, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
-    Setup, SetupMessage, Tpn, Versions, encode_setup,
+use fairway_wire::{
+    Cna, Duration, Instant, KEY_LEN, PROTOCOL_VERSION, Parameters, Ports, Psn, RejectReason,
+    SETUP_LEN, Setup, SetupMessage, Tpn, Versions, encode_setup,
 };
 
-use super::Identity;
-use super::client::{Attempt, Outcome, Question};
-use super::keys::KeyPair;
-use super::server::{Listener, Opening, Reaction};
+use super::{Attempt, Identity, Listener, Opening, Outcome, Question, Reaction};
 
+mod restart;
 mod search;
+mod world;
 
 const T0: Instant = Instant::from_ns(1_000_000_000);
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,6 +20,9 @@ const SERVER: Cna = Cna::new(0x5e12e1);
 const ASKED_AS: Cna = Cna::new(0xa5_ced0);
 const NONCE: u64 = 0x1234_5678_9abc_def0;
 const LONG: u16 = 9000;
+/// Public keys, which set-up carries and never looks at.
+const CLIENT_KEY: [u8; KEY_LEN] = [1; KEY_LEN];
+const SERVER_KEY: [u8; KEY_LEN] = [2; KEY_LEN];
 
 fn after_ms(ms: u64) -> Instant {
     T0 + Duration::from_ms(ms)
@@ -64,13 +67,9 @@ fn attempt() -> Attempt {
         joins: None,
         mtu_bytes: 1400,
         deadline: T0 + TIMEOUT,
-        keys: KeyPair::new([1; 32]),
+        key: CLIENT_KEY,
     };
     Attempt::new(T0, &identity(CLIENT, limits()), question)
-}
-
-fn server_keys() -> KeyPair {
-    KeyPair::new([2; 32])
 }
 
 fn hear(listener: &mut Listener, now: Instant, setup: &Setup) -> Reaction {
@@ -118,8 +117,7 @@ fn four_messages_open_a_channel() {
     let opening = opening(hear(&mut listener, T0, &confirm));
     assert_eq!(opening.client, CLIENT);
     assert_eq!(opening.confirm.hello.client.tpn, Tpn::new(5));
-    let accept =
-        listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), server_keys().public());
+    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY);
     assert_eq!(attempt.outcome(), None);
     assert!(attempt.handle_message(T0, server_address(), &accept));
     let Some(Outcome::Open { server, accept }) = attempt.outcome() else {
@@ -131,10 +129,8 @@ fn four_messages_open_a_channel() {
     assert_eq!(opening.confirm.agreed, agreed);
     assert_eq!(attempt.poll_timeout(), None);
     assert_eq!(say(&mut attempt, after_ms(5000)), None);
-    let terms = listener.terms(&opening, Tpn::new(9), server_keys().public());
-    let key = attempt.check_key(server, &accept);
-    assert!(key.is_some());
-    assert_eq!(key, server_keys().agree(&opening.confirm.key, &terms), "both derive one key");
+    let terms = listener.terms(&opening, Tpn::new(9), SERVER_KEY);
+    assert_eq!(attempt.terms(server, &accept), terms, "both know the same of it");
 }
 
 #[test]
@@ -169,7 +165,7 @@ fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));
-    let lost = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), server_keys().public());
+    let lost = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY);
     let again = say(&mut attempt, after_ms(20)).expect("the CONFIRM again");
     assert_eq!(again, confirm);
     let repeated = answer(hear(&mut listener, after_ms(20), &again));
@@ -197,12 +193,7 @@ fn duplicated_and_reordered_answers_change_nothing() {
         assert_eq!(say(&mut attempt, T0), None, "no second CONFIRM for a repeated WELCOME");
     }
     let opening = opening(hear(&mut listener, after_ms(3000), &confirm));
-    let accept = listener.opened(
-        after_ms(3000),
-        &opening,
-        (Tpn::new(9), Psn::new(1)),
-        server_keys().public(),
-    );
+    let accept = listener.opened(after_ms(3000), &opening, (Tpn::new(9), Psn::new(1)), SERVER_KEY);
     for _ in 0..2 {
         assert!(attempt.handle_message(T0, server_address(), &accept));
         assert!(matches!(attempt.outcome(), Some(Outcome::Open { .. })));
@@ -216,7 +207,7 @@ fn an_accept_before_any_welcome_is_ignored() {
     let (mut one, mut two, mut listener) = (attempt(), attempt(), listener());
     let confirm = confirm(&mut one, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));
-    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1)), server_keys().public());
+    let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1)), SERVER_KEY);
     two.handle_message(T0, server_address(), &accept);
     assert_eq!(two.outcome(), None);
 }
@@ -227,7 +218,7 @@ fn forged_answers_are_ignored() {
     let hello = say(&mut attempt, T0).unwrap();
     let welcome = answer(hear(&mut listener, T0, &hello));
     let elsewhere = "192.0.2.66:4810".parse().unwrap();
-    assert!(!attempt.handle_message(T0, elsewhere, &welcome), "from somebody else");
+    assert!(!attempt.handle_message(T0, elsewhere, &welcome), "from another address");
     let for_another = Setup { destination: Cna::new(1), ..welcome };
     assert!(!attempt.handle_message(T0, server_address(), &for_another));
     let SetupMessage::Welcome(content) = welcome.message else { unreachable!() };

@@ -1,24 +1,25 @@
 //! The answering side. It keeps nothing until a cookie came back.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
+use alloc::collections::VecDeque;
+use core::net::SocketAddr;
 
-use fairway_engine::wire::{
+use fairway_wire::{
     Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, KEY_LEN, Parameters, Psn, Reject,
     RejectReason, Setup, SetupMessage, Tpn, Welcome,
 };
 
 use super::cookie::{CookieJar, Subject};
-use super::keys::{End, Terms};
-use super::{Identity, versions};
+use super::established::Established;
+use super::identity::{Identity, versions};
+use super::terms::{End, Terms};
 
 /// Acceptances remembered, so that a CONFIRM that comes again is answered again and opens nothing.
 const REMEMBERED_MAX: usize = 1024;
 /// They are remembered longer than a cookie lasts.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// Answers those who want to connect.
-pub(crate) struct Listener {
+/// Answers clients that ask for channels.
+pub struct Listener {
     identity: Identity,
     jar: CookieJar,
     accepted: VecDeque<Accepted>,
@@ -34,7 +35,7 @@ struct Accepted {
 
 /// What is to be done about a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reaction {
+pub enum Reaction {
     /// Nothing.
     Ignore,
     /// Send this back where the message came from.
@@ -45,23 +46,35 @@ pub(crate) enum Reaction {
 
 /// A channel to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opening {
+pub struct Opening {
     /// Where the client is.
-    pub(crate) from: SocketAddr,
+    pub from: SocketAddr,
     /// The client's node address.
-    pub(crate) client: Cna,
+    pub client: Cna,
     /// What it confirmed.
-    pub(crate) confirm: Confirm,
+    pub confirm: Confirm,
+}
+
+impl Opening {
+    /// The server's end of the channel. `first_psn`: the first PSN that the server will send.
+    pub fn established(&self, first_psn: Psn) -> Established {
+        Established {
+            remote: self.client,
+            endpoint: self.confirm.hello.client,
+            first_psn,
+            agreed: self.confirm.agreed,
+        }
+    }
 }
 
 impl Listener {
     /// `random`: the cookies' keys.
-    pub(crate) fn new(identity: Identity, random: [u8; 32]) -> Self {
+    pub fn new(identity: Identity, random: [u8; 32]) -> Self {
         Listener { identity, jar: CookieJar::new(random), accepted: VecDeque::new() }
     }
 
     /// A set-up message came. `mtu_bytes`: the longest payload on the way to where it came from.
-    pub(crate) fn handle_message(
+    pub fn handle_message(
         &mut self,
         now: Instant,
         from: SocketAddr,
@@ -92,7 +105,7 @@ impl Listener {
 
     /// What both sides know of the channel of `opening` if this is the server's number for it and
     /// its public key.
-    pub(crate) fn terms(&self, opening: &Opening, tpn: Tpn, key: [u8; KEY_LEN]) -> Terms {
+    pub fn terms(&self, opening: &Opening, tpn: Tpn, key: [u8; KEY_LEN]) -> Terms {
         let Confirm { hello, key: client_key, .. } = &opening.confirm;
         Terms {
             nonce: hello.nonce,
@@ -103,7 +116,7 @@ impl Listener {
 
     /// The channel of `opening` is open: the answer. It is repeated for as long as the CONFIRM
     /// might be. `key` is the server's public key for it.
-    pub(crate) fn opened(
+    pub fn opened(
         &mut self,
         now: Instant,
         opening: &Opening,
@@ -135,7 +148,7 @@ impl Listener {
     }
 
     /// The channel of `opening` can't be opened: the answer.
-    pub(crate) fn refuse(&self, opening: &Opening, reason: RejectReason) -> Setup {
+    pub fn refuse(&self, opening: &Opening, reason: RejectReason) -> Setup {
         self.reject(opening.client, opening.confirm.hello.nonce, reason)
     }
 

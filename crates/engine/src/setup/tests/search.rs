@@ -1,16 +1,17 @@
 //! The search for the longest packets, over paths that lose long ones, or some.
 
-use fairway_engine::wire::{
+use alloc::vec::Vec;
+
+use fairway_wire::{
     Duration, Instant, PADDED_QUESTIONS, Parameters, Psn, SETUP_LEN, SetupMessage, Tpn,
 };
 
 use super::{
-    CLIENT, NONCE, SERVER, T0, client_address, identity, limits, server_address, server_keys,
+    CLIENT, CLIENT_KEY, NONCE, SERVER, SERVER_KEY, T0, client_address, identity, limits,
+    server_address,
 };
-use crate::setup::client::{Attempt, Outcome, Question};
-use crate::setup::keys::KeyPair;
-use crate::setup::server::{Listener, Reaction};
-use crate::setup::{Padded, packet_length};
+use crate::setup::lengths::packet_length;
+use crate::setup::{Attempt, Listener, Outcome, Padded, Question, Reaction};
 
 const ONE_WAY: Duration = Duration::from_ms(5);
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -63,7 +64,7 @@ fn client(mtu_bytes: u16, deadline: Duration) -> Attempt {
         joins: None,
         mtu_bytes,
         deadline: T0 + deadline,
-        keys: KeyPair::new([1; 32]),
+        key: CLIENT_KEY,
     };
     Attempt::new(T0, &identity(CLIENT, able(mtu_bytes)), question)
 }
@@ -103,7 +104,7 @@ fn set_up(path: &mut Path, (ours, theirs): (u16, u16)) -> Option<Made> {
                 Reaction::Open(opening) => {
                     opened.push(opening.confirm.agreed);
                     let end = (Tpn::new(9), Psn::new(1000));
-                    server.opened(now, &opening, end, server_keys().public())
+                    server.opened(now, &opening, end, SERVER_KEY)
                 }
                 Reaction::Ignore => continue,
             };

@@ -1,16 +1,14 @@
-//! Cookies: proof that somebody receives what is sent to the address he claims.
+//! Cookies: proof that a client receives what is sent to the address that it claims.
 //!
 //! A cookie is a time stamp and a keyed hash (SipHash-2-4, twice with different keys) over the
 //! stamp, the address, the HELLO, and what was offered. Only this listener can make one.
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
-use fairway_engine::wire::{
-    Cna, Hello, Instant, Parameters, SETUP_LEN, Setup, SetupMessage, encode_setup,
-};
+use fairway_wire::{Cna, Hello, Instant, Parameters, SETUP_LEN, Setup, SetupMessage, encode_setup};
 
 /// Makes and checks cookies.
-pub(crate) struct CookieJar {
+pub(super) struct CookieJar {
     keys: [[u64; 2]; 2],
 }
 
@@ -34,7 +32,7 @@ pub(super) struct Subject<'a> {
 
 impl CookieJar {
     /// Keys are 32 random bytes.
-    pub(crate) fn new(random: [u8; 32]) -> Self {
+    pub(super) fn new(random: [u8; 32]) -> Self {
         let word = |i: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&random[8 * i..8 * i + 8]);
@@ -151,6 +149,8 @@ fn round(v: &mut [u64; 4]) {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// The vectors of the SipHash paper's reference code: key 00..0f, data 00, 00 01, ….

@@ -2,15 +2,16 @@
 //!
 //! A client pads its HELLO to the length of its longest packets, and the server its WELCOME, so a
 //! WELCOME that arrives has shown that packets of the offered length get through, there and back.
-//! What the kernel believes of the path has no part in it, because anybody can send ICMP (RFC 8899
+//! What the kernel believes of the path has no part in it, because any host can send ICMP (RFC 8899
 //! searches likewise, over an open connection).
 //!
 //! If the first question stays without an answer, the next goes together with a short one. Its
 //! answer shows that the server is there, and what the server could do. Then all lengths of a
 //! ladder are asked for at once, several times, and the longest that was answered is taken.
 
-use crate::sizes::payload_mtu;
-use fairway_engine::wire::{Cna, Duration, Instant, Welcome};
+use fairway_wire::{Cna, Duration, Instant, Welcome};
+
+use super::lengths::payload_mtu;
 
 /// MTUs of links, tunnels and jumbo frames that are common, longest first, headers of IP included.
 const LINKS: [usize; 7] = [9000, 4236, 1500, 1450, 1400, 1280, 576];
@@ -63,7 +64,7 @@ impl Search {
         let longest = self.longest;
         let rungs = LINKS.into_iter().map(payload_mtu).chain([ALWAYS]);
         let shorter = rungs.filter(move |rung| *rung < longest);
-        std::iter::once(longest).chain(shorter).take_while(move |rung| *rung > best)
+        core::iter::once(longest).chain(shorter).take_while(move |rung| *rung > best)
     }
 
     /// An offer came. Those that come later than `deadline` are of no use.

@@ -7,19 +7,24 @@
 //! | confirming | — | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
 //! | done | — | — | — | — | — | — | — | — |
 //!
-//! What searching is for, [`super::ladder`] says. A client that need not search asks short
+//! What searching is for, `ladder` says. A client that need not search asks short
 //! questions, and takes their answers for long ones.
 
-use std::net::SocketAddr;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
 
-use fairway_engine::wire::{
-    Accept, CheckKey, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, PADDED_QUESTIONS,
+use fairway_wire::{
+    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, KEY_LEN, PADDED_QUESTIONS,
     Parameters, Psn, Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, Welcome,
 };
 
-use super::keys::{End, KeyPair, Terms};
+use super::established::Established;
+use super::identity::{Identity, versions};
 use super::ladder::{Asked, Offer, Search};
-use super::{Identity, Padded, packet_length, versions};
+use super::lengths::packet_length;
+use super::padded::Padded;
+use super::terms::{End, Terms};
 
 /// The first wait for an answer; it doubles up to [`INTERVAL_MAX`].
 const INTERVAL_MIN: Duration = Duration::from_ms(20);
@@ -32,7 +37,7 @@ const SHORT: u64 = 1 << 16;
 
 /// One attempt to open a channel.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     server: SocketAddr,
     source: Cna,
     /// What is asked at first; the others differ in nonce and MTU.
@@ -41,7 +46,8 @@ pub(crate) struct Attempt {
     searches: bool,
     /// How often it has asked in this state.
     asked: u32,
-    keys: KeyPair,
+    /// The client's public key.
+    key: [u8; KEY_LEN],
     state: State,
     ask_at: Instant,
     interval: Duration,
@@ -59,7 +65,7 @@ enum State {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The server has opened its end.
     Open {
         /// The server's node address.
@@ -76,23 +82,28 @@ pub(crate) enum Outcome {
 }
 
 /// What an attempt needs to know.
-pub(crate) struct Question {
-    pub(crate) server: SocketAddr,
-    pub(crate) tpn: Tpn,
-    pub(crate) first_psn: Psn,
-    pub(crate) nonce: u64,
-    /// The group that it joins.
-    pub(crate) joins: Option<Joins>,
-    /// No longer packets than this, whatever the identity's limits say.
-    pub(crate) mtu_bytes: u16,
-    pub(crate) deadline: Instant,
-    /// For this channel alone.
-    pub(crate) keys: KeyPair,
+pub struct Question {
+    /// The server's address.
+    pub server: SocketAddr,
+    /// The client's number for the channel.
+    pub tpn: Tpn,
+    /// The first PSN that the client will send.
+    pub first_psn: Psn,
+    /// A random number, by which answers are recognized.
+    pub nonce: u64,
+    /// The group that the channel joins.
+    pub joins: Option<Joins>,
+    /// The longest payload of a packet in bytes, if the identity's limits allow as much.
+    pub mtu_bytes: u16,
+    /// When the attempt gives up.
+    pub deadline: Instant,
+    /// The public one of a pair of keys that the client drew for this channel alone.
+    pub key: [u8; KEY_LEN],
 }
 
 impl Attempt {
     /// Starts asking.
-    pub(crate) fn new(now: Instant, identity: &Identity, question: Question) -> Self {
+    pub fn new(now: Instant, identity: &Identity, question: Question) -> Self {
         let limits = identity.limits;
         let mtu_bytes = limits.mtu_bytes.min(question.mtu_bytes);
         let hello = Hello {
@@ -113,7 +124,7 @@ impl Attempt {
             // What joins a group has the MTU of the group's first channel, which is proven.
             searches: question.joins.is_none() && packet_length(mtu_bytes) > SETUP_LEN,
             asked: 0,
-            keys: question.keys,
+            key: question.key,
             state: State::Asking,
             ask_at: now,
             interval: INTERVAL_MIN,
@@ -122,40 +133,43 @@ impl Attempt {
         }
     }
 
-    /// Whom it asks.
-    pub(crate) fn server(&self) -> SocketAddr {
+    /// The server's address.
+    pub fn server(&self) -> SocketAddr {
         self.server
     }
 
-    /// The first PSN it promised to send.
-    pub(crate) fn first_psn(&self) -> Psn {
-        self.hello.client.initial_psn
-    }
-
     /// When it gives up.
-    pub(crate) fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// The group that it joins.
-    pub(crate) fn joins(&self) -> Option<Joins> {
+    pub fn joins(&self) -> Option<Joins> {
         self.hello.joins
     }
 
-    /// The key of the channel's header checks; `None` if the server's public key is one that gives
-    /// no secret.
-    pub(crate) fn check_key(&self, server: Cna, accept: &Accept) -> Option<CheckKey> {
-        let tpn = self.hello.client.tpn;
-        let terms = Terms {
+    /// What both sides know of the channel that `server` has opened, for the key of its header
+    /// checks.
+    pub fn terms(&self, server: Cna, accept: &Accept) -> Terms {
+        Terms {
             nonce: accept.nonce,
-            client: End { cna: self.source, tpn, key: self.keys.public() },
+            client: End { cna: self.source, tpn: self.hello.client.tpn, key: self.key },
             server: End { cna: server, tpn: accept.server.tpn, key: accept.key },
-        };
-        self.keys.agree(&accept.key, &terms)
+        }
+    }
+
+    /// The client's end of the channel that `server` has opened.
+    pub fn established(&self, server: Cna, accept: &Accept) -> Established {
+        Established {
+            remote: server,
+            endpoint: accept.server,
+            first_psn: self.hello.client.initial_psn,
+            agreed: accept.agreed,
+        }
     }
 
     /// How it ended, if it did.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<Outcome> {
         match self.state {
             State::Done(outcome) => Some(outcome),
             _ => None,
@@ -163,7 +177,7 @@ impl Attempt {
     }
 
     /// A set-up message came. False if it is none of this attempt's.
-    pub(crate) fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
+    pub fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
         // The server answers from the port that was asked, which need not be the one that was
         // named.
         if from.ip() != self.server.ip() || setup.destination != self.source {
@@ -194,7 +208,7 @@ impl Attempt {
     }
 
     /// The messages to send, if it is time for any.
-    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Vec<Padded> {
+    pub fn poll_transmit(&mut self, now: Instant) -> Vec<Padded> {
         if matches!(self.state, State::Done(_)) {
             return Vec::new();
         }
@@ -258,26 +272,26 @@ impl Attempt {
                 version: welcome.version,
                 cookie: welcome.cookie,
                 agreed: welcome.offer,
-                key: self.keys.public(),
+                key: self.key,
             }),
         })
     }
 
     /// True while the server has not answered at all.
-    pub(crate) fn is_unanswered(&self) -> bool {
+    pub fn is_unanswered(&self) -> bool {
         matches!(self.state, State::Asking)
     }
 
     /// The network reports that no program listens there. It does not count once the server has
     /// answered: such a report is easily forged.
-    pub(crate) fn refuse(&mut self) {
+    pub fn handle_no_listener(&mut self) {
         if self.is_unanswered() {
             self.state = State::Done(Outcome::NoListener);
         }
     }
 
     /// When [`Attempt::poll_transmit`] has something to say or do.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Done(_) => None,
             State::Searching(_) => {

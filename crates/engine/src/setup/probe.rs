@@ -1,0 +1,207 @@
+//! Do packets of full size get through to a peer?
+//!
+//! Set-up has proven it for the ports that it used. Networks choose a path by a packet's ports, and
+//! some of their paths may be shorter than others, so that data of some ports never arrives. Once a
+//! channel is open, a client therefore asks its peer as it asks for a connection, with questions as
+//! long as its longest packets, each from a port of its own. The answers are as long, and open
+//! nothing.
+
+use fairway_wire::{
+    Cna, Duration, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup,
+    SetupMessage, Tpn,
+};
+
+use super::identity::{Identity, versions};
+use super::padded::Padded;
+
+/// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).
+const PASSES_EVERYWHERE: u16 = 1024;
+/// Before that most short connections are over.
+const BEGIN_AFTER: Duration = Duration::from_ms(100);
+/// Between a question and the next, times the number of those that were sent.
+const INTERVAL: Duration = Duration::from_ms(100);
+/// When so many were sent and none was answered, long packets count as lost.
+const QUESTIONS: u64 = 6;
+
+/// Questions of full size to a peer.
+#[derive(Debug)]
+pub struct LengthProbe {
+    question: Padded,
+    nonce: u64,
+    asked: u64,
+    ask_at: Instant,
+    outcome: Option<ProbeOutcome>,
+}
+
+/// How a probe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// A question was answered: long packets arrive.
+    Arrived,
+    /// No question was answered: long packets vanish.
+    Vanished,
+}
+
+impl LengthProbe {
+    /// Begins to probe a peer with which a channel was opened, soon after `now`. `None` if that is
+    /// of no use: the peer does not answer padded questions, or packets are short.
+    pub fn new(
+        now: Instant,
+        identity: &Identity,
+        nonce: u64,
+        agreed: &Parameters,
+    ) -> Option<LengthProbe> {
+        let answers = agreed.capabilities & PADDED_QUESTIONS != 0;
+        if !answers || agreed.mtu_bytes <= PASSES_EVERYWHERE {
+            return None;
+        }
+        // The question opens nothing, so it names no channel.
+        let client = Endpoint {
+            tpn: Tpn::default(),
+            initial_psn: Psn::default(),
+            ports: identity.ports_for(None),
+        };
+        let message = SetupMessage::Hello(Hello {
+            versions: versions(),
+            nonce,
+            client,
+            wish: Parameters { mtu_bytes: agreed.mtu_bytes, ..identity.limits },
+            joins: None,
+        });
+        let setup = Setup { source: identity.cna, destination: Cna::default(), message };
+        let question = Padded::to_mtu(setup, agreed.mtu_bytes);
+        Some(LengthProbe { question, nonce, asked: 0, ask_at: now + BEGIN_AFTER, outcome: None })
+    }
+
+    /// A set-up message came. False if it answers none of the probe's questions.
+    pub fn handle_message(&mut self, setup: &Setup) -> bool {
+        let nonce = match &setup.message {
+            SetupMessage::Welcome(welcome) => welcome.nonce,
+            SetupMessage::Reject(reject) => reject.nonce,
+            SetupMessage::Hello(_) | SetupMessage::Confirm(_) | SetupMessage::Accept(_) => {
+                return false;
+            }
+        };
+        let is_ours = nonce == self.nonce;
+        if is_ours {
+            self.outcome.get_or_insert(ProbeOutcome::Arrived);
+        }
+        is_ours
+    }
+
+    /// The question to send, from a port that no question used before, if it is time for one.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Padded> {
+        if self.outcome.is_some() || now.is_before(self.ask_at) {
+            return None;
+        }
+        if self.asked == QUESTIONS {
+            self.outcome = Some(ProbeOutcome::Vanished);
+            return None;
+        }
+        self.asked += 1;
+        self.ask_at = now + Duration::from_ps(INTERVAL.as_ps() * self.asked);
+        Some(self.question)
+    }
+
+    /// When [`LengthProbe::poll_transmit`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.outcome.is_none().then_some(self.ask_at)
+    }
+
+    /// How it ended, if it did.
+    pub fn outcome(&self) -> Option<ProbeOutcome> {
+        self.outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use fairway_wire::{Ports, RejectReason};
+
+    use super::super::server::{Listener, Reaction};
+    use super::*;
+
+    const START: Instant = Instant::from_ns(1_000_000_000);
+
+    fn identity(number: u32, mtu_bytes: u16, capabilities: u16) -> Identity {
+        let limits = Parameters {
+            mtu_bytes,
+            paths: 1,
+            window_packets: 1024,
+            message_slots: 8,
+            read_slots: 8,
+            keep_alive_ms: 0,
+            channels: 1,
+            capabilities,
+        };
+        let ports = vec![Ports::new(&[4810]).unwrap()];
+        Identity { cna: Cna::new(number), asked_as: Cna::new(number + 100), ports, limits }
+    }
+
+    fn probe() -> LengthProbe {
+        let identity = identity(1, 4096, PADDED_QUESTIONS);
+        let agreed = Parameters { mtu_bytes: 2048, ..identity.limits };
+        LengthProbe::new(START, &identity, 5 << 20, &agreed).expect("it is of use")
+    }
+
+    #[test]
+    fn probe_asks_six_times_at_growing_intervals_and_then_reports_vanished() {
+        let mut probe = probe();
+        let mut asked = Vec::new();
+        while let Some(at) = probe.poll_timeout() {
+            if let Some(question) = probe.poll_transmit(at) {
+                assert_eq!(question.length, 2048 + 92, "as long as the longest packets");
+                asked.push(at.since(START).as_us() / 1000);
+            }
+            assert_eq!(probe.poll_transmit(at), None, "one at a time");
+        }
+        assert_eq!(asked, [100, 200, 400, 700, 1100, 1600]);
+        assert_eq!(probe.outcome(), Some(ProbeOutcome::Vanished));
+    }
+
+    #[test]
+    fn answer_of_a_listener_ends_the_probe() {
+        let mut probe = probe();
+        let at = probe.poll_timeout().unwrap();
+        let question = probe.poll_transmit(at).expect("a question");
+        let mut listener = Listener::new(identity(2, 4096, PADDED_QUESTIONS), [7; 32]);
+        let from = "192.0.2.1:4000".parse().unwrap();
+        let Reaction::Answer(answer) = listener.handle_message(at, from, u16::MAX, &question.setup)
+        else {
+            panic!("no answer");
+        };
+        assert_eq!(question.answered(answer).length, question.length, "as long as the question");
+        let SetupMessage::Welcome(mut welcome) = answer.message else { panic!("{answer:?}") };
+        welcome.nonce ^= 1;
+        let other = Setup { message: SetupMessage::Welcome(welcome), ..answer };
+        assert!(!probe.handle_message(&other), "an answer to another question");
+        assert_eq!(probe.outcome(), None);
+        assert!(probe.handle_message(&answer));
+        assert_eq!((probe.outcome(), probe.poll_timeout()), (Some(ProbeOutcome::Arrived), None));
+    }
+
+    #[test]
+    fn reject_is_an_answer_too() {
+        let mut probe = probe();
+        let listener_versions = versions();
+        let message = SetupMessage::Reject(fairway_wire::Reject {
+            versions: listener_versions,
+            nonce: 5 << 20,
+            reason: RejectReason::NoResources,
+        });
+        let reject = Setup { source: Cna::new(9), destination: Cna::new(1), message };
+        assert!(probe.handle_message(&reject));
+        assert_eq!(probe.outcome(), Some(ProbeOutcome::Arrived));
+    }
+
+    #[test]
+    fn peer_that_does_not_pad_or_has_short_packets_is_not_probed() {
+        for (mtu_bytes, capabilities) in [(1024, PADDED_QUESTIONS), (4096, 0)] {
+            let identity = identity(1, mtu_bytes, capabilities);
+            assert!(LengthProbe::new(START, &identity, 7, &identity.limits).is_none());
+        }
+    }
+}
