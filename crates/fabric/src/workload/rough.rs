@@ -108,6 +108,8 @@ impl Workload {
             Ok(()) => {
                 world.adversary.count(Fault::DestroyJetty);
                 world.trace.line(world.now, node, || format!("destroys {id:?}"));
+                // The completions that the NIC still has count as unread ones.
+                world.look(node);
                 let jetty = &mut self.applications[node].jetties[number as usize];
                 let (buffers, unread) = model.destroys(world, node, id);
                 (jetty.alive, jetty.posted) = (false, unread);
