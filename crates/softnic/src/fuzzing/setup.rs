@@ -5,34 +5,40 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use fairway_engine::wire::{
-    Cna, Decoded, Duration, Hello, Instant, Parameters, Ports, Psn, RejectReason, SETUP_LEN, Setup,
-    SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
+    Cna, Decoded, Duration, Hello, Instant, Joins, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
+    Setup, SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
 };
 
 use crate::setup::client::{Attempt, Outcome, Question};
 use crate::setup::keys::KeyPair;
+use crate::setup::quota::{OPENING, Quota, asking};
 use crate::setup::server::{Listener, Opening, Reaction};
 use crate::setup::{Identity, Padded};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEPS_MAX: u32 = 256;
+/// The set-up work that a source gets at once, and in a second.
+const QUOTA: u64 = 4096;
 
 /// A listener and an attempt at the two ends of a network that does what the input says.
 ///
 /// Demanded: a channel is opened only for a client that repeats what it was told in a WELCOME for
 /// its address, and once for each; the attempt ends once, and with no more than it asked for; every
-/// message survives being encoded and decoded.
+/// message survives being encoded and decoded; no source gets more set-up work than its quota.
+///
+/// Input: a byte of settings, then a script.
 pub fn setup(input: &[u8]) {
     if let Ok(Decoded::Setup(setup)) = decode(&input[..input.len().min(SETUP_LEN)], input.len()) {
         demand_sound(&setup);
     }
-    let mut stage = Stage::new();
     let mut bytes = input.iter().copied();
+    let mut stage = Stage::new(bytes.next().unwrap_or(0));
     for _ in 0..STEPS_MAX {
         let Some(code) = bytes.next() else { break };
         let mut next = || bytes.next().unwrap_or(0);
         match code % 12 {
+            _ if code >= 252 => stage.demand_quota(next(), code == 252),
             0 | 1 => stage.ask(),
             2 | 3 => stage.deliver_to_server(next() % 4 == 3),
             4 | 5 => stage.deliver_to_client(),
@@ -61,7 +67,15 @@ struct Stage {
     answered: Option<Setup>,
     welcomed: Vec<(SocketAddr, Cna, Hello, Welcome)>,
     opened: Vec<Opening>,
+    quota: Option<Spent>,
     ended: Option<Outcome>,
+}
+
+/// A quota, since when it is there, and how much work the IPv4 and the IPv6 address got.
+struct Spent {
+    quota: Quota,
+    since: Instant,
+    work: [u64; 2],
 }
 
 /// A key pair costs as much as a thousand steps.
@@ -83,9 +97,11 @@ fn server_address() -> SocketAddr {
 }
 
 impl Stage {
-    fn new() -> Stage {
+    /// The bits of `settings`: 1 the attempt joins a group, 2 it asks for long packets, 4 for short
+    /// ones, 8 the listener knows no questions that prove a length.
+    fn new(settings: u8) -> Stage {
         let limits = Parameters {
-            mtu_bytes: 4096,
+            mtu_bytes: 8192,
             paths: 16,
             window_packets: 4096,
             message_slots: 64,
@@ -94,6 +110,7 @@ impl Stage {
             channels: 1,
             capabilities: 1,
         };
+        let mtu_bytes = [1400, 8192, 256, 4096][usize::from(settings >> 1 & 3)];
         let identity = |cna: u32, limits| Identity {
             cna: Cna::new(cna),
             asked_as: Cna::new(cna ^ 0xffff),
@@ -105,23 +122,26 @@ impl Stage {
             tpn: Tpn::new(5),
             first_psn: Psn::new(77),
             nonce: 0x1234_5678_9abc_def0,
-            joins: None,
-            mtu_bytes: 1400,
+            joins: (settings & 1 != 0).then_some(Joins { leader: Tpn::new(3), number: 1 }),
+            mtu_bytes,
             deadline: START + PATIENCE,
             keys: keys(),
         };
-        let offer = Parameters { paths: 8, window_packets: 1024, ..limits };
+        let capabilities = if settings & 8 != 0 { 0 } else { limits.capabilities };
+        let offer =
+            Parameters { mtu_bytes: 4096, paths: 8, window_packets: 1024, capabilities, ..limits };
         Stage {
             now: START,
             listener: Listener::new(identity(0x5e_12e1, offer), [7; 32]),
             attempt: Attempt::new(START, &identity(0xc1_1e17, limits), question),
-            wish: Parameters { mtu_bytes: 1400, ..limits },
+            wish: Parameters { mtu_bytes, ..limits },
             from: 0,
             leaving: Vec::new(),
             asked: None,
             answered: None,
             welcomed: Vec::new(),
             opened: Vec::new(),
+            quota: None,
             ended: None,
         }
     }
@@ -223,6 +243,24 @@ impl Stage {
         if let Some(changed) = sealed(&mut bytes) {
             *message = Some(changed);
         }
+    }
+
+    /// Work for questions of one length, or for openings, until the source has had enough.
+    fn demand_quota(&mut self, length: u8, opens: bool) {
+        let now = self.now;
+        let spent = self.quota.get_or_insert_with(|| Spent {
+            quota: Quota::new(),
+            since: now,
+            work: [0; 2],
+        });
+        let from = client_address(self.from).ip();
+        // As if it were done many times at once.
+        let cost = 256 * if opens { OPENING } else { asking(usize::from(length) << 8) };
+        while spent.quota.take(now, from, cost) {
+            spent.work[usize::from(from.is_ipv6())] += cost;
+        }
+        let most = QUOTA + (now.since(spent.since).as_us() + 1) * QUOTA / 1_000_000 + 1;
+        assert!(spent.work.iter().all(|work| *work <= most), "{:?} of {most}", spent.work);
     }
 
     /// The messages of both directions change places.
