@@ -6,33 +6,39 @@ use fairway_engine::wire::{
     self, Decoded, PROTOCOL_VERSION, SETUP_LEN, encode, encode_setup, header_check,
 };
 
+/// As much of a datagram as any decoder looks at.
+const PREFIX: usize = 256;
+
 /// Any bytes decode to a packet, a set-up message or an error, and every value survives being
 /// encoded and decoded.
 ///
-/// Input: two bytes of payload length, then the header.
+/// Input: two bytes that say how long the payload is and of which kind, one that says where it
+/// begins, then the datagram's beginning, which is decoded as it is and with the right check.
 pub fn decode(input: &[u8]) {
-    let Some((length, header)) = input.split_first_chunk::<2>() else {
+    let Some(([high, low, begin], bytes)) = input.split_first_chunk::<3>() else {
         return;
     };
-    let payload_len = usize::from(u16::from_le_bytes(*length));
-    demand_sound(header, payload_len);
-    demand_sound(header, header.len() + payload_len);
-    // The check keeps a fuzzer out, so it is mended for every length the header could have.
-    let mut header = header.to_vec();
-    for len in (32..=header.len().min(SETUP_LEN)).step_by(4) {
-        // What carries no payload, and what carries at most a cache line, would be hard to hit.
-        let payload_lens = [
-            (PROTOCOL_VERSION, payload_len),
-            (PROTOCOL_VERSION, payload_len % 65),
-            (PROTOCOL_VERSION, 0),
-            (0, 0),
-        ];
-        for (version, payload_len) in payload_lens {
-            let check = header_check(version, &header[4..len], payload_len);
-            header[..4].copy_from_slice(&check.to_be_bytes());
-            demand_sound(&header, len + payload_len);
-        }
+    let mut header = [0; PREFIX];
+    let header = &mut header[..bytes.len().min(PREFIX)];
+    header.copy_from_slice(&bytes[..header.len()]);
+    let number = usize::from(u16::from_be_bytes([*high, *low]));
+    demand_sound(header, number);
+    // What carries no payload, and what carries at most a cache line, would be hard to hit.
+    let (version, payload_len) = match high >> 6 {
+        0 => (PROTOCOL_VERSION, number & 0x3fff),
+        1 => (PROTOCOL_VERSION, number % 65),
+        2 => (PROTOCOL_VERSION, 0),
+        _ => (0, 0),
+    };
+    let all = header.len().min(SETUP_LEN) & !3;
+    let len = if begin & 0x80 != 0 { all } else { all.min(32 + 4 * usize::from(*begin & 0x1f)) };
+    if len < 32 {
+        return;
     }
+    // The check keeps a fuzzer out, so it is mended.
+    let check = header_check(version, &header[4..len], payload_len);
+    header[..4].copy_from_slice(&check.to_be_bytes());
+    demand_sound(header, len + payload_len);
 }
 
 fn demand_sound(header: &[u8], datagram_len: usize) {

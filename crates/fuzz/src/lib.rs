@@ -49,8 +49,12 @@ pub const TARGETS: [Target; 9] = [
     ("roce_packets", roce_packets),
 ];
 
-/// Names of policies, and quantities as people write them.
+/// Names of policies, or quantities, as people write them.
+///
+/// Input: a byte that says which, and the text.
 pub fn names_and_quantities(input: &[u8]) {
-    names(input);
-    quantities(input);
+    match input.split_first() {
+        Some((0..=127, text)) => names(text),
+        _ => quantities(input),
+    }
 }

@@ -13,10 +13,10 @@ mod tests;
 use std::collections::VecDeque;
 
 use fairway_engine::wire::{Duration, Ecn, Instant, Packet, Psn};
-use fairway_engine::{Event, Execution, LocalRange, PlacementToken, Received, Verdict};
+use fairway_engine::{Event, Execution, LocalRange, PlacementToken, Received, Transmit, Verdict};
 
 use crate::script::Script;
-use side::{FIRST_PSN, Side};
+use side::{ENGINES, FIRST_PSN, Side};
 
 /// The NIC that is attacked, and its peer.
 const HERE: usize = 0;
@@ -60,13 +60,15 @@ struct Pair<'a> {
     /// Packets on their way to each side.
     wires: [VecDeque<Received>; 2],
     remembered: VecDeque<Received>,
-    /// The sequence number that each side used last.
-    last_psn: [Psn; 2],
+    /// The sequence number that each side used last, by channel.
+    last_psn: [[Psn; 2]; 2],
     late: Vec<Late>,
     /// Payload is put in place late.
     holds: bool,
     /// The peer goes on until the end.
     polite: bool,
+    /// The payload of the next packet that has one cannot be read.
+    ungathered: bool,
 }
 
 impl<'a> Pair<'a> {
@@ -81,10 +83,11 @@ impl<'a> Pair<'a> {
             sides,
             wires: [VecDeque::with_capacity(WIRE_MAX), VecDeque::with_capacity(WIRE_MAX)],
             remembered: VecDeque::with_capacity(REMEMBERED_MAX),
-            last_psn: FIRST_PSN,
+            last_psn: FIRST_PSN.map(|first| [first; 2]),
             late: Vec::new(),
             holds: settings & 32 != 0,
             polite: settings & 64 != 0,
+            ungathered: false,
         }
     }
 
@@ -122,26 +125,38 @@ impl<'a> Pair<'a> {
 
     /// Takes out packets that a side has to send.
     fn pump(&mut self, side: usize) {
-        let to = 1 - side;
-        while self.wires[to].len() < WIRE_MAX {
-            let Some(transmit) = self.sides[side].nic.poll_transmit(self.now) else { return };
-            if transmit.gather.length > 0 {
-                self.sides[side].books.demand_readable(&transmit.gather);
+        for engine in 0..ENGINES {
+            while self.wires[1 - side].len() < WIRE_MAX {
+                let Some(transmit) = self.sides[side].nic.poll_engine(self.now, engine) else {
+                    break;
+                };
+                self.send(side, &transmit);
             }
-            if let Packet::Data(data) = &transmit.packet {
-                self.last_psn[side] = data.psn;
-            }
-            let received = Received {
-                route: transmit.route,
-                packet: transmit.packet,
-                payload: transmit.gather.length,
-                ecn: Ecn::Capable,
-            };
-            if side == PEER {
-                self.remember(received);
-            }
-            self.wires[to].push_back(received);
         }
+    }
+
+    fn send(&mut self, side: usize, transmit: &Transmit) {
+        if transmit.gather.length > 0 {
+            if std::mem::take(&mut self.ungathered) {
+                self.sides[side].nic.handle_ungathered(transmit);
+                return;
+            }
+            self.sides[side].books.demand_readable(&transmit.gather);
+        }
+        if let Packet::Data(data) = &transmit.packet {
+            let number = usize::from(transmit.channel != self.sides[side].channel);
+            self.last_psn[side][number] = data.psn;
+        }
+        let received = Received {
+            route: transmit.route,
+            packet: transmit.packet,
+            payload: transmit.gather.length,
+            ecn: Ecn::Capable,
+        };
+        if side == PEER {
+            self.remember(received);
+        }
+        self.wires[1 - side].push_back(received);
     }
 
     fn remember(&mut self, received: Received) {
@@ -222,10 +237,17 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Puts one payload in place that has waited; or turns to placing late or at once.
+    /// Puts one payload in place that has waited, or cannot; or turns to placing late or at once.
     fn place_late(&mut self, at: usize) {
         if at == 15 {
             self.holds = !self.holds;
+        } else if at == 14 {
+            let late = self.late.pop();
+            self.finish_placements();
+            if let Some(late) = late {
+                self.sides[late.side].nic.handle_unplaced(self.now, late.token);
+                self.execute(late.side);
+            }
         } else if at < self.late.len() {
             let late = self.late.remove(at);
             self.finish_placement(&late);
@@ -282,6 +304,12 @@ impl<'a> Pair<'a> {
             }
             10 => self.wires[HERE].clear(),
             11 => self.wires[PEER].clear(),
+            12 => {
+                let nic = &mut self.sides[HERE].nic;
+                nic.set_pressure(!nic.is_under_pressure());
+                nic.set_transmit_pressure(self.script.flag());
+            }
+            13 => self.ungathered = true,
             _ => self.sides[HERE].nic.audit(),
         }
         self.execute(HERE);
@@ -306,20 +334,22 @@ impl<'a> Pair<'a> {
             self.sides[HERE].close(self.now);
         }
         let mut left = PATIENCE;
-        while self.sides[HERE].nic.usage().channels > 0 {
+        while self.sides[HERE].has_channels() {
             assert!(left > 0, "the channel does not end: {:?}", self.sides[HERE].nic.usage());
             left -= 1;
-            for side in [HERE, PEER] {
+            // A peer that is silent from now on need do nothing.
+            let active: &[usize] = if self.polite { &[HERE, PEER] } else { &[HERE] };
+            for &side in active {
                 self.pump(side);
             }
             if self.polite {
                 self.deliver_all();
             } else {
-                self.wires = [VecDeque::new(), VecDeque::new()];
+                self.wires[PEER].clear();
             }
             let due = self.sides[HERE].nic.poll_timeout();
             self.now = self.now.max(due.unwrap_or(self.now + Duration::from_ms(1)));
-            for side in [HERE, PEER] {
+            for &side in active {
                 self.sides[side].nic.handle_timeout(self.now);
                 self.execute(side);
                 self.collect(side);

@@ -7,8 +7,8 @@ use fairway_engine::setup::{
     Attempt, Identity, Listener, Opening, Outcome, Padded, Question, Reaction,
 };
 use fairway_engine::wire::{
-    Cna, Decoded, Duration, Hello, Instant, Parameters, Ports, Psn, RejectReason, SETUP_LEN, Setup,
-    SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
+    Cna, Decoded, Duration, Hello, Instant, Joins, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
+    Setup, SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
 };
 
 const START: Instant = Instant::from_ns(1_000_000_000);
@@ -20,12 +20,14 @@ const STEPS_MAX: u32 = 256;
 /// Demanded: a channel is opened only for a client that repeats what it was told in a WELCOME for
 /// its address, and once for each; the attempt ends once, and with no more than it asked for; every
 /// message survives being encoded and decoded.
+///
+/// Input: a byte of settings, then a script.
 pub fn setup(input: &[u8]) {
     if let Ok(Decoded::Setup(setup)) = decode(&input[..input.len().min(SETUP_LEN)], input.len()) {
         demand_sound(&setup);
     }
-    let mut stage = Stage::new();
     let mut bytes = input.iter().copied();
+    let mut stage = Stage::new(bytes.next().unwrap_or(0));
     for _ in 0..STEPS_MAX {
         let Some(code) = bytes.next() else { break };
         let mut next = || bytes.next().unwrap_or(0);
@@ -74,9 +76,11 @@ fn server_address() -> SocketAddr {
 }
 
 impl Stage {
-    fn new() -> Stage {
+    /// The bits of `settings`: 1 the attempt joins a group, 2 it asks for long packets, 4 for short
+    /// ones, 8 the listener knows no questions that prove a length.
+    fn new(settings: u8) -> Stage {
         let limits = Parameters {
-            mtu_bytes: 4096,
+            mtu_bytes: 8192,
             paths: 16,
             window_packets: 4096,
             message_slots: 64,
@@ -85,6 +89,7 @@ impl Stage {
             channels: 1,
             capabilities: 1,
         };
+        let mtu_bytes = [1400, 8192, 256, 4096][usize::from(settings >> 1 & 3)];
         let identity = |cna: u32, limits| Identity {
             cna: Cna::new(cna),
             asked_as: Cna::new(cna ^ 0xffff),
@@ -96,17 +101,19 @@ impl Stage {
             tpn: Tpn::new(5),
             first_psn: Psn::new(77),
             nonce: 0x1234_5678_9abc_def0,
-            joins: None,
-            mtu_bytes: 1400,
+            joins: (settings & 1 != 0).then_some(Joins { leader: Tpn::new(3), number: 1 }),
+            mtu_bytes,
             deadline: START + PATIENCE,
             key: [8; 32],
         };
-        let offer = Parameters { paths: 8, window_packets: 1024, ..limits };
+        let capabilities = if settings & 8 != 0 { 0 } else { limits.capabilities };
+        let offer =
+            Parameters { mtu_bytes: 4096, paths: 8, window_packets: 1024, capabilities, ..limits };
         Stage {
             now: START,
             listener: Listener::new(identity(0x5e_12e1, offer), [7; 32]),
             attempt: Attempt::new(START, &identity(0xc1_1e17, limits), question),
-            wish: Parameters { mtu_bytes: 1400, ..limits },
+            wish: Parameters { mtu_bytes, ..limits },
             from: 0,
             leaving: Vec::new(),
             asked: None,

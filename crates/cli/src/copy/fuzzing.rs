@@ -6,10 +6,14 @@ use std::path::{Component, Path};
 use super::incoming::parts;
 use super::message::Message;
 
+/// A message, encoded.
+pub(crate) fn example() -> Vec<u8> {
+    Message::Done.encode()
+}
+
 /// Any bytes are a message or an error, and a message survives being encoded and decoded; the name
 /// of a file in it leads to no other directory.
 pub(crate) fn message(bytes: &[u8]) {
-    name(bytes);
     match Message::decode(bytes) {
         Ok(message) => {
             assert_eq!(Message::decode(&message.encode()).as_ref(), Ok(&message));
@@ -21,7 +25,8 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-fn name(text: &[u8]) {
+/// The name of a file leads to no other directory, or is refused.
+pub(crate) fn name(text: &[u8]) {
     let Ok(parts) = parts(text) else { return };
     assert!(!parts.is_empty());
     for part in parts {

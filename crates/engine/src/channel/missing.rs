@@ -110,9 +110,7 @@ impl Channel {
 
     /// An answer to a READ of ours could not be placed.
     fn fail_answered(&mut self, shared: &mut Shared, index: u32) {
-        let message = &shared.messages[index];
-        let is_read = matches!(message.kind, MessageKind::Read | MessageKind::Get);
-        if is_read && message.outcome == Outcome::Open {
+        if self.is_answered(shared, index) {
             self.finish_question(shared, index, Status::LocalMemory);
         }
     }

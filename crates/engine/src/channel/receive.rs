@@ -11,7 +11,6 @@ use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
-use crate::message::{MessageKind, MessagePlace, Outcome};
 use crate::order::{Key, Standing};
 use crate::pool::NONE;
 use crate::receive_window::Unrecorded;
@@ -517,16 +516,10 @@ impl Channel {
                 self.count_placed(shared, token.subject, token.bytes);
             }
             PlacementKind::Read => {
-                let message = &mut shared.messages[token.subject];
-                // A peer that refuses what it has answered, or answers twice, must not end the READ
-                // while it waits to be asked again, nor another one.
-                let is_it = matches!(message.kind, MessageKind::Read | MessageKind::Get)
-                    && message.channel == self.index()
-                    && message.outcome == Outcome::Open
-                    && message.place == MessagePlace::Unlisted;
-                if !is_it {
+                if !self.is_answered(shared, token.subject) {
                     return;
                 }
+                let message = &mut shared.messages[token.subject];
                 message.placed += token.bytes;
                 if message.placed == message.local.length {
                     self.finish_answered(shared, token.subject);

@@ -254,6 +254,17 @@ impl Channel {
         self.place_at(local.segment.number(), offset, payload, PlacementKind::Read, index)
     }
 
+    /// True if an answer that was being placed is still that of this READ. A peer that refuses what
+    /// it has answered, or answers twice, must not end the READ while it waits to be asked again,
+    /// nor another one.
+    pub(crate) fn is_answered(&self, shared: &Shared, index: u32) -> bool {
+        let message = &shared.messages[index];
+        matches!(message.kind, MessageKind::Read | MessageKind::Get)
+            && message.channel == self.index()
+            && message.outcome == Outcome::Open
+            && message.place == MessagePlace::Unlisted
+    }
+
     /// The answer is complete, and what it brought is in place.
     pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: u32) {
         self.finish_question(shared, index, Status::Success);

@@ -66,15 +66,22 @@ fn is_with_payload(operation: &Operation) -> bool {
     )
 }
 
-fn route(pair: &mut Pair<'_>) -> Route {
+/// A way to the NIC, and which of its channels that is.
+fn route(pair: &mut Pair<'_>) -> (Route, usize) {
+    let code = pair.script.byte();
     let (here, there) = (&pair.sides[HERE], &pair.sides[PEER]);
-    Route {
+    let (source, destination, number) = match (there.member, here.member) {
+        (Some(source), Some(destination)) if code & 2 != 0 => (source, destination, 1),
+        _ => (there.channel, here.channel, 0),
+    };
+    let route = Route {
         source: there.nic.address(),
         destination: here.nic.address(),
-        source_tpn: there.channel.tpn(),
-        destination_tpn: here.channel.tpn(),
-        path: pair.script.byte() & 1,
-    }
+        source_tpn: source.tpn(),
+        destination_tpn: destination.tpn(),
+        path: code & 1,
+    };
+    (route, number)
 }
 
 /// A sequence number near one, or far from it.
@@ -88,8 +95,8 @@ fn near(script: &mut Script<'_>, psn: Psn) -> Psn {
 
 /// A data packet of any kind.
 pub(super) fn data(pair: &mut Pair<'_>) -> Option<Received> {
-    let route = route(pair);
-    let last_psn = pair.last_psn[PEER];
+    let (route, number) = route(pair);
+    let last_psn = pair.last_psn[PEER][number];
     let script = &mut pair.script;
     let psn = near(script, last_psn);
     let flags = script.byte();
@@ -236,8 +243,8 @@ fn refusal(script: &mut Script<'_>) -> Refusal {
 
 /// An acknowledgement of anything.
 pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
-    let route = route(pair);
-    let last_psn = pair.last_psn[HERE];
+    let (route, number) = route(pair);
+    let last_psn = pair.last_psn[HERE][number];
     let script = &mut pair.script;
     let flags = AckFlags::from_bits(script.byte());
     let cumulative = near(script, last_psn);
@@ -265,8 +272,8 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
 
 /// What is neither data nor an acknowledgement, and has been in the protocol for long.
 pub(super) fn news(pair: &mut Pair<'_>) -> Option<Received> {
-    let route = route(pair);
-    let last_psn = pair.last_psn;
+    let (route, number) = route(pair);
+    let last_psn = [HERE, PEER].map(|side| pair.last_psn[side][number]);
     let script = &mut pair.script;
     let packet = match script.below(8) {
         0 | 1 => {

@@ -7,10 +7,10 @@ use fairway_engine::wire::{
     AtomicOperator, Cna, Duration, Instant, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId,
 };
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, ExceptionMode, JettyConfig,
-    JettyState, Limits, LocalRange, MailboxConfig, MailboxId, Nic, OrderRequest, Profile,
-    ReceiveRequest, RemoteMailbox, RemoteRange, Rights, SegmentRequest, Status, Steering,
-    Threshold, Usage, WhenEmpty, Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, ExceptionMode,
+    GroupConfig, JettyConfig, JettyState, Limits, LocalRange, MailboxConfig, MailboxId, Nic,
+    OrderRequest, Profile, ReceiveRequest, RemoteMailbox, RemoteRange, Rights, SegmentRequest,
+    Status, Steering, Threshold, Usage, WhenEmpty, Work, WorkRequest,
 };
 
 use crate::books::{Books, Loan, Memory, Piece};
@@ -24,6 +24,10 @@ pub(super) const TOKEN: u32 = 0xFA12_3A59;
 pub(super) const SECRET: u32 = 0x5ec2_e700;
 pub(super) const MAILBOX: u64 = 7;
 pub(super) const JETTIES: u32 = 2;
+/// The number of the group of both Jetties.
+const GROUP: JettyId = JettyId::new(JETTIES);
+/// Each channel has one.
+pub(super) const ENGINES: u32 = 2;
 
 const OPEN_BYTES: u64 = 1024;
 const OWN_BYTES: u64 = 2048;
@@ -32,7 +36,7 @@ const SILENT: u64 = 1 << 32;
 
 pub(super) const LIMITS: Limits = Limits {
     channels: 2,
-    engines: 1,
+    engines: ENGINES,
     jetties: 4,
     segments: 8,
     completion_queues: 2,
@@ -65,9 +69,11 @@ fn profile() -> Profile {
         timeout_initial: Duration::from_ms(8),
         not_ready_retries: 2,
         bypass_retries: 2,
-        keep_alive: Duration::from_ms(20),
-        peer_dead: Duration::from_ms(60),
-        path_probe: Duration::from_ms(20),
+        keep_alive: Duration::from_ms(10),
+        peer_dead: Duration::from_ms(30),
+        path_probe: Duration::from_ms(10),
+        // Operations go by both channels of a group in turn.
+        group_slack: 0,
         ..Profile::default()
     }
 }
@@ -86,6 +92,8 @@ pub(super) fn address(memory: Memory) -> u64 {
 pub(super) struct Side {
     pub(super) nic: Nic,
     pub(super) channel: ChannelId,
+    /// The channel that has joined it.
+    pub(super) member: Option<ChannelId>,
     pub(super) books: Books,
     queue: CompletionQueueId,
     mailbox: Option<MailboxId>,
@@ -101,30 +109,36 @@ fn policies(which: u8) -> PolicySpec {
     SPECS.get_or_init(|| TEXTS.map(parse))[usize::from(which & 3)]
 }
 
-/// Two NICs with a channel between them.
+/// Two NICs with a channel between them, or a group of two. The bits of `settings`: 1 and 2 the
+/// policies, 4 a stash, 8 a group of channels, 16 a group of Jetties, 128 one queue of receives
+/// for both Jetties.
 pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
-    let mut sides = [0, 1].map(|number| Side::new(number, settings & 4 != 0));
-    let ends = [0, 1].map(|n: usize| (sides[n].nic.address(), sides[n].channel));
+    let mut sides = [0, 1].map(|number| Side::new(number, settings));
+    let ends = [0, 1].map(|n: usize| (sides[n].nic.address(), sides[n].channels()));
     for (n, side) in sides.iter_mut().enumerate() {
-        let (remote, channel) = ends[1 - n];
-        let config = ChannelConfig {
-            leader: None,
-            engine: 0,
-            remote,
-            remote_tpn: channel.tpn(),
-            first_psn: FIRST_PSN[n],
-            remote_first_psn: FIRST_PSN[1 - n],
-            first_message: Msn::new(0xFF_FFF0),
-            unreliable: true,
-            bypass: true,
-            mtu: MTU,
-            paths: LIMITS.paths,
-            remote_window: LIMITS.receive_window(),
-            remote_message_slots: LIMITS.message_slots,
-            remote_read_slots: LIMITS.read_slots,
-            policy: policies(settings).build(MTU),
-        };
-        side.nic.open_channel(now, side.channel, config).expect("it was reserved");
+        let (remote, theirs) = ends[1 - n];
+        let ours = side.channels();
+        for (engine, (own, other)) in ours.into_iter().zip(theirs).enumerate() {
+            let (Some(own), Some(other)) = (own, other) else { continue };
+            let config = ChannelConfig {
+                leader: (engine > 0).then_some(side.channel),
+                engine: engine as u32,
+                remote,
+                remote_tpn: other.tpn(),
+                first_psn: FIRST_PSN[n],
+                remote_first_psn: FIRST_PSN[1 - n],
+                first_message: Msn::new(0xFF_FFF0),
+                unreliable: true,
+                bypass: true,
+                mtu: MTU,
+                paths: LIMITS.paths,
+                remote_window: LIMITS.receive_window(),
+                remote_message_slots: LIMITS.message_slots,
+                remote_read_slots: LIMITS.read_slots,
+                policy: policies(settings).build(MTU),
+            };
+            side.nic.open_channel(now, own, config).expect("it was reserved");
+        }
         if settings & 3 == 3 {
             side.nic.set_credit_policy(policies(settings).build_credit(LIMITS.channels));
         }
@@ -133,9 +147,11 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
 }
 
 impl Side {
-    fn new(number: u32, has_stash: bool) -> Side {
+    fn new(number: u32, settings: u8) -> Side {
+        let has_stash = settings & 4 != 0;
         let mut nic = Nic::new(Cna::new(0xA + number), &LIMITS, &profile(), number.into());
         let channel = nic.reserve_channel().expect("there are two");
+        let member = (settings & 8 != 0).then(|| nic.reserve_channel().expect("there are two"));
         let mut books = Books::default();
         let stash = u64::from(LIMITS.held * MTU);
         for (memory, length, rights, token_value) in [
@@ -161,9 +177,38 @@ impl Side {
             };
             nic.create_jetty(&config).expect("there is room");
         }
-        let mut side = Side { nic, channel, books, queue, mailbox: None, has_stash, next_id: 0 };
+        let (mailbox, next_id) = (None, 0);
+        let mut side = Side { nic, channel, member, books, queue, mailbox, has_stash, next_id };
+        side.make_groups(settings);
         side.make_mailbox();
         side
+    }
+
+    /// The leader of the group, and the other one.
+    pub(super) fn channels(&self) -> [Option<ChannelId>; 2] {
+        [Some(self.channel), self.member]
+    }
+
+    /// Is a channel left, open or ending?
+    pub(super) fn has_channels(&self) -> bool {
+        // Counting all records takes longer.
+        self.nic.is_open(self.channel) || self.nic.usage().channels > 0
+    }
+
+    fn make_groups(&mut self, settings: u8) {
+        if settings & 128 != 0 {
+            let [first, second] = [0, 1].map(JettyId::new);
+            self.nic.share_receives(second, first).expect("they complete to one queue");
+        }
+        if settings & 16 != 0 {
+            let dispatch = [Dispatch::RoundRobin, Dispatch::Hint, Dispatch::LeastDepth]
+                [usize::from(settings & 3) % 3];
+            let config = GroupConfig { number: Some(GROUP.value()), dispatch, token_value: 0 };
+            self.nic.create_group(&config).expect("there is room");
+            for jetty in 0..JETTIES {
+                self.nic.join_group(GROUP, JettyId::new(jetty)).expect("both are there");
+            }
+        }
     }
 
     fn make_mailbox(&mut self) {
@@ -206,7 +251,8 @@ impl Side {
             token_value: TOKEN,
             address: address(Memory::Open) + u64::from(script.byte() & 0x7f) * 8,
         };
-        let target = Target { jetty: JettyId::new(u32::from(kind >> 7)), token_value: 0, hint: 0 };
+        let jetty = if kind & 32 != 0 { GROUP } else { JettyId::new(u32::from(kind >> 7)) };
+        let target = Target { jetty, token_value: 0, hint: kind >> 6 };
         let mailbox = RemoteMailbox { address: MAILBOX, key: TOKEN };
         let (immediate, length) = (1, if kind & 15 == 8 { length.min(64) } else { length });
         let work = match kind & 15 {
@@ -298,7 +344,7 @@ impl Side {
     pub(super) fn change_jetty(&mut self, script: &mut Script<'_>) {
         let number = script.below(JETTIES);
         let jetty = JettyId::new(number);
-        match script.below(6) {
+        match script.below(8) {
             0 => {
                 if self.nic.destroy_jetty(jetty).is_ok() {
                     // Completions that are waiting are the application's.
@@ -317,6 +363,12 @@ impl Side {
             }
             4 => {
                 let _ = self.nic.set_jetty_state(jetty, JettyState::Ready);
+            }
+            5 => {
+                let _ = self.nic.leave_group(GROUP, jetty);
+            }
+            6 => {
+                let _ = self.nic.join_group(GROUP, jetty);
             }
             _ => {
                 let exception = ExceptionMode::Suspend;
@@ -356,7 +408,9 @@ impl Side {
     pub(super) fn strip(&mut self) {
         self.collect();
         assert_eq!(self.books.operations(), 0, "an operation has not completed");
-        for number in 0..JETTIES {
+        // None but in that case.
+        let _ = self.nic.destroy_group(GROUP);
+        for number in (0..JETTIES).rev() {
             let jetty = JettyId::new(number);
             if self.nic.has_jetty(jetty) {
                 self.nic.destroy_jetty(jetty).expect("nothing is under way any more");

@@ -38,6 +38,59 @@ fn forged_write_is_placed_if_the_key_grants_it() {
 }
 
 #[test]
+fn group_of_channels_carries_operations_by_both() {
+    let write = [0x10, 0, 1, 0, 0, 0];
+    let script: Vec<u8> = [8].into_iter().chain([write; 4].concat()).collect();
+    let mut pair = run(&script);
+    let ways: Vec<_> = pair.wires[HERE].iter().map(|received| received.route.source_tpn).collect();
+    let members = pair.sides[PEER].channels().map(|channel| channel.expect("both are open").tpn());
+    assert!(members.iter().all(|member| ways.contains(member)), "{ways:?}");
+    pair.deliver_all();
+    assert_eq!(pair.sides[HERE].nic.counters().payload_received, 4 * u64::from(side::MTU));
+    pair.finish();
+}
+
+#[test]
+fn group_of_jetties_takes_a_message_with_the_receive_of_a_member() {
+    let script = [
+        16, // settings: a group of Jetties
+        0x02,
+        1,
+        0,
+        0, // a receive of the second member
+        0x10,
+        5 | 32,
+        0,
+        0,
+        0,
+        0, // the peer posts a SEND to the group
+        0xf3,
+    ];
+    let mut pair = run(&script);
+    assert_eq!(pair.sides[HERE].nic.counters().payload_received, 8);
+    pair.finish();
+}
+
+#[test]
+fn payload_that_cannot_be_placed_is_refused() {
+    let script = [
+        32 | 64, // settings: payload is placed late, and the peer goes on until the end
+        0x10,
+        0,
+        1,
+        0,
+        0,
+        0,    // the peer posts a WRITE,
+        0xf3, // which arrives
+        0xee, // and is not there
+    ];
+    let mut pair = run(&script);
+    assert!(pair.late.is_empty());
+    assert_eq!(pair.sides[HERE].nic.counters().naks_sent, 1);
+    pair.finish();
+}
+
+#[test]
 fn memory_that_was_not_lent_is_noticed() {
     let pair = Pair::new(&[]);
     let books = &pair.sides[HERE].books;

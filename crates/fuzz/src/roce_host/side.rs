@@ -1,13 +1,14 @@
 //! One host of the two, with memory, a queue pair and completion queues; and what its application
 //! does.
 
+use fairway_engine::policy::DcqcnRateParameters;
 use fairway_engine::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
 use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
     Change, CompletionKind, Event, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
-    QueuePairConfig, QueuePairState, ReceiveRequest, Received, Reliability, RemoteAddress,
-    ScatterList, Status, Transport, Work, WorkRequest,
+    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Received, Reliability,
+    RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
 
 use crate::books::{Books, Loan, Memory, Piece};
@@ -23,6 +24,8 @@ pub(super) const Q_KEY: u32 = 0x1111;
 const OPEN_BYTES: u64 = 2048;
 const OWN_BYTES: u64 = 4096;
 const READ_DEPTH: u8 = 4;
+/// With rate control a packet has to wait some microseconds.
+const LINE_BITS: u64 = 1_000_000_000;
 /// Operations with this bit in their number report failures only, and are not kept account of.
 const SILENT: u64 = 1 << 32;
 
@@ -52,11 +55,15 @@ pub(super) struct Side {
     pub(super) peer_keys: [u32; 4],
     peer: Peer,
     queues: [CompletionQueueId; 2],
+    /// The queue of receives, if it is not the queue pair's own.
+    shared: Option<ReceiveQueueId>,
     kept: [Option<Received>; LIMITS.kept as usize],
     next_id: u64,
 }
 
-/// Two hosts whose queue pairs are connected.
+/// Two hosts whose queue pairs are connected. The bits of `settings`: 1 and 2 the transport, 4
+/// out-of-order reception, 8 a window that adapts, 16 relaxed ordering, 32 rate control (DCQCN), 128
+/// a shared receive queue.
 pub(super) fn two(settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
     let ends = [0, 1].map(|n: usize| (sides[n].pair, sides[n].keys));
@@ -77,6 +84,7 @@ impl Side {
             window_adapts: settings & 8 != 0,
             acknowledge_every: 4,
             out_of_order,
+            dcqcn: (settings & 32 != 0).then(|| DcqcnRateParameters::new(LINE_BITS)),
             ..Profile::default()
         };
         let mut host = Host::new(&LIMITS, &profile, number + 1);
@@ -100,19 +108,36 @@ impl Side {
         let queues = [(); 2].map(|()| host.create_completion_queue(30).expect("there is room"));
         let transport =
             [Transport::Rc, Transport::Rc, Transport::Uc, Transport::Ud][usize::from(settings & 3)];
+        let shared = (settings & 128 != 0).then(|| {
+            let queue = host.create_receive_queue(3, 6).expect("there is room");
+            host.limit_receive_queue(queue, 2).expect("it is there");
+            queue
+        });
         let config = QueuePairConfig {
             transport,
             domain: 3,
             send_queue: queues[0],
             receive_queue: queues[1],
-            shared_receives: None,
+            shared_receives: shared,
             send_depth: 8,
             receive_depth: 6,
         };
         let pair = host.create_queue_pair(&config).expect("there is room");
         let (peer, kept) = (Peer::default(), [None; LIMITS.kept as usize]);
         let peer_keys = keys;
-        Side { host, pair, transport, books, keys, peer_keys, peer, queues, kept, next_id: 0 }
+        Side {
+            host,
+            pair,
+            transport,
+            books,
+            keys,
+            peer_keys,
+            peer,
+            queues,
+            shared,
+            kept,
+            next_id: 0,
+        }
     }
 
     fn connect(&mut self, [first, expected]: [Psn; 2], relaxed: bool) {
@@ -197,7 +222,11 @@ impl Side {
         let length = script.pick(&[MTU + 40, 3 * MTU, 8, 0]);
         let local = self.own(2048 + u64::from(script.byte()), length);
         let request = ReceiveRequest { id, local: local.into() };
-        if self.host.post_receive(self.pair, &request).is_ok() {
+        let posted = match self.shared {
+            Some(queue) => self.host.post_shared_receive(queue, &request),
+            None => self.host.post_receive(self.pair, &request),
+        };
+        if posted.is_ok() {
             self.books.lend(Loan::Receive(id, 0), local);
         }
     }
@@ -265,9 +294,17 @@ impl Side {
     /// The connection has ended: everything is given back, and nothing may be left.
     pub(super) fn strip(&mut self) {
         assert_eq!(self.host.state(self.pair), Some(QueuePairState::Error));
+        if let Some(queue) = self.shared {
+            // What nothing has taken from a shared queue is forgotten with it.
+            self.host.destroy_queue_pair(self.pair).expect("it is there");
+            self.host.destroy_receive_queue(queue).expect("nothing uses it");
+            self.books.drop_all(|loan| matches!(loan, Loan::Receive(..)));
+        }
         assert_eq!((self.host.in_use(), self.host.kept()), ([0; 3], 0));
         assert!(self.books.is_settled(), "something has not completed");
-        self.host.destroy_queue_pair(self.pair).expect("it is there");
+        if self.shared.is_none() {
+            self.host.destroy_queue_pair(self.pair).expect("it is there");
+        }
         for queue in self.queues {
             self.host.destroy_completion_queue(queue).expect("nothing uses it");
         }

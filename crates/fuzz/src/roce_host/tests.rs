@@ -20,3 +20,37 @@ fn peer_writes_reads_and_sends_as_the_script_says() {
     pair.sides[HERE].end();
     pair.sides[HERE].strip();
 }
+
+#[test]
+fn congestion_notification_lowers_the_rate() {
+    let settings = 32;
+    let rate = |script: &[u8]| {
+        let mut pair = Pair::new(script);
+        while !pair.script.is_over() {
+            pair.step();
+        }
+        let (now, number) = (pair.now, pair.sides[HERE].pair);
+        pair.sides[HERE].host.rate(now, number).expect("it is controlled")
+    };
+    // The second script forges a notification at the next sequence number.
+    assert!(rate(&[settings, 0x08, 15, 0, 0]) < rate(&[settings]));
+}
+
+#[test]
+fn receive_of_a_shared_queue_takes_a_message() {
+    let script = [
+        128, // settings: RC, a shared receive queue
+        0x02, 1, 0, // a receive here
+        0x02, 1, 0, // and one that stays
+        0x10, 0, 0, 1, 0, // the peer posts a SEND
+        0xf3, 0xfb,
+    ];
+    let mut pair = Pair::new(&script);
+    while !pair.script.is_over() {
+        pair.step();
+    }
+    assert!(pair.sides[PEER].books.is_settled());
+    assert_eq!(pair.sides[HERE].host.in_use()[1], 1);
+    pair.sides[HERE].end();
+    pair.sides[HERE].strip();
+}

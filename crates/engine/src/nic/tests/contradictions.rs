@@ -85,6 +85,11 @@ fn refused_packet_that_is_acknowledged_is_no_revoked_loss() {
 
 #[test]
 fn answer_whose_operation_was_refused_meanwhile_ends_nothing() {
+    refuse_while_an_answer_is_placed(|nic, now, token| nic.handle_placed(now, token, 0));
+    refuse_while_an_answer_is_placed(|nic, now, token| nic.handle_unplaced(now, token));
+}
+
+fn refuse_while_an_answer_is_placed(end: fn(&mut Nic, Instant, PlacementToken)) {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();
     pair.post(1, Work::Read { remote }, 8);
@@ -117,7 +122,7 @@ fn answer_whose_operation_was_refused_meanwhile_ends_nothing() {
     let done = Data { psn, last: true, index: 0, order: Order::NONE, operation, ..data };
     let forged = pair.forged(&answer, Packet::Data(done));
     pair.deliver(0, &forged);
-    pair.nics[0].handle_placed(pair.now, placement.token, 0);
+    end(&mut pair.nics[0], pair.now, placement.token);
     pair.nics[0].audit();
     assert_eq!(pair.completions(0), [], "it is asked again");
     pair.now = pair.now + Duration::from_ms(1);
