@@ -4,7 +4,7 @@ use super::Channel;
 use super::receive::Judgement;
 use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
 use crate::canary::Canary;
-use crate::message::{Message, MessageKind, Outcome, packets_of};
+use crate::message::{Message, MessageKind, MessagePlace, Outcome, packets_of};
 use crate::order::is_numbered;
 use crate::pool::NONE;
 use crate::shared::Shared;
