@@ -188,8 +188,7 @@ impl Server {
         let channel = peer.channel();
         let result = match Message::decode(bytes) {
             Ok(Message::Open { size, mode, overwrite, name }) => {
-                // What it was sending before is dropped.
-                self.forget(channel);
+                self.forget(channel, Some("the client sends another file"));
                 self.limits.admit(&self.taken, peer.address().ip(), size).and_then(|place| {
                     self.tickets += 1;
                     let (ticket, peer) = (self.tickets, peer.clone());
@@ -208,7 +207,7 @@ impl Server {
             Ok(Message::Done) => self.done(channel),
             Ok(Message::Commit) => self.commit(channel),
             Ok(Message::Abort) => {
-                self.forget(channel);
+                self.forget(channel, Some("the client has given it up"));
                 Ok(())
             }
             Ok(_) => Err("the client sent what makes no sense now".into()),
@@ -220,17 +219,20 @@ impl Server {
     }
 
     fn refuse(&mut self, peer: &Peer, reply_to: u32, reason: String) {
-        self.forget(peer.channel());
+        self.forget(peer.channel(), None);
         self.refusals.print(&format!("{}: refused: {reason}", peer.address()));
         // A client that has gone needs no answer.
         let _ = self.mailbox.send(peer, reply_to, &Message::Refusal(reason).encode());
     }
 
-    /// Drops what a client is sending, or is about to send.
-    fn forget(&mut self, channel: ChannelId) {
+    /// Drops what a client is sending, or is about to send, with a line in the log if `why` is
+    /// given.
+    fn forget(&mut self, channel: ChannelId, why: Option<&str>) {
         self.opening.remove(&channel);
         if let Some(copy) = self.copies.remove(&channel) {
-            copy.discard(None);
+            let (client, name) = (copy.peer.address(), copy.incoming.shown.clone());
+            let line = why.map(|why| format!("{client}: '{name}' dropped: {why}"));
+            copy.discard(line.and_then(|line| self.arrivals.line(&line)));
         }
     }
 
