@@ -137,7 +137,7 @@ struct Sniffer(OwnedFd);
 impl Sniffer {
     fn new() -> Sniffer {
         let all = (libc::ETH_P_ALL as u16).to_be();
-        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is passed; a result that is not -1 is a descriptor that is ours.
         let fd = unsafe { libc::socket(libc::AF_PACKET, kind, i32::from(all)) };
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -149,10 +149,15 @@ impl Sniffer {
     fn route(&self, port: u16) -> Route {
         let mut packet = [0_u8; 65_536];
         loop {
+            let mut ready =
+                libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one record, which outlives the call.
+            let count = unsafe { libc::poll(&mut ready, 1, PATIENCE.as_millis() as i32) };
+            assert_eq!(count, 1, "a data packet was sent");
             let (room, length) = (packet.as_mut_ptr().cast(), packet.len());
             // SAFETY: at most the packet's length is written to it.
             let length = unsafe { libc::recv(self.0.as_raw_fd(), room, length, 0) };
-            let length = usize::try_from(length).expect("a data packet was sent");
+            let length = usize::try_from(length).expect("a packet");
             let is_ours = packet[0] == 0x45
                 && packet[9] == libc::IPPROTO_UDP as u8
                 && packet[16..20] == address(SERVER).octets()

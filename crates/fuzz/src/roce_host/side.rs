@@ -62,8 +62,8 @@ pub(super) struct Side {
 }
 
 /// Two hosts whose queue pairs are connected. The bits of `settings`: 1 and 2 the transport, 4
-/// out-of-order reception, 8 a window that adapts, 16 relaxed ordering, 32 rate control (DCQCN), 128
-/// a shared receive queue.
+/// out-of-order reception, 8 a window that adapts, 16 relaxed ordering, 32 rate control (DCQCN),
+/// 128 a shared receive queue.
 pub(super) fn two(settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
     let ends = [0, 1].map(|n: usize| (sides[n].pair, sides[n].keys));
