@@ -114,11 +114,13 @@ pub enum Canary {
     TrustCloses,
     /// Answer one of several paths that are probed at once.
     AnswerOneProbe,
+    /// Apply what is known of receives that will never come to others, when a group ends.
+    KeepSkipped,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 54] = [
+    pub const ALL: [Canary; 55] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -173,5 +175,6 @@ impl Canary {
         Canary::KeepCutShort,
         Canary::TrustCloses,
         Canary::AnswerOneProbe,
+        Canary::KeepSkipped,
     ];
 }

@@ -75,7 +75,7 @@ impl Shared {
     ) -> Result<Chosen, Refusal> {
         let this = &self.trackers[tracker];
         let reserved = this.reserved;
-        let next = this.next_receive;
+        let next = this.next_receive();
         let early = this.receive_standing(sequence) != Standing::Next;
         let found = self
             .receives_of(reserved.first)
@@ -198,7 +198,7 @@ impl Shared {
     /// What is set aside for messages whose turn has passed goes back in front, the newest first.
     pub(crate) fn return_passed(&mut self, tracker: u32) {
         let reserved = self.trackers[tracker].reserved;
-        let next = self.trackers[tracker].next_receive;
+        let next = self.trackers[tracker].next_receive();
         let mut at = reserved.first;
         while at != NONE {
             let after = self.receives[at].next;

@@ -421,7 +421,10 @@ impl Shared {
             while self.trackers[tracker].parked != NONE && steps > 0 {
                 steps -= 1;
                 let next = self.first_parked(tracker);
-                self.trackers[tracker].next_receive = next;
+                match self.is_planted(Canary::KeepSkipped) {
+                    true => self.trackers[tracker].jump_to_receive(next),
+                    false => self.trackers[tracker].give_up_receives_before(next),
+                }
                 self.unpark(tracker);
             }
         }
@@ -433,7 +436,7 @@ impl Shared {
 
     /// The lowest receive sequence number that is parked.
     fn first_parked(&self, tracker: u32) -> u16 {
-        let from = self.trackers[tracker].next_receive;
+        let from = self.trackers[tracker].next_receive();
         let mut lowest = u16::MAX;
         let mut at = self.trackers[tracker].parked;
         while at != NONE {

@@ -18,7 +18,7 @@ pub(crate) struct Tracker {
     /// Of the in-order receives beyond `next_receive`, those that will never come.
     skipped: u128,
     /// Every in-order receive before this one has completed.
-    pub(crate) next_receive: u16,
+    next_receive: u16,
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) held: u32,
     /// In-order receives that wait to complete: a list through the parked ones.
@@ -107,6 +107,24 @@ impl Tracker {
         self.reserved.pass(self.next_receive);
     }
 
+    /// The first in-order receive that has not completed, and may still come.
+    pub(crate) fn next_receive(&self) -> u16 {
+        self.next_receive
+    }
+
+    /// The channels that carried them have ended: no receive before this one will come.
+    pub(crate) fn give_up_receives_before(&mut self, sequence: u16) {
+        while self.receive_standing(sequence) == Standing::Early {
+            self.receive_done();
+        }
+    }
+
+    /// Puts `next_receive` forward, and leaves behind what was skipped
+    /// ([`Canary::KeepSkipped`](crate::Canary::KeepSkipped)).
+    pub(crate) fn jump_to_receive(&mut self, sequence: u16) {
+        self.next_receive = sequence;
+    }
+
     /// Has everything before a transaction been executed?
     pub(crate) fn has_reached(&self, sequence: u16) -> bool {
         self.next.wrapping_sub(sequence) as i16 >= 0
@@ -141,4 +159,34 @@ impl Tracker {
 
 fn bit(ahead: u16) -> u128 {
     1 << (ahead - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receives_that_were_skipped_stay_so_when_earlier_ones_are_given_up() {
+        let mut tracker = Tracker::NEW;
+        tracker.skip_receive(2);
+        tracker.skip_receive(5);
+        // Receives 1, 3 and 9 wait for their turn; 0 will not come any more.
+        for (sequence, next) in [(1, 3), (3, 4), (9, 10)] {
+            tracker.give_up_receives_before(sequence);
+            assert!(tracker.may_receive(sequence, None), "{sequence}: {}", tracker.next_receive());
+            tracker.receive_done();
+            assert_eq!(tracker.next_receive(), next);
+        }
+    }
+
+    #[test]
+    fn receives_are_given_up_across_the_end_of_the_numbers() {
+        let mut tracker = Tracker { next_receive: u16::MAX - 1, ..Tracker::NEW };
+        tracker.skip_receive(u16::MAX);
+        tracker.give_up_receives_before(3);
+        assert_eq!(tracker.next_receive(), 3);
+        tracker.give_up_receives_before(3);
+        tracker.give_up_receives_before(2);
+        assert_eq!(tracker.next_receive(), 3);
+    }
 }
