@@ -116,11 +116,13 @@ pub enum Canary {
     AnswerOneProbe,
     /// Apply what is known of receives that will never come to others, when a group ends.
     KeepSkipped,
+    /// Try all refused messages that came before others again whenever the oldest has completed.
+    RetryAll,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 55] = [
+    pub const ALL: [Canary; 56] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -176,5 +178,6 @@ impl Canary {
         Canary::TrustCloses,
         Canary::AnswerOneProbe,
         Canary::KeepSkipped,
+        Canary::RetryAll,
     ];
 }

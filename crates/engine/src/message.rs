@@ -49,8 +49,8 @@ pub(crate) struct Message {
     /// The slot under which the receiver keeps it, or the read slot; if `has_slot`.
     pub(crate) slot: u8,
     pub(crate) retries: u8,
-    /// It was refused because it came before others: how often in a row while `behind` was the
-    /// first of its Jetty, and how many times to try again it lets pass.
+    /// It was refused because it came before others, of which `behind` was the oldest: how often,
+    /// and how many times to try again it lets pass.
     pub(crate) refusals_behind: u8,
     pub(crate) passes: u8,
     pub(crate) behind: u32,
@@ -248,17 +248,35 @@ const PASSES_MAX: u8 = 8;
 /// The same with [`Canary::RetrySoon`] planted.
 const PASSES_PLANTED: u8 = 5;
 
+/// How seldom a message that came before others is tried again: as it is, or with a bug planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OvertakingPlan {
+    Patient,
+    /// Whenever the oldest has completed, all begin anew
+    /// ([`Canary::RetryAll`](crate::Canary::RetryAll)).
+    ForEachFirst,
+    /// The same, and they wait less ([`Canary::RetrySoon`](crate::Canary::RetrySoon)).
+    ForEachFirstSoon,
+}
+
 impl Message {
-    /// The message was refused because it came before others, of which `first` is the oldest. As
-    /// long as that has not completed, it is tried again ever more seldom (after 1, 1, 2, 4 and so
-    /// on to 128 waits): each attempt takes a slot, and its packets' place on the wire, from those
-    /// it waits for.
-    pub(crate) fn note_overtaking(&mut self, first: u32, is_soon: bool) {
-        let again = self.behind == first;
-        let most = if is_soon { PASSES_PLANTED } else { PASSES_MAX };
+    /// The message was refused because it came before others, of which `first` is the oldest. It is
+    /// tried again ever more seldom (after 1, 1, 2, 4 and so on to 128 waits) until enough of those
+    /// have completed: each attempt takes a slot, and its packets' place on the wire, from them.
+    pub(crate) fn note_overtaking(&mut self, first: u32, plan: OvertakingPlan) {
+        let (again, most) = match plan {
+            OvertakingPlan::Patient => (self.behind != NONE, PASSES_MAX),
+            OvertakingPlan::ForEachFirst => (self.behind == first, PASSES_MAX),
+            OvertakingPlan::ForEachFirstSoon => (self.behind == first, PASSES_PLANTED),
+        };
         self.refusals_behind = if again { (self.refusals_behind + 1).min(most) } else { 0 };
         self.behind = first;
         self.passes = ((1_u32 << self.refusals_behind) >> 1) as u8;
+    }
+
+    /// Was it refused at least once for lack of a receive?
+    pub(crate) fn was_not_ready(&self) -> bool {
+        self.retries > 0 || self.behind != NONE
     }
 
     /// A message that says nothing yet.

@@ -36,7 +36,7 @@ pub(crate) use bypass::BypassState;
 use credit::CreditState;
 pub(crate) use paths::{Path, PathSet};
 use probe::{Echoes, Probing};
-use refuse::KeyBudget;
+use refuse::{KeyBudget, RetryBurst};
 pub(crate) use replay::Datagrams;
 pub(crate) use slots::Slots;
 pub(crate) use timers::Timer;
@@ -178,6 +178,7 @@ pub(crate) struct Channel {
     pub(crate) awaiting_slot: List,
     pub(crate) awaiting_read_slot: List,
     pub(crate) awaiting_receiver: List,
+    pub(crate) retry_burst: RetryBurst,
     /// PSNs to be resent.
     pub(crate) lost: List,
     /// Slots of our messages at the peer.
@@ -283,6 +284,7 @@ impl Channel {
             awaiting_slot: List::default(),
             awaiting_read_slot: List::default(),
             awaiting_receiver: List::default(),
+            retry_burst: RetryBurst::default(),
             lost: List::default(),
             message_slots: Slots::new(slots),
             slotted: none(slots),

@@ -10,7 +10,8 @@ use super::bypass::status_of;
 use super::{Channel, Timer, Why, Withheld};
 use crate::api::{DropReason, Event, Verdict};
 use crate::canary::Canary;
-use crate::message::{MessagePlace, Outcome};
+use crate::message::{MessagePlace, Outcome, OvertakingPlan};
+use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal};
@@ -23,6 +24,35 @@ pub(crate) struct KeyBudget {
     at: Instant,
     /// The caller has been told.
     is_over: bool,
+}
+
+/// How many operations after the oldest of a Jetty are tried again when that changes, if they were
+/// refused because they came before others. Where receives come one by one, all but the next would
+/// be refused again, and each attempt takes a round trip of a window of one packet; where many came
+/// at once, it soon is many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryBurst(u32);
+
+impl Default for RetryBurst {
+    fn default() -> RetryBurst {
+        RetryBurst(u32::MAX)
+    }
+}
+
+impl RetryBurst {
+    /// One was refused that was posted `distance` operations after the oldest.
+    fn note_refusal(&mut self, distance: u32) {
+        self.0 = self.0.min(distance / 2).max(1);
+    }
+
+    /// One that had been refused is over.
+    pub(crate) fn note_end(&mut self) {
+        self.0 = self.0.saturating_mul(2);
+    }
+
+    fn has_place_for(self, distance: u32) -> bool {
+        distance <= self.0
+    }
 }
 
 impl Channel {
@@ -171,10 +201,7 @@ impl Channel {
         let overtakes =
             shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
-        // Two other bugs were found while messages waited no longer than with this one.
-        let is_soon = shared.is_planted(Canary::RetrySoon)
-            || shared.is_planted(Canary::RefusedFirst)
-            || shared.is_planted(Canary::BeginSpent);
+        let plan = Self::overtaking_plan(shared);
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);
@@ -188,12 +215,36 @@ impl Channel {
             message.retries = message.retries.saturating_add(1);
         }
         if again && !early && overtakes && !is_hasty {
-            message.note_overtaking(shared.initiator.first(message), is_soon);
+            let first = shared.initiator.first(message);
+            message.note_overtaking(first, plan);
+            let distance = Self::distance(shared, index, first);
+            self.retry_burst.note_refusal(distance);
         }
+        let message = &mut shared.messages[index];
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
         message.retry_at = retry_at;
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, index);
+        }
+    }
+
+    fn overtaking_plan(shared: &Shared) -> OvertakingPlan {
+        // Two other bugs were found while messages waited no longer than with `RetrySoon`.
+        let soon = [Canary::RetrySoon, Canary::RefusedFirst, Canary::BeginSpent];
+        if soon.into_iter().any(|canary| shared.is_planted(canary)) {
+            OvertakingPlan::ForEachFirstSoon
+        } else if shared.is_planted(Canary::RetryAll) {
+            OvertakingPlan::ForEachFirst
+        } else {
+            OvertakingPlan::Patient
+        }
+    }
+
+    /// How many operations of its Jetty were posted after `first` and up to it.
+    fn distance(shared: &Shared, index: u32, first: u32) -> u32 {
+        match first {
+            NONE => 0,
+            first => shared.messages[index].serial.wrapping_sub(shared.messages[first].serial),
         }
     }
 
@@ -211,11 +262,16 @@ impl Channel {
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
         let pass = self.round_trip.smoothed.min(profile.timeout_min).max(profile.not_ready_delay);
-        while at != crate::pool::NONE {
+        let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
+        while at != NONE {
+            let first = shared.initiator.first(&shared.messages[at]);
+            let distance = Self::distance(shared, at, first);
             let message = &mut shared.messages[at];
             let next = message.links.next();
             let is_due = !now.is_before(message.retry_at);
-            if is_due && message.passes > 0 && message.behind == shared.initiator.first(message) {
+            let goes = begins_anew || self.retry_burst.has_place_for(distance);
+            if is_due && message.passes > 0 && (message.behind == first || !goes) {
+                message.behind = first;
                 message.passes -= 1;
                 message.retry_at = now + pass;
             }

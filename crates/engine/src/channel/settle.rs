@@ -169,6 +169,9 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
+        if message.was_not_ready() {
+            self.retry_burst.note_end();
+        }
         let (kind, segment, reported) =
             (message.kind, message.local.segment.number(), message.reported);
         if kind.is_answer() {

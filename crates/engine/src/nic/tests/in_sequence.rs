@@ -224,3 +224,39 @@ fn message_that_overtakes_another_is_tried_again_ever_more_seldom() {
     pair.settle(|_, _| false);
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
 }
+
+/// Of 30 messages that wait for receives, how many refusals there are, and how long it takes (us),
+/// if `at_once` receives are posted every 2 ms.
+fn wait_for_receives(at_once: u64) -> (u64, u64) {
+    const COUNT: u64 = 30;
+    let mut pair = Pair::in_sequence(1);
+    (0..COUNT).for_each(|id| pair.send(id, 100));
+    pair.run_for(40_000);
+    let before = pair.nics[1].counters().not_ready;
+    let (mut given, mut taken, mut waited) = (0, 0, 0);
+    while taken < COUNT {
+        if waited % 2_000 == 0 {
+            let next = (given + at_once).min(COUNT);
+            (given..next).for_each(|id| pair.far_receive(id, 100));
+            given = next;
+        }
+        pair.run_for(100);
+        waited += 100;
+        let done = pair.received();
+        for (id, immediate) in &done {
+            assert_eq!(Some(*id), *immediate);
+        }
+        taken += done.len() as u64;
+        assert!(waited < 1_000_000, "{taken} were received");
+    }
+    (pair.nics[1].counters().not_ready - before, waited)
+}
+
+#[test]
+fn of_many_refused_messages_the_next_are_tried_again() {
+    let (one_by_one, _) = wait_for_receives(1);
+    assert!(one_by_one <= 20 * 30 + 150, "{one_by_one} refusals");
+    let (at_once, waited) = wait_for_receives(30);
+    assert!(at_once <= 30, "{at_once} refusals");
+    assert!(waited <= 4_000, "all took {waited} us");
+}
