@@ -118,11 +118,15 @@ pub enum Canary {
     KeepSkipped,
     /// Try all refused messages that came before others again whenever the oldest has completed.
     RetryAll,
+    /// Pass over a receive whose sender has given up although its message waits for its turn.
+    SkipParked,
+    /// End a READ that is refused while a part of its answer is being put in place.
+    EndUnplaced,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 56] = [
+    pub const ALL: [Canary; 58] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -179,5 +183,7 @@ impl Canary {
         Canary::AnswerOneProbe,
         Canary::KeepSkipped,
         Canary::RetryAll,
+        Canary::SkipParked,
+        Canary::EndUnplaced,
     ];
 }

@@ -64,7 +64,7 @@ impl Channel {
     }
 
     fn placing(&self, token: &PlacementToken) -> Option<usize> {
-        let is_it = |why: &Why| matches!(why, Why::Placing);
+        let is_it = |why: &Why| matches!(why, Why::Placing { .. });
         self.withheld.iter().rposition(|entry| entry.psn == token.psn && is_it(&entry.why))
     }
 

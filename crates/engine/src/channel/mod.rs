@@ -97,8 +97,9 @@ pub(crate) struct Withheld {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Its payload is being put in place.
-    Placing,
+    /// Its payload is being put in place. It is of the answer to this message of ours; `NONE`: of
+    /// none.
+    Placing { answer: u32 },
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },

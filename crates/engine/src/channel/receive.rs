@@ -79,11 +79,12 @@ impl Channel {
         match judgement {
             Judgement::Place { target, kind, subject } => {
                 let token = token(kind, subject);
-                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing });
+                let answer = if kind == PlacementKind::Read { subject } else { NONE };
+                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing { answer } });
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, subject } => {
-                let why = Why::Placing;
+                let why = Why::Placing { answer: NONE };
                 self.withheld.push(Withheld { psn: data.psn, why });
                 let token = token(PlacementKind::Atomic, subject);
                 Verdict::Own(atomic_execution(data, target, token))
@@ -489,7 +490,7 @@ impl Channel {
         let found = self
             .withheld
             .iter()
-            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing));
+            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing { .. }));
         // A placement that was under way when the channel was flushed counts for nothing.
         if let Some(at) = found {
             self.withheld.swap_remove(at);
@@ -517,7 +518,7 @@ impl Channel {
             }
             PlacementKind::Read => {
                 if !self.is_answered(shared, token.subject) {
-                    return;
+                    return self.settle_placed(shared, token.subject);
                 }
                 let message = &mut shared.messages[token.subject];
                 message.placed += token.bytes;

@@ -1,7 +1,7 @@
 //! Answers: those we owe the peer, and those to our own questions.
 
-use super::Channel;
 use super::receive::Judgement;
+use super::{Channel, Why};
 use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
 use crate::canary::Canary;
 use crate::message::{Message, MessageKind, MessagePlace, Outcome, packets_of};
@@ -263,6 +263,22 @@ impl Channel {
             && message.channel == self.index()
             && message.outcome == Outcome::Open
             && message.place == MessagePlace::Unlisted
+    }
+
+    /// Is a part of the answer to an operation of ours being put in place?
+    pub(crate) fn is_being_answered(&self, index: u32) -> bool {
+        self.withheld.iter().any(|entry| entry.why == Why::Placing { answer: index })
+    }
+
+    /// A part of an answer is in place whose operation was refused meanwhile. When it was the last,
+    /// the operation may end: until then its memory has no other use.
+    pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: u32) {
+        let message = &shared.messages[index];
+        let is_refused = matches!(message.outcome, Outcome::Failed(_) | Outcome::NotReady);
+        let is_idle = message.place == MessagePlace::Unlisted && message.outstanding == 0;
+        if is_refused && is_idle && message.channel == self.index() && !message.released {
+            self.settle(shared, index);
+        }
     }
 
     /// The answer is complete, and what it brought is in place.
