@@ -122,11 +122,13 @@ pub enum Canary {
     SkipParked,
     /// End a READ that is refused while a part of its answer is being put in place.
     EndUnplaced,
+    /// Wait for the pace although nothing is in flight.
+    PaceIdle,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 58] = [
+    pub const ALL: [Canary; 59] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -185,5 +187,6 @@ impl Canary {
         Canary::RetryAll,
         Canary::SkipParked,
         Canary::EndUnplaced,
+        Canary::PaceIdle,
     ];
 }

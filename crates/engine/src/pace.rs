@@ -38,6 +38,11 @@ impl Pace {
         is_open
     }
 
+    /// A packet leaves although its time has not come: what is still to be waited for is forgotten.
+    pub(crate) fn cut_short(&mut self, now: Instant) {
+        (self.until, self.out, self.has_waited) = (now, now, false);
+    }
+
     /// No packet leaves, for another reason than the pace.
     pub(crate) fn rest(&mut self) {
         self.has_waited = false;

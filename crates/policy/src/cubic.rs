@@ -383,6 +383,10 @@ impl CongestionControl for Cubic {
         self.pacing_bytes_per_second().map_or(0, burst_bytes)
     }
 
+    fn paces_within_window(&self) -> bool {
+        true
+    }
+
     fn chunk_bytes(&self, remaining: u64) -> u32 {
         chunk_bytes(self.state.window_bytes, remaining)
     }

@@ -83,6 +83,12 @@ pub trait CongestionControl: Send {
     fn pacing_burst_bytes(&self) -> u32 {
         0
     }
+    /// Does the pace do no more than spread a window of at least one packet over a round trip? Then
+    /// a packet need not wait for it while nothing is in flight: a round trip that is thought to be
+    /// longer than it is, because no packet tells it, must not keep the sender back.
+    fn paces_within_window(&self) -> bool {
+        false
+    }
     /// Size of the next chunk (one burst on one path) in bytes, when `remaining` bytes wait.
     fn chunk_bytes(&self, remaining: u64) -> u32 {
         remaining.min(32 * 1024) as u32

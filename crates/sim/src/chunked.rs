@@ -37,6 +37,9 @@ impl CongestionControl for Chunked {
     fn pacing_burst_bytes(&self) -> u32 {
         self.inner.pacing_burst_bytes()
     }
+    fn paces_within_window(&self) -> bool {
+        self.inner.paces_within_window()
+    }
     fn chunk_bytes(&self, remaining: u64) -> u32 {
         remaining.min(u64::from(self.bytes)) as u32
     }

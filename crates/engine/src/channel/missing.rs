@@ -58,6 +58,7 @@ impl Channel {
             }
             None => {
                 self.withheld.swap_remove(at);
+                self.settle_placed(shared, token.subject);
                 self.note_received(shared, now, token.psn, token.ack_request, token.retry);
             }
         }

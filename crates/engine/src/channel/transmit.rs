@@ -110,8 +110,12 @@ impl Channel {
             return None;
         }
         if !self.pace.admit(now) {
-            self.arm(shared, Timer::Pace, self.pace.until);
-            return None;
+            let is_idle = self.tp.flight == 0 && self.policy.congestion.paces_within_window();
+            if !is_idle || shared.is_planted(Canary::PaceIdle) {
+                self.arm(shared, Timer::Pace, self.pace.until);
+                return None;
+            }
+            self.pace.cut_short(now);
         }
         let next = self.next_unpaced(shared, now);
         if next.is_none() {

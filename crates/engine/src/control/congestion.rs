@@ -106,7 +106,7 @@ pub(crate) fn stand_in(
 ) -> (StandIn, CongestionLaw) {
     let cell = Arc::new(Cell::default());
     cell.publish(&*law, true);
-    let stand_in = StandIn::new(law.name(), owner, cell.clone(), news.clone(), now);
+    let stand_in = StandIn::new(&*law, owner, cell.clone(), news.clone(), now);
     (stand_in, CongestionLaw { owner, law, cell, mtu, since: now })
 }
 

@@ -256,6 +256,10 @@ impl CongestionControl for CreditSender {
         self.pacing_bytes_per_second().map_or(0, |_| self.limit.pacing_burst_bytes())
     }
 
+    fn paces_within_window(&self) -> bool {
+        self.limit.paces_within_window()
+    }
+
     fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
         self.allowance_bytes() > 0
     }

@@ -17,6 +17,7 @@ const DATA_BYTES: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct StandIn {
     name: &'static str,
+    paces_within_window: bool,
     owner: FlowId,
     pub(super) cell: Arc<Cell>,
     pub(super) news: Arc<News<CongestionKind>>,
@@ -37,14 +38,15 @@ pub(crate) struct StandIn {
 
 impl StandIn {
     pub(super) fn new(
-        name: &'static str,
+        law: &dyn CongestionControl,
         owner: FlowId,
         cell: Arc<Cell>,
         news: Arc<News<CongestionKind>>,
         now: Instant,
     ) -> StandIn {
         StandIn {
-            name,
+            name: law.name(),
+            paces_within_window: law.paces_within_window(),
             owner,
             cell,
             news,
@@ -140,6 +142,10 @@ impl CongestionControl for StandIn {
 
     fn pacing_burst_bytes(&self) -> u32 {
         self.cell.burst()
+    }
+
+    fn paces_within_window(&self) -> bool {
+        self.paces_within_window
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {

@@ -90,6 +90,30 @@ fn answer_whose_operation_was_refused_meanwhile_ends_nothing() {
 }
 
 fn refuse_while_an_answer_is_placed(end: fn(&mut Nic, Instant, PlacementToken)) {
+    let (mut pair, token) = refused_while_placed(Refusal::ReceiverNotReady);
+    end(&mut pair.nics[0], pair.now, token);
+    pair.nics[0].audit();
+    assert_eq!(pair.completions(0), [], "it is asked again");
+    pair.now = pair.now + Duration::from_ms(1);
+    pair.nics[0].handle_timeout(pair.now);
+    let again = pair.sent(0);
+    let asks = |packet: &Transmit| {
+        matches!(packet.packet, Packet::Data(Data { operation: Operation::Read { .. }, .. }))
+    };
+    assert!(again.iter().any(asks), "{again:?}");
+}
+
+#[test]
+fn refused_read_ends_when_nothing_of_its_answer_is_being_placed() {
+    let (mut pair, token) = refused_while_placed(Refusal::Access);
+    assert_eq!(pair.completions(0), [], "its memory is still in use");
+    pair.nics[0].handle_placed(pair.now, token, 0);
+    pair.nics[0].audit();
+    assert_eq!(pair.statuses(), [Status::RemoteAccess]);
+}
+
+/// A READ that was refused while its answer, which the token names, is being placed.
+fn refused_while_placed(refusal: Refusal) -> (Pair, PlacementToken) {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();
     pair.post(1, Work::Read { remote }, 8);
@@ -112,24 +136,15 @@ fn refuse_while_an_answer_is_placed(end: fn(&mut Nic, Instant, PlacementToken)) 
     let Verdict::Place(placement) = pair.nics[0].handle_packet(pair.now, &received(&answer)) else {
         panic!("an answer to be placed");
     };
-    // The request is acknowledged, so the refusal has it asked again.
+    // The request is acknowledged, so the refusal decides what becomes of the READ.
     for packet in sent.iter().filter(|packet| matches!(packet.packet, Packet::Ack(_))) {
         pair.deliver(0, packet);
     }
-    let refusal = Some(Refusal::ReceiverNotReady);
+    let refusal = Some(refusal);
     let operation = Operation::Done { refusal, retry_after_us: 100 };
     let psn = data.psn.next();
     let done = Data { psn, last: true, index: 0, order: Order::NONE, operation, ..data };
     let forged = pair.forged(&answer, Packet::Data(done));
     pair.deliver(0, &forged);
-    end(&mut pair.nics[0], pair.now, placement.token);
-    pair.nics[0].audit();
-    assert_eq!(pair.completions(0), [], "it is asked again");
-    pair.now = pair.now + Duration::from_ms(1);
-    pair.nics[0].handle_timeout(pair.now);
-    let again = pair.sent(0);
-    let asks = |packet: &Transmit| {
-        matches!(packet.packet, Packet::Data(Data { operation: Operation::Read { .. }, .. }))
-    };
-    assert!(again.iter().any(asks), "{again:?}");
+    (pair, placement.token)
 }

@@ -260,3 +260,23 @@ fn of_many_refused_messages_the_next_are_tried_again() {
     assert!(at_once <= 30, "{at_once} refusals");
     assert!(waited <= 4_000, "all took {waited} us");
 }
+
+#[test]
+fn message_that_waits_for_its_turn_is_not_passed_over_when_its_sender_gives_it_up() {
+    let mut pair = Pair::in_sequence(1);
+    (0..2).for_each(|id| pair.far_receive(id, 100));
+    (0..2).for_each(|id| pair.send(id, 100));
+    let packets = pair.outgoing();
+    pair.deliver(1, &packets[1]);
+    // Its sender does not know that it has come.
+    let Packet::Data(data) = packets[1].packet else { panic!("data") };
+    let (psn, message) = (data.psn.next(), data.message.next());
+    let operation = fairway_wire::Operation::Abandon;
+    let given_up = fairway_wire::Data { psn, message, operation, ..data };
+    let mut forged = packets[1];
+    forged.packet = Packet::Data(given_up);
+    forged.gather.length = 0;
+    pair.deliver(1, &forged);
+    pair.deliver(1, &packets[0]);
+    assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
+}

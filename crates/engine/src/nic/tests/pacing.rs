@@ -138,3 +138,42 @@ fn busy_hosts_send_more_than_a_packet_in_a_turn() {
         assert!(turns < 120, "{law}: {turns}");
     }
 }
+
+/// A window of two packets, and a rate at which one takes ten milliseconds.
+struct Crawling {
+    is_window: bool,
+}
+
+impl CongestionControl for Crawling {
+    fn name(&self) -> &'static str {
+        "crawling"
+    }
+    fn window_bytes(&self) -> u64 {
+        2 * u64::from(PACKET_BYTES)
+    }
+    fn on_ack(&mut self, _sample: &AckSample) {}
+    fn on_loss(&mut self, _sample: &LossSample) {}
+    fn pacing_bytes_per_second(&self) -> Option<u64> {
+        Some(u64::from(PACKET_BYTES) * 100)
+    }
+    fn paces_within_window(&self) -> bool {
+        self.is_window
+    }
+}
+
+#[test]
+fn pace_of_a_window_does_not_hold_packets_back_while_nothing_is_in_flight() {
+    for is_window in [true, false] {
+        let mut pair = Pair::new(1, 1);
+        let EntryState::Open(channel) = &mut pair.nics[0].entries[pair.channels[0].index()].state
+        else {
+            panic!("an open channel");
+        };
+        channel.policy.congestion = Box::new(Crawling { is_window });
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 10 * MTU);
+        // Every packet is acknowledged in the microsecond in which it leaves.
+        pair.run_for(1_000);
+        assert_eq!(pair.completions(0).len(), usize::from(is_window));
+    }
+}
