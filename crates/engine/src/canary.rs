@@ -124,11 +124,13 @@ pub enum Canary {
     EndUnplaced,
     /// Wait for the pace although nothing is in flight.
     PaceIdle,
+    /// Send an answer that cannot be gathered again until there is a record for its refusal.
+    WaitForRecord,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 59] = [
+    pub const ALL: [Canary; 60] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -188,5 +190,6 @@ impl Canary {
         Canary::SkipParked,
         Canary::EndUnplaced,
         Canary::PaceIdle,
+        Canary::WaitForRecord,
     ];
 }

@@ -58,7 +58,9 @@ impl Channel {
             }
             None => {
                 self.withheld.swap_remove(at);
-                self.settle_placed(shared, token.subject);
+                if token.kind == PlacementKind::Read {
+                    self.settle_placed(shared, token.subject);
+                }
                 self.note_received(shared, now, token.psn, token.ack_request, token.retry);
             }
         }
@@ -173,8 +175,11 @@ impl Channel {
         }
         let is_answer = message.kind == MessageKind::ReadResponse;
         if is_answer && !self.refuse_read(shared, &message) {
-            // It is sent again, and found missing again.
-            return;
+            if shared.is_planted(Canary::WaitForRecord) {
+                return;
+            }
+            // Its own record is the next that is free for the refusal: when its packets are void.
+            shared.messages[sent.message].refusal = Some(Refusal::Access);
         }
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, sent.message);
@@ -189,15 +194,31 @@ impl Channel {
         }
     }
 
-    /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no
-    /// record for it at present.
-    fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
+    /// Of the answer to a READ whose memory is missing nothing is under way any more: its record
+    /// becomes that of the refusal.
+    pub(crate) fn turn_into_refusal(&mut self, shared: &mut Shared, index: u32) {
+        self.release_slots(shared, index);
+        self.read_ends(shared, index);
+        let begun = shared.messages[index];
+        shared.let_go(begun.local.segment.number());
+        shared.messages[index] = self.refusal_of_read(&begun);
+        self.answer_done(shared, index);
+    }
+
+    fn refusal_of_read(&self, begun: &Message) -> Message {
         let mut answer = Message::new(MessageKind::Done, self.index(), begun.jetty);
         answer.transaction = begun.transaction;
         answer.slot = begun.slot;
         answer.sequence = begun.sequence;
         answer.reported = true;
         answer.refusal = Some(Refusal::Access);
+        answer
+    }
+
+    /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no
+    /// record for it at present.
+    fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
+        let answer = self.refusal_of_read(begun);
         let Some(index) = shared.messages.take(answer) else { return false };
         self.responses += 1;
         self.answer_done(shared, index);

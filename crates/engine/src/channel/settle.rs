@@ -31,6 +31,11 @@ impl Channel {
                 self.release(shared, index);
             }
             Outcome::Reported => self.release(shared, index),
+            Outcome::Failed(_)
+                if message.kind == MessageKind::ReadResponse && message.refusal.is_some() =>
+            {
+                self.turn_into_refusal(shared, index);
+            }
             Outcome::Failed(status) => self.end(shared, index, status),
             Outcome::NotReady if shared.has_failed(message.jetty) => {
                 self.end(shared, index, Status::Flushed);
