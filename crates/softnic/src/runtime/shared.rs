@@ -184,6 +184,17 @@ impl<P: Protocol> Shared<P> {
         P::after(&self.outside, after)
     }
 
+    /// Executes what peers have sent by now, and what this side has sent to itself: an adapter has
+    /// done so by the time at which a program takes memory back.
+    pub(crate) fn catch_up(&self) {
+        // The first turn may send to this device, which the second receives.
+        for _ in 0..2 {
+            let mut locked = self.lock();
+            locked.turn();
+            self.unlock(locked);
+        }
+    }
+
     /// Lets another thread have the lock, if one waits for it.
     pub(crate) fn make_way(&self) {
         if self.contenders.load(Ordering::Relaxed) > 0 {

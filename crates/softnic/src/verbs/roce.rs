@@ -334,6 +334,7 @@ impl Carrier for Roce {
     }
 
     fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+        self.driver.shared.catch_up();
         self.driver.with(|core| {
             core.host.deregister(segment).map_err(refused)?;
             core.memories.remove(segment);

@@ -260,6 +260,7 @@ impl Carrier for Fairway {
     }
 
     fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+        self.handle.shared.catch_up();
         let Some(generation) = self.with(|verbs, core| verbs.deregister(core, segment))? else {
             return Ok(());
         };
