@@ -1,8 +1,10 @@
-//! Enough of HTTP for Prometheus: `GET /metrics`, one visitor after the other.
+//! Enough of HTTP for Prometheus: `GET /metrics`.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::server::snapshot;
@@ -13,8 +15,11 @@ use crate::shared::Shared;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest request that is read.
 const REQUEST_MAX: usize = 8 * 1024;
+/// Visitors at a time. When another one comes, the connection that is open longest is closed, so
+/// that visitors that say nothing keep no other out.
+const VISITORS_MAX: usize = 8;
 
-/// Answers at an address, on a thread of its own, until it is dropped.
+/// Answers at an address, on threads of its own, until it is dropped.
 pub(crate) struct Exporter {
     address: SocketAddr,
     visitors: Visitors,
@@ -22,13 +27,23 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     pub(crate) fn start(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Exporter> {
+        let (shared, begun) = (shared.clone(), Instant::now());
+        Exporter::of(address, move || snapshot(&shared, begun).to_prometheus())
+    }
+
+    fn of(
+        address: SocketAddr,
+        metrics: impl Fn() -> String + Send + Sync + 'static,
+    ) -> io::Result<Exporter> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let (shared, begun) = (shared.clone(), Instant::now());
+        let metrics = Arc::new(metrics);
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        // A visitor that hangs up is its own affair.
-        let serve = move |mut stream| {
-            _ = answer(&mut stream, || snapshot(&shared, begun).to_prometheus());
+        let mut connections = Connections::default();
+        let serve = move |stream| {
+            let metrics = metrics.clone();
+            // A visitor that hangs up, or finds no thread, comes again.
+            _ = connections.admit(stream, move || metrics());
         };
         Ok(Exporter { address, visitors: Visitors::start("fairway-metrics", accept, serve)? })
     }
@@ -48,6 +63,49 @@ impl Drop for Exporter {
             _ => {}
         }
         self.visitors.end(|| TcpStream::connect_timeout(&here, PATIENCE));
+    }
+}
+
+/// Connections of visitors that are being answered, the oldest first.
+#[derive(Default)]
+struct Connections {
+    open: VecDeque<Connection>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Answers on a thread of its own.
+    fn admit(
+        &mut self,
+        mut stream: TcpStream,
+        metrics: impl FnOnce() -> String + Send + 'static,
+    ) -> io::Result<()> {
+        self.open.retain(|connection| !connection.is_over.load(Ordering::Acquire));
+        if self.open.len() >= VISITORS_MAX {
+            self.open.pop_front();
+        }
+        let is_over = Arc::new(AtomicBool::new(false));
+        let connection = Connection { stream: stream.try_clone()?, is_over: is_over.clone() };
+        std::thread::Builder::new().name("fairway-metrics".into()).spawn(move || {
+            // A visitor that hangs up is its own affair. The stream has two owners, so that it ends
+            // only when one says so.
+            _ = answer(&mut stream, metrics);
+            _ = stream.shutdown(Shutdown::Both);
+            is_over.store(true, Ordering::Release);
+        })?;
+        self.open.push_back(connection);
+        Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Its thread sees the end of the stream, and ends. It fails if the visitor has gone.
+        _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
@@ -109,6 +167,24 @@ fn asked(request: &[u8]) -> Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn visitors_that_say_nothing_keep_no_other_out() {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let exporter = Exporter::of(here, || "answered\n".into()).unwrap();
+        let visit = || TcpStream::connect(exporter.address()).unwrap();
+        let mut silent: Vec<TcpStream> = (0..50).map(|_| visit()).collect();
+        let begun = Instant::now();
+        let mut visitor = visit();
+        visitor.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        visitor.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("\r\n\r\nanswered\n"), "{answer:?}");
+        // Without places for several, each of the fifty would have been waited for.
+        assert!(begun.elapsed() < PATIENCE * 10, "{:?}", begun.elapsed());
+        // The oldest was closed.
+        assert_eq!(silent[0].read(&mut [0; 8]).unwrap_or(0), 0);
+    }
 
     #[test]
     fn requests_are_told_apart() {

@@ -265,8 +265,7 @@ fn memory_that_is_taken_back_has_what_was_sent_to_it_before() {
         let peer = |number| node.peer(node.carrier.gids()[0], number);
         node.connect(mine, peer(theirs), patient());
         node.connect(theirs, peer(mine), patient());
-        let request =
-            MemoryRequest { domain: DOMAIN, address: 0, length: 64, rights: Rights::ALL };
+        let request = MemoryRequest { domain: DOMAIN, address: 0, length: 64, rights: Rights::ALL };
         let region = node.carrier.register(target.foreign(64), &request).unwrap();
         node.memory.write(0, &bytes);
         let remote = RemoteAddress { address: 0, r_key: region.r_key };
