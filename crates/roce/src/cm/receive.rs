@@ -172,8 +172,10 @@ impl Manager {
         };
         let index = index.ok_or(DropReason::NoConnection)?;
         let record = &self.records[index];
-        let unnamed = names.local.0 == 0 || record.remote.0 == 0;
-        if record.peer != from || record.is_query || !(unnamed || record.remote == names.local) {
+        // A REJ of a peer that keeps nothing answers a REQ. It is late, and means nothing, once a
+        // REP has answered another copy of that REQ.
+        let is_unnamed = record.remote.0 == 0;
+        if record.peer != from || record.is_query || !(is_unnamed || record.remote == names.local) {
             return Err(DropReason::NoConnection);
         }
         let connection = record.id;

@@ -207,6 +207,28 @@ fn a_full_backlog_makes_wait_and_a_full_table_refuses() {
     assert_ne!(ids[0], ids[1]);
 }
 
+/// A request was refused for want of room, and its copy was taken when there was some again.
+#[test]
+fn late_refusal_of_a_request_ends_no_connection_that_its_copy_has_made() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.managers[0].connect(pair.now, 1, &request(5)).unwrap();
+    let asked = pair.managers[0].poll_transmit().unwrap();
+    let refused = refuse(&asked.bytes).unwrap();
+    pair.managers[1].handle_datagram(pair.now, 0, &asked.bytes);
+    pair.settle();
+    let passive = pair.requested();
+    pair.accept(passive, 6);
+    for is_confirmed in [false, true] {
+        if is_confirmed {
+            pair.confirm(active);
+        }
+        let dropped = pair.managers[0].handle_datagram(pair.now, 1, &refused);
+        assert_eq!(dropped, Some(DropReason::NoConnection));
+    }
+    assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
+}
+
 #[test]
 fn commands_know_their_states() {
     let mut pair = Pair::new();
