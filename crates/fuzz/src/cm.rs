@@ -6,7 +6,8 @@ use fairway_engine::wire::roce::cm::{
 };
 use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
 use fairway_roce::cm::{
-    CommandError, ConnectionId, Event, Limits, Manager, Profile, Refuser, State, destination, route,
+    CommandError, ConnectionId, Event, Limits, Manager, Profile, Refuser, Sender, State,
+    destination, route, source,
 };
 
 use crate::script::Script;
@@ -33,7 +34,7 @@ pub fn cm(input: &[u8]) {
 
 /// What looks at bytes and keeps nothing.
 fn read_only(input: &[u8]) {
-    let _ = (route(input), destination(input));
+    let _ = (route(input), destination(input), source(input));
     if let Some(header) = IpHeader::parse(input) {
         assert_eq!(IpHeader::parse(&header.emit()), Some(header));
     }
@@ -56,7 +57,7 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn new(input: &'a [u8]) -> Desk<'a> {
-        let limits = Limits { connections: CONNECTIONS, listeners: 2, transmits: 8 };
+        let limits = Limits { connections: CONNECTIONS, half_open: 4, listeners: 2, transmits: 8 };
         let mut manager = Manager::new(&limits, &Profile::default(), 7, 1);
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let listening = manager.listen(now, SERVICE, 3);
@@ -140,7 +141,8 @@ impl<'a> Desk<'a> {
     }
 
     fn deliver(&mut self, bytes: &[u8; MAD_LEN]) {
-        self.manager.handle_datagram(self.now, 0, bytes);
+        let from = Sender { number: 0, ip: [10, 0, 0, 1].into(), is_local: false };
+        self.manager.handle_datagram(self.now, &from, bytes);
     }
 
     /// The program does something with one of its connections.

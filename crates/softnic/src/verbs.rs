@@ -325,6 +325,10 @@ pub trait Carrier: Send + Sync {
     /// The network address of a number.
     fn gid_of(&self, address: u64) -> Option<Gid>;
 
+    /// The address of this device that packets to another host are sent from. `None` for an address
+    /// of this host.
+    fn leaves_from(&self, address: u64) -> Option<Gid>;
+
     // ---- data path ----
 
     /// Posts sends, in order. How many were taken, and what was wrong with the next.

@@ -3,13 +3,15 @@
 
 use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;
+use std::net::Ipv4Addr;
+
 use fairway_engine::wire::roce::cm::{
     CommunicationId, Names, Path, ReadyToUse, Reply, Request, Service,
 };
 use fairway_engine::wire::roce::{self, RnrTimer};
 use fairway_engine::wire::{Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, Rights};
-use fairway_roce::cm::{self, ConnectionId, Event, Manager};
+use fairway_roce::cm::{self, ConnectionId, Event, Manager, Sender};
 use fairway_roce::{
     Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, Transport,
 };
@@ -73,8 +75,20 @@ fn register(host: &mut Host, index: u64) -> Result<u32, String> {
 }
 
 fn manager(connections: u32, slot: u8, seed: u64) -> Manager {
-    let limits = cm::Limits { connections, listeners: 1, transmits: connections + 8 };
+    let limits = cm::Limits {
+        connections,
+        half_open: connections,
+        listeners: 1,
+        transmits: connections + 8,
+    };
     Manager::new(&limits, &cm::Profile::default(), slot, seed)
+}
+
+/// The application or host of this number, which quotas leave alone: the model is of one that gets
+/// all it asks for.
+fn sender(number: usize) -> Sender {
+    let ip = Ipv4Addr::from(0x0a00_0000 | number as u32).into();
+    Sender { number: number as u64, ip, is_local: true }
 }
 
 fn no_path() -> Path {
@@ -245,7 +259,7 @@ impl RocePlane {
         let own = || self.pairs[index].far.ok_or("no queue pair");
         match stage {
             3 => {
-                if let Some(why) = remote.manager.handle_datagram(now, app as u64, bytes) {
+                if let Some(why) = remote.manager.handle_datagram(now, &sender(app), bytes) {
                     return Err(format!("REQ: {why:?}"));
                 }
                 let Some(Event::Requested { connection, request, .. }) =
@@ -287,7 +301,7 @@ impl RocePlane {
         let near = pair.near.ok_or("no queue pair")?;
         match stage {
             7 => {
-                if let Some(why) = self.managers[app].handle_datagram(now, number as u64, bytes) {
+                if let Some(why) = self.managers[app].handle_datagram(now, &sender(number), bytes) {
                     return Err(format!("REP: {why:?}"));
                 }
                 let Some(Event::Replied { reply, .. }) = self.managers[app].poll_event() else {
@@ -306,7 +320,7 @@ impl RocePlane {
             }
             10 => {
                 let manager = &mut self.remotes[number].manager;
-                if let Some(why) = manager.handle_datagram(now, app as u64, bytes) {
+                if let Some(why) = manager.handle_datagram(now, &sender(app), bytes) {
                     return Err(format!("RTU: {why:?}"));
                 }
                 let said = manager.poll_event();

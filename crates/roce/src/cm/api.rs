@@ -1,5 +1,6 @@
 //! What callers of a [`Manager`](super::Manager) say and hear.
 
+use core::net::IpAddr;
 use fairway_wire::roce::cm::{
     CommunicationId, MAD_LEN, ReadyToUse, Reject, Reply, Request, ServiceReply, ServiceRequest,
 };
@@ -163,6 +164,17 @@ pub struct Transmit {
     pub bytes: [u8; MAD_LEN],
 }
 
+/// Where a datagram came from, as the network has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The caller's own number for the address.
+    pub number: u64,
+    /// The address: that of the packet, not one that the packet's payload names.
+    pub ip: IpAddr,
+    /// It is an address of this host, whose programs share a machine: no quota keeps them apart.
+    pub is_local: bool,
+}
+
 /// Why a datagram was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -175,17 +187,24 @@ pub enum DropReason {
     State,
     /// Nobody listens for the service; the peer is told.
     NoListener,
-    /// As many requests as the listener allows wait to be answered; the peer will ask again.
+    /// All places of the listener are taken; the peer will ask again.
     Backlog,
+    /// As many requests of this source, or of its network, wait to be answered or confirmed as may;
+    /// the peer will ask again.
+    Quota,
     /// `Limits::connections` are in use; the peer is told.
     NoRoom,
+    /// The source, or its network, has its part of `Limits::connections`; the peer is told.
+    Share,
+    /// The request names another address than it came from; the peer is told.
+    Address,
     /// Alternate paths are not offered.
     Unsupported,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 10;
 }
 
 /// What was done so far.

@@ -7,6 +7,8 @@ use fairway_wire::Duration;
 pub struct Limits {
     /// Connections, attempts and what is remembered of them. At most 4096.
     pub connections: u32,
+    /// Of these, requests of other hosts that have not shown that they receive at their addresses.
+    pub half_open: u32,
     /// Services listened for.
     pub listeners: u32,
     /// Datagrams that wait to be sent. What does not fit is lost, and repeated.
@@ -15,7 +17,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 4096, listeners: 256, transmits: 1024 }
+        Limits { connections: 4096, half_open: 2048, listeners: 256, transmits: 1024 }
     }
 }
 

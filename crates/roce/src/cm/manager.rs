@@ -33,6 +33,7 @@ pub struct Manager {
     pub(super) counters: Counters,
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct Listener {
     pub id: ListenerId,
     pub service: u64,
@@ -66,7 +67,8 @@ impl Manager {
 
     // ---- commands ----
 
-    /// Requests for this service are to be told. As many as `backlog` may wait for an answer.
+    /// Requests for this service are to be told. Of one source, as many as `backlog` may wait for
+    /// an answer; some more of others may wait beside those.
     pub fn listen(
         &mut self,
         _now: Instant,
@@ -339,9 +341,8 @@ impl Manager {
     /// A record with a new name. What only waits to be forgotten makes room.
     pub(super) fn open(&mut self, record: Record) -> Result<u32, CommandError> {
         if self.records.is_exhausted() {
-            let spare = (0..self.records.high_water()).find(|&index| {
-                self.records[index].is_orphan && self.records[index].state == State::Waiting
-            });
+            let spare =
+                (0..self.records.high_water()).find(|&index| self.records[index].is_spare());
             self.release(spare.ok_or(CommandError::Limit("connections"))?);
         }
         let index = self.records.take(record).ok_or(CommandError::Limit("connections"))?;

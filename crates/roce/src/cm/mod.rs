@@ -14,10 +14,11 @@
 //! [`Event::Disconnected`]. A lost or repeated datagram makes no difference that a caller sees.
 //! Nothing that came from a wire is unwrapped, asserted or used as an unchecked index.
 //!
-//! **Files.** `manager` has the commands, `receive` what comes in, `record` one connection,
-//! `names` draws names, `route` says whose a datagram is, `refuse` what is said for whom nobody
-//! answers.
+//! **Files.** `manager` has the commands, `receive` what comes in, `admission` how many requests a
+//! source may have, `record` one connection, `names` draws names, `route` says whose a datagram is,
+//! `refuse` what is said for whom nobody answers.
 
+mod admission;
 mod api;
 mod limits;
 mod manager;
@@ -28,12 +29,12 @@ mod refuse;
 mod route;
 
 pub use api::{
-    CommandError, ConnectionId, Counters, DropReason, Event, ListenerId, State, Transmit,
+    CommandError, ConnectionId, Counters, DropReason, Event, ListenerId, Sender, State, Transmit,
 };
 pub use limits::{Limits, Profile};
 pub use manager::Manager;
 pub use refuse::Refuser;
-pub use route::{Route, destination, route};
+pub use route::{Route, destination, route, source};
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,15 @@
 //! What comes in.
 
-use super::api::{DropReason, Event, ListenerId, State};
-use super::manager::Manager;
+use super::admission::is_of;
+use super::api::{DropReason, Event, ListenerId, Sender, State};
+use super::manager::{Manager, no_service};
 use super::record::{self, Record};
 use super::refuse::{refuse, rejection};
 use fairway_wire::Instant;
 use fairway_wire::roce::cm::{
     self, Acknowledgement, CommunicationId, Datagram, Disconnect, Disconnected, Message, Names,
     ReadyToUse, Reason, Refused, Reject, Reply, Request, Service, ServiceReply, ServiceRequest,
+    ServiceStatus,
 };
 
 /// `Err` ignores the datagram, for this reason.
@@ -16,29 +18,35 @@ type Handled = Result<(), DropReason>;
 /// Where a datagram is from, and the exchange it belongs to.
 #[derive(Clone, Copy)]
 struct Origin {
-    from: u64,
+    from: Sender,
     transaction: u64,
 }
 
 impl Manager {
-    /// A management datagram came from this network address. `Some` if it was ignored.
-    pub fn handle_datagram(&mut self, now: Instant, from: u64, bytes: &[u8]) -> Option<DropReason> {
+    /// A management datagram came from there. `Some` if it was ignored.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: &Sender,
+        bytes: &[u8],
+    ) -> Option<DropReason> {
         self.counters.received += 1;
         let handled = self.handle(now, from, bytes);
         if let Err(reason) = handled {
             self.counters.dropped[reason as usize] += 1;
             let answerable = matches!(reason, DropReason::NoConnection | DropReason::NoListener);
             if let Some(answer) = refuse(bytes).filter(|_| answerable) {
-                self.transmit(from, answer);
+                self.transmit(from.number, answer);
             }
         }
         handled.err()
     }
 
-    fn handle(&mut self, now: Instant, from: u64, bytes: &[u8]) -> Handled {
+    fn handle(&mut self, now: Instant, from: &Sender, bytes: &[u8]) -> Handled {
         let Datagram { transaction, message } =
             cm::parse(bytes).map_err(|_| DropReason::Malformed)?;
-        let origin = Origin { from, transaction };
+        let origin = Origin { from: *from, transaction };
+        let from = from.number;
         match &message {
             Message::Request(request) => self.handle_request(now, origin, request),
             Message::Acknowledgement(message) => self.handle_acknowledgement(now, from, message),
@@ -56,7 +64,7 @@ impl Manager {
     // ---- REQ, and what answers it ----
 
     fn handle_request(&mut self, now: Instant, origin: Origin, request: &Request) -> Handled {
-        let from = origin.from;
+        let from = origin.from.number;
         let known = self.search(|record| {
             record.listener.is_some()
                 && !record.is_query
@@ -66,25 +74,36 @@ impl Manager {
         if let Some(index) = known {
             return self.repeated_request(index);
         }
+        if !is_of(request.service, &request.private, &origin.from) {
+            self.refuse_request(origin, request, Reason::INVALID_GID);
+            return Err(DropReason::Address);
+        }
         self.end_stale(now, from, request);
-        let listener = self.listener(request.service)?;
+        let listener = match self.listener(origin, request.service) {
+            Ok(listener) => listener,
+            Err(reason) => {
+                if matches!(reason, DropReason::NoRoom | DropReason::Share) {
+                    self.refuse_request(origin, request, Reason::NO_RESOURCES);
+                }
+                return Err(reason);
+            }
+        };
         if !matches!(request.transport, Service::Rc | Service::Uc) {
-            let names = Names { local: CommunicationId(0), remote: request.local };
-            self.answer_with(origin, names, Refused::Request, Reason::INVALID_TRANSPORT);
+            self.refuse_request(origin, request, Reason::INVALID_TRANSPORT);
             return Err(DropReason::Unsupported);
         }
+        let from = &origin.from;
         let mut record = Record::asked(from, State::Requested, origin.transaction, listener);
         record.remote = request.local;
         record.queue_pair = request.queue_pair;
         record.repeats_max = request.cm_retries;
         record.wait = record::wait(&self.profile, request.primary.ack_timeout);
         let Ok(index) = self.open(record) else {
-            let names = Names { local: CommunicationId(0), remote: request.local };
-            self.answer_with(origin, names, Refused::Request, Reason::NO_RESOURCES);
+            self.refuse_request(origin, request, Reason::NO_RESOURCES);
             return Err(DropReason::NoRoom);
         };
         let connection = self.records[index].id;
-        let request = *request;
+        let (from, request) = (from.number, *request);
         self.tell(index, Event::Requested { listener, connection, from, request });
         Ok(())
     }
@@ -172,8 +191,10 @@ impl Manager {
         };
         let index = index.ok_or(DropReason::NoConnection)?;
         let record = &self.records[index];
-        let unnamed = names.local.0 == 0 || record.remote.0 == 0;
-        if record.peer != from || record.is_query || !(unnamed || record.remote == names.local) {
+        // A REJ of a peer that keeps nothing answers a REQ. It is late, and means nothing, once a
+        // REP has answered another copy of that REQ.
+        let is_unnamed = record.remote.0 == 0;
+        if record.peer != from || record.is_query || !(is_unnamed || record.remote == names.local) {
             return Err(DropReason::NoConnection);
         }
         let connection = record.id;
@@ -232,8 +253,9 @@ impl Manager {
         origin: Origin,
         disconnect: &Disconnect,
     ) -> Handled {
-        self.end_unreplied(origin.from, disconnect.names);
-        let index = self.meant(origin.from, disconnect.names)?;
+        let from = origin.from.number;
+        self.end_unreplied(from, disconnect.names);
+        let index = self.meant(from, disconnect.names)?;
         self.records[index].is_proven = true;
         let names = self.records[index].names();
         let private = [0; Disconnected::PRIVATE_LEN];
@@ -252,7 +274,7 @@ impl Manager {
             }
             State::Waiting | State::Ended => {
                 let answer = Datagram { transaction: origin.transaction, message };
-                self.transmit(origin.from, cm::emit(&answer));
+                self.transmit(from, cm::emit(&answer));
             }
             State::Requesting | State::Requested | State::Querying | State::Queried => {
                 return Err(DropReason::State);
@@ -287,7 +309,7 @@ impl Manager {
     // ---- datagram services ----
 
     fn handle_query(&mut self, origin: Origin, request: &ServiceRequest) -> Handled {
-        let from = origin.from;
+        let from = origin.from.number;
         let known = self.search(|record| {
             record.listener.is_some()
                 && record.is_query
@@ -303,14 +325,20 @@ impl Manager {
                 _ => Err(DropReason::State),
             };
         }
-        let listener = self.listener(request.service)?;
+        if !is_of(request.service, &request.private, &origin.from) {
+            let reply = ServiceReply { id: request.id, ..no_service(ServiceStatus::REJECTED) };
+            self.answer_with(origin, Message::ServiceReply(reply));
+            return Err(DropReason::Address);
+        }
+        let listener = self.listener(origin, request.service)?;
+        let from = &origin.from;
         let mut record = Record::asked(from, State::Queried, origin.transaction, listener);
         record.is_query = true;
         record.remote = request.id;
         // No answer is the answer: the peer asks again.
         let index = self.open(record).map_err(|_| DropReason::NoRoom)?;
         let connection = self.records[index].id;
-        let request = *request;
+        let (from, request) = (from.number, *request);
         self.tell(index, Event::Queried { listener, connection, from, request });
         Ok(())
     }
@@ -342,19 +370,11 @@ impl Manager {
             .ok_or(DropReason::NoConnection)
     }
 
-    /// Who takes requests for a service, and has room for one more.
-    fn listener(&self, service: u64) -> Result<ListenerId, DropReason> {
+    /// The listener for a service, if it has room for one more request from there.
+    fn listener(&self, origin: Origin, service: u64) -> Result<ListenerId, DropReason> {
         let listener = self.listeners.iter().find(|listener| listener.service == service);
-        let listener = listener.ok_or(DropReason::NoListener)?;
-        let waiting = (0..self.records.high_water()).filter(|&index| {
-            let record = &self.records[index];
-            let waits = matches!(record.state, State::Requested | State::Queried);
-            record.id.0 != 0 && record.listener == Some(listener.id) && waits
-        });
-        match (waiting.count() as u32) < listener.backlog {
-            true => Ok(listener.id),
-            false => Err(DropReason::Backlog),
-        }
+        let listener = *listener.ok_or(DropReason::NoListener)?;
+        self.admit(&origin.from, &listener).map(|()| listener.id)
     }
 
     /// MRA: the application has not decided yet (12.9.8.6).
@@ -376,9 +396,14 @@ impl Manager {
         self.transmit(peer, cm::emit(&Datagram { transaction, message }));
     }
 
-    fn answer_with(&mut self, origin: Origin, names: Names, refused: Refused, reason: Reason) {
-        let message = rejection(names, refused, reason);
+    /// REJ for a request of which nothing is kept.
+    fn refuse_request(&mut self, origin: Origin, request: &Request, reason: Reason) {
+        let names = Names { local: CommunicationId(0), remote: request.local };
+        self.answer_with(origin, rejection(names, Refused::Request, reason));
+    }
+
+    fn answer_with(&mut self, origin: Origin, message: Message) {
         let datagram = Datagram { transaction: origin.transaction, message };
-        self.transmit(origin.from, cm::emit(&datagram));
+        self.transmit(origin.from.number, cm::emit(&datagram));
     }
 }

@@ -1,6 +1,7 @@
 //! One connection.
 
-use super::api::{ConnectionId, ListenerId, State};
+use super::admission::Holder;
+use super::api::{ConnectionId, ListenerId, Sender, State};
 use super::limits::Profile;
 use fairway_wire::roce::cm::{CommunicationId, MAD_LEN, Names};
 use fairway_wire::{Duration, Instant, Qpn};
@@ -20,6 +21,8 @@ pub(super) struct Record {
     pub queue_pair: Qpn,
     /// Who was asked; `None` at the end that asks.
     pub listener: Option<ListenerId>,
+    /// Whose it is, if another host has asked for it.
+    pub holder: Option<Holder>,
     /// It is a query (SIDR), not a connection.
     pub is_query: bool,
     /// Nobody wants to hear of it any more.
@@ -65,6 +68,7 @@ impl Record {
             remote: CommunicationId(0),
             queue_pair: Qpn::new(0),
             listener: None,
+            holder: None,
             is_query: false,
             is_orphan: false,
             was_connected: false,
@@ -85,9 +89,15 @@ impl Record {
     }
 
     /// The record of somebody who has asked this end.
-    pub(super) fn asked(peer: u64, state: State, transaction: u64, listener: ListenerId) -> Record {
-        let listener = Some(listener);
-        Record { listener, is_proven: false, credit: 1, ..Record::new(peer, state, transaction) }
+    pub(super) fn asked(
+        from: &Sender,
+        state: State,
+        transaction: u64,
+        listener: ListenerId,
+    ) -> Record {
+        let (listener, holder) = (Some(listener), Holder::of(from));
+        let new = Record::new(from.number, state, transaction);
+        Record { listener, holder, is_proven: false, credit: 1, ..new }
     }
 
     /// May a datagram be sent to the peer? Then it counts as sent.
@@ -102,6 +112,11 @@ impl Record {
 
     pub(super) fn names(&self) -> Names {
         Names { local: self.id, remote: self.remote }
+    }
+
+    /// It only waits to be forgotten, and makes room for another when it has to.
+    pub(super) fn is_spare(&self) -> bool {
+        self.is_orphan && self.state == State::Waiting
     }
 
     /// Its queue pairs may be in use.

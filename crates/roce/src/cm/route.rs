@@ -44,10 +44,18 @@ fn by_name(id: CommunicationId) -> Route {
 
 /// The IP address that a request is for, as far as it says.
 pub fn destination(bytes: &[u8]) -> Option<IpAddr> {
-    let header = match cm::parse(bytes).ok()?.message {
+    header(bytes).map(|header| header.destination)
+}
+
+/// The IP address that a request claims to be from, as far as it says.
+pub fn source(bytes: &[u8]) -> Option<IpAddr> {
+    header(bytes).map(|header| header.source)
+}
+
+fn header(bytes: &[u8]) -> Option<IpHeader> {
+    match cm::parse(bytes).ok()?.message {
         Message::Request(request) => IpHeader::parse(&request.private),
         Message::ServiceRequest(request) => IpHeader::parse(&request.private),
         _ => None,
-    };
-    header.map(|header| header.destination)
+    }
 }

@@ -14,6 +14,7 @@ mod ends;
 mod garbage;
 mod proof;
 mod queries;
+mod quotas;
 mod storm;
 
 const SERVICE: u64 = 0x0106_1c06;
@@ -64,6 +65,11 @@ fn reply(queue_pair: u32) -> Reply {
     }
 }
 
+/// The host of this number.
+fn from(number: u64) -> Sender {
+    Sender { number, ip: [10, 0, number as u8, 1].into(), is_local: false }
+}
+
 /// The message's abbreviation in the specification.
 fn name(bytes: &[u8]) -> &'static str {
     match cm::parse(bytes).expect("ours").message {
@@ -91,6 +97,8 @@ struct Pair {
     lose: Vec<(&'static str, u32)>,
     /// All of this kind arrive twice.
     repeat: Option<&'static str>,
+    /// The two addresses are of one host.
+    is_one_host: bool,
 }
 
 impl Pair {
@@ -103,7 +111,8 @@ impl Pair {
         let managers = [7, 200].map(|slot| Manager::new(limits, &profile, slot, u64::from(slot)));
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let (said, lose) = (Vec::new(), Vec::new());
-        Pair { now, managers, events: [Vec::new(), Vec::new()], said, lose, repeat: None }
+        let events = [Vec::new(), Vec::new()];
+        Pair { now, managers, events, said, lose, repeat: None, is_one_host: false }
     }
 
     /// Carries datagrams until there is none.
@@ -135,7 +144,8 @@ impl Pair {
         let to = transmit.to as usize;
         let times = if self.repeat == Some(name) { 2 } else { 1 };
         for _ in 0..times {
-            self.managers[to].handle_datagram(self.now, side as u64, &transmit.bytes);
+            let from = Sender { is_local: self.is_one_host, ..from(side as u64) };
+            self.managers[to].handle_datagram(self.now, &from, &transmit.bytes);
         }
     }
 
@@ -365,7 +375,7 @@ fn one_manager_connects_to_itself() {
                 other => panic!("{other:?}"),
             }
         } else if let Some(transmit) = manager.poll_transmit() {
-            assert_eq!(manager.handle_datagram(now, transmit.to, &transmit.bytes), None);
+            assert_eq!(manager.handle_datagram(now, &from(transmit.to), &transmit.bytes), None);
         } else {
             break;
         }
@@ -387,13 +397,13 @@ fn datagrams_find_their_process() {
         let active = pair.managers[0].connect(pair.now, 1, &request(5)).unwrap();
         let asked = pair.managers[0].poll_transmit().unwrap();
         assert_eq!(route(&asked.bytes), Route::Service(SERVICE));
-        pair.managers[1].handle_datagram(pair.now, 0, &asked.bytes);
+        pair.managers[1].handle_datagram(pair.now, &from(0), &asked.bytes);
         pair.settle();
         let passive = pair.requested();
         pair.managers[1].accept(pair.now, passive, &reply(6)).unwrap();
         let answer = pair.managers[1].poll_transmit().unwrap();
         assert_eq!(route(&answer.bytes), Route::Slot(7));
-        pair.managers[0].handle_datagram(pair.now, 1, &answer.bytes);
+        pair.managers[0].handle_datagram(pair.now, &from(1), &answer.bytes);
         pair.managers[0].confirm(pair.now, active, &[0; 224]).unwrap();
         let ready = pair.managers[0].poll_transmit().unwrap();
         assert_eq!(route(&ready.bytes), Route::Slot(200));

@@ -17,8 +17,9 @@ pub(crate) trait Tenant: Any + Send {
     /// When [`Tenant::digest`] has something to do although nothing else happens.
     fn deadline(&self) -> Option<Instant>;
 
-    /// True if the HELLO of a peer stays unanswered because one to that peer is under way, which
-    /// will make the channel for both. `local` is the address that the peer asked.
+    /// True if the HELLO or CONFIRM of a peer stays unanswered because one to that peer is under
+    /// way, or was until a moment ago, which makes the channel for both. `local` is the address
+    /// that the peer asked.
     fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool;
 
     /// The program's callbacks that are due, to be run once the lock has been released.

@@ -1,23 +1,19 @@
 //! What one source address may take of a node: set-up work by the second, and channels.
 //!
-//! Sources are told apart by IPv4 address, and by the first 64 bits of an IPv6 address, because
-//! a host commonly has all addresses of such a network. Each source draws on a bucket that fills
-//! with time. The buckets are a table of fixed size, so that a flood of sources takes no memory,
-//! and are found by a hash with a secret key, so that an attacker can't choose whose bucket it
-//! empties.
+//! Each source ([`Source`]) draws on a bucket that fills with time. The buckets are a table of a
+//! fixed size, so that a flood of sources takes no memory, and are found by a hash with a secret
+//! key, so that an attacker can't choose whose bucket it empties.
 //!
 //! A source of a question can be forged, so answers to addresses that have proven nothing are
 //! limited for all sources together, too. When they are short, sources that ask little go first.
 //!
-//! Channels are limited by source, and by the network that an attacker may have as a whole: 24 bits
-//! of an IPv4 address, 48 of an IPv6 address. Each limit is a part of what the source or network
-//! has and of what is left, so that however many of them take all they may, some are left for
-//! others.
+//! Channels are limited by source and by network, as [`Held`] says.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
+pub(crate) use fairway_device::quota::{Held, Network, Source};
 use fairway_engine::wire::{Duration, Instant};
 
 /// Buckets of the table; sources that share one share what it holds.
@@ -40,36 +36,6 @@ pub(crate) const OPENING: u64 = 4;
 /// What a question of so many bytes costs.
 pub(crate) fn asking(length: usize) -> u64 {
     ASKING * (1 + length / PIECE_BYTES) as u64
-}
-
-/// What an address counts as: itself, or its IPv6 network of 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Source([u8; 8]);
-
-impl Source {
-    pub(crate) fn of(address: IpAddr) -> Source {
-        let network = match address.to_canonical() {
-            IpAddr::V4(address) => address.to_ipv6_mapped().octets()[8..].try_into(),
-            IpAddr::V6(address) => address.octets()[..8].try_into(),
-        };
-        Source(network.unwrap_or_default())
-    }
-}
-
-/// The network that an address counts to: the first 24 bits of an IPv4 address, or the first 48 of
-/// an IPv6 address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Network([u8; 8]);
-
-impl Network {
-    pub(crate) fn of(address: IpAddr) -> Network {
-        let Source(mut bytes) = Source::of(address);
-        match address.to_canonical() {
-            IpAddr::V4(_) => bytes[7] = 0,
-            IpAddr::V6(_) => bytes[6..].fill(0),
-        }
-        Network(bytes)
-    }
 }
 
 /// The set-up work that is left to each source.
@@ -146,23 +112,6 @@ impl Bucket {
 
 const SECOND_NS: u64 = Duration::from_secs(1).as_ns();
 
-/// Channels that a source has and those of its network, and how many are left for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) source: u32,
-    pub(crate) network: u32,
-    pub(crate) left: u32,
-}
-
-impl Held {
-    /// May the source have one more? It gets three quarters of what it has and of what is left, and
-    /// its network seven eighths. The first channel of a network is given as long as there is one.
-    pub(crate) fn allows_one_more(self) -> bool {
-        let Some(left) = self.left.checked_sub(1) else { return false };
-        self.network == 0 || (self.source < 3 * left && self.network < 7 * left)
-    }
-}
-
 /// When no more channels than this are left, a connection that is idle is closed for each new one.
 pub(crate) fn reserve(all: u32) -> u32 {
     (all / 16).max(1)
@@ -232,48 +181,6 @@ mod tests {
             (0..64).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, net, 0, 0, 0, 1)));
         let served = others.filter(|other| quota.take(now, *other, OPENING)).count();
         assert!(served >= 60, "{served} of 64 others were served");
-    }
-
-    #[test]
-    fn address_as_ipv4_and_as_mapped_ipv6_is_one_source() {
-        let four: IpAddr = [192, 0, 2, 7].into();
-        let mapped = IpAddr::V6(std::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped());
-        assert_eq!(Source::of(four), Source::of(mapped));
-        assert_ne!(Source::of(four), Source::of([192, 0, 2, 8].into()));
-    }
-
-    /// Takes all that a source may have beside what its network has; how many that is.
-    fn taken(left: &mut u32, network: &mut u32) -> u32 {
-        let mut source = 0;
-        while (Held { source, network: *network, left: *left }).allows_one_more() {
-            (source, *network, *left) = (source + 1, *network + 1, *left - 1);
-        }
-        source
-    }
-
-    #[test]
-    fn one_source_never_gets_all_channels() {
-        for (all, most) in [(1, 1), (2, 1), (4, 3), (64, 48), (1024, 768)] {
-            assert_eq!(taken(&mut { all }, &mut 0), most, "of {all}");
-        }
-    }
-
-    #[test]
-    fn whole_network_leaves_an_eighth_to_others_and_those_leave_some_as_well() {
-        let (mut left, mut network) = (64, 0);
-        let first: Vec<u32> = (0..256).map(|_| taken(&mut left, &mut network)).collect();
-        assert_eq!((first[0], network, left), (48, 56, 8), "{first:?}");
-        let others: Vec<u32> = (0..8).map(|_| taken(&mut left, &mut 0)).collect();
-        assert_eq!(others, [6, 1, 1, 0, 0, 0, 0, 0]);
-    }
-
-    #[test]
-    fn network_is_the_first_24_or_48_bits() {
-        let network = |text: &str| Network::of(text.parse().expect("an address"));
-        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.255"));
-        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
-        assert_eq!(network("2001:db8:7:1::1"), network("2001:db8:7:ffff::1"));
-        assert_ne!(network("2001:db8:7:1::1"), network("2001:db8:8:1::1"));
     }
 
     #[test]

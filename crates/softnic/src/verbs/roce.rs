@@ -190,6 +190,12 @@ impl<P: Process> Driver<P> {
         self.with_io(|core, io| core.network().send_management(io, clock::now(), to, bytes))
     }
 
+    /// The address that packets to another host are sent from.
+    fn leaves_from(&self, to: u64) -> Option<IpAddr> {
+        let way = self.with(|core| core.network().routes.way(to)).ok()?;
+        Some(way.from.ip()).filter(|_| !way.here)
+    }
+
     /// This process's number for a network address that there is a way to.
     fn resolve(&self, ip: IpAddr) -> Result<u64, CarrierError> {
         self.with(|core| {
@@ -448,6 +454,10 @@ impl Carrier for Roce {
 
     fn gid_of(&self, address: u64) -> Option<Gid> {
         self.driver.with(|core| core.network.routes.address(address).map(Gid::from))
+    }
+
+    fn leaves_from(&self, address: u64) -> Option<Gid> {
+        self.driver.leaves_from(address).map(Gid::from)
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {

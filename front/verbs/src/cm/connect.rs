@@ -104,8 +104,10 @@ unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_par
             param.private_data_len = greeting.len() as u8;
         }
         let to = desk.carrier.resolve(Gid::from(remote.ip()))?;
-        let header =
-            IpHeader { source_port: local.port(), source: local.ip(), destination: remote.ip() };
+        // What the peer compares with, and sends to: a device has one way to a host, whichever of
+        // its addresses the program is bound to.
+        let source = desk.carrier.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
+        let header = IpHeader { source_port: local.port(), source, destination: remote.ip() };
         match this.is_datagram() {
             true => unsafe { query(&core, &desk, to, &header, &param)? },
             false => unsafe { request(this, &desk, to, &header, &param)? },

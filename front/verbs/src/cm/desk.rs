@@ -9,12 +9,13 @@ use std::time;
 
 use fairway_softnic::engine::wire::{Duration, Instant};
 use fairway_softnic::roce::cm::{
-    ConnectionId, Limits, ListenerId, Manager, Profile, Refuser, Route, Transmit, destination,
-    route,
+    ConnectionId, Limits, ListenerId, Manager, Profile, Refuser, Route, Sender, Transmit,
+    destination, route, source,
 };
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
 use fairway_softnic::without_signals;
 
+use super::address::plain;
 use super::id::Core;
 use super::{hold, verbs};
 use crate::abi::{ibv_context, ibv_pd};
@@ -285,8 +286,9 @@ impl Desk {
     // ---- datagrams ----
 
     fn receive(&self, datagram: &Management<'_>) {
+        let from = sender(datagram);
         self.act(|state, now| {
-            state.manager.handle_datagram(now, datagram.source, datagram.bytes);
+            state.manager.handle_datagram(now, &from, datagram.bytes);
         });
     }
 
@@ -308,6 +310,21 @@ impl Desk {
 /// farewell thread.
 fn leave() {
     desks().iter().for_each(|desk| desk.leave());
+}
+
+/// Where a datagram came from. Between addresses of this host, packets may be sent from another one
+/// than that which their sender is bound to.
+fn sender(datagram: &Management<'_>) -> Sender {
+    let desks = desks();
+    let is_own = |ip: &IpAddr| {
+        let has = |desk: &Arc<Desk>| desk.carrier.gids().contains(&Gid::from(*ip));
+        plain(*ip).is_loopback() || desks.iter().any(has)
+    };
+    let from = plain(datagram.from);
+    let claimed = source(datagram.bytes).filter(|claimed| is_own(&from) && is_own(claimed));
+    // Linux drops packets of other hosts from an own address if it is one of IPv4, or `::1`.
+    let is_local = from.is_loopback() || from.is_ipv4() && is_own(&from);
+    Sender { number: datagram.source, ip: claimed.unwrap_or(from), is_local }
 }
 
 impl ManagementListener for Desk {

@@ -192,10 +192,11 @@ fn who_stops_listening_refuses_what_waits() {
 #[test]
 fn a_full_backlog_makes_wait_and_a_full_table_refuses() {
     let mut pair = Pair::with(&Limits { connections: 3, ..Limits::default() });
+    pair.is_one_host = true;
     pair.managers[1].listen(pair.now, SERVICE, 2).unwrap();
     let ids = [5, 6, 7].map(|queue_pair| pair.connect(queue_pair));
     assert_eq!(pair.events(1).len(), 2);
-    assert_eq!(pair.managers[1].counters().dropped[DropReason::Backlog as usize], 1);
+    assert_eq!(pair.managers[1].counters().dropped[DropReason::Quota as usize], 1);
     pair.managers[1].listen(pair.now, SERVICE + 1, 8).unwrap();
     pair.managers[0] = Manager::new(&Limits::default(), &Profile::default(), 7, 99);
     for (number, expected) in [(8, 0), (9, 1)] {
@@ -205,6 +206,28 @@ fn a_full_backlog_makes_wait_and_a_full_table_refuses() {
         assert_eq!(rejects(&pair.events(0)).len(), expected);
     }
     assert_ne!(ids[0], ids[1]);
+}
+
+/// A request was refused for want of room, and its copy was taken when there was some again.
+#[test]
+fn late_refusal_of_a_request_ends_no_connection_that_its_copy_has_made() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let active = pair.managers[0].connect(pair.now, 1, &request(5)).unwrap();
+    let asked = pair.managers[0].poll_transmit().unwrap();
+    let refused = refuse(&asked.bytes).unwrap();
+    pair.managers[1].handle_datagram(pair.now, &from(0), &asked.bytes);
+    pair.settle();
+    let passive = pair.requested();
+    pair.accept(passive, 6);
+    for is_confirmed in [false, true] {
+        if is_confirmed {
+            pair.confirm(active);
+        }
+        let dropped = pair.managers[0].handle_datagram(pair.now, &from(1), &refused);
+        assert_eq!(dropped, Some(DropReason::NoConnection));
+    }
+    assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
 }
 
 #[test]

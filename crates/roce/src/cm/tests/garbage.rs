@@ -34,7 +34,7 @@ fn strangers_can_do_nothing_to_a_connection() {
     let mut random = Random::new(1);
     for _ in 0..20_000 {
         let bytes = message(&mut random, &ids.map(|id| id.0));
-        pair.managers[1].handle_datagram(pair.now, 9, &bytes);
+        pair.managers[1].handle_datagram(pair.now, &from(9), &bytes);
         while let Some(event) = pair.managers[1].poll_event() {
             assert_ne!(event.connection(), ids[1]);
             let _ = pair.managers[1].close(pair.now, event.connection());
@@ -57,7 +57,7 @@ fn a_peer_that_talks_nonsense_costs_no_more_than_it_was_granted() {
         let mut ids = alloc::vec![1, 0xc800_0000];
         for _ in 0..4_000 {
             let bytes = message(&mut random, &ids);
-            pair.managers[1].handle_datagram(pair.now, 0, &bytes);
+            pair.managers[1].handle_datagram(pair.now, &from(0), &bytes);
             while let Some(event) = pair.managers[1].poll_event() {
                 let id = event.connection();
                 ids.truncate(20);
@@ -95,7 +95,7 @@ fn a_flood_of_answers_finds_its_end() {
     let asked = Message::Request(Request { local: CommunicationId(3), ..request(5) });
     let bytes = cm::emit(&Datagram { transaction: 1, message: asked });
     for _ in 0..100 {
-        let dropped = manager.handle_datagram(Instant::ZERO, 0, &bytes);
+        let dropped = manager.handle_datagram(Instant::ZERO, &from(0), &bytes);
         assert_eq!(dropped, Some(DropReason::NoListener));
     }
     assert_eq!((manager.counters().sent, manager.counters().overflowed), (4, 96));

@@ -14,7 +14,7 @@ fn requested() -> (Manager, Instant, ConnectionId) {
     let mut manager = Manager::new(&Limits::default(), &Profile::default(), 0, 1);
     let now = Instant::from_ps(1_000_000);
     manager.listen(now, SERVICE, 8).unwrap();
-    assert_eq!(manager.handle_datagram(now, 9, &asked(77)), None);
+    assert_eq!(manager.handle_datagram(now, &from(9), &asked(77)), None);
     let Some(Event::Requested { connection, .. }) = manager.poll_event() else { panic!("asked") };
     (manager, now, connection)
 }
@@ -68,11 +68,11 @@ fn one_request_gets_one_answer_whatever_the_program_does() {
 fn repeated_requests_get_an_answer_each() {
     let (mut manager, now, connection) = requested();
     for _ in 0..3 {
-        manager.handle_datagram(now, 9, &asked(77));
+        manager.handle_datagram(now, &from(9), &asked(77));
     }
     manager.accept(now, connection, &reply(5)).unwrap();
     for _ in 0..3 {
-        manager.handle_datagram(now, 9, &asked(77));
+        manager.handle_datagram(now, &from(9), &asked(77));
     }
     manager.disconnect(now, connection).unwrap();
     let sent = sent(&mut manager, now);
@@ -111,7 +111,7 @@ impl Lossy {
             if self.random.number() % 10 >= 3 {
                 pair.managers[transmit.to as usize].handle_datagram(
                     now,
-                    side as u64,
+                    &from(side as u64),
                     &transmit.bytes,
                 );
             }

@@ -81,7 +81,7 @@ impl Storm {
             let Some(entry) = self.wire.pop_front() else { break };
             match self.now.is_at_or_after(entry.0) {
                 true => {
-                    self.managers[entry.1].handle_datagram(self.now, entry.2, &entry.3);
+                    self.managers[entry.1].handle_datagram(self.now, &from(entry.2), &entry.3);
                 }
                 false => self.wire.push_back(entry),
             }

@@ -3,7 +3,8 @@
 //! A peer process is an address and a slot, and listens at [`fairway_port`]. Who needs a link
 //! first makes it, in the background; whoever is connected to uses the channel as well. If both
 //! sides ask at the same time, the one with the lower address and slot gets its way: the other's
-//! question stays unanswered, and its asker finds itself connected.
+//! question stays unanswered, and its asker finds itself connected. So does a copy of the question
+//! that was sent before that and arrives after it.
 
 use crate::peer_state::PeerState;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +13,6 @@ use std::time::Duration;
 
 use fairway_roce::Transport;
 
-use super::link::Link;
 use super::tables::Verbs;
 use crate::clock;
 use crate::core::{Core, Notice};
@@ -45,10 +45,10 @@ impl Verbs {
     /// Is the question of a peer to stay unanswered, because ours to it is under way?
     /// `local` is the address of ours that it asked.
     pub(crate) fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool {
-        let from = (from.ip(), from.port());
-        let is_it = |link: &&Link| (link.ip, fairway_port(link.slot)) == from;
-        let mut asking = self.connecting.iter().map(|&link| &self.links[link as usize]);
-        (local, fairway_port(self.slot)) < from && asking.any(|link| is_it(&link))
+        let (ip, port) = (from.ip(), from.port());
+        let link = slot_of_port(port).and_then(|slot| self.links.get(ip, slot));
+        (local, fairway_port(self.slot)) < (ip, port)
+            && link.is_some_and(|link| link.asks(clock::now()))
     }
 
     /// Looks what has become of attempts, and of channels.
@@ -68,7 +68,10 @@ impl Verbs {
                     self.connecting.swap_remove(at);
                     self.links[link as usize].attempt = None;
                     match result {
-                        Ok(peer) => self.link_made(core, link, peer),
+                        Ok(peer) => {
+                            self.links[link as usize].asked_at = Some(clock::now());
+                            self.link_made(core, link, peer);
+                        }
                         Err(_) => self.link_failed(core, link),
                     }
                 }
@@ -79,15 +82,13 @@ impl Verbs {
     /// A peer has connected to us.
     fn was_connected(&mut self, core: &mut Core, peer: Arc<PeerState>) {
         let (ip, port) = (peer.address.ip(), peer.address.port());
-        let Some(slot) = port.checked_sub(fairway_port(0)).and_then(|slot| u8::try_from(slot).ok())
-        else {
-            return;
-        };
+        let Some(slot) = slot_of_port(port) else { return };
         if self.is_own(ip) && slot == self.slot {
             // Ourselves: what we asked for is the end to send from.
             return;
         }
         let link = self.link_to(ip, slot);
+        self.links[link as usize].asked_at = None;
         if let Some(attempt) = self.links[link as usize].attempt.take() {
             core.abandon_attempt(attempt);
             self.connecting.retain(|&other| other != link);
@@ -147,4 +148,9 @@ impl Verbs {
         }
         self.go_on(core, local);
     }
+}
+
+/// The slot whose process listens at this port.
+fn slot_of_port(port: u16) -> Option<u8> {
+    u8::try_from(port.checked_sub(fairway_port(0))?).ok()
 }

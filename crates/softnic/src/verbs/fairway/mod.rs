@@ -386,6 +386,10 @@ impl Carrier for Fairway {
         known.map(Gid::from)
     }
 
+    fn leaves_from(&self, address: u64) -> Option<Gid> {
+        self.management.leaves_from(self.gid_of(address)?.ip()).map(Gid::from)
+    }
+
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
         self.handle.shared.vigil.posted();
         let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));

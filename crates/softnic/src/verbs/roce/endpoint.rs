@@ -57,6 +57,11 @@ impl Endpoint {
         self.driver.send_management(self.driver.resolve(to)?, bytes)
     }
 
+    /// As [`Carrier::leaves_from`](crate::verbs::Carrier::leaves_from).
+    pub(in crate::verbs) fn leaves_from(&self, to: IpAddr) -> Option<IpAddr> {
+        self.driver.leaves_from(self.driver.resolve(to).ok()?)
+    }
+
     /// As [`Carrier::claim_service`](crate::verbs::Carrier::claim_service).
     pub(in crate::verbs) fn claim_service(
         &self,

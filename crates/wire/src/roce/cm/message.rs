@@ -222,6 +222,8 @@ impl Reason {
     pub const INVALID_TRANSPORT: Reason = Reason(9);
     /// The queue pair is that of an earlier connection.
     pub const STALE: Reason = Reason(10);
+    /// An address of the path is not accepted.
+    pub const INVALID_GID: Reason = Reason(12);
     /// The packets would be too long.
     pub const INVALID_MTU: Reason = Reason(26);
     /// The application refused.
