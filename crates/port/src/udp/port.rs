@@ -14,8 +14,8 @@ use crate::udp::counters::PortCounters;
 use crate::udp::route::table_mtu;
 use crate::udp::send::SingleFile;
 use crate::udp::sys::{
-    bound_socket, common_socket, empty_message, get, local_address, open_socket, route_mtu,
-    send_message, set, shared_socket,
+    bound_socket, common_socket, empty_message, get, keep_to_this_host, local_address, open_socket,
+    route_mtu, send_message, set, shared_socket,
 };
 use crate::udp::train::Train;
 use crate::udp::waiter::Waiter;
@@ -199,6 +199,15 @@ impl UdpPort {
         self.sockets.push(socket);
         self.addresses.push(bound);
         Ok(self.sockets.len() - 1)
+    }
+
+    /// From now on socket `index` receives only what this host sends. The source of a packet does
+    /// not tell: of IPv6, Linux takes packets from other hosts that claim an address of this one.
+    ///
+    /// # Errors
+    /// If the kernel accepts no filter.
+    pub fn keep_to_this_host(&self, index: usize) -> io::Result<()> {
+        keep_to_this_host(&self.sockets[index])
     }
 
     /// Closes socket `index` and opens another one in its place.

@@ -120,6 +120,34 @@ pub(super) fn set(
     Ok(())
 }
 
+/// Has the kernel drop what other hosts send to a socket.
+///
+/// The filter is of classic BPF: it accepts what the loopback interface delivers, as all that this
+/// host sends to one of its own addresses, and that has index 1 in every network namespace.
+pub(super) fn keep_to_this_host(socket: &OwnedFd) -> io::Result<()> {
+    const LOOPBACK_INDEX: u32 = 1;
+    let step = |code: u32, yes, no, k| libc::sock_filter { code: code as u16, jt: yes, jf: no, k };
+    let interface = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX) as u32;
+    let mut filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, interface),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, LOOPBACK_INDEX),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the program, and the steps that it points to.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
 /// Reads an integer socket option.
 pub(super) fn get(
     socket: &OwnedFd,

@@ -4,7 +4,8 @@ use crate::namespaces::Namespaces;
 use crate::node::{Node, options, patient};
 use crate::processes::{Other, write_and_read_back};
 use fairway_softnic::roce::Transport;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 #[test]
 fn processes_of_one_host_share_the_port_of_roce() {
@@ -24,4 +25,30 @@ fn processes_of_one_host_share_the_port_of_roce() {
         write_and_read_back(&here, pair, other, seed as u64);
     }
     assert_ne!(others[0].queue_pair.value() >> 16, others[1].queue_pair.value() >> 16);
+}
+
+/// What comes to the sockets of a slot is believed to be of a process of this host.
+#[test]
+fn other_hosts_reach_no_socket_that_is_for_processes_of_this_host() {
+    let Some(spaces) = Namespaces::new("slots") else {
+        println!("SKIPPED: network namespaces need the superuser and the ip tool");
+        return;
+    };
+    for (server, client) in [("10.77.0.2", "10.77.0.1"), ("fd77::2", "fd77::1")] {
+        let node = spaces.inside(1, || Node::new(&options(server)));
+        let slot = node.queue_pair(Transport::Rc).value() >> 16;
+        let to = SocketAddr::new(server.parse().unwrap(), 24_576 + slot as u16);
+        let send = |from: &str| {
+            let socket = UdpSocket::bind((from, 0)).unwrap();
+            for _ in 0..10 {
+                // The port may be closed to it, which it hears of.
+                _ = socket.send_to(&[0; 64], to);
+            }
+        };
+        spaces.inside(0, || send(client));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(node.carrier.network_counters().damaged, 0, "from {client}");
+        spaces.inside(1, || send(server));
+        node.until_counted(|counters| counters.damaged > 0);
+    }
 }

@@ -166,8 +166,8 @@ impl Network {
         Some(Genuine { source: number, arrived, decoded })
     }
 
-    /// Is it from a carrier of this host? Such an address cannot come from elsewhere: the kernel
-    /// drops what pretends so.
+    /// Is it from a carrier of this host? Nothing else comes to the sockets of a slot
+    /// ([`UdpPort::keep_to_this_host`]).
     fn is_neighbour(&self, arrived: &Arrived<'_>) -> bool {
         let ports = roce_port(0)..=roce_port((SLOTS - 1) as u8);
         let private = arrived.destination.port() != ROCE_PORT;

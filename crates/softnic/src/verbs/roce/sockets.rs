@@ -78,5 +78,10 @@ fn private(options: &CarrierOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local
         let private = port.add_socket(address)?;
         locals.push(Local { address, private, public: None });
     }
+    // Other hosts send to RoCE's port alone. What comes to these is believed to be of a process of
+    // this host.
+    for local in &locals {
+        port.keep_to_this_host(local.private)?;
+    }
     Ok((port, locals))
 }
