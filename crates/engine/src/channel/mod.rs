@@ -97,8 +97,8 @@ pub(crate) struct Withheld {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Its payload is being put in place. It is of the answer to this message of ours; `NONE`: of
-    /// none.
+    /// Its payload is being put in place. `answer` is the message of ours that it answers, or
+    /// `NONE`.
     Placing { answer: u32 },
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.

@@ -12,9 +12,9 @@ impl Channel {
     /// Nothing of the message is in flight any more: is it over?
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: u32) {
         let message = &shared.messages[index];
-        let waits = self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
+        let lasts = || self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
         match message.outcome {
-            Outcome::Failed(_) | Outcome::NotReady if waits => {}
+            Outcome::Failed(_) | Outcome::NotReady if lasts() => {}
             Outcome::Open if message.next_index < message.packets => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
