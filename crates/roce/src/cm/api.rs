@@ -194,9 +194,10 @@ pub enum DropReason {
     Quota,
     /// `Limits::connections` are in use; the peer is told.
     NoRoom,
-    /// The source, or its network, has its part of `Limits::connections`; the peer is told.
+    /// The source, or its network, has its part of `Limits::connections`; the answer is
+    /// REJ with reason 3.
     Share,
-    /// The request names another address than it came from; the peer is told.
+    /// The request names another address than it came from; the answer is REJ with reason 12.
     Address,
     /// Alternate paths are not offered.
     Unsupported,

@@ -16,7 +16,7 @@
 //!
 //! **Files.** `manager` has the commands, `receive` what comes in, `admission` how many requests a
 //! source may have, `record` one connection, `names` draws names, `route` says whose a datagram is,
-//! `refuse` what is said for whom nobody answers.
+//! `refuse` the answers to requests that no program answers.
 
 mod admission;
 mod api;

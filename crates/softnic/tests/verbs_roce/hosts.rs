@@ -5,7 +5,6 @@ use crate::node::{Node, options, patient};
 use crate::processes::{Other, write_and_read_back};
 use fairway_softnic::roce::Transport;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::Duration;
 
 #[test]
 fn processes_of_one_host_share_the_port_of_roce() {
@@ -38,17 +37,19 @@ fn other_hosts_reach_no_socket_that_is_for_processes_of_this_host() {
         let node = spaces.inside(1, || Node::new(&options(server)));
         let slot = node.queue_pair(Transport::Rc).value() >> 16;
         let to = SocketAddr::new(server.parse().unwrap(), 24_576 + slot as u16);
-        let send = |from: &str| {
-            let socket = UdpSocket::bind((from, 0)).unwrap();
-            for _ in 0..10 {
-                // The port may be closed to it, which it hears of.
-                _ = socket.send_to(&[0; 64], to);
-            }
-        };
-        spaces.inside(0, || send(client));
-        std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(node.carrier.network_counters().damaged, 0, "from {client}");
-        spaces.inside(1, || send(server));
-        node.until_counted(|counters| counters.damaged > 0);
+        // As long as a packet, with a wrong ICRC; and too short for one. A socket is first in,
+        // first out: when the second is counted, the first would have been.
+        spaces.inside(0, || {
+            let socket = UdpSocket::bind((client, 0)).unwrap();
+            // An error would be the answer to an earlier one.
+            (0..10).for_each(|_| _ = socket.send_to(&[0; 64], to));
+        });
+        spaces.inside(1, || {
+            let socket = UdpSocket::bind((server, 0)).unwrap();
+            socket.send_to(&[0; 4], to).unwrap();
+        });
+        node.until_counted(|counters| counters.malformed + counters.damaged > 0);
+        let counters = node.carrier.network_counters();
+        assert_eq!((counters.malformed, counters.damaged), (1, 0), "from {client}");
     }
 }
