@@ -9,16 +9,25 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use fairway_engine::wire::Instant;
+
+use self::unsent::Queue;
 use super::letter::LETTER_BYTES_MAX;
 use super::{CarrierError, SLOTS, ServiceClaim};
 
+mod unsent;
+
 /// A claimed slot.
-#[derive(Debug)]
 pub(crate) struct Slot {
     number: u8,
     socket: UnixDatagram,
+    /// What addressees did not take at once.
+    unsent: Mutex<Queue>,
+    /// How many letters that are, so that a turn without any costs one look.
+    waiting: AtomicUsize,
 }
 
 /// To whom something is handed.
@@ -33,11 +42,13 @@ pub(crate) enum Addressee {
 /// What became of what was handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handed {
-    /// It waits to be taken.
+    /// It is in the addressee's queue.
     Over,
+    /// That queue is full at the moment: it is tried again.
+    Later,
     /// Nobody is there.
     Nobody,
-    /// It takes no more at the moment: dropped, as a network would.
+    /// Too much waits already: dropped, as a network would.
     Full,
 }
 
@@ -54,7 +65,8 @@ impl Slot {
                 Err(error) => return Err(CarrierError::Io("claim a slot", error)),
             };
             if let Some(with) = accept(number)? {
-                return Ok((Slot { number, socket }, with));
+                let (unsent, waiting) = (Mutex::default(), AtomicUsize::new(0));
+                return Ok((Slot { number, socket, unsent, waiting }, with));
             }
         }
         Err(CarrierError::Limit("slots of this host"))
@@ -70,8 +82,51 @@ impl Slot {
         self.socket.as_fd()
     }
 
-    /// Hands something to another process of this host.
-    pub(crate) fn hand(&self, to: Addressee, bytes: &[u8]) -> Handed {
+    /// Hands something to another process of this host. What its queue does not take now is tried
+    /// again, if [`Self::retry`] is called at [`Self::retry_at`].
+    pub(crate) fn hand(&self, now: Instant, to: Addressee, bytes: &[u8]) -> Handed {
+        let mut unsent = self.unsent();
+        if !unsent.waits_for(to) {
+            let handed = self.send(to, bytes);
+            if handed != Handed::Full {
+                return handed;
+            }
+        }
+        let handed = unsent.push(now, to, bytes);
+        self.waiting.store(unsent.len(), Ordering::Release);
+        handed
+    }
+
+    /// When letters are to be tried again, if any wait.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        match self.waiting.load(Ordering::Acquire) {
+            0 => None,
+            _ => self.unsent().retry_at,
+        }
+    }
+
+    /// Tries letters again that it is time for.
+    pub(crate) fn retry(&self, now: Instant) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut unsent = self.unsent();
+        if unsent.retry_at.is_some_and(|at| now.is_at_or_after(at)) {
+            unsent.retry(now, |to, bytes| self.send(to, bytes));
+            self.waiting.store(unsent.len(), Ordering::Release);
+        }
+    }
+
+    /// Letters that waited, and were never taken.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.unsent().dropped
+    }
+
+    fn unsent(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, to: Addressee, bytes: &[u8]) -> Handed {
         let sent = SocketAddr::from_abstract_name(name(to))
             .and_then(|address| self.socket.send_to_addr(bytes, &address));
         match sent {

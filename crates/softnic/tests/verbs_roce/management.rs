@@ -71,6 +71,22 @@ fn what_was_handed_on_once_is_not_handed_on_again() {
     assert_eq!(there.carrier.network_counters().handed_on, 0);
 }
 
+/// More than the queue of a Unix socket takes, of which Linux says how much that is.
+#[test]
+fn a_burst_to_a_busy_neighbour_arrives() {
+    let [here, there] = two();
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
+    let queue = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap();
+    let count = queue.trim().parse::<usize>().unwrap() + 50;
+    let busy = there.ear.route.lock().unwrap();
+    (0..count).for_each(|number| send(&here, &there, number as u8));
+    drop(busy);
+    let numbers: Vec<u8> = heard(&there, count).into_iter().map(|(_, number, _)| number).collect();
+    assert_eq!(numbers, (0..count).map(|number| number as u8).collect::<Vec<_>>());
+    let counters = here.carrier.network_counters();
+    assert_eq!((counters.handed_on, counters.not_handed_on), (count as u64, 0));
+}
+
 #[test]
 fn nobody_in_a_slot_is_said_so() {
     let here = Node::new(&own_options());

@@ -108,8 +108,12 @@ impl Protocol for RoceCore {
         self.host.is_armed()
     }
 
+    fn fire_own_timers(&mut self, now: Instant) {
+        self.network.retry_letters(now);
+    }
+
     fn deadline(&self, _engine: u32) -> Option<Instant> {
-        self.host.poll_timeout()
+        runtime::earlier(self.host.poll_timeout(), self.network.retry_at())
     }
 
     fn parse<'a>(
@@ -218,7 +222,6 @@ impl Protocol for RoceCore {
     }
 
     fn after(outside: &Outside, notices: Vec<Notice>) -> bool {
-        outside.report(notices);
-        false
+        outside.report(notices)
     }
 }

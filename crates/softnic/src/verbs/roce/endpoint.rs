@@ -158,8 +158,12 @@ impl Protocol for Mailroom {
         self.network.counters.background_turns += 1;
     }
 
+    fn fire_own_timers(&mut self, now: Instant) {
+        self.network.retry_letters(now);
+    }
+
     fn deadline(&self, _engine: u32) -> Option<Instant> {
-        None
+        self.network.retry_at()
     }
 
     fn parse<'a>(
@@ -210,7 +214,6 @@ impl Protocol for Mailroom {
     }
 
     fn after(outside: &Outside, notices: Vec<Notice>) -> bool {
-        outside.report(notices);
-        false
+        outside.report(notices)
     }
 }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::clock;
 use crate::verbs::letter::{LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Addressee, Handed, Slot};
 use crate::verbs::{Listener, Management, NetworkCounters, Routed};
@@ -44,43 +45,54 @@ impl Outside {
     pub(super) fn add_counters(&self, counters: &mut NetworkCounters) {
         counters.handed_on += self.handed_on.load(Ordering::Relaxed);
         counters.not_handed_on += self.not_handed_on.load(Ordering::Relaxed);
+        counters.not_handed_on += self.slot.dropped();
     }
 
-    /// Calls the listener.
-    pub(super) fn report(&self, notices: Vec<Notice>) {
+    /// Calls the listener. True if something now waits to be handed on, which a sleeping thread
+    /// has to wake for.
+    pub(super) fn report(&self, notices: Vec<Notice>) -> bool {
+        let mut waits = false;
         for notice in notices {
             match notice {
                 Notice::Completion(queue) => self.listener.completion(queue),
                 Notice::Event(event) => self.listener.event(event),
                 Notice::Management { source, from, bytes, handed } => {
-                    self.route(source, from, &bytes, handed);
+                    waits |= self.route(source, from, &bytes, handed);
                 }
             }
         }
+        waits
     }
 
     /// The listener says whose a management datagram is; if it is another process's, it is handed
-    /// on.
-    fn route(&self, source: u64, from: IpAddr, bytes: &[u8; MANAGEMENT_BYTES], handed: bool) {
+    /// on. True if it waits to be.
+    fn route(
+        &self,
+        source: u64,
+        from: IpAddr,
+        bytes: &[u8; MANAGEMENT_BYTES],
+        handed: bool,
+    ) -> bool {
         let datagram = Management { source, from, bytes, deliverable: true };
         let to = match self.listener.management(&datagram) {
-            Routed::Here => return,
-            Routed::Slot(number) if number == self.slot.number() => return,
+            Routed::Here => return false,
+            Routed::Slot(number) if number == self.slot.number() => return false,
             // Once is enough: two who think it the other's would never stop.
-            _ if handed => return,
+            _ if handed => return false,
             Routed::Slot(number) => Addressee::Slot(number),
             Routed::Service(service) => Addressee::Service(service),
         };
         let mut letter = [0; LETTER_BYTES_MAX];
         let length = Letter::Management { from, bytes }.write(&mut letter).unwrap_or(0);
-        let handed = self.slot.hand(to, &letter[..length]);
+        let handed = self.slot.hand(clock::now(), to, &letter[..length]);
         let counter = match handed {
-            Handed::Over => &self.handed_on,
+            Handed::Over | Handed::Later => &self.handed_on,
             Handed::Nobody | Handed::Full => &self.not_handed_on,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         if handed == Handed::Nobody {
             self.listener.management(&Management { deliverable: false, ..datagram });
         }
+        handed == Handed::Later
     }
 }

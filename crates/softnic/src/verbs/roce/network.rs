@@ -244,6 +244,16 @@ impl Network {
         }
     }
 
+    /// When letters that a neighbour's queue did not take are to be tried again.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.slot.retry_at()
+    }
+
+    /// Tries them again, if it is time.
+    pub(super) fn retry_letters(&mut self, now: Instant) {
+        self.slot.retry(now);
+    }
+
     // ---- sending ----
 
     /// Which socket a packet for this queue pair leaves from, and where it goes.

@@ -1,0 +1,166 @@
+//! Letters that an addressee's full queue did not take.
+//!
+//! Linux keeps ten datagrams for a Unix socket (`net.unix.max_dgram_qlen`), fewer than a program
+//! that opens twenty connections sends at once. Peers repeat what is lost, but all of it together,
+//! and in the same order: so the last of a burst would be lost each time.
+
+use std::collections::VecDeque;
+
+use fairway_engine::wire::{Duration, Instant};
+
+use super::{Addressee, Handed};
+
+/// The first retry comes so much later. Each further one waits a quarter of the oldest letter's
+/// age.
+const PATIENCE_MIN: Duration = Duration::from_us(250);
+
+/// A letter that was not taken for so long is dropped: its sender repeats it.
+const AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Most letters that wait for one addressee, and for all.
+const OF_ONE_MAX: usize = 512;
+const OF_ALL_MAX: usize = 4096;
+
+struct Unsent {
+    to: Addressee,
+    bytes: Box<[u8]>,
+    since: Instant,
+}
+
+/// The letters that wait, the oldest first.
+#[derive(Default)]
+pub(super) struct Queue {
+    letters: VecDeque<Unsent>,
+    /// When they are tried again.
+    pub(super) retry_at: Option<Instant>,
+    /// Those that were dropped after they had waited.
+    pub(super) dropped: u64,
+}
+
+impl Queue {
+    /// A later letter to this addressee has to wait behind an earlier one.
+    pub(super) fn waits_for(&self, to: Addressee) -> bool {
+        self.letters.iter().any(|letter| letter.to == to)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.letters.len()
+    }
+
+    /// Keeps a letter, if there is room.
+    pub(super) fn push(&mut self, now: Instant, to: Addressee, bytes: &[u8]) -> Handed {
+        let of_one = self.letters.iter().filter(|letter| letter.to == to).count();
+        if of_one >= OF_ONE_MAX || self.letters.len() >= OF_ALL_MAX {
+            return Handed::Full;
+        }
+        self.letters.push_back(Unsent { to, bytes: bytes.into(), since: now });
+        self.retry_at.get_or_insert(now + PATIENCE_MIN);
+        Handed::Later
+    }
+
+    /// Tries all of them again. What one addressee does not take holds up no other's.
+    pub(super) fn retry(&mut self, now: Instant, mut send: impl FnMut(Addressee, &[u8]) -> Handed) {
+        let mut full: Vec<Addressee> = Vec::new();
+        let mut dropped = 0;
+        self.letters.retain(|letter| {
+            if now.is_at_or_after(letter.since + AGE_MAX) {
+                dropped += 1;
+                return false;
+            }
+            if full.contains(&letter.to) {
+                return true;
+            }
+            match send(letter.to, &letter.bytes) {
+                Handed::Over => false,
+                Handed::Full | Handed::Later => {
+                    full.push(letter.to);
+                    true
+                }
+                Handed::Nobody => {
+                    dropped += 1;
+                    false
+                }
+            }
+        });
+        self.dropped += dropped;
+        let oldest = self.letters.front();
+        self.retry_at = oldest.map(|letter| {
+            let age = now.since(letter.since);
+            now + Duration::from_ns(age.as_ns() / 4).max(PATIENCE_MIN)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Addressee = Addressee::Slot(1);
+    const OTHER: Addressee = Addressee::Slot(2);
+
+    /// What `send` was called with, by a queue that has room for so many.
+    fn retry(queue: &mut Queue, now: Instant, room: usize) -> Vec<(Addressee, u8)> {
+        let mut taken = Vec::new();
+        queue.retry(now, |to, bytes| {
+            if taken.iter().filter(|(other, _)| *other == to).count() == room {
+                return Handed::Full;
+            }
+            taken.push((to, bytes[0]));
+            Handed::Over
+        });
+        taken
+    }
+
+    #[test]
+    fn a_burst_arrives_in_order() {
+        let mut queue = Queue::default();
+        let mut now = Instant::ZERO;
+        for number in 0..25 {
+            assert_eq!(queue.push(now, ONE, &[number]), Handed::Later);
+        }
+        let mut arrived = Vec::new();
+        while let Some(at) = queue.retry_at {
+            now = at;
+            arrived.extend(retry(&mut queue, now, 10).into_iter().map(|(_, number)| number));
+        }
+        assert_eq!(arrived, (0..25).collect::<Vec<u8>>());
+        assert_eq!((queue.dropped, queue.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_full_queue_holds_up_no_other() {
+        let mut queue = Queue::default();
+        let now = Instant::ZERO;
+        for number in 0..3 {
+            queue.push(now, ONE, &[number]);
+        }
+        queue.push(now, OTHER, &[9]);
+        let taken = retry(&mut queue, now, 1);
+        assert_eq!(taken, [(ONE, 0), (OTHER, 9)]);
+        assert!(queue.waits_for(ONE) && !queue.waits_for(OTHER));
+    }
+
+    #[test]
+    fn a_letter_that_is_never_taken_is_dropped_after_a_second() {
+        let mut queue = Queue::default();
+        queue.push(Instant::ZERO, ONE, &[0]);
+        let mut tries = 0;
+        while let Some(at) = queue.retry_at {
+            assert!(retry(&mut queue, at, 0).is_empty());
+            tries += 1;
+        }
+        assert_eq!((queue.dropped, queue.len()), (1, 0));
+        assert!(tries < 60, "{tries}");
+    }
+
+    #[test]
+    fn one_addressee_takes_no_more_than_its_share() {
+        let mut queue = Queue::default();
+        let pushed = |queue: &mut Queue, to| queue.push(Instant::ZERO, to, &[0]);
+        for _ in 0..OF_ONE_MAX {
+            assert_eq!(pushed(&mut queue, ONE), Handed::Later);
+        }
+        assert_eq!(pushed(&mut queue, ONE), Handed::Full);
+        assert_eq!(pushed(&mut queue, OTHER), Handed::Later);
+    }
+}
