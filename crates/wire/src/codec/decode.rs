@@ -70,6 +70,19 @@ pub fn decode_keyed<'k>(
         next_layer::BYPASS => return bypass::decode(key, first, header, datagram_len),
         _ => {}
     }
+    if let Some(decoded) = transaction::plain_write(key, first, header, datagram_len) {
+        return decoded;
+    }
+    reliable(key, first, header, datagram_len)
+}
+
+/// Decodes any packet with RTPH.
+pub(super) fn reliable(
+    key: &CheckKey,
+    first: &[u8; TRANSPORT_LEN],
+    header: &[u8],
+    datagram_len: usize,
+) -> Result<Decoded, DecodeError> {
     transport_version(first)?;
     let header_len = header_len(first, header)?;
     let (header, payload_len) = verified(key, header, header_len, datagram_len)?;

@@ -4,6 +4,7 @@ use std::vec::Vec;
 use super::*;
 use crate::*;
 
+mod plain_write;
 mod refusals;
 mod vectors;
 

@@ -1,13 +1,14 @@
 //! BTAH, ATAH and the extension headers behind them.
 
-use super::{ack_request, message, psn};
+use super::{Decoded, ack_request, message, psn, route, verified};
 use crate::codec::fields::{bad, long, too_short, word};
 use crate::codec::{
-    DecodeError, ORDER_LEN, TRANSACTION_LEN, TRANSPORT_LEN, Unsupported, refusal, ta_opcode,
+    DecodeError, ORDER_LEN, TRANSACTION_LEN, TRANSPORT_LEN, Unsupported, next_header, refusal,
+    ta_opcode, tp_opcode,
 };
 use crate::{
-    Access, AtomicOperator, Data, Datagram, Get, JettyId, Operation, Order, Put, ServiceMode, Tag,
-    Target, TokenId,
+    Access, AtomicOperator, CheckKey, Data, Datagram, Get, JettyId, Operation, Order, Packet, Put,
+    ServiceMode, Tag, Target, TokenId,
 };
 
 /// The headers that every data packet and datagram has.
@@ -74,9 +75,21 @@ pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, D
         (response_operation(fixed, extension)?, Order::NONE, fixed[37] & 0x08 != 0)
     } else {
         let (order, extension) = order(fixed, extension)?;
-        (request_operation(fixed, extension)?, order, fixed[36] & 0x02 != 0)
+        (request_operation(fixed, extension)?, order, asks_retry(fixed))
     };
-    Ok(Data {
+    Ok(fields(first, fixed, operation, order, retry))
+}
+
+/// A data packet with what its fixed headers say.
+#[inline(always)]
+fn fields(
+    first: &[u8; TRANSPORT_LEN],
+    fixed: &Fixed,
+    operation: Operation,
+    order: Order,
+    retry: bool,
+) -> Data {
+    Data {
         psn: psn(first),
         message: message(first),
         index: word(fixed, 11),
@@ -88,8 +101,48 @@ pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, D
         last: fixed[16] & 0x80 != 0,
         order,
         operation,
-    })
+    }
 }
+
+/// The packet that begins with `header`, if it is a WRITE that brings its access along and asks for
+/// no order: the answer that the general way gives, sooner. `None`: it is something else.
+pub(in crate::codec) fn plain_write(
+    key: &CheckKey,
+    first: &[u8; TRANSPORT_LEN],
+    header: &[u8],
+    datagram_len: usize,
+) -> Option<Result<Decoded, DecodeError>> {
+    let whole: &[u8; PLAIN_WRITE_LEN] = header.first_chunk()?;
+    let transport = u16::from_be_bytes([whole[16], whole[17]]);
+    let is_plain = transport & TRANSPORT_BITS == PLAIN_TRANSPORT
+        && long(whole, 8) & TRANSACTION_BITS == PLAIN_TRANSACTION;
+    if !is_plain {
+        return None;
+    }
+    if let Err(error) = verified(key, header, PLAIN_WRITE_LEN, datagram_len) {
+        return Some(Err(error));
+    }
+    let (fixed, extension) = whole.split_first_chunk()?;
+    let fixed: &Fixed = fixed;
+    let operation = Operation::Write { access: access::<20>(extension.first_chunk()?) };
+    let packet = Packet::Data(fields(first, fixed, operation, Order::NONE, asks_retry(fixed)));
+    Some(Ok(Decoded::Packet { route: route(first), packet, header_len: PLAIN_WRITE_LEN }))
+}
+
+/// Headers of a WRITE that brings its access along and asks for no order.
+const PLAIN_WRITE_LEN: usize = TRANSACTION_LEN + 20;
+
+/// What the bytes of RTPH from TPOpcode on say of every such WRITE: DATA, TPVer 0, no padding, and
+/// BTAH next. The bit that is left out is that of a message's last packet.
+const TRANSPORT_BITS: u16 = 0x7fff;
+const PLAIN_TRANSPORT: u16 = (tp_opcode::DATA as u16) << 8 | next_header::TRANSACTION as u16;
+
+/// What the first 8 bytes of its BTAH say: TAOpcode WRITE, TAver 0, not poisoned, TV_EN and neither
+/// MT_EN nor L, no order, no X.
+const TRANSACTION_BITS: u64 = 0xffcc_0000_780f_0000;
+const PLAIN_TRANSACTION: u64 = (ta_opcode::WRITE as u64) << 56
+    | (Announced::TOKEN.0 as u64) << 32
+    | (ServiceMode::Rol as u64) << 16;
 
 /// The datagram in `header`, whose length and check are right.
 pub(in crate::codec) fn datagram(header: &[u8]) -> Result<Datagram, DecodeError> {
@@ -380,6 +433,12 @@ fn target<const N: usize>(extension: &[u8; N], at: usize) -> Target {
         token_value: word(extension, at + 1),
         hint: (word(extension, at) >> 24) as u8,
     }
+}
+
+/// BTAH's Retry. ATAH has it elsewhere.
+#[inline(always)]
+fn asks_retry(fixed: &Fixed) -> bool {
+    fixed[36] & 0x02 != 0
 }
 
 /// True if ATAH follows RTPH, and not BTAH.
