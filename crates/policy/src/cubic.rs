@@ -403,8 +403,10 @@ impl CongestionControl for Cubic {
         let slow_start = state.window_bytes < state.threshold_bytes;
         let percent = if slow_start { PACE_START_PERCENT } else { PACE_PERCENT };
         let per_round = state.window_bytes.saturating_mul(percent) / 100;
-        let rate = per_round.saturating_mul(1_000_000_000) / self.smoothed_rtt.as_ns().max(1);
-        (self.smoothed_rtt > Duration::ZERO && rate < PACED_BELOW).then_some(rate.max(1))
+        let (scaled, rtt_ns) = (per_round.saturating_mul(1_000_000_000), self.smoothed_rtt.as_ns());
+        // Asked for every packet: no division where it is fast.
+        let is_paced = rtt_ns > 0 && scaled < PACED_BELOW.saturating_mul(rtt_ns);
+        is_paced.then(|| (scaled / rtt_ns).max(1))
     }
 
     fn pacing_burst_bytes(&self) -> u32 {

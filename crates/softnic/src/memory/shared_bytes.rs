@@ -51,7 +51,10 @@ impl SharedBytes {
         if self.is_word() {
             // SAFETY: an aligned word, which the maker vouched for.
             let value = unsafe { guard::load(self.start.as_ptr(), self.length)? };
-            out.copy_from_slice(&value.to_ne_bytes()[low(self.length)]);
+            match <&mut [u8; WORD]>::try_from(&mut *out) {
+                Ok(whole) => *whole = value.to_ne_bytes(),
+                Err(_) => out.copy_from_slice(&value.to_ne_bytes()[low(self.length)]),
+            }
         } else {
             // SAFETY: as long as `out`, and the maker vouched for it; `out` is ours.
             unsafe {
@@ -96,8 +99,11 @@ impl SharedBytes {
 
     /// Writes all of it, which is a word, in one store.
     fn write_word(self, data: &[u8]) -> Result<(), Gone> {
-        let mut bytes = [0; WORD];
-        bytes[low(self.length)].copy_from_slice(data);
+        let bytes = <[u8; WORD]>::try_from(data).unwrap_or_else(|_| {
+            let mut bytes = [0; WORD];
+            bytes[low(self.length)].copy_from_slice(data);
+            bytes
+        });
         fence(Ordering::Release);
         // SAFETY: an aligned word, which the maker vouched for.
         unsafe { guard::store(self.start.as_ptr(), u64::from_ne_bytes(bytes), self.length) }
