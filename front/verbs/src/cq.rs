@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fairway_softnic::engine::CompletionQueueId;
@@ -84,8 +84,15 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+    unsafe { count(&raw mut (*cq).comp_events_completed, events) };
     let queue = unsafe { CompletionQueue::of(cq) };
     queue.events.owed.acknowledge(u64::from(events));
+}
+
+/// Counts acknowledged events where programs can read them. Another thread may destroy the object
+/// as soon as they are acknowledged, so this comes before.
+unsafe fn count(counter: *mut u32, events: c_uint) {
+    unsafe { AtomicU32::from_ptr(counter) }.fetch_add(events, Ordering::Relaxed);
 }
 
 /// A completion queue as programs hold it.
@@ -362,8 +369,12 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     unsafe {
         let (kind, element) = ((*event).event_type, (*event).element);
         match kind {
-            IBV_EVENT_CQ_ERR => CompletionQueue::of(element.cq).events.subject.owed.acknowledge(1),
+            IBV_EVENT_CQ_ERR => {
+                count(&raw mut (*element.cq).async_events_completed, 1);
+                CompletionQueue::of(element.cq).events.subject.owed.acknowledge(1);
+            }
             IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+                count(&raw mut (*element.srq).events_completed, 1);
                 SharedQueue::of(element.srq).events.subject.owed.acknowledge(1);
             }
             IBV_EVENT_QP_FATAL
@@ -372,6 +383,7 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             | IBV_EVENT_COMM_EST
             | IBV_EVENT_SQ_DRAINED
             | IBV_EVENT_QP_LAST_WQE_REACHED => {
+                count(&raw mut (*element.qp).events_completed, 1);
                 QueuePair::of(element.qp).events.subject.owed.acknowledge(1);
             }
             // Of ports: there is nothing to wait for.

@@ -240,7 +240,7 @@ unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
-    _mask: c_int,
+    mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     status(|| {
@@ -252,7 +252,10 @@ unsafe extern "C" fn ibv_query_qp(
         (now.qp_state, now.cur_qp_state) = (state, state);
         now.cap = pair.cap;
         unsafe {
-            (*qp).state = state;
+            // Programs that do not ask keep the state that they know (UCX asserts it).
+            if mask & IBV_QP_STATE != 0 {
+                (*qp).state = state;
+            }
             drop(kept);
             attr.write(now);
             if !init.is_null() {

@@ -190,6 +190,10 @@ impl<P: Protocol> Shared<P> {
         // The first turn may send to this device, which the second receives.
         for _ in 0..2 {
             let mut locked = self.lock();
+            // It may have come to any socket.
+            if let Some(io) = &mut locked.io {
+                io.sockets.look_next();
+            }
             locked.turn();
             self.unlock(locked);
         }

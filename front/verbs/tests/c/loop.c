@@ -226,7 +226,9 @@ static void one_by_one(void)
     CHECK(!ibv_post_send(one, &wr, &bad));
     void *user;
     CHECK(!ibv_get_cq_event(channel, &found, &user) && found == base && user == memory);
+    CHECK(base->comp_events_completed == 0);
     ibv_ack_cq_events(base, 1);
+    CHECK(base->comp_events_completed == 1);
     struct ibv_poll_cq_attr attr = {0};
     int sends = 0, receives = 0;
     time_t end = time(NULL) + 60;
@@ -314,7 +316,7 @@ static void shared(void)
         CHECK(!ibv_get_async_event(context, &event));
         ibv_ack_async_event(&event);
     } while (event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED);
-    CHECK(event.element.srq == srq);
+    CHECK(event.element.srq == srq && srq->events_completed == 1);
     CHECK(!ibv_query_srq(srq, &limit) && limit.srq_limit == 0);
     REFUSED(ibv_destroy_srq(srq), EBUSY);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -323,7 +325,7 @@ static void shared(void)
         CHECK(!ibv_get_async_event(context, &event));
         ibv_ack_async_event(&event);
     } while (event.event_type != IBV_EVENT_QP_LAST_WQE_REACHED);
-    CHECK(event.element.qp == two);
+    CHECK(event.element.qp == two && two->events_completed > 0);
     CHECK(!ibv_destroy_qp(one) && !ibv_destroy_qp(two) && !ibv_destroy_srq(srq));
 }
 
@@ -349,7 +351,11 @@ static void refusals(void)
         CHECK(!memcmp(before, memory + 2 * SIZE, SIZE));
         struct ibv_qp_attr attr;
         struct ibv_qp_init_attr init;
+        // A program that asks for something else keeps the state that it knows.
+        CHECK(!ibv_query_qp(one, &attr, IBV_QP_AV | IBV_QP_DEST_QPN, &init));
+        CHECK(attr.dest_qp_num == two->qp_num && one->state == IBV_QPS_RTS);
         CHECK(!ibv_query_qp(one, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
+        CHECK(one->state == IBV_QPS_ERR);
         CHECK(!ibv_destroy_qp(one) && !ibv_destroy_qp(two));
     }
 }
