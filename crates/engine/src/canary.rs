@@ -126,11 +126,13 @@ pub enum Canary {
     PaceIdle,
     /// Send an answer that cannot be gathered again until there is a record for its refusal.
     WaitForRecord,
+    /// End a flow that has had its turn while others wait for the next round.
+    EndInRound,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 60] = [
+    pub const ALL: [Canary; 61] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -191,5 +193,6 @@ impl Canary {
         Canary::EndUnplaced,
         Canary::PaceIdle,
         Canary::WaitForRecord,
+        Canary::EndInRound,
     ];
 }

@@ -331,12 +331,13 @@ impl Flows {
         }
     }
 
-    /// A flow without work: it ends if that has been so for long enough.
-    pub(crate) fn expire(&mut self, index: u32, now: Instant) {
+    /// A flow without work: it ends if that has been so for long enough, and if it `may_end`.
+    pub(crate) fn expire(&mut self, index: u32, now: Instant, may_end: bool) {
         let flow = &self.records[index];
         let end = flow.last_sent + self.idle;
-        if flow.queued > 0 || now.is_before(end) {
-            let at = if flow.queued > 0 { now + self.idle } else { end };
+        if flow.queued > 0 || now.is_before(end) || !may_end {
+            let waits_for_end = flow.queued == 0 && now.is_before(end);
+            let at = if waits_for_end { end } else { now + self.idle };
             return self.wakes.wake_by(index, at);
         }
         self.end(index);

@@ -151,7 +151,8 @@ pub struct Profile {
     pub path_timeouts: u32,
     /// A path that was taken out is probed this often.
     pub path_probe: Duration,
-    /// A flow that has had nothing to send for this long has ended, as schedulers see it.
+    /// A flow that has had nothing to send for this long has ended, as schedulers see it. One that
+    /// takes turns lasts until the round in which it has sent something is over.
     pub flow_idle: Duration,
     /// Messages of a peer on one channel that may be refused at once because of a wrong key for a
     /// segment, Jetty or mailbox that is there, before [`crate::Event::KeysRefused`].

@@ -117,7 +117,8 @@ impl Channel {
     }
 
     /// Every flow that could has had its turn: the next round begins.
-    pub(crate) fn begin_round(&mut self, shared: &mut Shared) {
+    pub(crate) fn begin_round(&mut self, shared: &mut Shared, now: Instant) {
+        self.round_began = now;
         let mut spent = core::mem::take(&mut self.spent);
         while let Some(flow) = spent.pop_front(&mut shared.flows.spent()) {
             if shared.is_planted(Canary::ForgetSpent) && !spent.is_empty() {
@@ -135,12 +136,25 @@ impl Channel {
             self.release_flow(shared, flow);
         }
         if shared.flows.get(flow).place != FlowPlace::Paced {
-            return shared.flows.expire(flow, now);
+            return self.expire_flow(shared, flow, now);
         }
         if shared.flows.gate(flow, now) != Gate::Paced {
             self.reopen(shared, flow);
-            shared.flows.expire(flow, now);
+            self.expire_flow(shared, flow, now);
         }
+    }
+
+    /// A flow ends if it has had no work for long enough, but not in a round in which it has sent
+    /// something while others wait for the next one. If it ended, it would begin again with a whole
+    /// turn. Two flows that do so by turns, each for a message that is refused again and again,
+    /// would keep the others waiting for ever.
+    fn expire_flow(&mut self, shared: &mut Shared, flow: u32, now: Instant) {
+        // Another bug was found while flows could end in every round.
+        let bugs = [Canary::EndInRound, Canary::BeginSpent];
+        let may_end = self.spent.is_empty()
+            || shared.flows.get(flow).last_sent.is_before(self.round_began)
+            || bugs.into_iter().any(|bug| shared.is_planted(bug));
+        shared.flows.expire(flow, now, may_end);
     }
 
     fn reopen(&mut self, shared: &mut Shared, flow: u32) {

@@ -174,6 +174,8 @@ pub(crate) struct Channel {
     pub(crate) sending: List,
     /// Flows that have had their turn in this round, and have more to send.
     pub(crate) spent: List,
+    /// When the present round of flows began.
+    pub(crate) round_began: Instant,
     /// A round has ended: it is another channel's turn.
     pub(crate) round_over: bool,
     pub(crate) awaiting_slot: List,
@@ -281,6 +283,7 @@ impl Channel {
             trimmed: trimmed::Trimmed::default(),
             sending: List::default(),
             spent: List::default(),
+            round_began: now,
             round_over: false,
             awaiting_slot: List::default(),
             awaiting_read_slot: List::default(),

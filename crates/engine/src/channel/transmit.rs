@@ -161,7 +161,7 @@ impl Channel {
                 if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
                     // No gate holds back what found no record for a flow. While such messages come
                     // again and again, flows that have had their turn must not wait for the last.
-                    self.begin_round(shared);
+                    self.begin_round(shared, now);
                 }
                 return Some(index);
             }
@@ -176,7 +176,7 @@ impl Channel {
             }
         }
         if !self.spent.is_empty() {
-            self.begin_round(shared);
+            self.begin_round(shared, now);
             self.round_over = true;
         }
         None

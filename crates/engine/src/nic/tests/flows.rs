@@ -202,6 +202,26 @@ fn flow_that_begins_does_not_wait_for_the_turns_of_others() {
     assert!(bytes(&pair, jetties[1]) >= 1000);
 }
 
+/// Found by storm seed 67180553: a round never ended because of two flows that sent a message at a
+/// time, ended when they had sent nothing for a while, and began again with another turn.
+#[test]
+fn flow_that_has_had_its_turn_does_not_wait_for_flows_that_end_and_begin_again() {
+    let (mut pair, jetties) = weighted(&[1, 1, 1]);
+    pair.nics[0].set_scheduler(pair.now, Some(Law::turns(2000)));
+    // A data packet takes the wire longer than half the time after which a flow ends.
+    let packet_time = Duration::from_ms(6);
+    write(&mut pair, jetties[0], 100, 4000);
+    run(&mut pair, packet_time.times(2), packet_time);
+    for id in 0..20 {
+        write(&mut pair, jetties[1 + id as usize % 2], id, 1000);
+        run(&mut pair, packet_time, packet_time);
+    }
+    let ids: Vec<_> = pair.completions(0).iter().map(|done| done.id).collect();
+    assert!(ids.contains(&100), "{ids:?}");
+    run(&mut pair, packet_time.times(20), packet_time);
+    assert_eq!(pair.nics[0].usage().flows, 0);
+}
+
 #[test]
 fn without_a_scheduler_long_messages_win() {
     let (mut pair, jetties) = weighted(&[1, 1]);
