@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 use common::{DEADLINE, Running};
 
+/// How long a screen may take: what is shown first comes an interval after `top` began, and the
+/// longest is 45 s.
+const PATIENCE: Duration = DEADLINE.saturating_mul(3);
+
 /// What is on the screen before `top` begins.
 const BEFORE: &str = "what was here before";
 
@@ -85,7 +89,7 @@ impl Terminal {
                 return lines;
             }
             let shown = lines.join("\n");
-            assert!(begun.elapsed() < DEADLINE, "it does not show {what}, but\n{shown}");
+            assert!(begun.elapsed() < PATIENCE, "it does not show {what}, but\n{shown}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
