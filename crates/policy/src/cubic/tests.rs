@@ -228,23 +228,6 @@ fn a_loss_with_a_queue_leaves_what_the_path_holds_without() {
 }
 
 #[test]
-fn beside_flows_that_do_not_yield_it_falls_as_one_of_three() {
-    let mut cubic = tolerant(5_000_000);
-    measured(&mut cubic);
-    let crowded = Duration::from_ms(250);
-    for (second, window) in [(1, 3_500_000), (2, 2_975_000), (3, 2_677_500)] {
-        cubic.on_loss(&LossSample { smoothed_rtt: crowded, ..loss(1000 * second, false) });
-        assert_eq!(cubic.window_bytes(), window);
-        // The queue is as long as before.
-        let (rtt, smoothed_rtt) = (Some(crowded), crowded);
-        let unused = AckSample { window_limited: false, ..ack(1000 * second + 500, 0) };
-        cubic.on_ack(&AckSample { rtt, smoothed_rtt, ..unused });
-    }
-    cubic.on_loss(&LossSample { smoothed_rtt: crowded, ..loss(4000, true) });
-    assert_eq!(cubic.beta_permille(), 700, "a time-out says nothing of others");
-}
-
-#[test]
 fn a_slow_sender_is_paced_over_its_round_trip_and_a_fast_one_is_not() {
     let mut cubic = tolerant(1_000_000);
     assert_eq!(cubic.pacing_bytes_per_second(), None, "no round trip is known");
