@@ -43,9 +43,11 @@ impl Outside {
 
     /// Counts what was handed on from here, too.
     pub(super) fn add_counters(&self, counters: &mut NetworkCounters) {
-        counters.handed_on += self.handed_on.load(Ordering::Relaxed);
-        counters.not_handed_on += self.not_handed_on.load(Ordering::Relaxed);
-        counters.not_handed_on += self.slot.dropped();
+        // What waits counts as handed on until it is dropped.
+        let dropped = self.slot.dropped();
+        let handed_on = self.handed_on.load(Ordering::Relaxed);
+        counters.handed_on += handed_on.saturating_sub(dropped);
+        counters.not_handed_on += self.not_handed_on.load(Ordering::Relaxed) + dropped;
     }
 
     /// Calls the listener. True if something now waits to be handed on, which a sleeping thread
