@@ -29,11 +29,16 @@
 //! * The window does not fall below what the path carries without a queue (`b`), as in TCP
 //!   Westwood (Mascolo et al., MOBICOM 2001): with a queue of a quarter of the bandwidth-delay
 //!   product, β would leave the link idle. With a queue of 0.43 of it or more, `b` is below `β · w`
-//!   and changes nothing, so beside other flows it is the RFC's CUBIC.
+//!   and changes nothing, so beside flows that yield it is the RFC's CUBIC.
+//! * Beside flows that do not yield (BBR in a short queue), it yields and grows as two or three
+//!   flows would: of `n`, with `1 − (1 − β) / n` for β, `n · C` for C and `n · α` for α (`rivals`).
 //! * A receiver that asks its peers to slow down counts as a mark.
+
+mod rivals;
 
 use fairway_wire::{Duration, Instant};
 
+use self::rivals::Rivals;
 use crate::base_round_trip::BaseRoundTrip;
 use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::delivery_rate::DeliveryRate;
@@ -132,6 +137,7 @@ pub struct Cubic {
     falls_from_flight: bool,
     flight_bytes: u64,
     losses: LossReaction,
+    rivals: Rivals,
     base: BaseRoundTrip,
     delivery: DeliveryRate,
     smoothed_rtt: Duration,
@@ -171,6 +177,7 @@ impl Cubic {
             falls_from_flight: false,
             flight_bytes: initial_bytes,
             losses: LossReaction::new(parameters.tolerated_loss_permille, LOSS_HORIZON_BYTES),
+            rivals: Rivals::default(),
             base: BaseRoundTrip::default(),
             delivery: DeliveryRate::default(),
             smoothed_rtt: Duration::ZERO,
@@ -222,9 +229,19 @@ impl Cubic {
         let window = self.state.window_bytes;
         let below = self.state.plateau_bytes.saturating_sub(window);
         self.state.plateau_bytes = self.state.plateau_bytes.max(window);
-        let per_second3 = C_TENTHS * u128::from(self.packet_bytes);
+        let per_second3 = self.curvature();
         let plateau_at_us = cube_root(u128::from(below) * 10 * US3_PER_S3 / per_second3);
         Epoch { began: now, plateau_at_us, reno_bytes: window, reno_fraction: 0 }
+    }
+
+    /// C · mss of all flows that this sender counts as, in tenths of bytes per second cubed.
+    fn curvature(&self) -> u128 {
+        C_TENTHS * u128::from(self.packet_bytes) * u128::from(self.rivals.flows())
+    }
+
+    /// β of as many flows, of which one falls, in thousandths.
+    fn beta_permille(&self) -> u64 {
+        1000 - (1000 - BETA_PERMILLE) / self.rivals.flows()
     }
 
     /// W_cubic at `at_us` after the epoch began.
@@ -232,7 +249,7 @@ impl Cubic {
         let distance = u128::from(at_us.abs_diff(epoch.plateau_at_us).min(FAR_US));
         let cube = distance * distance * distance;
         // Seconds cubed first, with three more digits, so that the product fits.
-        let milli = cube / (US3_PER_S3 / 1000) * C_TENTHS * u128::from(self.packet_bytes) / 10_000;
+        let milli = cube / (US3_PER_S3 / 1000) * self.curvature() / 10_000;
         let most = u128::from(CubicParameters::LARGEST_BYTES);
         let offset = milli.min(most) as u64;
         if at_us < epoch.plateau_at_us {
@@ -253,6 +270,7 @@ impl Cubic {
         let acked = u64::from(sample.acked_bytes);
         let (numerator, denominator) =
             if epoch.reno_bytes < self.state.prior_bytes { ALPHA } else { (1, 1) };
+        let numerator = numerator * self.rivals.flows();
         let step = (self.packet_bytes * numerator).saturating_mul(acked) / denominator;
         epoch.reno_fraction = epoch.reno_fraction.saturating_add(step);
         epoch.reno_bytes += epoch.reno_fraction / window;
@@ -274,7 +292,12 @@ impl Cubic {
 
     /// Is there a queue, as far as round trips tell?
     fn is_crowded(&self, smoothed_rtt: Duration) -> bool {
-        let empty = self.base.permille_of(smoothed_rtt.max(self.last_rtt));
+        self.shows_queue(smoothed_rtt.max(self.last_rtt))
+    }
+
+    /// Is this round trip so long that there is a queue?
+    fn shows_queue(&self, round_trip: Duration) -> bool {
+        let empty = self.base.permille_of(round_trip);
         empty.is_some_and(|empty| empty < 1000 - CROWDED_PERMILLE)
     }
 
@@ -319,12 +342,14 @@ impl CongestionControl for Cubic {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.loss_horizon());
+        self.rivals.ended(sample.acked_bytes, 0);
         self.smoothed_rtt = sample.smoothed_rtt;
         self.delivery.add(sample.now, sample.acked_bytes, sample.smoothed_rtt);
         self.flight_bytes = sample.bytes_in_flight + u64::from(sample.acked_bytes);
         if let Some(rtt) = sample.rtt {
             self.base.add(sample.now, rtt);
             self.last_rtt = rtt;
+            self.rivals.measured(sample.now, rtt, self.shows_queue(rtt));
         }
         let idle = self.last_ack.map_or(Duration::ZERO, |last| sample.now.elapsed_since(last));
         self.last_ack = Some(sample.now);
@@ -344,6 +369,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
+        self.rivals.ended(0, sample.lost_bytes);
         let has_fallen = self.state.window_bytes < self.parameters.max_bytes;
         let may_fall =
             !self.falls_from_flight || has_fallen || self.losses.exceeds(FIRST_FALL_PERMILLE);
@@ -354,7 +380,13 @@ impl CongestionControl for Cubic {
             let first = self.before_loss.filter(|_| sample.by_timeout && climbing);
             self.before_loss = Some(first.unwrap_or(self.state));
             let kept = if self.losses.is_exceeded() { 0 } else { self.carried_permille() };
-            self.fall(kept.clamp(BETA_PERMILLE, 1000), sample.by_timeout);
+            if sample.by_timeout {
+                self.rivals = Rivals::default();
+            } else if !self.falls_from_flight {
+                let empty_permille = self.base.permille_of(sample.smoothed_rtt).unwrap_or(0);
+                self.rivals.falls(sample.now, sample.smoothed_rtt, empty_permille);
+            }
+            self.fall(kept.clamp(self.beta_permille(), 1000), sample.by_timeout);
             // What it has reacted to is no reason to react again.
             self.losses.forgive();
         }

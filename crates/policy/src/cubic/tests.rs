@@ -228,6 +228,24 @@ fn a_loss_with_a_queue_leaves_what_the_path_holds_without() {
 }
 
 #[test]
+fn window_falls_as_one_of_three_beside_flows_that_do_not_yield() {
+    let mut cubic = tolerant(5_000_000);
+    measured(&mut cubic);
+    let round_trip = Duration::from_ms(200);
+    for (second, window) in [(1, 3_500_000), (2, 2_975_000), (3, 2_677_500)] {
+        let lost = LossSample { lost_bytes: 100_000, ..loss(1000 * second, false) };
+        cubic.on_loss(&LossSample { smoothed_rtt: round_trip, ..lost });
+        assert_eq!(cubic.window_bytes(), window);
+        // The queue is as long as before.
+        let (rtt, smoothed_rtt) = (Some(round_trip), round_trip);
+        let unused = AckSample { window_limited: false, ..ack(1000 * second + 500, 0) };
+        cubic.on_ack(&AckSample { rtt, smoothed_rtt, ..unused });
+    }
+    cubic.on_loss(&LossSample { smoothed_rtt: round_trip, ..loss(4000, true) });
+    assert_eq!(cubic.beta_permille(), 700, "a time-out proves nothing about other flows");
+}
+
+#[test]
 fn a_slow_sender_is_paced_over_its_round_trip_and_a_fast_one_is_not() {
     let mut cubic = tolerant(1_000_000);
     assert_eq!(cubic.pacing_bytes_per_second(), None, "no round trip is known");
