@@ -19,15 +19,13 @@ use libc::{c_int, c_uint, c_void};
 use crate::abi::*;
 use crate::completion::{self, BATCH, PacketKind};
 use crate::device::Context;
-use crate::events::{AsyncEvent, EventQueue, NOT_YET, take_or_sleep};
+use crate::events::{EventQueue, NOT_YET, take_or_sleep};
 use crate::guard::{
     EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status, uncancelled,
 };
 use crate::hub::{Hub, QueueEvents, Subject};
-use crate::qp::QueuePair;
 use crate::query::COMPLETIONS_MAX;
-use crate::srq::SharedQueue;
-use crate::{cq_ex, query};
+use crate::{after_poll, cq_ex, query};
 
 /// A completion channel as programs hold it.
 #[repr(C)]
@@ -91,7 +89,7 @@ unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
 
 /// Counts acknowledged events where programs can read them. Another thread may destroy the object
 /// as soon as they are acknowledged, so this comes before.
-unsafe fn count(counter: *mut u32, events: c_uint) {
+pub(crate) unsafe fn count(counter: *mut u32, events: c_uint) {
     unsafe { AtomicU32::from_ptr(counter) }.fetch_add(events, Ordering::Relaxed);
 }
 
@@ -104,7 +102,7 @@ pub(crate) struct CompletionQueue {
     /// What was fetched and is being read.
     pub(crate) reading: Held<Reading>,
     hub: Arc<Hub>,
-    events: Arc<QueueEvents>,
+    pub(crate) events: Arc<QueueEvents>,
     /// Queue pairs of datagrams that complete here; empty in most programs.
     datagrams: RwLock<HashSet<Qpn>>,
     /// Queue pairs that complete here.
@@ -288,7 +286,7 @@ pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv
         });
     }
     if done < room {
-        uncancelled(crate::cm::polled);
+        uncancelled(after_poll::polled);
     }
     done as c_int
 }
@@ -339,55 +337,9 @@ pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
     reading.stamped.then(|| (query::monotonic_ns(), query::wall_ns()))
 }
 
-/// Waits for the next asynchronous event.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ibv_get_async_event(
-    context: *mut ibv_context,
-    event: *mut ibv_async_event,
-) -> c_int {
-    let queue = Arc::clone(&unsafe { Context::of(context) }.events);
-    let take = |queue: &EventQueue<AsyncEvent>| {
-        let Some(next) = queue.next(|event| event.owed.deliver()) else {
-            return Ok(NOT_YET);
-        };
-        unsafe { event.write(next.to_c()) };
-        Ok(0)
-    };
-    take_or_sleep(queue, |queue| number(|| take(queue)))
-}
-
 /// The import of domains and regions from other processes is not offered.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_import_pd() -> *mut ibv_pd {
     set_errno(crate::guard::EOPNOTSUPP);
     null_mut()
-}
-
-/// Acknowledges an event, so that its object may be destroyed.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
-    unsafe {
-        let (kind, element) = ((*event).event_type, (*event).element);
-        match kind {
-            IBV_EVENT_CQ_ERR => {
-                count(&raw mut (*element.cq).async_events_completed, 1);
-                CompletionQueue::of(element.cq).events.subject.owed.acknowledge(1);
-            }
-            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
-                count(&raw mut (*element.srq).events_completed, 1);
-                SharedQueue::of(element.srq).events.subject.owed.acknowledge(1);
-            }
-            IBV_EVENT_QP_FATAL
-            | IBV_EVENT_QP_REQ_ERR
-            | IBV_EVENT_QP_ACCESS_ERR
-            | IBV_EVENT_COMM_EST
-            | IBV_EVENT_SQ_DRAINED
-            | IBV_EVENT_QP_LAST_WQE_REACHED => {
-                count(&raw mut (*element.qp).events_completed, 1);
-                QueuePair::of(element.qp).events.subject.owed.acknowledge(1);
-            }
-            // Of ports: there is nothing to wait for.
-            _ => {}
-        }
-    }
 }

@@ -53,7 +53,7 @@ unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
     let reading = unsafe { queue.reading.held() };
     let fetched = &mut reading.fetched[..1];
     if uncancelled(|| queue.carrier.poll(queue.id, fetched)) == 0 {
-        uncancelled(crate::cm::polled);
+        uncancelled(crate::after_poll::polled);
         return libc::ENOENT;
     }
     reading.current = completion::to_c(&reading.fetched[0], |received| queue.datagram(received));

@@ -21,6 +21,7 @@ use crate::events::{AsyncEvent, EventQueue};
 use crate::guard::{Errno, Owed, Result, lock};
 use crate::keys::Keys;
 use crate::settings;
+use crate::unattended::unattended;
 
 /// The device of a process, with everything made of it.
 pub(crate) struct Hub {
@@ -272,7 +273,7 @@ impl Listener for Hub {
         let listener = read(&self.management).clone();
         match listener {
             Some(listener) => listener.management(datagram),
-            None => crate::cm::unattended(self.carrier.get().map(|carrier| &**carrier), datagram),
+            None => unattended(self.carrier.get().map(|carrier| &**carrier), datagram),
         }
     }
 }

@@ -10,7 +10,9 @@ use fairway_softnic::verbs::{Carrier, ForeignMemory};
 
 use crate::abi::ibv_sge;
 use crate::guard::{ENOMEM, Result};
-use crate::post::BATCH;
+
+/// Requests handed to the carrier at once.
+pub(crate) const BATCH: usize = 16;
 
 /// A ring of slots: one for each send that may be posted, and one for each that may be made ready
 /// before any of them is (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request that

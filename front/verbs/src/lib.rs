@@ -12,13 +12,16 @@
 //! called but those of the object itself; the carrier calls us with none of its own. The thread
 //! that calls `exit` takes no lock and no memory.
 //!
-//! **Who does what.** `abi` mirrors the header. `device` lists and opens; `hub` is what all
-//! contexts of a device share: the carrier, and who hears of events. `query`, `memory`, `cq`
-//! (`cq_ex`), `qp` (`modify`, `transitions`), `srq` and `ah` are the objects; `post` and `wr` turn
-//! work requests into the carrier's, with `keys` and `inline`. `operations` has the tables that
-//! inline functions of the header jump through; `stubs` what is not offered. `cm` is librdmacm.
-//! `sysfs` shows the devices as files. `farewell` is what is done when the process ends. The shared
-//! object is linked by `cargo run -p xtask -- verbs`, with the symbol versions of `exports.map`.
+//! **Modules.** `abi` mirrors the header. `device` lists devices and defines contexts, `open`
+//! opens and closes them; `hub` holds what all contexts of a device share: the carrier, and the
+//! objects that receive its events. `query`, `memory`, `cq` (`cq_ex`), `qp` (`modify`,
+//! `transitions`), `srq` and `ah` are the objects; `post`, `wr` and `receives` turn work requests
+//! into the carrier's, with `keys` and `inline`. `async_events` hands asynchronous events to
+//! programs. `operations` has the tables that inline functions of the header jump through; `stubs`
+//! what is not offered. `cm` is librdmacm; `unattended` forwards its datagrams in processes that
+//! do not use it, and completion queues call it by the hook in `after_poll`. `sysfs` shows the
+//! devices as files. `farewell` tells peers that the process ends. The shared object is linked by
+//! `cargo run -p xtask -- verbs`, with the symbol versions of `exports.map`.
 //!
 //! **How to test:** `cargo test -p fairway-verbs` checks the exported symbols, compares the structs
 //! with the installed header, and runs programs against the library: C programs of ours, and those
@@ -27,7 +30,9 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod abi;
+mod after_poll;
 mod ah;
+mod async_events;
 mod cm;
 mod completion;
 mod cq;
@@ -41,14 +46,17 @@ mod inline;
 mod keys;
 mod memory;
 mod modify;
+mod open;
 mod operations;
 mod post;
 mod qp;
 mod query;
+mod receives;
 mod settings;
 mod srq;
 mod strings;
 mod stubs;
 mod sysfs;
 mod transitions;
+mod unattended;
 mod wr;

@@ -4,126 +4,18 @@
 // contract: queue pairs are alive; work requests are lists that end with a null pointer, whose
 // `sg_list` has `num_sge` entries; inline data is readable now.
 
-use fairway_softnic::engine::LocalRange;
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::Tail;
-use fairway_softnic::roce::{
-    Peer, PostError, ReceiveRequest, RemoteAddress, SGE_MAX, ScatterList, Transport, Work,
-    WorkRequest,
-};
-use fairway_softnic::verbs::Carrier;
+use fairway_softnic::roce::{Peer, RemoteAddress, ScatterList, Transport, Work, WorkRequest};
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
 use crate::ah::AddressHandle;
 use crate::guard::{EINVAL, ENOMEM, EOPNOTSUPP, Errno, Result, set_errno, uncancelled};
-use crate::hub::Hub;
-use crate::inline::InlineRing;
+use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
 use crate::qp::QueuePair;
-
-/// Requests handed to the carrier at once.
-pub(crate) const BATCH: usize = 16;
-
-/// Turns `sg_list` into ranges. What is not registered becomes a range that nobody may use, so that
-/// the request completes with a protection error, as with hardware.
-unsafe fn scatter(
-    (hub, carrier, last): (&Hub, &dyn Carrier, &mut LastKey),
-    list: *const ibv_sge,
-    count: usize,
-    written: bool,
-) -> Result<ScatterList> {
-    let mut ranges = [None; SGE_MAX];
-    let mut used = 0;
-    for at in 0..count {
-        let sge = unsafe { &*list.add(at) };
-        // An empty one opens nothing, whatever its key.
-        if sge.length == 0 {
-            continue;
-        }
-        let range = match last.range(&hub.keys, sge, written) {
-            Some(range) => range,
-            None => LocalRange { segment: hub.nowhere(carrier)?, offset: 0, length: sge.length },
-        };
-        *ranges.get_mut(used).ok_or(EINVAL)? = Some(range);
-        used += 1;
-    }
-    let Some(first) = ranges[0] else { return Ok(ScatterList::EMPTY) };
-    let ranges = ranges.map(|range| range.unwrap_or(first));
-    ScatterList::new(&ranges[..used]).ok_or(EINVAL)
-}
-
-/// The receiving side's room for conversion.
-pub(crate) struct Receives {
-    max_sge: u32,
-    batch: Vec<ReceiveRequest>,
-    last: LastKey,
-}
-
-impl Receives {
-    pub(crate) fn new(max_sge: u32) -> Receives {
-        Receives { max_sge, batch: Vec::with_capacity(BATCH), last: LastKey::default() }
-    }
-
-    /// Posts a list. Returns zero, or an error number, and then `bad` is the first that was not
-    /// taken.
-    ///
-    /// # Safety
-    ///
-    /// `wr` is a list of receive requests, `bad` is room for a pointer.
-    pub(crate) unsafe fn post(
-        &mut self,
-        hub: &Hub,
-        carrier: &dyn Carrier,
-        mut wr: *mut ibv_recv_wr,
-        bad: *mut *mut ibv_recv_wr,
-        hand_over: impl Fn(&[ReceiveRequest]) -> (usize, Option<PostError>),
-    ) -> c_int {
-        while !wr.is_null() {
-            let first = wr;
-            self.batch.clear();
-            let mut refused = None;
-            while !wr.is_null() && self.batch.len() < BATCH && refused.is_none() {
-                match unsafe { self.convert(hub, carrier, &*wr) } {
-                    Ok(request) => {
-                        self.batch.push(request);
-                        wr = unsafe { (*wr).next };
-                    }
-                    Err(error) => refused = Some(error),
-                }
-            }
-            let (taken, error) = uncancelled(|| hand_over(&self.batch));
-            let error = if taken < self.batch.len() {
-                Some(error.map_or(ENOMEM, Errno::from))
-            } else {
-                refused
-            };
-            if let Some(error) = error {
-                let mut at = first;
-                for _ in 0..taken {
-                    at = unsafe { (*at).next };
-                }
-                unsafe { *bad = at };
-                set_errno(error);
-                return error.0;
-            }
-        }
-        0
-    }
-
-    unsafe fn convert(
-        &mut self,
-        hub: &Hub,
-        carrier: &dyn Carrier,
-        wr: &ibv_recv_wr,
-    ) -> Result<ReceiveRequest> {
-        let count = u32::try_from(wr.num_sge).ok().filter(|count| *count <= self.max_sge);
-        let count = count.ok_or(EINVAL)? as usize;
-        let rim = (hub, carrier, &mut self.last);
-        let local = unsafe { scatter(rim, wr.sg_list, count, true)? };
-        Ok(ReceiveRequest { id: wr.wr_id, local })
-    }
-}
+use crate::receives::scatter;
 
 /// The sending side's room for conversion, and its inline data.
 pub(crate) struct Sends {

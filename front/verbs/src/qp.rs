@@ -17,11 +17,12 @@ use crate::cq::CompletionQueue;
 use crate::device::Context;
 use crate::guard::{EINVAL, EOPNOTSUPP, Held, Result, lock, object, set_errno, status};
 use crate::hub::{Hub, PairEvents, Subject};
-use crate::inline::InlineRing;
+use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
 use crate::memory::Domain;
-use crate::post::{BATCH, Receives, Sends};
+use crate::post::Sends;
 use crate::query::{DEPTH_MAX, INLINE_MAX};
+use crate::receives::Receives;
 use crate::srq::SharedQueue;
 use crate::wr::{self, Building};
 

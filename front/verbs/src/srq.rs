@@ -15,8 +15,8 @@ use crate::device::Context;
 use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Held, Result, lock, object, status};
 use crate::hub::{Hub, SharedEvents, Subject};
 use crate::memory::Domain;
-use crate::post::Receives;
 use crate::query::DEPTH_MAX;
+use crate::receives::Receives;
 
 /// A shared receive queue as programs hold it.
 #[repr(C)]

@@ -4,7 +4,6 @@
 // contract: channels, ids and events were made by the calls here and are given back once, after
 // their last use.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr::null_mut;
@@ -14,84 +13,12 @@ use std::thread::{self, ThreadId};
 use libc::{c_int, c_void};
 
 use super::abi::*;
-use super::connect;
-use super::id::{self, Core, Id};
-use crate::abi::{ibv_ah_attr, zeroed};
+use super::id::{Core, Id};
+use super::note::{Details, Note, PRIVATE_MAX, Queue};
+use super::{connect, lifetime};
+use crate::abi::zeroed;
 use crate::events::{EventQueue, NOT_YET, sleep_on, take_or_sleep};
 use crate::guard::{EBADF, EINVAL, Errno, Result, lock, number, object, set_errno, uncancelled};
-
-/// The longest private data of any message.
-pub(super) const PRIVATE_MAX: usize = 224;
-
-/// Something a program is to be told.
-#[derive(Clone)]
-pub(super) struct Note {
-    /// Whom it is about; for a request the new id.
-    pub(super) core: Arc<Core>,
-    /// Whom was asked.
-    pub(super) listener: Option<Arc<Core>>,
-    pub(super) kind: c_int,
-    pub(super) status: c_int,
-    pub(super) details: Details,
-    pub(super) private: [u8; PRIVATE_MAX],
-    pub(super) private_len: u8,
-}
-
-/// What an event says beside its kind.
-#[derive(Clone, Copy)]
-pub(super) enum Details {
-    Connection(rdma_conn_param),
-    Datagram { address: ibv_ah_attr, queue_pair: u32, q_key: u32 },
-}
-
-// SAFETY: the only pointer in it is that to private data, null until the event is handed out.
-unsafe impl Send for Note {}
-
-impl Note {
-    pub(super) fn new(core: &Arc<Core>, kind: c_int, status: c_int) -> Note {
-        // SAFETY: numbers, and a null pointer.
-        let details = Details::Connection(unsafe { zeroed() });
-        let (core, private) = (Arc::clone(core), [0; PRIVATE_MAX]);
-        Note { core, listener: None, kind, status, details, private, private_len: 0 }
-    }
-
-    /// With these private data.
-    pub(super) fn saying(mut self, private: &[u8]) -> Note {
-        for (to, from) in self.private.iter_mut().zip(private) {
-            *to = *from;
-        }
-        self.private_len = private.len().min(PRIVATE_MAX) as u8;
-        self
-    }
-
-    /// Whose event it counts as.
-    pub(super) fn owner(&self) -> &Arc<Core> {
-        self.listener.as_ref().unwrap_or(&self.core)
-    }
-}
-
-/// Where the events of a channel wait.
-#[derive(Clone)]
-pub(super) struct Queue(Arc<EventQueue<Note>>);
-
-impl Queue {
-    pub(super) fn push(&self, note: Note) {
-        self.0.push(note);
-    }
-
-    /// Takes those out that it says.
-    pub(super) fn take(&self, which: impl Fn(&Note) -> bool) -> Vec<Note> {
-        let taken = RefCell::new(Vec::new());
-        self.0.forget(|note| {
-            let is_it = which(note);
-            if is_it {
-                taken.borrow_mut().push(note.clone());
-            }
-            is_it
-        });
-        taken.into_inner()
-    }
-}
 
 /// A channel as programs hold it.
 #[repr(C)]
@@ -253,7 +180,7 @@ unsafe fn adopt(note: &Note) -> Result<()> {
     let waits = note.listener.as_ref().is_some_and(|core| lock(&core.inner).is_synchronous);
     let id = note.core.id();
     if waits && !id.is_null() && !lock(&note.core.inner).is_synchronous {
-        unsafe { id::migrate(Id::of(id)?, null_mut())? };
+        unsafe { lifetime::migrate(Id::of(id)?, null_mut())? };
     }
     Ok(())
 }
@@ -330,29 +257,4 @@ extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
         _ => c"UNKNOWN EVENT",
     };
     name.as_ptr()
-}
-
-/// Tells a program, at once, unless something of the same id waits to be told.
-pub(super) fn tell(note: Note) {
-    if let Some(note) = super::hold::follow(note) {
-        push(note);
-    }
-}
-
-pub(super) fn push(note: Note) {
-    let owner = Arc::clone(note.owner());
-    // Under the lock, so that it does not come to a queue that the id has just left.
-    lock(&owner.inner).queue.push(note);
-}
-
-/// An event of an id whose calls wait is there.
-pub(super) fn has_waiting(this: &Id) -> bool {
-    let core = &this.core;
-    let inner = lock(&core.inner);
-    let found = Cell::new(false);
-    inner.queue.0.forget(|note| {
-        found.set(found.get() || Arc::ptr_eq(note.owner(), core));
-        false
-    });
-    found.get()
 }

@@ -16,9 +16,10 @@ use fairway_softnic::verbs::Gid;
 use libc::{c_int, c_void};
 
 use super::abi::*;
-use super::channel::{self, Note};
+use super::channel;
 use super::desk::Desk;
 use super::id::{Agreed, Core, Id};
+use super::note::{self, Note};
 use super::queue_pair::{self, ACK_TIMEOUT, READ_DEPTH};
 use crate::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
 use crate::guard::{EINVAL, Errno, Result, lock, number};
@@ -385,7 +386,7 @@ unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
             Ok(()) | Err(CommandError::State(_)) => {}
             Err(error) => return Err(failed(error)),
         }
-        if ended.is_ok() || channel::has_waiting(this) {
+        if ended.is_ok() || note::has_waiting(this) {
             unsafe { channel::complete(this)? };
         }
         Ok(0)

@@ -1,21 +1,20 @@
 //! A device's connection manager at work: its datagrams, its clock, and who hears of what happens.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
-use fairway_softnic::engine::wire::{Duration, Instant};
+use fairway_softnic::engine::wire::Instant;
 use fairway_softnic::roce::cm::{
-    ConnectionId, Limits, ListenerId, Manager, Profile, Refuser, Route, Sender, Transmit,
-    destination, route, source,
+    ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
+    route, source,
 };
 use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
 use fairway_softnic::without_signals;
 
 use super::address::plain;
+use super::clock::{now, random};
 use super::id::Core;
 use super::{hold, verbs};
 use crate::abi::{ibv_context, ibv_pd};
@@ -23,6 +22,7 @@ use crate::device::{self, DeviceHandle};
 use crate::farewell;
 use crate::guard::{Errno, Result, lock};
 use crate::hub::{Hub, ManagementListener};
+use crate::unattended::refuse_to;
 
 mod events;
 
@@ -74,18 +74,6 @@ struct Claim {
 }
 
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
-
-/// A number that nobody foresees.
-pub(super) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
-/// The time, as the state machine counts it.
-pub(super) fn now() -> Instant {
-    static START: std::sync::OnceLock<time::Instant> = std::sync::OnceLock::new();
-    let passed = START.get_or_init(time::Instant::now).elapsed();
-    Instant::ZERO + Duration::from_ns(passed.as_nanos() as u64)
-}
 
 /// When something is to be done without being asked.
 fn deadline(state: &mut State) -> Option<Instant> {
@@ -340,31 +328,6 @@ impl ManagementListener for Desk {
             Route::Anyone => self.receive(datagram),
         }
         Routed::Here
-    }
-}
-
-/// What a process does with management datagrams that uses no connection manager: it hands them on.
-pub(crate) fn unattended(carrier: Option<&dyn Carrier>, datagram: &Management<'_>) -> Routed {
-    match (route(datagram.bytes), carrier) {
-        (Route::Slot(slot), _) if datagram.deliverable => Routed::Slot(slot),
-        (Route::Service(service), _) if datagram.deliverable => Routed::Service(service),
-        (Route::Slot(_) | Route::Service(_), Some(carrier)) => {
-            refuse_to(carrier, datagram);
-            Routed::Here
-        }
-        _ => Routed::Here,
-    }
-}
-
-/// What is said for processes that are not there.
-static REFUSER: Mutex<Refuser> = Mutex::new(Refuser::new());
-
-fn refuse_to(carrier: &dyn Carrier, datagram: &Management<'_>) {
-    let is_local = carrier.gids().contains(&Gid::from(datagram.from));
-    let answer = lock(&REFUSER).handle_datagram(datagram.source, is_local, datagram.bytes);
-    if let Some(answer) = answer {
-        // What can't be sent is lost, and asked again.
-        let _ = carrier.send_management(datagram.source, &answer);
     }
 }
 

@@ -12,7 +12,8 @@ use libc::{addrinfo, c_int, sockaddr, socklen_t};
 use super::abi::*;
 use super::channel;
 use super::desk::Desk;
-use super::id::{Id, Template, rdma_create_id, rdma_destroy_id};
+use super::id::{Id, Template};
+use super::lifetime::{rdma_create_id, rdma_destroy_id};
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp, rdma_destroy_srq};
 use super::resolve::{rdma_bind_addr, rdma_resolve_addr, rdma_resolve_route};
 use crate::abi::{

@@ -7,14 +7,15 @@
 //! that are not polled, or after [`PATIENCE`] to programs that never poll. Who has ended the
 //! connection himself waits for the answer, and is told at once.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fairway_softnic::engine::wire::{Duration, Instant, Qpn};
 use fairway_softnic::verbs::Carrier;
 
-use super::channel::Note;
+use super::clock::now;
 use super::id::Core;
+use super::note::{Note, push};
+use crate::after_poll;
 use crate::guard::lock;
 
 /// Programs that do not poll hear of it so much later. Tests that say what comes before what are
@@ -44,20 +45,24 @@ impl Held {
 
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
-/// How many there are, so that polling costs one look.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
 /// Keeps the news for the time being. [`release`] is to be called soon, without a lock.
 pub(super) fn hold(carrier: &Arc<dyn Carrier>, queue_pair: Qpn, note: Note, now: Instant) {
     let (core, carrier) = (Arc::clone(&note.core), Arc::clone(carrier));
     let mut all = lock(&HELD);
     all.push(Held { core, carrier, queue_pair, notes: vec![note], until: now + PATIENCE });
-    COUNT.store(all.len(), Ordering::Release);
+    after_poll::set_waiting(all.len(), release_now);
+}
+
+/// Delivers an event: at once, unless an earlier event of the same id still waits.
+pub(super) fn tell(note: Note) {
+    if let Some(note) = follow(note) {
+        push(note);
+    }
 }
 
 /// Takes a note that has to wait behind another one of its id; gives it back if there is none.
-pub(super) fn follow(note: Note) -> Option<Note> {
-    if COUNT.load(Ordering::Acquire) == 0 {
+fn follow(note: Note) -> Option<Note> {
+    if after_poll::waiting() == 0 {
         return Some(note);
     }
     let mut all = lock(&HELD);
@@ -72,15 +77,20 @@ pub(super) fn follow(note: Note) -> Option<Note> {
 
 /// When somebody's patience ends.
 pub(super) fn earliest() -> Option<Instant> {
-    if COUNT.load(Ordering::Acquire) == 0 {
+    if after_poll::waiting() == 0 {
         return None;
     }
     lock(&HELD).iter().map(|held| held.until).reduce(Instant::min)
 }
 
+/// After a poll: delivers what is due.
+fn release_now() {
+    release(now());
+}
+
 /// Tells what need not wait any more. No lock may be held.
 pub(super) fn release(now: Instant) {
-    if COUNT.load(Ordering::Acquire) == 0 {
+    if after_poll::waiting() == 0 {
         return;
     }
     let asked = lock(&HELD).clone();
@@ -89,21 +99,13 @@ pub(super) fn release(now: Instant) {
     let mut all = lock(&HELD);
     let told = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
     // Under the lock, so that nothing overtakes.
-    told.flat_map(|held| held.notes).for_each(super::channel::push);
-    COUNT.store(all.len(), Ordering::Release);
+    told.flat_map(|held| held.notes).for_each(push);
+    after_poll::set_waiting(all.len(), release_now);
 }
 
 /// An id is no more, and neither is what it would have heard.
 pub(super) fn forget(core: &Arc<Core>) {
     let mut all = lock(&HELD);
     all.retain(|held| !held.is_of(core));
-    COUNT.store(all.len(), Ordering::Release);
-}
-
-/// A program has polled a completion queue: is that what somebody waited for?
-#[inline]
-pub(crate) fn polled() {
-    if COUNT.load(Ordering::Relaxed) > 0 {
-        release(super::desk::now());
-    }
+    after_poll::set_waiting(all.len(), release_now);
 }

@@ -53,7 +53,7 @@ impl Port {
         let chosen = match port {
             0 => {
                 let count = u64::from(CHOSEN.end() - CHOSEN.start()) + 1;
-                let first = super::desk::random() % count;
+                let first = super::clock::random() % count;
                 let ports = (0..count).map(|step| CHOSEN.start() + ((first + step) % count) as u16);
                 ports
                     .map(|port| Holding { port, is_shared: false, ..wanted })

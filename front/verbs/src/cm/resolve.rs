@@ -12,9 +12,11 @@ use libc::{c_int, sockaddr};
 
 use super::abi::*;
 use super::address::{self, plain};
-use super::channel::{self, Note};
+use super::channel;
 use super::desk::{self, Desk, mtu_code};
+use super::hold::tell;
 use super::id::Id;
+use super::note::Note;
 use super::port::Port;
 use crate::abi::ibv_gid;
 use crate::guard::{EINVAL, Errno, Result, lock, number};
@@ -83,7 +85,7 @@ pub(super) unsafe extern "C" fn rdma_resolve_addr(
             Err(Errno(error)) => (RDMA_CM_EVENT_ADDR_ERROR, -error),
         };
         this.show();
-        channel::tell(Note::new(&this.core, kind, status));
+        tell(Note::new(&this.core, kind, status));
         unsafe { channel::complete(this)? };
         Ok(0)
     })
@@ -142,7 +144,7 @@ pub(super) unsafe extern "C" fn rdma_resolve_route(
             drop(unsafe { Box::from_raw(before) });
         }
         this.base.route.num_paths = 1;
-        channel::tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
+        tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
         unsafe { channel::complete(this)? };
         Ok(0)
     })

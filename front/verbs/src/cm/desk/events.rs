@@ -12,10 +12,11 @@ use fairway_softnic::roce::cm::{ConnectionId, Event, ListenerId};
 
 use super::super::abi::*;
 use super::super::address::plain;
-use super::super::channel::{self, Details, Note};
-use super::super::hold;
+use super::super::clock::now;
+use super::super::hold::{self, tell};
 use super::super::id::{Agreed, Core, Id};
-use super::{Desk, State, now};
+use super::super::note::{Details, Note};
+use super::{Desk, State};
 use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
 use crate::guard::lock;
 use fairway_softnic::verbs::Gid;
@@ -41,7 +42,7 @@ pub(super) fn dispatch(desk: &Desk, state: &mut State) {
                 let is_end = matches!(other, Event::Disconnected { .. });
                 match awaited(&core).filter(|_| is_end) {
                     Some(own) => hold::hold(&desk.carrier, own, note, now()),
-                    None => channel::tell(note),
+                    None => tell(note),
                 }
             }
         }
@@ -198,7 +199,7 @@ fn requested(
         qp_num: request.queue_pair.value(),
     });
     note.listener = Some(listening);
-    channel::tell(note);
+    tell(note);
 }
 
 fn queried(
@@ -221,7 +222,7 @@ fn queried(
     let address = unsafe { zeroed() };
     note.details = Details::Datagram { address, queue_pair: 0, q_key: 0 };
     note.listener = Some(listening);
-    channel::tell(note);
+    tell(note);
 }
 
 /// It listens at the wildcard address; that of IPv6 is also IPv4's, unless it was said otherwise.

@@ -8,7 +8,8 @@ use std::ptr::{null, null_mut};
 use libc::{c_int, c_void, sockaddr};
 
 use super::super::channel::{rdma_ack_cm_event, rdma_destroy_event_channel, rdma_get_cm_event};
-use super::super::id::{Id, rdma_create_id, rdma_destroy_id};
+use super::super::id::Id;
+use super::super::lifetime::{rdma_create_id, rdma_destroy_id};
 use super::super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::super::resolve::{rdma_bind_addr, rdma_listen, rdma_resolve_addr, rdma_resolve_route};
 use super::*;

@@ -1,0 +1,62 @@
+//! Asynchronous events of a context: waiting for them and acknowledging them.
+
+// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
+// contract: events were returned by `ibv_get_async_event`, and their objects are not destroyed.
+
+use std::sync::Arc;
+
+use libc::c_int;
+
+use crate::abi::*;
+use crate::cq::{CompletionQueue, count};
+use crate::device::Context;
+use crate::events::{AsyncEvent, EventQueue, NOT_YET, take_or_sleep};
+use crate::guard::number;
+use crate::qp::QueuePair;
+use crate::srq::SharedQueue;
+
+/// Waits for the next asynchronous event.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    let queue = Arc::clone(&unsafe { Context::of(context) }.events);
+    let take = |queue: &EventQueue<AsyncEvent>| {
+        let Some(next) = queue.next(|event| event.owed.deliver()) else {
+            return Ok(NOT_YET);
+        };
+        unsafe { event.write(next.to_c()) };
+        Ok(0)
+    };
+    take_or_sleep(queue, |queue| number(|| take(queue)))
+}
+
+/// Acknowledges an event, so that its object may be destroyed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    unsafe {
+        let (kind, element) = ((*event).event_type, (*event).element);
+        match kind {
+            IBV_EVENT_CQ_ERR => {
+                count(&raw mut (*element.cq).async_events_completed, 1);
+                CompletionQueue::of(element.cq).events.subject.owed.acknowledge(1);
+            }
+            IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
+                count(&raw mut (*element.srq).events_completed, 1);
+                SharedQueue::of(element.srq).events.subject.owed.acknowledge(1);
+            }
+            IBV_EVENT_QP_FATAL
+            | IBV_EVENT_QP_REQ_ERR
+            | IBV_EVENT_QP_ACCESS_ERR
+            | IBV_EVENT_COMM_EST
+            | IBV_EVENT_SQ_DRAINED
+            | IBV_EVENT_QP_LAST_WQE_REACHED => {
+                count(&raw mut (*element.qp).events_completed, 1);
+                QueuePair::of(element.qp).events.subject.owed.acknowledge(1);
+            }
+            // Of ports: there is nothing to wait for.
+            _ => {}
+        }
+    }
+}
