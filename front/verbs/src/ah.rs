@@ -51,8 +51,8 @@ unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
     object(|| {
         let context = unsafe { (*pd).context };
         let owner = unsafe { Context::of(context) };
-        let address = resolve(owner, owner.hub.carrier()?, unsafe { &*attr })?;
-        let base = ibv_ah { context, pd, handle: owner.hub.number() };
+        let address = resolve(owner, owner.device_state.carrier()?, unsafe { &*attr })?;
+        let base = ibv_ah { context, pd, handle: owner.device_state.number() };
         Ok(Box::into_raw(Box::new(AddressHandle { base, address })).cast())
     })
 }
@@ -151,7 +151,7 @@ unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
     const NO_VLAN: u16 = 0xffff;
     number(|| {
         let owner = unsafe { Context::of(context) };
-        resolve(owner, owner.hub.carrier()?, unsafe { &*attr })?;
+        resolve(owner, owner.device_state.carrier()?, unsafe { &*attr })?;
         unsafe {
             mac.cast::<[u8; 6]>().write(owner.device().device.hardware);
             if !vlan.is_null() {

@@ -23,7 +23,7 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 ) -> c_int {
     let queue = Arc::clone(&unsafe { Context::of(context) }.events);
     let take = |queue: &EventQueue<AsyncEvent>| {
-        let Some(next) = queue.next(|event| event.owed.deliver()) else {
+        let Some(next) = queue.next(|event| event.unacked.deliver()) else {
             return Ok(NOT_YET);
         };
         unsafe { event.write(next.to_c()) };
@@ -40,11 +40,11 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
         match kind {
             IBV_EVENT_CQ_ERR => {
                 count(&raw mut (*element.cq).async_events_completed, 1);
-                CompletionQueue::of(element.cq).events.subject.owed.acknowledge(1);
+                CompletionQueue::of(element.cq).events.subject.unacked.acknowledge(1);
             }
             IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
                 count(&raw mut (*element.srq).events_completed, 1);
-                SharedQueue::of(element.srq).events.subject.owed.acknowledge(1);
+                SharedQueue::of(element.srq).events.subject.unacked.acknowledge(1);
             }
             IBV_EVENT_QP_FATAL
             | IBV_EVENT_QP_REQ_ERR
@@ -53,7 +53,7 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             | IBV_EVENT_SQ_DRAINED
             | IBV_EVENT_QP_LAST_WQE_REACHED => {
                 count(&raw mut (*element.qp).events_completed, 1);
-                QueuePair::of(element.qp).events.subject.owed.acknowledge(1);
+                QueuePair::of(element.qp).events.subject.unacked.acknowledge(1);
             }
             // Of ports: there is nothing to wait for.
             _ => {}

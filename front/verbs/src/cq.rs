@@ -19,11 +19,12 @@ use libc::{c_int, c_uint, c_void};
 use crate::abi::*;
 use crate::completion::{self, BATCH, PacketKind};
 use crate::device::Context;
+use crate::device_state::{DeviceState, QueueEvents, Subject};
 use crate::events::{EventQueue, NOT_YET, take_or_sleep};
 use crate::guard::{
-    EBUSY, EINVAL, Held, Owed, Result, lock, number, object, set_errno, status, uncancelled,
+    EBUSY, EINVAL, Held, Result, UnackedEvents, lock, number, object, set_errno, status,
+    uncancelled,
 };
-use crate::hub::{Hub, QueueEvents, Subject};
 use crate::query::COMPLETIONS_MAX;
 use crate::{after_poll, cq_ex, query};
 
@@ -67,7 +68,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 ) -> c_int {
     let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
     let take = |queue: &EventQueue<Arc<QueueEvents>>| {
-        let Some(event) = queue.next(|event| event.owed.deliver()) else {
+        let Some(event) = queue.next(|event| event.unacked.deliver()) else {
             return Ok(NOT_YET);
         };
         let found = event.subject.object as *mut ibv_cq;
@@ -84,7 +85,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     unsafe { count(&raw mut (*cq).comp_events_completed, events) };
     let queue = unsafe { CompletionQueue::of(cq) };
-    queue.events.owed.acknowledge(u64::from(events));
+    queue.events.unacked.acknowledge(u64::from(events));
 }
 
 /// Counts acknowledged events where programs can read them. Another thread may destroy the object
@@ -101,7 +102,7 @@ pub(crate) struct CompletionQueue {
     pub(crate) carrier: Arc<dyn Carrier>,
     /// What was fetched and is being read.
     pub(crate) reading: Held<Reading>,
-    hub: Arc<Hub>,
+    device_state: Arc<DeviceState>,
     pub(crate) events: Arc<QueueEvents>,
     /// Queue pairs of datagrams that complete here; empty in most programs.
     datagrams: RwLock<HashSet<Qpn>>,
@@ -169,7 +170,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
     {
         return Err(EINVAL);
     }
-    let carrier = owner.hub.carrier()?;
+    let carrier = owner.device_state.carrier()?;
     let id = carrier.create_completion_queue(wanted.depth)?;
     let base = ibv_cq {
         context,
@@ -194,9 +195,9 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
     });
     let mut queue = Box::<CompletionQueue>::new_uninit();
     let object = queue.as_mut_ptr() as usize;
-    let subject = Subject { object, events: Arc::clone(&owner.events), owed: Arc::default() };
-    let events = Arc::new(QueueEvents { subject, channel, owed: Owed::default() });
-    owner.hub.add_queue(id, Arc::clone(&events));
+    let subject = Subject { object, events: Arc::clone(&owner.events), unacked: Arc::default() };
+    let events = Arc::new(QueueEvents { subject, channel, unacked: UnackedEvents::default() });
+    owner.device_state.add_queue(id, Arc::clone(&events));
     let queue = Box::write(
         queue,
         CompletionQueue {
@@ -204,7 +205,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
             id,
             carrier: Arc::clone(carrier),
             reading: Held::new(reading),
-            hub: Arc::clone(&owner.hub),
+            device_state: Arc::clone(&owner.device_state),
             events,
             datagrams: RwLock::default(),
             users: Mutex::new(0),
@@ -251,10 +252,10 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             return Err(EBUSY);
         }
         queue.carrier.destroy_completion_queue(queue.id)?;
-        queue.hub.remove_queue(queue.id, &queue.events);
+        queue.device_state.remove_queue(queue.id, &queue.events);
         if let Some(channel) = &queue.events.channel {
             channel.forget(|event| event.subject.object == cq as usize);
-            queue.events.owed.wait();
+            queue.events.unacked.wait();
             unsafe { users((*cq).channel) }.fetch_sub(1, Ordering::AcqRel);
         }
         queue.events.subject.settle();

@@ -15,9 +15,9 @@ use fairway_softnic::verbs::devices::{self, Device};
 use libc::c_int;
 
 use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_context, ibv_device, verbs_context};
+use crate::device_state::DeviceState;
 use crate::events::{AsyncEvent, EventQueue};
 use crate::guard::{EINVAL, Errno, Result, lock, object};
-use crate::hub::Hub;
 use crate::settings;
 
 /// Bytes that providers' `*dv_is_supported` read behind an `ibv_device`: that of libibverbs is part
@@ -43,7 +43,7 @@ unsafe impl Sync for DeviceHandle {}
 #[repr(C)]
 pub(crate) struct Context {
     pub(crate) verbs: verbs_context,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) device_state: Arc<DeviceState>,
     pub(crate) events: Arc<EventQueue<AsyncEvent>>,
     pub(crate) held: Mutex<HeldObjects>,
 }

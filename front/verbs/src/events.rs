@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use libc::c_int;
 
 use crate::abi::{ibv_async_event, ibv_event_element};
-use crate::guard::{Errno, Owed, Result, lock, set_errno};
+use crate::guard::{Errno, Result, UnackedEvents, lock, set_errno};
 
 /// Events, and a descriptor that counts them.
 pub(crate) struct EventQueue<T> {
@@ -129,7 +129,7 @@ pub(crate) struct AsyncEvent {
     pub(crate) object: usize,
     pub(crate) kind: i32,
     /// Where it is to be acknowledged.
-    pub(crate) owed: Arc<Owed>,
+    pub(crate) unacked: Arc<UnackedEvents>,
 }
 
 impl AsyncEvent {

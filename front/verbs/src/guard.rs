@@ -184,13 +184,13 @@ impl<T> Held<T> {
 
 /// Events that were handed to the program and are to be acknowledged before their object goes.
 #[derive(Default)]
-pub(crate) struct Owed {
+pub(crate) struct UnackedEvents {
     /// Handed out; acknowledged.
     counts: Mutex<(u64, u64)>,
     settled: Condvar,
 }
 
-impl Owed {
+impl UnackedEvents {
     pub(crate) fn deliver(&self) {
         lock(&self.counts).0 += 1;
     }
@@ -227,14 +227,14 @@ mod tests {
 
     #[test]
     fn what_is_owed_is_waited_for() {
-        let owed = std::sync::Arc::new(Owed::default());
-        owed.wait();
-        owed.deliver();
+        let unacked = std::sync::Arc::new(UnackedEvents::default());
+        unacked.wait();
+        unacked.deliver();
         let waiter = std::thread::spawn({
-            let owed = std::sync::Arc::clone(&owed);
-            move || owed.wait()
+            let unacked = std::sync::Arc::clone(&unacked);
+            move || unacked.wait()
         });
-        owed.acknowledge(1);
+        unacked.acknowledge(1);
         waiter.join().expect("it ends");
     }
 }

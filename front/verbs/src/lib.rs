@@ -12,16 +12,16 @@
 //! called but those of the object itself; the carrier calls us with none of its own. The thread
 //! that calls `exit` takes no lock and no memory.
 //!
-//! **Modules.** `abi` mirrors the header. `device` lists devices and defines contexts, `open`
-//! opens and closes them; `hub` holds what all contexts of a device share: the carrier, and the
+//! **Modules.** `abi` mirrors the header. `device` lists devices and defines contexts, `open` opens
+//! and closes them; `device_state` holds what all contexts of a device share: the carrier, and the
 //! objects that receive its events. `query`, `memory`, `cq` (`cq_ex`), `qp` (`modify`,
 //! `transitions`), `srq` and `ah` are the objects; `post`, `wr` and `receives` turn work requests
 //! into the carrier's, with `keys` and `inline`. `async_events` hands asynchronous events to
 //! programs. `operations` has the tables that inline functions of the header jump through; `stubs`
-//! what is not offered. `cm` is librdmacm; `unattended` forwards its datagrams in processes that
-//! do not use it, and completion queues call it by the hook in `after_poll`. `sysfs` shows the
-//! devices as files. `farewell` tells peers that the process ends. The shared object is linked by
-//! `cargo run -p xtask -- verbs`, with the symbol versions of `exports.map`.
+//! what is not offered. `cm` is librdmacm; `unattended` forwards its datagrams in processes that do
+//! not use it, and completion queues call it by the hook in `after_poll`. `sysfs` shows the devices
+//! as files. `farewell` tells peers that the process ends. The shared object is linked by `cargo
+//! run -p xtask -- verbs`, with the symbol versions of `exports.map`.
 //!
 //! **How to test:** `cargo test -p fairway-verbs` checks the exported symbols, compares the structs
 //! with the installed header, and runs programs against the library: C programs of ours, and those
@@ -38,10 +38,10 @@ mod completion;
 mod cq;
 mod cq_ex;
 mod device;
+mod device_state;
 mod events;
 mod farewell;
 mod guard;
-mod hub;
 mod inline;
 mod keys;
 mod memory;

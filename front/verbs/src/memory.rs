@@ -43,7 +43,7 @@ impl Domain {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     object(|| {
-        let number = unsafe { Context::of(context) }.hub.number();
+        let number = unsafe { Context::of(context) }.device_state.number();
         Ok(Domain::boxed(context, number))
     })
 }
@@ -198,12 +198,15 @@ unsafe fn enter(wanted: &Wanted) -> Result<(u32, SegmentId, Arc<dyn Carrier>)> {
         check_mapped(start as usize, length, writable)?;
     }
     let context = unsafe { Context::of((*pd).context) };
-    let carrier = context.hub.carrier()?;
+    let carrier = context.device_state.carrier()?;
     let domain = unsafe { Domain::of(pd) }.number;
     let request = MemoryRequest { domain, address, length: length as u64, rights: rights(access) };
     let memory = unsafe { ForeignMemory::new(start.cast(), length) };
     let region = carrier.register(memory, &request)?;
-    context.hub.keys.insert(region.r_key, Key { segment: region.segment, address, writable });
+    context
+        .device_state
+        .keys
+        .insert(region.r_key, Key { segment: region.segment, address, writable });
     lock(&context.held).segments.insert(region.segment);
     Ok((region.r_key, region.segment, Arc::clone(carrier)))
 }
@@ -211,7 +214,7 @@ unsafe fn enter(wanted: &Wanted) -> Result<(u32, SegmentId, Arc<dyn Carrier>)> {
 /// Takes memory from the carrier.
 unsafe fn leave(region: &Region) -> Result<()> {
     let context = unsafe { Context::of(region.base.context) };
-    context.hub.keys.remove(region.base.lkey);
+    context.device_state.keys.remove(region.base.lkey);
     lock(&context.held).segments.remove(&region.segment);
     Ok(region.carrier.deregister(region.segment)?)
 }
@@ -300,7 +303,7 @@ unsafe fn change(region: &mut Region, pd: *mut ibv_pd, access: c_uint) -> Result
     let domain = unsafe { Domain::of(pd) }.number;
     region.carrier.change_memory(region.segment, rights(access), domain)?;
     let key = Key { segment: region.segment, address: region.address, writable };
-    unsafe { Context::of(region.base.context) }.hub.keys.replace(region.base.lkey, key);
+    unsafe { Context::of(region.base.context) }.device_state.keys.replace(region.base.lkey, key);
     (region.base.pd, region.access) = (pd, access);
     Ok(())
 }

@@ -11,9 +11,9 @@ use libc::{c_int, c_void};
 
 use crate::abi::{ibv_context, ibv_device, verbs_context, zeroed};
 use crate::device::{Context, DeviceHandle};
+use crate::device_state::DeviceState;
 use crate::events::EventQueue;
 use crate::guard::{Errno, lock, number, object, set_errno};
-use crate::hub::Hub;
 use crate::operations;
 
 /// Opens a device. Its carrier is opened when something is made that needs it, so that looking at
@@ -37,7 +37,7 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
         };
         let context = Box::new(Context {
             verbs: operations::verbs_context(context),
-            hub: Hub::of(&known.device),
+            device_state: DeviceState::of(&known.device),
             events,
             held: Mutex::default(),
         });
@@ -50,10 +50,10 @@ unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     let front = offset_of!(verbs_context, context);
     number(|| {
         let context = unsafe { Box::from_raw(context.byte_sub(front).cast::<Context>()) };
-        if let Some(carrier) = context.hub.open_carrier() {
+        if let Some(carrier) = context.device_state.open_carrier() {
             let held = std::mem::take(&mut *lock(&context.held));
             for pair in held.pairs {
-                context.hub.remove_pair(pair.value());
+                context.device_state.remove_pair(pair.value());
                 // It may be gone already; and there is nobody left to tell.
                 let _ = carrier.destroy_queue_pair(pair);
             }

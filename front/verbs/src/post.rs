@@ -48,7 +48,7 @@ impl Sends {
                 if list.len() > qp.cap.max_send_sge as usize {
                     return Err(EINVAL);
                 }
-                let rim = (&*qp.hub, &*qp.carrier, &mut self.last);
+                let rim = (&*qp.device_state, &*qp.carrier, &mut self.last);
                 unsafe { scatter(rim, list.as_ptr(), list.len(), written) }
             }
             Source::Inline(list) => {
@@ -204,7 +204,7 @@ pub(crate) unsafe extern "C" fn post_receive(
     let pair = unsafe { QueuePair::of(qp) };
     unsafe {
         pair.receives.with(|receives| {
-            receives.post(&pair.hub, &*pair.carrier, wr, bad, |requests| {
+            receives.post(&pair.device_state, &*pair.carrier, wr, bad, |requests| {
                 pair.carrier.post_receive(pair.number, requests)
             })
         })

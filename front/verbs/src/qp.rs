@@ -15,8 +15,8 @@ use libc::{c_int, c_uint};
 use crate::abi::*;
 use crate::cq::CompletionQueue;
 use crate::device::Context;
+use crate::device_state::{DeviceState, PairEvents, Subject};
 use crate::guard::{EINVAL, EOPNOTSUPP, Held, Result, lock, object, set_errno, status};
-use crate::hub::{Hub, PairEvents, Subject};
 use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
 use crate::memory::Domain;
@@ -33,7 +33,7 @@ pub(crate) struct QueuePair {
     /// It has `ibv_wr_*` functions.
     extended: bool,
     pub(crate) carrier: Arc<dyn Carrier>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) device_state: Arc<DeviceState>,
     pub(crate) number: Qpn,
     pub(crate) transport: Transport,
     pub(crate) cap: ibv_qp_cap,
@@ -142,7 +142,7 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let shared = (!init.srq.is_null()).then(|| unsafe { SharedQueue::of(init.srq) });
     let cap = check_limits(&init.cap, shared.is_some())?;
     let domain = unsafe { Domain::of(wanted.pd) }.number;
-    let carrier = owner.hub.carrier()?;
+    let carrier = owner.device_state.carrier()?;
     let config = QueuePairConfig {
         transport: wanted.transport,
         domain,
@@ -159,7 +159,7 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let number = carrier.create_queue_pair(&config)?;
     let mut pair = Box::<QueuePair>::new_uninit();
     let object = pair.as_mut_ptr() as usize;
-    let subject = Subject { object, events: Arc::clone(&owner.events), owed: Arc::default() };
+    let subject = Subject { object, events: Arc::clone(&owner.events), unacked: Arc::default() };
     let events = Arc::new(PairEvents { subject, notify_drained: AtomicBool::new(false) });
     let pair = Box::write(
         pair,
@@ -167,7 +167,7 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
             ex: wr::extended(c_base(context, wanted, number)),
             extended: wanted.extended,
             carrier: Arc::clone(carrier),
-            hub: Arc::clone(&owner.hub),
+            device_state: Arc::clone(&owner.device_state),
             number,
             transport: wanted.transport,
             cap,
@@ -184,7 +184,7 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
             events,
         },
     );
-    owner.hub.add_pair(number.value(), Arc::clone(&pair.events));
+    owner.device_state.add_pair(number.value(), Arc::clone(&pair.events));
     lock(&owner.held).pairs.insert(number);
     sending.attach(None);
     receiving.attach((wanted.transport == Transport::Ud).then_some(number));
@@ -280,7 +280,7 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status(|| {
         let pair = unsafe { QueuePair::of(qp) };
         pair.carrier.destroy_queue_pair(pair.number)?;
-        pair.hub.remove_pair(pair.number.value());
+        pair.device_state.remove_pair(pair.number.value());
         let owner = unsafe { Context::of((*qp).context) };
         lock(&owner.held).pairs.remove(&pair.number);
         unsafe {

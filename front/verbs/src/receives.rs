@@ -10,15 +10,15 @@ use fairway_softnic::verbs::Carrier;
 use libc::c_int;
 
 use crate::abi::*;
+use crate::device_state::DeviceState;
 use crate::guard::{EINVAL, ENOMEM, Errno, Result, set_errno, uncancelled};
-use crate::hub::Hub;
 use crate::inline::BATCH;
 use crate::keys::LastKey;
 
 /// Turns `sg_list` into ranges. What is not registered becomes a range that nobody may use, so that
 /// the request completes with a protection error, as with hardware.
 pub(crate) unsafe fn scatter(
-    (hub, carrier, last): (&Hub, &dyn Carrier, &mut LastKey),
+    (device_state, carrier, last): (&DeviceState, &dyn Carrier, &mut LastKey),
     list: *const ibv_sge,
     count: usize,
     written: bool,
@@ -31,9 +31,13 @@ pub(crate) unsafe fn scatter(
         if sge.length == 0 {
             continue;
         }
-        let range = match last.range(&hub.keys, sge, written) {
+        let range = match last.range(&device_state.keys, sge, written) {
             Some(range) => range,
-            None => LocalRange { segment: hub.nowhere(carrier)?, offset: 0, length: sge.length },
+            None => LocalRange {
+                segment: device_state.nowhere(carrier)?,
+                offset: 0,
+                length: sge.length,
+            },
         };
         *ranges.get_mut(used).ok_or(EINVAL)? = Some(range);
         used += 1;
@@ -63,7 +67,7 @@ impl Receives {
     /// `wr` is a list of receive requests, `bad` is room for a pointer.
     pub(crate) unsafe fn post(
         &mut self,
-        hub: &Hub,
+        device_state: &DeviceState,
         carrier: &dyn Carrier,
         mut wr: *mut ibv_recv_wr,
         bad: *mut *mut ibv_recv_wr,
@@ -74,7 +78,7 @@ impl Receives {
             self.batch.clear();
             let mut refused = None;
             while !wr.is_null() && self.batch.len() < BATCH && refused.is_none() {
-                match unsafe { self.convert(hub, carrier, &*wr) } {
+                match unsafe { self.convert(device_state, carrier, &*wr) } {
                     Ok(request) => {
                         self.batch.push(request);
                         wr = unsafe { (*wr).next };
@@ -103,13 +107,13 @@ impl Receives {
 
     unsafe fn convert(
         &mut self,
-        hub: &Hub,
+        device_state: &DeviceState,
         carrier: &dyn Carrier,
         wr: &ibv_recv_wr,
     ) -> Result<ReceiveRequest> {
         let count = u32::try_from(wr.num_sge).ok().filter(|count| *count <= self.max_sge);
         let count = count.ok_or(EINVAL)? as usize;
-        let rim = (hub, carrier, &mut self.last);
+        let rim = (device_state, carrier, &mut self.last);
         let local = unsafe { scatter(rim, wr.sg_list, count, true)? };
         Ok(ReceiveRequest { id: wr.wr_id, local })
     }

@@ -12,8 +12,8 @@ use libc::c_int;
 
 use crate::abi::*;
 use crate::device::Context;
+use crate::device_state::{DeviceState, SharedEvents, Subject};
 use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Held, Result, lock, object, status};
-use crate::hub::{Hub, SharedEvents, Subject};
 use crate::memory::Domain;
 use crate::query::DEPTH_MAX;
 use crate::receives::Receives;
@@ -24,7 +24,7 @@ pub(crate) struct SharedQueue {
     base: ibv_srq,
     pub(crate) id: ReceiveQueueId,
     pub(crate) carrier: Arc<dyn Carrier>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) device_state: Arc<DeviceState>,
     pub(crate) receives: Held<Receives>,
     pub(crate) events: Arc<SharedEvents>,
     attr: ibv_srq_attr,
@@ -51,29 +51,29 @@ unsafe fn create(pd: *mut ibv_pd, init: &mut ibv_srq_init_attr) -> Result<*mut i
     attr.max_sge = attr.max_sge.max(1);
     // It is armed by `ibv_modify_srq`.
     attr.srq_limit = 0;
-    let carrier = owner.hub.carrier()?;
+    let carrier = owner.device_state.carrier()?;
     let id = carrier.create_receive_queue(unsafe { Domain::of(pd) }.number, attr.max_wr)?;
     let base = ibv_srq {
         context,
         srq_context: init.srq_context,
         pd,
-        handle: owner.hub.number(),
+        handle: owner.device_state.number(),
         mutex: unsafe { zeroed() },
         cond: unsafe { zeroed() },
         events_completed: 0,
     };
     let mut queue = Box::<SharedQueue>::new_uninit();
     let object = queue.as_mut_ptr() as usize;
-    let subject = Subject { object, events: Arc::clone(&owner.events), owed: Arc::default() };
+    let subject = Subject { object, events: Arc::clone(&owner.events), unacked: Arc::default() };
     let events = Arc::new(SharedEvents { subject, limit: AtomicU32::new(0) });
-    owner.hub.add_shared(id, Arc::clone(&events));
+    owner.device_state.add_shared(id, Arc::clone(&events));
     let queue = Box::write(
         queue,
         SharedQueue {
             base,
             id,
             carrier: Arc::clone(carrier),
-            hub: Arc::clone(&owner.hub),
+            device_state: Arc::clone(&owner.device_state),
             receives: Held::new(Receives::new(attr.max_sge)),
             events,
             attr: *attr,
@@ -154,7 +154,7 @@ unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
             return Err(EBUSY);
         }
         queue.carrier.destroy_receive_queue(queue.id)?;
-        queue.hub.remove_shared(queue.id, &queue.events);
+        queue.device_state.remove_shared(queue.id, &queue.events);
         queue.events.subject.settle();
         drop(unsafe { Box::from_raw(srq.cast::<SharedQueue>()) });
         Ok(())
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn post_receives(
     let queue = unsafe { SharedQueue::of(srq) };
     unsafe {
         queue.receives.with(|receives| {
-            receives.post(&queue.hub, &*queue.carrier, wr, bad, |requests| {
+            receives.post(&queue.device_state, &*queue.carrier, wr, bad, |requests| {
                 queue.carrier.post_shared_receive(queue.id, requests)
             })
         })

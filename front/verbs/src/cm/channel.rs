@@ -117,7 +117,7 @@ pub(super) unsafe extern "C-unwind" fn rdma_get_cm_event(
 
 /// The next event, if there is one, after what has to happen before the program gets it.
 unsafe fn next(queue: &EventQueue<Note>) -> Result<Option<*mut rdma_cm_event>> {
-    let Some(mut note) = queue.next(|note| note.owner().owed.deliver()) else {
+    let Some(mut note) = queue.next(|note| note.owner().unacked.deliver()) else {
         return Ok(None);
     };
     match note.kind {
@@ -200,7 +200,7 @@ unsafe fn acknowledge(event: *mut rdma_cm_event) {
     let event = unsafe { Box::from_raw(event.cast::<Event>()) };
     let owner = Arc::clone(&event.owner);
     drop(event);
-    owner.owed.acknowledge(1);
+    owner.unacked.acknowledge(1);
 }
 
 /// Gives back the event that an id keeps whose calls wait.

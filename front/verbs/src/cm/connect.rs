@@ -17,7 +17,7 @@ use libc::{c_int, c_void};
 
 use super::abi::*;
 use super::channel;
-use super::desk::Desk;
+use super::cm_device::CmDevice;
 use super::id::{Agreed, Core, Id};
 use super::note::{self, Note};
 use super::queue_pair::{self, ACK_TIMEOUT, READ_DEPTH};
@@ -86,10 +86,10 @@ unsafe fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
 }
 
 /// Both ends of an id that knows its way.
-fn ends(core: &Core) -> Result<(Arc<Desk>, SocketAddr, SocketAddr)> {
+fn ends(core: &Core) -> Result<(Arc<CmDevice>, SocketAddr, SocketAddr)> {
     let inner = lock(&core.inner);
-    let desk = inner.desk.clone().ok_or(EINVAL)?;
-    Ok((desk, inner.local.ok_or(EINVAL)?, inner.remote.ok_or(EINVAL)?))
+    let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
+    Ok((cm_device, inner.local.ok_or(EINVAL)?, inner.remote.ok_or(EINVAL)?))
 }
 
 #[unsafe(no_mangle)]
@@ -98,20 +98,20 @@ unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_par
         let this = unsafe { Id::of(id)? };
         let mut param = unsafe { wanted(param)? };
         let core = Arc::clone(&this.core);
-        let (desk, local, remote) = ends(&core)?;
+        let (cm_device, local, remote) = ends(&core)?;
         let greeting = lock(&core.inner).greeting.clone();
         if !greeting.is_empty() {
             param.private_data = greeting.as_ptr().cast();
             param.private_data_len = greeting.len() as u8;
         }
-        let to = desk.carrier.resolve(Gid::from(remote.ip()))?;
+        let to = cm_device.carrier.resolve(Gid::from(remote.ip()))?;
         // What the peer compares with, and sends to: a device has one way to a host, whichever of
         // its addresses the program is bound to.
-        let source = desk.carrier.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
+        let source = cm_device.carrier.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
         let header = IpHeader { source_port: local.port(), source, destination: remote.ip() };
         match this.is_datagram() {
-            true => unsafe { query(&core, &desk, to, &header, &param)? },
-            false => unsafe { request(this, &desk, to, &header, &param)? },
+            true => unsafe { query(&core, &cm_device, to, &header, &param)? },
+            false => unsafe { request(this, &cm_device, to, &header, &param)? },
         }
         unsafe { channel::complete(this)? };
         Ok(0)
@@ -120,7 +120,7 @@ unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_par
 
 unsafe fn request(
     this: &mut Id,
-    desk: &Desk,
+    cm_device: &CmDevice,
     to: u64,
     header: &IpHeader,
     param: &rdma_conn_param,
@@ -131,7 +131,7 @@ unsafe fn request(
     let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, param) };
     let remote = lock(&this.core.inner).remote.ok_or(EINVAL)?;
     let core = Arc::clone(&this.core);
-    desk.act(|state, now| {
+    cm_device.act(|state, now| {
         let mut inner = lock(&core.inner);
         if inner.connection.is_some() {
             return Err(EINVAL);
@@ -144,7 +144,7 @@ unsafe fn request(
         let request = Request {
             local: CommunicationId(0),
             service: service_id(PortSpace::Tcp, remote.port()),
-            ca_guid: desk.device.device.guid(),
+            ca_guid: cm_device.device.device.guid(),
             q_key: 0,
             queue_pair,
             responder_resources: agreed.responder_resources,
@@ -192,7 +192,7 @@ fn path(header: &IpHeader, traffic_class: u8, ack_timeout: Option<u8>) -> Path {
 
 unsafe fn query(
     core: &Arc<Core>,
-    desk: &Desk,
+    cm_device: &CmDevice,
     to: u64,
     header: &IpHeader,
     param: &rdma_conn_param,
@@ -200,7 +200,7 @@ unsafe fn query(
     let (data, length) = (param.private_data, usize::from(param.private_data_len));
     let mut private = unsafe { private(data, length, IpHeader::LEN)? };
     private[..IpHeader::LEN].copy_from_slice(&header.emit());
-    desk.act(|state, now| {
+    cm_device.act(|state, now| {
         let mut inner = lock(&core.inner);
         let remote = inner.remote.ok_or(EINVAL)?;
         if inner.connection.is_some() {
@@ -229,9 +229,9 @@ pub(super) unsafe fn answered(note: &mut Note) {
         Err(Errno(error)) => {
             note.kind = RDMA_CM_EVENT_CONNECT_ERROR;
             note.status = -error;
-            if let Ok((desk, connection)) = note.core.connection() {
+            if let Ok((cm_device, connection)) = note.core.connection() {
                 // If the peer ended it meanwhile, there is nothing to refuse.
-                let _ = desk.act(|state, now| {
+                let _ = cm_device.act(|state, now| {
                     let nothing = [0; Reject::PRIVATE_LEN];
                     state.manager.reject(now, connection, Reason::CONSUMER, &nothing)
                 });
@@ -241,8 +241,8 @@ pub(super) unsafe fn answered(note: &mut Note) {
 }
 
 fn confirm(core: &Core) -> Result<()> {
-    let (desk, connection) = core.connection()?;
-    let confirmed = desk
+    let (cm_device, connection) = core.connection()?;
+    let confirmed = cm_device
         .act(|state, now| state.manager.confirm(now, connection, &[0; ReadyToUse::PRIVATE_LEN]));
     match confirmed {
         // It was ended before it was confirmed, and the program hears of that next.
@@ -259,9 +259,11 @@ unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
         if !this.base.qp.is_null() {
             return Err(EINVAL);
         }
-        let (desk, connection) = this.core.connection()?;
+        let (cm_device, connection) = this.core.connection()?;
         let nothing = [0; ReadyToUse::PRIVATE_LEN];
-        desk.act(|state, now| state.manager.confirm(now, connection, &nothing)).map_err(failed)?;
+        cm_device
+            .act(|state, now| state.manager.confirm(now, connection, &nothing))
+            .map_err(failed)?;
         Ok(0)
     })
 }
@@ -275,7 +277,7 @@ unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_para
             unsafe { answer(this, ServiceStatus::SUCCESS, &param)? };
             return Ok(0);
         }
-        let (desk, connection) = this.core.connection()?;
+        let (cm_device, connection) = this.core.connection()?;
         let (data, length) = (param.private_data, usize::from(param.private_data_len));
         let private = unsafe { private(data, length, 0)? };
         let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, &param) };
@@ -296,10 +298,10 @@ unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_para
             flow_control: param.flow_control != 0,
             rnr_retries: param.rnr_retry_count,
             shared_receives,
-            ca_guid: desk.device.device.guid(),
+            ca_guid: cm_device.device.device.guid(),
             private,
         };
-        let accepted = desk.act(|state, now| {
+        let accepted = cm_device.act(|state, now| {
             state.manager.accept(now, connection, &reply)?;
             lock(&this.core.inner).is_unaccepted = false;
             Ok(())
@@ -322,7 +324,7 @@ fn settle(core: &Core, param: &rdma_conn_param) -> Agreed {
 
 /// SIDR_REP.
 unsafe fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param) -> Result<()> {
-    let (desk, connection) = this.core.connection()?;
+    let (cm_device, connection) = this.core.connection()?;
     let (data, length) = (param.private_data, usize::from(param.private_data_len));
     let private = unsafe { private(data, length, 0)? };
     let (queue_pair, _) = unsafe { queue_pair_of(this, param) };
@@ -337,7 +339,7 @@ unsafe fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param) -> R
         information: [0; ServiceReply::INFORMATION_LEN],
         private,
     };
-    desk.act(|state, now| state.manager.answer(now, connection, &reply)).map_err(failed)
+    cm_device.act(|state, now| state.manager.answer(now, connection, &reply)).map_err(failed)
 }
 
 unsafe fn refuse(
@@ -353,8 +355,10 @@ unsafe fn refuse(
         return unsafe { answer(this, ServiceStatus::REJECTED, &param) };
     }
     let private = unsafe { private(data, usize::from(length), 0)? };
-    let (desk, connection) = this.core.connection()?;
-    desk.act(|state, now| state.manager.reject(now, connection, reason, &private)).map_err(failed)
+    let (cm_device, connection) = this.core.connection()?;
+    cm_device
+        .act(|state, now| state.manager.reject(now, connection, reason, &private))
+        .map_err(failed)
 }
 
 #[unsafe(no_mangle)]
@@ -375,12 +379,12 @@ unsafe extern "C" fn rdma_reject_ece(
 unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     number(|| {
         let this = unsafe { Id::of(id)? };
-        let (desk, connection) = this.core.connection()?;
+        let (cm_device, connection) = this.core.connection()?;
         lock(&this.core.inner).leaves = true;
         if !this.is_datagram() && !this.base.qp.is_null() {
             unsafe { queue_pair::change(this, IBV_QPS_ERR)? };
         }
-        let ended = desk.act(|state, now| state.manager.disconnect(now, connection));
+        let ended = cm_device.act(|state, now| state.manager.disconnect(now, connection));
         match ended {
             // The peer may have been faster, or there was nothing to end.
             Ok(()) | Err(CommandError::State(_)) => {}
@@ -397,10 +401,10 @@ unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
 unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -> c_int {
     number(|| {
         let this = unsafe { Id::of(id)? };
-        let (desk, connection) = this.core.connection()?;
+        let (cm_device, connection) = this.core.connection()?;
         if event == IBV_EVENT_COMM_EST {
             // RTU may have come meanwhile.
-            let _ = desk.act(|state, now| state.manager.establish(now, connection));
+            let _ = cm_device.act(|state, now| state.manager.establish(now, connection));
         }
         Ok(0)
     })

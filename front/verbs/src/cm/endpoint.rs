@@ -11,7 +11,7 @@ use libc::{addrinfo, c_int, sockaddr, socklen_t};
 
 use super::abi::*;
 use super::channel;
-use super::desk::Desk;
+use super::cm_device::CmDevice;
 use super::id::{Id, Template};
 use super::lifetime::{rdma_create_id, rdma_destroy_id};
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp, rdma_destroy_srq};
@@ -299,18 +299,18 @@ unsafe fn equip(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
     object(|| {
-        let desks: Vec<Arc<Desk>> =
-            device::devices()?.into_iter().filter_map(|device| Desk::of(device).ok()).collect();
+        let cm_devices: Vec<Arc<CmDevice>> =
+            device::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect();
         let size = size_of::<*mut ibv_context>();
-        let list = unsafe { libc::calloc(desks.len() + 1, size) }.cast::<*mut ibv_context>();
+        let list = unsafe { libc::calloc(cm_devices.len() + 1, size) }.cast::<*mut ibv_context>();
         if list.is_null() {
             return Err(ENOMEM);
         }
-        for (at, desk) in desks.iter().enumerate() {
-            unsafe { list.add(at).write(desk.context()) };
+        for (at, cm_device) in cm_devices.iter().enumerate() {
+            unsafe { list.add(at).write(cm_device.context()) };
         }
         if !count.is_null() {
-            unsafe { count.write(desks.len() as c_int) };
+            unsafe { count.write(cm_devices.len() as c_int) };
         }
         Ok(list)
     })

@@ -14,11 +14,11 @@ use fairway_softnic::roce::cm::ConnectionId;
 use libc::{c_int, c_void};
 
 use super::abi::*;
-use super::desk::Desk;
+use super::cm_device::CmDevice;
 use super::note::Queue;
 use super::port::Port;
 use crate::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_qp_cap, zeroed};
-use crate::guard::{EINVAL, Owed, Result, lock};
+use crate::guard::{EINVAL, Result, UnackedEvents, lock};
 
 /// An id as programs hold it.
 #[repr(C)]
@@ -43,7 +43,7 @@ pub(super) struct Core {
     /// The address of its [`Id`].
     pub(super) id: AtomicUsize,
     /// Events that the program has and did not acknowledge.
-    pub(super) owed: Owed,
+    pub(super) unacked: UnackedEvents,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Inner {
     pub(super) remote: Option<SocketAddr>,
     pub(super) port: Option<Port>,
     /// Whose device it uses.
-    pub(super) desk: Option<Arc<Desk>>,
+    pub(super) cm_device: Option<Arc<CmDevice>>,
     pub(super) connection: Option<ConnectionId>,
     /// The service listened for.
     pub(super) service: Option<u64>,
@@ -112,7 +112,7 @@ impl Core {
         let psn = super::clock::random() as u32 & 0xff_ffff;
         Core {
             id: AtomicUsize::new(0),
-            owed: Owed::default(),
+            unacked: UnackedEvents::default(),
             inner: Mutex::new(Inner {
                 queue,
                 is_synchronous,
@@ -120,7 +120,7 @@ impl Core {
                 local: None,
                 remote: None,
                 port: None,
-                desk: None,
+                cm_device: None,
                 connection: None,
                 service: None,
                 agreed: Agreed { psn, ..Agreed::default() },
@@ -139,10 +139,10 @@ impl Core {
     }
 
     /// The device it uses and the connection it is.
-    pub(super) fn connection(&self) -> Result<(Arc<Desk>, ConnectionId)> {
+    pub(super) fn connection(&self) -> Result<(Arc<CmDevice>, ConnectionId)> {
         let inner = lock(&self.inner);
-        let desk = inner.desk.clone().ok_or(EINVAL)?;
-        Ok((desk, inner.connection.ok_or(EINVAL)?))
+        let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
+        Ok((cm_device, inner.connection.ok_or(EINVAL)?))
     }
 }
 
@@ -198,12 +198,12 @@ impl Id {
         if let Some(remote) = inner.remote {
             self.base.route.addr.dst_storage = super::address::write(remote);
         }
-        if let Some(desk) = &inner.desk {
-            self.base.verbs = desk.context();
+        if let Some(cm_device) = &inner.cm_device {
+            self.base.verbs = cm_device.context();
             self.base.port_num = 1;
             if self.base.pd.is_null() {
                 // Without one, calls that need it say so.
-                self.base.pd = desk.domain().unwrap_or(null_mut());
+                self.base.pd = cm_device.domain().unwrap_or(null_mut());
             }
         }
     }

@@ -58,8 +58,8 @@ unsafe fn destroy(id: *mut rdma_cm_id) {
     let this = unsafe { &mut *id.cast::<Id>() };
     channel::release_held(this);
     let core = Arc::clone(&this.core);
-    super::desk::forget(&core);
-    super::hold::forget(&core);
+    super::cm_device::forget(&core);
+    super::deferred_disconnect::forget(&core);
     let orphans = lock(&core.inner).queue.take(|note| Arc::ptr_eq(note.owner(), &core));
     for note in orphans {
         // Somebody asked, and the program has not heard of it.
@@ -67,7 +67,7 @@ unsafe fn destroy(id: *mut rdma_cm_id) {
             unsafe { destroy(note.core.id()) };
         }
     }
-    core.owed.wait();
+    core.unacked.wait();
     let this = unsafe { Box::from_raw(id.cast::<Id>()) };
     core.id.store(0, Ordering::Release);
     if lock(&core.inner).is_synchronous {
@@ -95,7 +95,7 @@ unsafe extern "C" fn rdma_migrate_id(
 /// the calls that wait for them.
 pub(super) unsafe fn migrate(this: &mut Id, events: *mut rdma_event_channel) -> Result<()> {
     let core = Arc::clone(&this.core);
-    core.owed.wait();
+    core.unacked.wait();
     let is_synchronous = events.is_null();
     let events = if is_synchronous { channel::make()? } else { events };
     let queue = unsafe { channel::queue(events) };

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use libc::{c_int, c_void};
 
 use super::abi::*;
-use super::desk::address_of;
+use super::cm_device::address_of;
 use super::id::Id;
 use super::verbs;
 use crate::abi::*;
@@ -54,11 +54,12 @@ pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)
             IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS
         }
         (IBV_QPS_RTR, false) => {
-            let (Some(desk), Some(local), Some(remote)) = (&inner.desk, inner.local, inner.remote)
+            let (Some(cm_device), Some(local), Some(remote)) =
+                (&inner.cm_device, inner.local, inner.remote)
             else {
                 return Err(EINVAL);
             };
-            attr.ah_attr = address_of(desk, local.ip(), remote.ip());
+            attr.ah_attr = address_of(cm_device, local.ip(), remote.ip());
             attr.ah_attr.grh.traffic_class = inner.options.tos;
             attr.path_mtu = c_int::from(agreed.mtu);
             attr.dest_qp_num = agreed.queue_pair;

@@ -13,8 +13,8 @@ use libc::{c_int, sockaddr};
 use super::abi::*;
 use super::address::{self, plain};
 use super::channel;
-use super::desk::{self, Desk, mtu_code};
-use super::hold::tell;
+use super::cm_device::{self, CmDevice, mtu_code};
+use super::deferred_disconnect::tell;
 use super::id::Id;
 use super::note::Note;
 use super::port::Port;
@@ -48,13 +48,13 @@ fn bind(this: &mut Id, address: SocketAddr) -> Result<()> {
     // A loopback address says nothing of a device, as in Linux: libfabric binds to one to learn
     // what all devices offer.
     let open = ip.is_unspecified() || ip.is_loopback();
-    let desk = if open { None } else { Some(Desk::at(ip)?) };
+    let cm_device = if open { None } else { Some(CmDevice::at(ip)?) };
     let port = Port::take(space, address.ip(), address.port(), options.reuse)?;
     {
         let mut inner = lock(&core.inner);
         inner.local = Some(SocketAddr::new(address.ip(), port.number()));
         inner.port = Some(port);
-        inner.desk = desk;
+        inner.cm_device = cm_device;
     }
     this.show();
     Ok(())
@@ -114,8 +114,8 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     if from.is_ipv4() != to.is_ipv4() {
         return Err(Errno(libc::EAFNOSUPPORT));
     }
-    let desk = Desk::at(from)?;
-    desk.carrier.resolve(Gid::from(to))?;
+    let cm_device = CmDevice::at(from)?;
+    cm_device.carrier.resolve(Gid::from(to))?;
     let taken = match bound {
         Some(_) => None,
         None => Some(Port::take(space, from, 0, false)?),
@@ -125,8 +125,8 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     inner.local = Some(SocketAddr::new(from, number.unwrap_or(0)));
     inner.remote = Some(SocketAddr::new(to, destination.port()));
     inner.port = taken.or(inner.port.take());
-    inner.agreed.mtu = mtu_code(desk.device.device.mtu());
-    inner.desk = Some(desk);
+    inner.agreed.mtu = mtu_code(cm_device.device.device.mtu());
+    inner.cm_device = Some(cm_device);
     Ok(())
 }
 
@@ -154,7 +154,7 @@ pub(super) unsafe extern "C" fn rdma_resolve_route(
 fn path(this: &Id) -> Result<ibv_sa_path_rec> {
     const EXACTLY: u8 = 2;
     let inner = lock(&this.core.inner);
-    let (Some(local), Some(remote), Some(_)) = (inner.local, inner.remote, &inner.desk) else {
+    let (Some(local), Some(remote), Some(_)) = (inner.local, inner.remote, &inner.cm_device) else {
         return Err(EINVAL);
     };
     let gid = |address: SocketAddr| ibv_gid::new(Gid::from(address.ip()).0);
@@ -198,9 +198,9 @@ pub(super) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int)
             (inner.local.ok_or(EINVAL)?, inner.space)
         };
         let local = SocketAddr::new(plain(local.ip()), local.port());
-        let result = desk::listen(&core, local, service_id(space, local.port()), backlog);
+        let result = cm_device::listen(&core, local, service_id(space, local.port()), backlog);
         if result.is_err() {
-            desk::forget(&core);
+            cm_device::forget(&core);
         }
         result.map(|()| 0)
     })

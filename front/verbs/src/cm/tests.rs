@@ -8,7 +8,7 @@ use fairway_softnic::engine::wire::roce::cm::PortSpace;
 
 use super::abi::*;
 use super::port::Port;
-use super::{address, desk};
+use super::{address, cm_device};
 use crate::guard::Errno;
 
 mod calls;
@@ -197,7 +197,7 @@ fn ports_are_taken_once() {
 
 #[test]
 fn packets_have_a_code() {
-    let codes = [256, 512, 1024, 2048, 4096].map(desk::mtu_code);
+    let codes = [256, 512, 1024, 2048, 4096].map(cm_device::mtu_code);
     assert_eq!(codes, [1, 2, 3, 4, 5]);
 }
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use fairway_softnic::verbs::Gid;
 
 use crate::device::{self, DeviceHandle};
-use crate::hub::Hub;
+use crate::device_state::DeviceState;
 use crate::query;
 
 /// The tree of this process.
@@ -250,8 +250,8 @@ fn write_port(port: &Path, device: &DeviceHandle) -> io::Result<()> {
 
 /// Those of the port, and those of soft-RoCE's names. They are this process's.
 fn write_counters(port: &Path, device: &DeviceHandle) -> io::Result<()> {
-    let hub = Hub::of(&device.device);
-    let counted = hub.open_carrier().map(|carrier| carrier.counters()).unwrap_or_default();
+    let device_state = DeviceState::of(&device.device);
+    let counted = device_state.open_carrier().map(|carrier| carrier.counters()).unwrap_or_default();
     for (name, count) in [
         ("counters/port_xmit_packets", counted.sent_packets),
         ("counters/port_rcv_packets", counted.received_packets),

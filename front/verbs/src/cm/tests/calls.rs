@@ -313,7 +313,7 @@ fn who_ends_a_connection_himself_does_not_wait_for_his_own_completions() {
     let (server, client) = (Side::new(), Side::new());
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
-    let awaited = |id| desk::awaited(&unsafe { Id::of(id) }.expect("an id").core);
+    let awaited = |id| cm_device::awaited(&unsafe { Id::of(id) }.expect("an id").core);
     assert_eq!(awaited(passive).map(Qpn::value), Some(unsafe { (*(*passive).qp).qp_num }));
     assert_eq!(unsafe { rdma_disconnect(passive) }, 0);
     assert_eq!(awaited(passive), None);

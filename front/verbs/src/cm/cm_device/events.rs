@@ -13,35 +13,35 @@ use fairway_softnic::roce::cm::{ConnectionId, Event, ListenerId};
 use super::super::abi::*;
 use super::super::address::plain;
 use super::super::clock::now;
-use super::super::hold::{self, tell};
+use super::super::deferred_disconnect::{self, tell};
 use super::super::id::{Agreed, Core, Id};
 use super::super::note::{Details, Note};
-use super::{Desk, State};
+use super::{CmDevice, State};
 use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
 use crate::guard::lock;
 use fairway_softnic::verbs::Gid;
 
 /// Tells everything that happened, in order.
-pub(super) fn dispatch(desk: &Desk, state: &mut State) {
+pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
     while let Some(event) = state.manager.poll_event() {
         match event {
             Event::Requested { listener, connection, from: _, request } => {
-                requested(desk, state, listener, connection, &request);
+                requested(cm_device, state, listener, connection, &request);
             }
             Event::Queried { listener, connection, from: _, request } => {
-                queried(desk, state, listener, connection, &request);
+                queried(cm_device, state, listener, connection, &request);
             }
             other => {
                 let Some(core) = state.cores.get(&other.connection()).map(Arc::clone) else {
                     continue;
                 };
-                let Some(note) = note(desk, &core, &other) else { continue };
+                let Some(note) = note(cm_device, &core, &other) else { continue };
                 if lock(&core.inner).is_unaccepted {
                     continue;
                 }
                 let is_end = matches!(other, Event::Disconnected { .. });
                 match awaited(&core).filter(|_| is_end) {
-                    Some(own) => hold::hold(&desk.carrier, own, note, now()),
+                    Some(own) => deferred_disconnect::defer(&cm_device.carrier, own, note, now()),
                     None => tell(note),
                 }
             }
@@ -55,7 +55,7 @@ pub(in super::super) fn awaited(core: &Core) -> Option<Qpn> {
     inner.own_queue_pair.filter(|_| !inner.leaves)
 }
 
-fn note(desk: &Desk, core: &Arc<Core>, event: &Event) -> Option<Note> {
+fn note(cm_device: &CmDevice, core: &Arc<Core>, event: &Event) -> Option<Note> {
     let plain = |kind, status| Note::new(core, kind, status);
     let over = |note| {
         lock(&core.inner).is_over = true;
@@ -75,7 +75,7 @@ fn note(desk: &Desk, core: &Arc<Core>, event: &Event) -> Option<Note> {
         Event::TimedOut { .. } => over(plain(RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT)),
         Event::Disconnected { .. } => over(plain(RDMA_CM_EVENT_DISCONNECTED, 0)),
         Event::Released { .. } => plain(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0),
-        Event::Answered { reply, .. } => over(answered(desk, core, reply)),
+        Event::Answered { reply, .. } => over(answered(cm_device, core, reply)),
         Event::Requested { .. } | Event::Queried { .. } => return None,
     })
 }
@@ -110,18 +110,22 @@ fn offered_by_reply(reply: &Reply) -> rdma_conn_param {
 }
 
 /// Where the datagrams of a queue pair go, as `ibv_create_ah` wants to hear it.
-pub(in super::super) fn address_of(desk: &Desk, local: IpAddr, remote: IpAddr) -> ibv_ah_attr {
+pub(in super::super) fn address_of(
+    cm_device: &CmDevice,
+    local: IpAddr,
+    remote: IpAddr,
+) -> ibv_ah_attr {
     // SAFETY: numbers.
     let mut address: ibv_ah_attr = unsafe { zeroed() };
     address.grh.dgid = ibv_gid::new(Gid::from(remote).0);
-    address.grh.sgid_index = desk.gid_index(local);
+    address.grh.sgid_index = cm_device.gid_index(local);
     address.grh.hop_limit = 64;
     address.is_global = 1;
     address.port_num = 1;
     address
 }
 
-fn answered(desk: &Desk, core: &Arc<Core>, reply: &ServiceReply) -> Note {
+fn answered(cm_device: &CmDevice, core: &Arc<Core>, reply: &ServiceReply) -> Note {
     if reply.status != ServiceStatus::SUCCESS {
         let status = i32::from(reply.status.0);
         return Note::new(core, RDMA_CM_EVENT_UNREACHABLE, status).saying(&reply.private);
@@ -135,7 +139,7 @@ fn answered(desk: &Desk, core: &Arc<Core>, reply: &ServiceReply) -> Note {
     let mut note = Note::new(core, RDMA_CM_EVENT_ESTABLISHED, 0).saying(&reply.private);
     if let (Some(local), Some(remote)) = (local, remote) {
         note.details = Details::Datagram {
-            address: address_of(desk, local.ip(), remote.ip()),
+            address: address_of(cm_device, local.ip(), remote.ip()),
             queue_pair: reply.queue_pair.value(),
             q_key: reply.q_key,
         };
@@ -151,15 +155,17 @@ pub(in super::super) fn mtu_code(bytes: u32) -> u8 {
 }
 
 fn requested(
-    desk: &Desk,
+    cm_device: &CmDevice,
     state: &mut State,
     listener: ListenerId,
     connection: ConnectionId,
     request: &Request,
 ) {
-    let fits = request.mtu <= mtu_code(desk.device.device.mtu());
+    let fits = request.mtu <= mtu_code(cm_device.device.device.mtu());
     let found = fits
-        .then(|| newcomer(desk, state, listener, connection, request.service, &request.private))
+        .then(|| {
+            newcomer(cm_device, state, listener, connection, request.service, &request.private)
+        })
         .flatten();
     let Some((core, listening)) = found else {
         // Nobody listens at this address; and nobody has to be told here.
@@ -203,14 +209,14 @@ fn requested(
 }
 
 fn queried(
-    desk: &Desk,
+    cm_device: &CmDevice,
     state: &mut State,
     listener: ListenerId,
     connection: ConnectionId,
     request: &ServiceRequest,
 ) {
     let Some((core, listening)) =
-        newcomer(desk, state, listener, connection, request.service, &request.private)
+        newcomer(cm_device, state, listener, connection, request.service, &request.private)
     else {
         // Refused thereby.
         let _ = state.manager.close(now(), connection);
@@ -236,7 +242,7 @@ fn takes_all(core: &Core, asked: IpAddr) -> bool {
 
 /// An id for somebody who asks, and the id that was asked; `None` if nobody listens where he asks.
 fn newcomer(
-    desk: &Desk,
+    cm_device: &CmDevice,
     state: &mut State,
     listener: ListenerId,
     connection: ConnectionId,
@@ -261,7 +267,7 @@ fn newcomer(
         let mut inner = lock(&core.inner);
         inner.local = Some(SocketAddr::new(header.destination, port));
         inner.remote = Some(SocketAddr::new(header.source, header.source_port));
-        inner.desk = desk.me.upgrade();
+        inner.cm_device = cm_device.me.upgrade();
         inner.connection = Some(connection);
         inner.options = options;
         inner.is_unaccepted = true;

@@ -16,12 +16,12 @@ use fairway_softnic::without_signals;
 use super::address::plain;
 use super::clock::{now, random};
 use super::id::Core;
-use super::{hold, verbs};
+use super::{deferred_disconnect, verbs};
 use crate::abi::{ibv_context, ibv_pd};
 use crate::device::{self, DeviceHandle};
+use crate::device_state::{DeviceState, ManagementListener};
 use crate::farewell;
 use crate::guard::{Errno, Result, lock};
-use crate::hub::{Hub, ManagementListener};
 use crate::unattended::refuse_to;
 
 mod events;
@@ -34,8 +34,8 @@ pub(super) use events::{address_of, mtu_code};
 const BACKLOG: u32 = 1024;
 
 /// One for each device that the connection manager is used with, for as long as the process lives.
-pub(super) struct Desk {
-    me: Weak<Desk>,
+pub(super) struct CmDevice {
+    me: Weak<CmDevice>,
     pub(super) device: &'static DeviceHandle,
     pub(super) carrier: Arc<dyn Carrier>,
     /// The address of the `ibv_context` that all ids of the device share.
@@ -62,7 +62,7 @@ struct Listening {
     cores: Vec<Arc<Core>>,
 }
 
-static DESKS: Mutex<Vec<(u32, Arc<Desk>)>> = Mutex::new(Vec::new());
+static CM_DEVICES: Mutex<Vec<(u32, Arc<CmDevice>)>> = Mutex::new(Vec::new());
 
 /// A service that this process has claimed from the others.
 struct Claim {
@@ -77,28 +77,36 @@ static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
 /// When something is to be done without being asked.
 fn deadline(state: &mut State) -> Option<Instant> {
-    state.manager.poll_timeout().into_iter().chain(hold::earliest()).reduce(Instant::min)
+    state
+        .manager
+        .poll_timeout()
+        .into_iter()
+        .chain(deferred_disconnect::earliest())
+        .reduce(Instant::min)
 }
 
-fn desks() -> Vec<Arc<Desk>> {
+fn cm_devices() -> Vec<Arc<CmDevice>> {
     let process = std::process::id();
-    let all = lock(&DESKS);
-    all.iter().filter(|(owner, _)| *owner == process).map(|(_, desk)| Arc::clone(desk)).collect()
+    let all = lock(&CM_DEVICES);
+    all.iter()
+        .filter(|(owner, _)| *owner == process)
+        .map(|(_, cm_device)| Arc::clone(cm_device))
+        .collect()
 }
 
-impl Desk {
-    /// The desk of a device, opened now if need be.
-    pub(super) fn of(device: &'static DeviceHandle) -> Result<Arc<Desk>> {
+impl CmDevice {
+    /// The device of a device, opened now if need be.
+    pub(super) fn of(device: &'static DeviceHandle) -> Result<Arc<CmDevice>> {
         let process = std::process::id();
-        let mut all = lock(&DESKS);
-        let same = |(owner, desk): &&(u32, Arc<Desk>)| {
-            *owner == process && std::ptr::eq(desk.device, device)
+        let mut all = lock(&CM_DEVICES);
+        let same = |(owner, cm_device): &&(u32, Arc<CmDevice>)| {
+            *owner == process && std::ptr::eq(cm_device.device, device)
         };
-        if let Some((_, desk)) = all.iter().find(same) {
-            return Ok(Arc::clone(desk));
+        if let Some((_, cm_device)) = all.iter().find(same) {
+            return Ok(Arc::clone(cm_device));
         }
-        let hub = Hub::of(&device.device);
-        let carrier = Arc::clone(hub.carrier()?);
+        let device_state = DeviceState::of(&device.device);
+        let carrier = Arc::clone(device_state.carrier()?);
         // SAFETY: a device, and those are never freed.
         let context = unsafe { verbs::ibv_open_device((&raw const device.base).cast_mut()) };
         if context.is_null() {
@@ -107,7 +115,7 @@ impl Desk {
         let manager =
             Manager::new(&Limits::default(), &Profile::default(), carrier.slot(), random());
         let state = State { manager, cores: HashMap::new(), services: HashMap::new(), timer: None };
-        let desk = Arc::new_cyclic(|me| Desk {
+        let cm_device = Arc::new_cyclic(|me| CmDevice {
             me: Weak::clone(me),
             device,
             carrier,
@@ -116,17 +124,17 @@ impl Desk {
             state: Mutex::new(state),
             wake: Condvar::new(),
         });
-        hub.set_management(Some(Arc::clone(&desk) as Arc<dyn ManagementListener>));
-        all.push((process, Arc::clone(&desk)));
+        device_state.set_management(Some(Arc::clone(&cm_device) as Arc<dyn ManagementListener>));
+        all.push((process, Arc::clone(&cm_device)));
         farewell::at_exit(leave);
-        Ok(desk)
+        Ok(cm_device)
     }
 
-    /// The desk of the device that has this address.
-    pub(super) fn at(address: IpAddr) -> Result<Arc<Desk>> {
+    /// The device of the device that has this address.
+    pub(super) fn at(address: IpAddr) -> Result<Arc<CmDevice>> {
         let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
         let device = device::devices()?.into_iter().find(has);
-        Desk::of(device.ok_or(Errno(libc::ENODEV))?)
+        CmDevice::of(device.ok_or(Errno(libc::ENODEV))?)
     }
 
     /// The protection domain of ids for which the program names none.
@@ -156,7 +164,7 @@ impl Desk {
     /// Does something with the state machine, then everything that follows from it.
     pub(super) fn act<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
         let result = self.act_and_send(body);
-        hold::release(now());
+        deferred_disconnect::release(now());
         result
     }
 
@@ -205,10 +213,10 @@ impl Desk {
             }
             Some(_) => {}
             None => {
-                let Some(desk) = self.me.upgrade() else { return };
+                let Some(cm_device) = self.me.upgrade() else { return };
                 let thread = std::thread::Builder::new().name("fairway-cm".to_owned());
                 // Without one the next datagram or call takes the time along.
-                if without_signals(|| thread.spawn(move || desk.sleep())).is_ok() {
+                if without_signals(|| thread.spawn(move || cm_device.sleep())).is_ok() {
                     state.timer = Some(next);
                 }
             }
@@ -285,7 +293,9 @@ impl Desk {
         let destination = destination(datagram.bytes);
         let other = destination.filter(|ip| !self.carrier.gids().contains(&Gid::from(*ip)));
         let other = other.and_then(|ip| {
-            desks().into_iter().find(|desk| desk.carrier.gids().contains(&Gid::from(ip)))
+            cm_devices()
+                .into_iter()
+                .find(|cm_device| cm_device.carrier.gids().contains(&Gid::from(ip)))
         });
         let Some(other) = other else { return self.receive(datagram) };
         if let Ok(source) = other.carrier.resolve(Gid::from(datagram.from)) {
@@ -297,16 +307,16 @@ impl Desk {
 /// Tells the peers of all connections that this process ends, as a kernel would. Runs on the
 /// farewell thread.
 fn leave() {
-    desks().iter().for_each(|desk| desk.leave());
+    cm_devices().iter().for_each(|cm_device| cm_device.leave());
 }
 
 /// Where a datagram came from. Between addresses of this host, packets may be sent from another one
 /// than that which their sender is bound to.
 fn sender(datagram: &Management<'_>) -> Sender {
-    let desks = desks();
+    let cm_devices = cm_devices();
     let is_own = |ip: &IpAddr| {
-        let has = |desk: &Arc<Desk>| desk.carrier.gids().contains(&Gid::from(*ip));
-        plain(*ip).is_loopback() || desks.iter().any(has)
+        let has = |cm_device: &Arc<CmDevice>| cm_device.carrier.gids().contains(&Gid::from(*ip));
+        plain(*ip).is_loopback() || cm_devices.iter().any(has)
     };
     let from = plain(datagram.from);
     let claimed = source(datagram.bytes).filter(|claimed| is_own(&from) && is_own(claimed));
@@ -315,11 +325,13 @@ fn sender(datagram: &Management<'_>) -> Sender {
     Sender { number: datagram.source, ip: claimed.unwrap_or(from), is_local }
 }
 
-impl ManagementListener for Desk {
+impl ManagementListener for CmDevice {
     fn management(&self, datagram: &Management<'_>) -> Routed {
         match route(datagram.bytes) {
             Route::Slot(slot) if slot == self.carrier.slot() => self.receive(datagram),
-            Route::Service(service) if desks().iter().any(|desk| desk.listens(service)) => {
+            Route::Service(service)
+                if cm_devices().iter().any(|cm_device| cm_device.listens(service)) =>
+            {
                 self.receive_request(datagram);
             }
             Route::Slot(slot) if datagram.deliverable => return Routed::Slot(slot),
@@ -338,15 +350,17 @@ pub(super) fn listen(
     service: u64,
     backlog: i32,
 ) -> Result<()> {
-    let at: Vec<Arc<Desk>> = match address.ip().is_unspecified() {
-        false => vec![Desk::at(address.ip())?],
+    let at: Vec<Arc<CmDevice>> = match address.ip().is_unspecified() {
+        false => vec![CmDevice::at(address.ip())?],
         // Of a device that does not open nobody can want anything.
-        true => device::devices()?.into_iter().filter_map(|device| Desk::of(device).ok()).collect(),
+        true => {
+            device::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
+        }
     };
     let first = at.first().ok_or(Errno(libc::ENODEV))?;
     claim(&*first.carrier, service)?;
     lock(&core.inner).service = Some(service);
-    at.iter().try_for_each(|desk| desk.listen(service, backlog, core))
+    at.iter().try_for_each(|cm_device| cm_device.listen(service, backlog, core))
 }
 
 fn claim(carrier: &dyn Carrier, service: u64) -> Result<()> {
@@ -370,16 +384,16 @@ fn unclaim(service: u64) {
 
 /// Ends what an id is in: it hears of nothing more.
 pub(super) fn forget(core: &Arc<Core>) {
-    let (desk, connection, service) = {
+    let (cm_device, connection, service) = {
         let mut inner = lock(&core.inner);
-        (inner.desk.clone(), inner.connection.take(), inner.service.take())
+        (inner.cm_device.clone(), inner.connection.take(), inner.service.take())
     };
     if let Some(service) = service {
-        desks().iter().for_each(|desk| desk.unlisten(service, core));
+        cm_devices().iter().for_each(|cm_device| cm_device.unlisten(service, core));
         unclaim(service);
     }
-    if let (Some(desk), Some(connection)) = (desk, connection) {
-        desk.act(|state, now| {
+    if let (Some(cm_device), Some(connection)) = (cm_device, connection) {
+        cm_device.act(|state, now| {
             state.cores.remove(&connection);
             // It may have been forgotten there already.
             let _ = state.manager.close(now, connection);

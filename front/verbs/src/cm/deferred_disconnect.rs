@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_ms(if cfg!(test) { 2000 } else { 100 }
 
 /// What one id has to wait with: the end of its connection, and what came behind.
 #[derive(Clone)]
-struct Held {
+struct Deferred {
     core: Arc<Core>,
     carrier: Arc<dyn Carrier>,
     queue_pair: Qpn,
@@ -32,7 +32,7 @@ struct Held {
     until: Instant,
 }
 
-impl Held {
+impl Deferred {
     fn is_of(&self, core: &Arc<Core>) -> bool {
         Arc::ptr_eq(&self.core, core)
     }
@@ -43,13 +43,13 @@ impl Held {
     }
 }
 
-static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+static DEFERRED: Mutex<Vec<Deferred>> = Mutex::new(Vec::new());
 
 /// Keeps the news for the time being. [`release`] is to be called soon, without a lock.
-pub(super) fn hold(carrier: &Arc<dyn Carrier>, queue_pair: Qpn, note: Note, now: Instant) {
+pub(super) fn defer(carrier: &Arc<dyn Carrier>, queue_pair: Qpn, note: Note, now: Instant) {
     let (core, carrier) = (Arc::clone(&note.core), Arc::clone(carrier));
-    let mut all = lock(&HELD);
-    all.push(Held { core, carrier, queue_pair, notes: vec![note], until: now + PATIENCE });
+    let mut all = lock(&DEFERRED);
+    all.push(Deferred { core, carrier, queue_pair, notes: vec![note], until: now + PATIENCE });
     after_poll::set_waiting(all.len(), release_now);
 }
 
@@ -65,7 +65,7 @@ fn follow(note: Note) -> Option<Note> {
     if after_poll::waiting() == 0 {
         return Some(note);
     }
-    let mut all = lock(&HELD);
+    let mut all = lock(&DEFERRED);
     match all.iter_mut().find(|held| held.is_of(&note.core)) {
         Some(held) => {
             held.notes.push(note);
@@ -80,7 +80,7 @@ pub(super) fn earliest() -> Option<Instant> {
     if after_poll::waiting() == 0 {
         return None;
     }
-    lock(&HELD).iter().map(|held| held.until).reduce(Instant::min)
+    lock(&DEFERRED).iter().map(|held| held.until).reduce(Instant::min)
 }
 
 /// After a poll: delivers what is due.
@@ -93,10 +93,10 @@ pub(super) fn release(now: Instant) {
     if after_poll::waiting() == 0 {
         return;
     }
-    let asked = lock(&HELD).clone();
+    let asked = lock(&DEFERRED).clone();
     let due: Vec<Arc<Core>> =
         asked.into_iter().filter(|held| held.is_due(now)).map(|held| held.core).collect();
-    let mut all = lock(&HELD);
+    let mut all = lock(&DEFERRED);
     let told = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
     // Under the lock, so that nothing overtakes.
     told.flat_map(|held| held.notes).for_each(push);
@@ -105,7 +105,7 @@ pub(super) fn release(now: Instant) {
 
 /// An id is no more, and neither is what it would have heard.
 pub(super) fn forget(core: &Arc<Core>) {
-    let mut all = lock(&HELD);
+    let mut all = lock(&DEFERRED);
     all.retain(|held| !held.is_of(core));
     after_poll::set_waiting(all.len(), release_now);
 }

@@ -18,13 +18,13 @@ use crate::abi::{
     IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED, IBV_EVENT_SRQ_LIMIT_REACHED,
 };
 use crate::events::{AsyncEvent, EventQueue};
-use crate::guard::{Errno, Owed, Result, lock};
+use crate::guard::{Errno, Result, UnackedEvents, lock};
 use crate::keys::Keys;
 use crate::settings;
 use crate::unattended::unattended;
 
 /// The device of a process, with everything made of it.
-pub(crate) struct Hub {
+pub(crate) struct DeviceState {
     pub(crate) device: Device,
     carrier: OnceLock<Arc<dyn Carrier>>,
     opening: Mutex<()>,
@@ -50,20 +50,20 @@ pub(crate) struct Subject {
     /// Where they go.
     pub(crate) events: Arc<EventQueue<AsyncEvent>>,
     /// Those that were handed out.
-    pub(crate) owed: Arc<Owed>,
+    pub(crate) unacked: Arc<UnackedEvents>,
 }
 
 impl Subject {
     pub(crate) fn raise(&self, kind: i32) {
-        let owed = Arc::clone(&self.owed);
-        self.events.push(AsyncEvent { object: self.object, kind, owed });
+        let unacked = Arc::clone(&self.unacked);
+        self.events.push(AsyncEvent { object: self.object, kind, unacked });
     }
 
     /// The object goes: drops what was not handed out, and waits until the rest is acknowledged.
-    /// Nothing more is raised: the hub has been told.
+    /// Nothing more is raised: the device state has been told.
     pub(crate) fn settle(&self) {
         self.events.forget(|event| event.object == self.object);
-        self.owed.wait();
+        self.unacked.wait();
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct QueueEvents {
     /// Its completion channel, if it has one.
     pub(crate) channel: Option<Arc<EventQueue<Arc<QueueEvents>>>>,
     /// Completion events that were handed out.
-    pub(crate) owed: Owed,
+    pub(crate) unacked: UnackedEvents,
 }
 
 /// Where the events of a shared receive queue go.
@@ -106,9 +106,9 @@ fn remove_own<K: Eq + Hash, V>(all: &mut HashMap<K, Arc<V>>, number: &K, own: &A
     }
 }
 
-impl Hub {
-    fn new(device: Device) -> Hub {
-        Hub {
+impl DeviceState {
+    fn new(device: Device) -> DeviceState {
+        DeviceState {
             device,
             carrier: OnceLock::new(),
             opening: Mutex::new(()),
@@ -122,18 +122,21 @@ impl Hub {
         }
     }
 
-    /// The hub of a device in this process; a child of a process that had one gets its own.
-    pub(crate) fn of(device: &Device) -> Arc<Hub> {
-        static HUBS: Mutex<Vec<(u32, Arc<Hub>)>> = Mutex::new(Vec::new());
+    /// The device state of a device in this process; a child of a process that had one gets its
+    /// own.
+    pub(crate) fn of(device: &Device) -> Arc<DeviceState> {
+        static STATES: Mutex<Vec<(u32, Arc<DeviceState>)>> = Mutex::new(Vec::new());
         let process = std::process::id();
-        let mut hubs = lock(&HUBS);
-        let same = |(owner, hub): &&(u32, Arc<Hub>)| *owner == process && hub.device == *device;
-        if let Some((_, hub)) = hubs.iter().find(same) {
-            return Arc::clone(hub);
+        let mut states = lock(&STATES);
+        let same = |(owner, device_state): &&(u32, Arc<DeviceState>)| {
+            *owner == process && device_state.device == *device
+        };
+        if let Some((_, device_state)) = states.iter().find(same) {
+            return Arc::clone(device_state);
         }
-        let hub = Arc::new(Hub::new(device.clone()));
-        hubs.push((process, Arc::clone(&hub)));
-        hub
+        let device_state = Arc::new(DeviceState::new(device.clone()));
+        states.push((process, Arc::clone(&device_state)));
+        device_state
     }
 
     /// A number that no other protection domain, completion queue or the like of this device has.
@@ -223,7 +226,7 @@ impl Hub {
     }
 }
 
-impl Listener for Hub {
+impl Listener for DeviceState {
     fn completion(&self, queue: CompletionQueueId) {
         // Under the lock: who removes a queue knows afterwards that no event of it is to come.
         let queues = read(&self.queues);
