@@ -7,9 +7,9 @@
 //! grow. Falls that do shorten round trips make it fewer again.
 //!
 //! That is so in short queues only, and where much is lost. In a queue of more than
-//! [`QUEUE_MAX_PERMILLE`] of what the path itself holds, BBR is limited to twice of that and yields.
-//! And a sender that is alone may not notice its own falls where its window is a few packets, but
-//! loses less than [`LOST_PERMILLE`].
+//! [`QUEUE_MAX_PERMILLE`] of what the path itself holds, BBR is limited to twice of that and
+//! yields. And a sender that is alone may not notice its own falls where its window is a few
+//! packets, but loses less than [`LOST_PERMILLE`].
 
 use fairway_wire::{Duration, Instant};
 
