@@ -205,14 +205,13 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
 fn settings(options: &SimOptions) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     if WORKLOADS.iter().any(|(name, _)| *name == options.scenario) {
-        settings.set("workload", &options.scenario).map_err(Failure::usage)?;
+        settings.set("workload", &options.scenario)?;
     } else {
         let text = read(Path::new(&options.scenario))?;
-        let name = &options.scenario;
-        settings.read(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        settings.read(&text).map_err(|error| Failure::file(&options.scenario, error))?;
     }
     for (name, value) in &options.settings.0 {
-        settings.set(name, value).map_err(|error| Failure::usage(format!("--{error}")))?;
+        settings.set(name, value).map_err(Failure::Flag)?;
     }
     if let Some(path) = &options.matrix {
         settings.set_matrix(read(path)?);
@@ -223,11 +222,11 @@ fn settings(options: &SimOptions) -> Result<Settings, Failure> {
             return Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")));
         }
         let outcome = settings.set_trace(&read(path)?);
-        outcome.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        outcome.map_err(|error| Failure::file(path.display(), error))?;
     }
     if let Some(path) = &options.distribution {
         let outcome = settings.set_sizes(&read(path)?);
-        outcome.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        outcome.map_err(|error| Failure::file(path.display(), error))?;
     }
     Ok(settings)
 }
@@ -242,7 +241,7 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outcome, Failure> {
     let begun = Instant::now();
-    let mut scenario = settings.build(seed).map_err(Failure::usage)?;
+    let mut scenario = settings.build(seed)?;
     if let Some(tap) = &options.pcap {
         scenario.tap = Some((port(&scenario, tap)?, CAPTURED));
     }
@@ -253,7 +252,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     }
     let configuration = settings.configuration(&scenario);
     let ranks = scenario.program.as_ref().map_or(0, |program| program.motif.ranks());
-    let mut simulation = Simulation::new(scenario, options.cores).map_err(Failure::usage)?;
+    let mut simulation = Simulation::new(scenario, options.cores)?;
     let policy = simulation.scenario().policy.clone().unwrap_or_default().to_string();
     let mut trace = options.trace.create(&policy)?;
     if trace.is_some() {

@@ -1,6 +1,7 @@
 //! The values that both protocols share: names of segments and queues, rights, ranges, errors of
 //! set-up.
 
+use core::fmt;
 use fairway_wire::TokenId;
 
 /// A segment of one NIC: its index, which is also its [`TokenId`] on the wire.
@@ -138,6 +139,20 @@ pub enum SetupError {
     /// Something still uses it.
     Busy,
 }
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetupError::Limit(name) => write!(f, "the limit {name} is reached"),
+            SetupError::Number => f.write_str("the number is taken or out of range"),
+            SetupError::Parameter(name) => write!(f, "the parameter {name} is out of range"),
+            SetupError::Missing => f.write_str("there is no such object"),
+            SetupError::Busy => f.write_str("something still uses it"),
+        }
+    }
+}
+
+impl core::error::Error for SetupError {}
 
 /// One line of the state table: a kind of record, its size, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

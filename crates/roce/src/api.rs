@@ -1,6 +1,7 @@
 //! What callers of a [`Host`](super::Host) say and hear.
 
 use super::state::QueuePairState;
+use core::fmt;
 use fairway_device::{CompletionQueueId, LocalRange, Ranges, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{Packet, RnrTimer, Tail};
 use fairway_wire::{Duration, Ecn, Psn, Qpn};
@@ -155,6 +156,18 @@ pub enum ChangeError {
     /// The parameter of this name is out of range.
     Parameter(&'static str),
 }
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeError::Missing => f.write_str("there is no such queue pair"),
+            ChangeError::State(state) => write!(f, "it is in the state {state:?}"),
+            ChangeError::Parameter(name) => write!(f, "the parameter {name} is out of range"),
+        }
+    }
+}
+
+impl core::error::Error for ChangeError {}
 
 /// Remote memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

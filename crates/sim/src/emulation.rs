@@ -8,6 +8,7 @@ use super::domain::Domain;
 use super::packets::{Cold, Hot, NONE};
 use super::plan::Plan;
 use super::scenario::{Overflow, Scenario};
+use crate::error::SimulationError;
 use fairway_engine::Received;
 use fairway_engine::wire::{Close, Cna, Ecn, Packet, Psn, Route, Tpn};
 use std::sync::Arc;
@@ -59,9 +60,9 @@ impl Emulation {
     ///
     /// # Errors
     /// Says what of it cannot be.
-    pub fn new(scenario: Scenario) -> Result<Emulation, String> {
+    pub fn new(scenario: Scenario) -> Result<Emulation, SimulationError> {
         if scenario.queue.overflow == Overflow::Trim {
-            return Err(String::from("overflow trim: hosts would not know a frame that was cut"));
+            return Err(SimulationError::TrimmedFrames);
         }
         super::run::check_network(&scenario.network)?;
         let scenario =

@@ -4,7 +4,7 @@ use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
 use super::scenario::{Routing, Scenario};
 use super::traffic::Flow;
-use crate::stream::Verb;
+use crate::stream::{Stream, Verb};
 
 /// A flow's own piece of its destination's memory (and of its source's): as many bytes, so that the
 /// upper bits of an offset name the flow.
@@ -58,22 +58,23 @@ pub(crate) struct Plan {
     pub(crate) neighbours: Option<Neighbours>,
 }
 
-impl Plan {
-    pub(crate) fn new(scenario: Scenario, parts: u32) -> Plan {
-        let network = &scenario.network;
-        let parts = parts.clamp(1, u32::from(BETWEEN));
-        let part = parts_of(&scenario, parts);
-        let port_part = network.links.iter().map(|link| match part[link.from as usize] {
-            BETWEEN => part[link.to as usize],
-            part => part,
-        });
-        let port_part = port_part.collect();
-        let hosts = network.hosts as usize;
+/// Flows by host: the fields of [`Plan`] of the same names.
+struct FlowIndex {
+    outbound: Vec<Vec<u32>>,
+    inbound: Vec<Vec<u32>>,
+    slot: Vec<u32>,
+    dependents: Vec<Vec<(u32, bool)>>,
+    /// The two hosts of each flow, the lower one first.
+    pairs: Vec<(u32, u32)>,
+}
+
+impl FlowIndex {
+    fn new(flows: &[Flow], hosts: usize) -> FlowIndex {
         let (mut outbound, mut inbound) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
-        let mut slot = Vec::with_capacity(scenario.flows.len());
-        let mut dependents = vec![Vec::new(); scenario.flows.len()];
-        let mut pairs = Vec::with_capacity(scenario.flows.len());
-        for (index, flow) in scenario.flows.iter().enumerate() {
+        let mut slot = Vec::with_capacity(flows.len());
+        let mut dependents = vec![Vec::new(); flows.len()];
+        let mut pairs = Vec::with_capacity(flows.len());
+        for (index, flow) in flows.iter().enumerate() {
             let Flow { source, destination, .. } = *flow;
             outbound[source as usize].push(index as u32);
             let into: &mut Vec<u32> = &mut inbound[destination as usize];
@@ -86,7 +87,59 @@ impl Plan {
                 dependents[after.flow as usize].push((index as u32, after.delivered));
             }
         }
+        for own in &mut outbound {
+            own.sort_by_key(|&flow: &u32| flows[flow as usize].start_ps);
+        }
+        FlowIndex { outbound, inbound, slot, dependents, pairs }
+    }
+}
+
+/// Streams by host: the fields of [`Plan`] whose names begin with `stream`.
+struct StreamIndex {
+    out: Vec<Vec<u32>>,
+    inbound: Vec<Vec<u32>>,
+    slot: Vec<u32>,
+    posted: Vec<Vec<u32>>,
+    place: Vec<u32>,
+}
+
+impl StreamIndex {
+    fn new(streams: &[Stream], hosts: usize) -> StreamIndex {
+        let mut index = StreamIndex {
+            out: vec![Vec::new(); hosts],
+            inbound: vec![Vec::new(); hosts],
+            slot: Vec::with_capacity(streams.len()),
+            posted: vec![Vec::new(); hosts],
+            place: Vec::with_capacity(streams.len()),
+        };
+        for (number, stream) in streams.iter().enumerate() {
+            index.out[stream.source as usize].push(number as u32);
+            let into = &mut index.inbound[stream.destination as usize];
+            index.slot.push(into.len() as u32);
+            into.push(number as u32);
+            let posted = &mut index.posted[stream.poster() as usize];
+            index.place.push(posted.len() as u32);
+            posted.push(number as u32);
+        }
+        index
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(scenario: Scenario, parts: u32) -> Plan {
+        let network = &scenario.network;
+        let parts = parts.clamp(1, u32::from(BETWEEN));
+        let part = parts_of(&scenario, parts);
+        let port_part = network.links.iter().map(|link| match part[link.from as usize] {
+            BETWEEN => part[link.to as usize],
+            part => part,
+        });
+        let port_part = port_part.collect();
+        let hosts = network.hosts as usize;
+        let flows = FlowIndex::new(&scenario.flows, hosts);
+        let streams = StreamIndex::new(&scenario.streams, hosts);
         let neighbours = scenario.program.as_ref().map(Neighbours::new);
+        let mut pairs = flows.pairs;
         if let (Some(program), Some(neighbours)) = (&scenario.program, &neighbours) {
             for rank in 0..program.motif.ranks() {
                 let own = program.host(rank);
@@ -94,26 +147,10 @@ impl Plan {
                 pairs.extend(others.filter(|other| own < *other).map(|other| (own, other)));
             }
         }
-        let (mut streams_out, mut streams_in) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
-        let mut stream_slot = Vec::with_capacity(scenario.streams.len());
-        let mut streams_posted: Vec<Vec<u32>> = vec![Vec::new(); hosts];
-        let mut stream_place = Vec::with_capacity(scenario.streams.len());
-        for (number, stream) in scenario.streams.iter().enumerate() {
-            let (source, destination) = (stream.source, stream.destination);
-            streams_out[source as usize].push(number as u32);
-            let into: &mut Vec<u32> = &mut streams_in[destination as usize];
-            stream_slot.push(into.len() as u32);
-            into.push(number as u32);
-            let posted = &mut streams_posted[stream.poster() as usize];
-            stream_place.push(posted.len() as u32);
-            posted.push(number as u32);
-            pairs.push((source.min(destination), source.max(destination)));
-        }
+        let ends = scenario.streams.iter().map(|stream| (stream.source, stream.destination));
+        pairs.extend(ends.map(|(from, to)| (from.min(to), from.max(to))));
         pairs.sort_unstable();
         pairs.dedup();
-        for flows in &mut outbound {
-            flows.sort_by_key(|&flow| scenario.flows[flow as usize].start_ps);
-        }
         let window_ps = network.lookahead_ps().min(WINDOW_MAX);
         Plan {
             wires: network.wires(),
@@ -121,17 +158,17 @@ impl Plan {
             parts,
             part,
             port_part,
-            outbound,
-            inbound,
-            slot,
-            dependents,
+            outbound: flows.outbound,
+            inbound: flows.inbound,
+            slot: flows.slot,
+            dependents: flows.dependents,
             window_ps,
             pairs,
-            streams_out,
-            streams_in,
-            stream_slot,
-            streams_posted,
-            stream_place,
+            streams_out: streams.out,
+            streams_in: streams.inbound,
+            stream_slot: streams.slot,
+            streams_posted: streams.posted,
+            stream_place: streams.place,
             reads: scenario.streams.iter().any(|stream| stream.verb == Verb::Read),
             neighbours,
             scenario,

@@ -165,21 +165,7 @@ impl Report {
                 completed_ps: happened(completed),
             }
         });
-        let ports = plan.port_part.iter().enumerate().map(|(port, part)| {
-            let domain = &run.domains[usize::from(*part)];
-            let (here, tally) = (&domain.ports[port], &domain.tallies[port]);
-            PortResult {
-                packets: u64::from(here.packets),
-                bytes: here.bytes,
-                drops: tally.drops,
-                trims: tally.trims,
-                marks: tally.marks,
-                longest_bytes: tally.longest,
-                pauses: tally.pauses,
-                paused_ps: tally.paused_ps,
-            }
-        });
-        let ports: Vec<PortResult> = ports.collect();
+        let ports = ports(run);
         let flows: Vec<FlowResult> = flows.collect();
         let mut report = Report {
             seed: plan.scenario.seed,
@@ -309,6 +295,25 @@ impl Report {
         }
         hash
     }
+}
+
+/// What each port has done.
+fn ports(run: &Simulation) -> Vec<PortResult> {
+    let ports = run.plan.port_part.iter().enumerate().map(|(port, part)| {
+        let domain = &run.domains[usize::from(*part)];
+        let (here, tally) = (&domain.ports[port], &domain.tallies[port]);
+        PortResult {
+            packets: u64::from(here.packets),
+            bytes: here.bytes,
+            drops: tally.drops,
+            trims: tally.trims,
+            marks: tally.marks,
+            longest_bytes: tally.longest,
+            pauses: tally.pauses,
+            paused_ps: tally.paused_ps,
+        }
+    });
+    ports.collect()
 }
 
 fn operation(span: &Span, flows: &[FlowResult]) -> OperationResult {

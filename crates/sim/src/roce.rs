@@ -8,6 +8,7 @@ use super::packets::Cold;
 use super::plan::{Plan, SLOT_BITS};
 use super::scenario::{Routing, Scenario, Stack};
 use crate::endpoint::{MESSAGES, Posted};
+use crate::error::SimulationError;
 use fairway_device::random::Random;
 use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
 use fairway_engine::wire::roce::{RnrTimer, datagram_len};
@@ -58,26 +59,26 @@ pub(crate) struct Offer {
 ///
 /// # Errors
 /// Names it, and what to do instead.
-pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
+pub(crate) fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     if scenario.program.is_some() || !scenario.streams.is_empty() {
-        return Err(String::from(
-            "a stack of RoCE carries flows: ranks and streams need stack fairway",
-        ));
+        return Err(SimulationError::RoceFlowsOnly);
     }
     if !matches!(scenario.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        let mtu = scenario.mtu;
-        return Err(format!("mtu {mtu}: packets of RoCE have 256, 512, 1024, 2048 or 4096 bytes"));
+        return Err(SimulationError::RoceMtu(scenario.mtu));
     }
     let longest = scenario.flows.iter().map(|flow| flow.bytes).max().unwrap_or(0);
     let most = u64::from(BYTES_MAX).min(u64::from(PACKETS_MAX) * u64::from(scenario.mtu));
     if u64::from(longest) > most {
-        return Err(format!("bytes {longest}: a message of RoCE with this mtu has {most} at most"));
+        return Err(SimulationError::RoceBytes { bytes: longest, most });
     }
     rates(scenario).map(drop)
 }
 
+/// Parameters of the rate control, if there is one, and the window that takes its place.
+type RateControl = (Option<DcqcnRateParameters>, Option<u64>);
+
 /// The rate control that the policy asks for, or the window that takes its place.
-fn rates(scenario: &Scenario) -> Result<(Option<DcqcnRateParameters>, Option<u64>), String> {
+fn rates(scenario: &Scenario) -> Result<RateControl, SimulationError> {
     let line = scenario.network.links[0].megabits * 1_000_000;
     // The increases that were published are those of a link of 40 Gb/s.
     let dcqcn = DcqcnRateParameters {
@@ -91,14 +92,11 @@ fn rates(scenario: &Scenario) -> Result<(Option<DcqcnRateParameters>, Option<u64
             Ok((Some(dcqcn), None))
         }
         CongestionSpec::Fixed { window_bytes } => Ok((None, Some(window_bytes))),
-        _ => Err(format!(
-            "policy {policies}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, \
-             which is a window and no rates"
-        )),
+        _ => Err(SimulationError::RocePolicy { policies: policies.to_string() }),
     }
 }
 
-fn profile(scenario: &Scenario) -> Result<Profile, String> {
+fn profile(scenario: &Scenario) -> Result<Profile, SimulationError> {
     let (dcqcn, fixed) = rates(scenario)?;
     let packets = |bytes: u64| (bytes / u64::from(scenario.mtu)).clamp(8, 1 << 16) as u32;
     let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
@@ -140,7 +138,11 @@ impl RoceNic {
     ///
     /// # Errors
     /// Names the limit that does not fit.
-    pub(crate) fn new(plan: &Plan, host: u32, peers: u32) -> Result<(RoceNic, Offer), String> {
+    pub(crate) fn new(
+        plan: &Plan,
+        host: u32,
+        peers: u32,
+    ) -> Result<(RoceNic, Offer), SimulationError> {
         let scenario = &plan.scenario;
         let profile = profile(scenario)?;
         let number = peers * scenario.split;
@@ -162,7 +164,7 @@ impl RoceNic {
         };
         let seed = Random::fork(scenario.seed, u64::from(host) << 8 | 1).number();
         let mut engine = Host::new(&limits, &profile, seed);
-        let made = |error| format!("the NIC of host {host}: {error:?}");
+        let made = |error| SimulationError::Nic { host, error };
         let queue = engine.create_completion_queue(limits.completions).map_err(made)?;
         let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());
         let request = MemoryRequest {
@@ -216,7 +218,7 @@ impl RoceNic {
         (place, peer, there): (u32, u32, u32),
         offer: &Offer,
         mut psns: impl FnMut() -> [Psn; 2],
-    ) -> Result<(), String> {
+    ) -> Result<(), SimulationError> {
         for member in 0..self.split {
             let own = self.pairs[(place * self.split + member) as usize];
             let theirs = offer.pairs[(there * self.split + member) as usize];
@@ -235,7 +237,14 @@ impl RoceNic {
                 Change::ReadyToSend { first, reliability: reliability(scenario) },
             ];
             for step in &steps {
-                self.host.modify(own, step).map_err(|error| format!("{step:?}: {error:?}"))?;
+                self.host.modify(own, step).map_err(|error| {
+                    let state = match step {
+                        Change::Init { .. } => "INIT",
+                        Change::ReadyToReceive { .. } => "RTR",
+                        _ => "RTS",
+                    };
+                    SimulationError::QueuePair { host: self.own, peer, state, error }
+                })?;
             }
         }
         self.peers.push((peer, place * self.split, offer.key));

@@ -14,9 +14,10 @@ use super::scenario::{LATENCY_MAX_PS, LINK_MEGABITS, Scenario, Stack};
 use super::setup::make_domains;
 use super::shortfall::Watch;
 use super::streams::Sending;
-use super::topology::{Link, Network};
+use super::topology::{Link, Network, TopologyError};
 use super::workers::Workers;
 use crate::calendar::NEVER;
+use crate::error::SimulationError;
 use crate::stream::Verb;
 use fairway_engine::control::TraceRecord;
 use fairway_engine::policy::Share;
@@ -95,7 +96,7 @@ impl Simulation {
     ///
     /// # Errors
     /// Says what of the scenario cannot be.
-    pub fn new(scenario: Scenario, parts: u32) -> Result<Simulation, String> {
+    pub fn new(scenario: Scenario, parts: u32) -> Result<Simulation, SimulationError> {
         check(&scenario)?;
         let plan = Arc::new(Plan::new(scenario, parts));
         let domains = make_domains(&plan)?;
@@ -329,44 +330,41 @@ impl Simulation {
 }
 
 /// Can events name every port, and can ports be as slow and as far as their links are?
-pub(super) fn check_network(network: &Network) -> Result<(), String> {
+pub(super) fn check_network(network: &Network) -> Result<(), TopologyError> {
     let wrong = network
         .links
         .iter()
         .find(|link| !LINK_MEGABITS.contains(&link.megabits) || link.latency_ps > LATENCY_MAX_PS);
-    if let Some(Link { from, to, megabits, latency_ps, .. }) = wrong {
-        return Err(format!(
-            "the link from {from} to {to} has {megabits} Mb/s and {latency_ps} ps: a link has 1 to \
-             100000000 Mb/s, and takes {LATENCY_MAX_PS} ps at most"
-        ));
+    if let Some(&Link { from, to, megabits, latency_ps, .. }) = wrong {
+        return Err(TopologyError::Link { from, to, megabits, latency_ps });
     }
     let most = super::calendar::PORTS;
-    let ports = (0..network.nodes()).map(|node| network.ports_of(node).len()).max();
-    let fits = ports.is_some_and(|ports| ports <= most);
-    fits.then_some(()).ok_or(format!("a switch of {} ports: at most {most}", ports.unwrap_or(0)))
+    let ports = (0..network.nodes()).map(|node| network.ports_of(node).len()).max().unwrap_or(0);
+    if ports > most { Err(TopologyError::Ports { ports, most }) } else { Ok(()) }
 }
 
-fn check(scenario: &Scenario) -> Result<(), String> {
+fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     let network = &scenario.network;
     check_network(network)?;
     if scenario.flows.is_empty() && scenario.program.is_none() && scenario.streams.is_empty() {
-        return Err(String::from("nothing is to be sent"));
+        return Err(SimulationError::Nothing);
     }
     check_streams(scenario)?;
     if let Some(program) = &scenario.program {
         if !scenario.flows.is_empty() {
-            return Err(String::from("flows and a program do not go together"));
+            return Err(SimulationError::FlowsAndProgram);
         }
         let (needs, has) = (program.hosts(), network.hosts);
         if needs > has {
-            return Err(format!("{} ranks need {needs} hosts of {has}", program.motif.ranks()));
+            let ranks = program.motif.ranks();
+            return Err(SimulationError::TooFewHosts { ranks, needs, has });
         }
     }
     if !(1..=256).contains(&scenario.paths) {
-        return Err(format!("{} paths: a channel has 1 to 256", scenario.paths));
+        return Err(SimulationError::Paths(scenario.paths));
     }
     if !(64..=32_768).contains(&scenario.mtu) {
-        return Err(format!("packets of {} bytes: 64 to 32768", scenario.mtu));
+        return Err(SimulationError::Mtu(scenario.mtu));
     }
     if scenario.stack != Stack::Fairway {
         super::roce::check(scenario)?;
@@ -376,39 +374,34 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         let (from, to) = (flow.source, flow.destination);
         let joins = from != to && flow.bytes > 0;
         if from >= hosts || to >= hosts || !(joins || flow.is_step()) {
-            return Err(format!("flow {index}: {} bytes from {from} to {to}", flow.bytes));
+            let (flow, bytes, last) = (index, flow.bytes, hosts - 1);
+            return Err(SimulationError::Flow { flow, bytes, from, to, last });
         }
-        if flow.after.iter().any(|after| after.flow as usize >= scenario.flows.len()) {
-            return Err(format!("flow {index} waits for one that is not there"));
+        let last = scenario.flows.len() - 1;
+        if let Some(after) = flow.after.iter().find(|after| after.flow as usize > last) {
+            return Err(SimulationError::FlowWaits { flow: index, after: after.flow, last });
         }
     }
     Ok(())
 }
 
-fn check_streams(scenario: &Scenario) -> Result<(), String> {
+fn check_streams(scenario: &Scenario) -> Result<(), SimulationError> {
     if scenario.streams.is_empty() {
         return Ok(());
     }
     if !scenario.flows.is_empty() || scenario.program.is_some() || scenario.check {
-        return Err(String::from("streams go with no other workload, and have no check"));
+        return Err(SimulationError::StreamsAlone);
     }
     for (index, stream) in scenario.streams.iter().enumerate() {
         let (from, to, hosts) = (stream.source, stream.destination, scenario.network.hosts);
         let is_short = stream.bytes == 0 || stream.depth == 0 || stream.megabits == Some(0);
         let asks = stream.share != Share::default() || stream.hint.is_some();
         if stream.verb == Verb::Read && asks {
-            return Err(format!(
-                "stream {index} reads: a READ does not tell whose its answers are, so leave weight, \
-                 tenant, tenant-weight and hint out, or let it write"
-            ));
+            return Err(SimulationError::StreamReads(index));
         }
         if from >= hosts || to >= hosts || from == to || is_short || stream.share.weight == 0 {
-            let (bytes, depth) = (stream.bytes, stream.depth);
-            return Err(format!(
-                "stream {index}: {depth} messages of {bytes} bytes from {from} to {to}, of hosts \
-                 0 to {}",
-                hosts - 1
-            ));
+            let (bytes, depth, last) = (stream.bytes, stream.depth, hosts - 1);
+            return Err(SimulationError::Stream { stream: index, depth, bytes, from, to, last });
         }
     }
     Ok(())

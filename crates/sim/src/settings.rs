@@ -1,8 +1,8 @@
 //! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
 
 use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
-use super::topology::{Clos, Direct, Network, Planes, Shape, Wiring};
-use super::traffic::{self, Collective, Flow, Sizes, Trace};
+use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
+use super::traffic::{self, Collective, Flow, Sizes, SizesError, Trace, TraceError};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_sandbox::Policies;
@@ -15,6 +15,7 @@ mod values;
 
 pub use names::{SETTINGS, WORKLOADS};
 
+use crate::error::SettingsError;
 use crate::quantity::{self, bytes, chance, count, rate, span};
 use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
@@ -146,7 +147,7 @@ impl Settings {
     ///
     /// # Errors
     /// Names the line, and what is wrong with it.
-    pub fn read(&mut self, text: &str) -> Result<(), String> {
+    pub fn read(&mut self, text: &str) -> Result<(), SettingsError> {
         for (at, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or("").trim();
             if line.is_empty() {
@@ -154,7 +155,10 @@ impl Settings {
             }
             let (name, value) = line.split_once([' ', '\t', '=']).unwrap_or((line, ""));
             let value = value.trim().trim_start_matches('=').trim();
-            self.set(name.trim(), value).map_err(|error| format!("line {}: {error}", at + 1))?;
+            self.set(name.trim(), value).map_err(|error| {
+                let error = Box::new(error);
+                SettingsError::Line { line: at + 1, error }
+            })?;
         }
         Ok(())
     }
@@ -163,15 +167,14 @@ impl Settings {
     ///
     /// # Errors
     /// Says what it takes.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
         let known = SETTINGS.iter().find(|setting| setting.0 == name);
-        let Some(known @ (_, takes, meaning)) = known else {
-            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
-            return Err(format!("'{name}' is no setting; known are {}", names.join(", ")));
+        let Some(known) = known else {
+            return Err(SettingsError::Unknown { name: name.to_owned() });
         };
         if name == "policy" {
             // Of a module only it can say what it takes.
-            let policies = value.parse::<Policies>().map_err(|error| format!("policy: {error}"))?;
+            let policies = value.parse::<Policies>().map_err(SettingsError::Policy)?;
             self.policy = Some(policies);
             self.remember(known, value);
             return Ok(());
@@ -187,7 +190,10 @@ impl Settings {
                 self.remember(known, value);
                 Ok(())
             }
-            _ => Err(format!("{name} cannot be '{value}': give {takes}: {meaning}")),
+            _ => {
+                let &(name, takes, meaning) = known;
+                Err(SettingsError::Value { name, value: value.to_owned(), takes, meaning })
+            }
         }
     }
 
@@ -270,7 +276,7 @@ impl Settings {
     ///
     /// # Errors
     /// Names the line, and what is wrong with it.
-    pub fn set_trace(&mut self, text: &str) -> Result<(), String> {
+    pub fn set_trace(&mut self, text: &str) -> Result<(), TraceError> {
         self.trace = Some(traffic::parse_trace(text)?);
         self.workload = String::from("trace");
         Ok(())
@@ -280,7 +286,7 @@ impl Settings {
     ///
     /// # Errors
     /// Names the line, and what is wrong with it.
-    pub fn set_sizes(&mut self, text: &str) -> Result<(), String> {
+    pub fn set_sizes(&mut self, text: &str) -> Result<(), SizesError> {
         self.distribution = Some(Sizes::parse(text)?);
         Ok(())
     }
@@ -414,22 +420,19 @@ impl Settings {
     ///
     /// # Errors
     /// Says which settings do not go together.
-    pub fn build(&self, seed: u64) -> Result<Scenario, String> {
-        let idle = self.given.iter().find(|(name, _)| FAIRWAY_ONLY.contains(name));
-        if let Some((name, value)) = idle.filter(|_| self.stack != Stack::Fairway) {
-            return Err(format!(
-                "{name} {value} has no effect on RoCE, whose queue pairs have one path each (split N \
-                 gives two hosts N of them): leave it out, or take stack fairway"
-            ));
-        }
+    pub fn build(&self, seed: u64) -> Result<Scenario, SettingsError> {
+        self.check_stack()?;
         let matrix = match (&self.matrix, self.workload.as_str()) {
             (Some(text), "matrix") => Some(traffic::parse_matrix(text)?),
-            (None, "matrix") => return Err(String::from("workload matrix needs a file of one")),
+            (None, "matrix") => {
+                return Err(SettingsError::NoFile { workload: "matrix", remedy: "--matrix FILE" });
+            }
             _ => None,
         };
         let trace = self.trace.as_ref().filter(|_| self.workload == "trace");
         if trace.is_none() && self.workload == "trace" {
-            return Err(String::from("workload trace needs a file: fairway sim trace FILE"));
+            let remedy = "fairway sim trace FILE";
+            return Err(SettingsError::NoFile { workload: "trace", remedy });
         }
         let needs = matrix.as_ref().map(|(nodes, _)| *nodes).or(trace.map(|trace| trace.ranks));
         let nodes = match &matrix {
@@ -438,13 +441,13 @@ impl Settings {
         };
         let network = self.network(nodes)?;
         if let Some(needs) = needs.filter(|needs| network.hosts < *needs) {
-            return Err(format!("{} hosts are too few for {needs} nodes", network.hosts));
+            return Err(SettingsError::TooFewHosts { hosts: network.hosts, needs });
         }
         let program = self.program.build(&self.workload, network.hosts)?;
         let streams =
             if self.workload == "streams" { self.streams.build(seed) } else { Vec::new() };
         if streams.is_empty() && self.workload == "streams" {
-            return Err(String::from("workload streams needs some: --stream '0-1 size=64K'"));
+            return Err(SettingsError::NoStreams);
         }
         let (traced, spans) = trace.map_or(Ok(Default::default()), Trace::flows)?;
         let flows = match matrix {
@@ -455,12 +458,32 @@ impl Settings {
         };
         let tree = !matches!(network.shape, Shape::Direct(_));
         if tree && matches!(self.routing, Routing::Valiant | Routing::Ugal) {
-            return Err(String::from("routing valiant and ugal need a torus, hyperx or dragonfly"));
+            return Err(SettingsError::Detour);
         }
         let changes = self.links.changes(&network)?;
         let mut scenario = Scenario::new(network, flows);
-        (scenario.mtu, scenario.stack) = (self.mtu, self.stack);
-        (scenario.loss, scenario.split) = (self.loss, self.split);
+        (scenario.seed, scenario.program, scenario.streams) = (seed, program, streams);
+        (scenario.changes, scenario.spans) = (changes, spans);
+        scenario.delays = self.links.delays(&scenario.network)?;
+        self.apply_switches(&mut scenario);
+        self.apply_transport(&mut scenario)?;
+        (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
+        (scenario.control, scenario.measure_ps) = (self.streams.control(), self.streams.measure_ps);
+        Ok(scenario)
+    }
+
+    /// Checks that no setting was given that has no effect on the stack.
+    fn check_stack(&self) -> Result<(), SettingsError> {
+        let idle = self.given.iter().find(|(name, _)| FAIRWAY_ONLY.contains(name));
+        match idle.filter(|_| self.stack != Stack::Fairway) {
+            Some((name, value)) => Err(SettingsError::NoEffect { name, value: value.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the queues of a scenario's switches, and how its switches forward.
+    fn apply_switches(&self, scenario: &mut Scenario) {
+        (scenario.mtu, scenario.loss) = (self.mtu, self.loss);
         scenario.queue.overflow = self.overflow;
         scenario.size_queues();
         if let Some(bytes) = self.queue_bytes {
@@ -473,38 +496,38 @@ impl Settings {
             // Pauses are to keep queues short, and not their ends.
             scenario.queue.bytes = 1 << 30;
         }
-        (scenario.changes, scenario.cut_through) = (changes, self.cut_through);
-        (scenario.routing, scenario.chunk, scenario.paths) = (self.routing, self.chunk, self.paths);
+        (scenario.cut_through, scenario.routing) = (self.cut_through, self.routing);
+    }
+
+    /// Sets the stack of a scenario's hosts, their policies and their timing.
+    fn apply_transport(&self, scenario: &mut Scenario) -> Result<(), SettingsError> {
+        (scenario.stack, scenario.split) = (self.stack, self.split);
+        (scenario.chunk, scenario.paths) = (self.chunk, self.paths);
         (scenario.policy, scenario.window_packets) = (self.policies()?, self.window_packets);
         if let Some(PolicySpec { path, .. }) = self.path {
             let policies = scenario.policy.take().unwrap_or_else(|| scenario.swift().into());
             scenario.policy = Some(policies.with_path(path));
         }
-        (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
-        (scenario.seed, scenario.program, scenario.streams) = (seed, program, streams);
-        (scenario.control, scenario.measure_ps) = (self.streams.control(), self.streams.measure_ps);
-        scenario.spans = spans;
-        scenario.delays = self.links.delays(&scenario.network)?;
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
         profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);
         scenario.profile = Some(profile);
-        Ok(scenario)
+        Ok(())
     }
 
     /// The policies of a run, with counts of their own.
-    fn policies(&self) -> Result<Option<Policies>, String> {
+    fn policies(&self) -> Result<Option<Policies>, SettingsError> {
         let mut policies = self.policy.as_ref().map(Policies::fresh).unwrap_or_default();
         for (at, item) in &self.policy_swaps {
             policies = policies
                 .with_planned(Instant::from_ps(*at), item)
-                .map_err(|error| format!("policy-swap: {error}"))?;
+                .map_err(SettingsError::PolicySwap)?;
         }
         Ok(self.policy.is_some().then_some(policies))
     }
 
-    fn network(&self, nodes: u32) -> Result<Network, String> {
+    fn network(&self, nodes: u32) -> Result<Network, SettingsError> {
         let [switches, global, groups] = self.dragonfly;
         let wiring = match self.topology.as_str() {
             "torus" => Some(Wiring::Torus(self.sizes)),
@@ -515,12 +538,8 @@ impl Settings {
         if let Some(wiring) = wiring {
             let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
             if let Some(nodes) = self.nodes.filter(|nodes| *nodes != direct.hosts()) {
-                return Err(format!(
-                    "nodes {nodes}: this {} has {} hosts; leave nodes out, or change sizes, dragonfly \
-                     or hosts-per-switch",
-                    self.topology,
-                    direct.hosts()
-                ));
+                let (topology, hosts) = (self.topology.clone(), direct.hosts());
+                return Err(SettingsError::Nodes { nodes, topology, hosts });
             }
             return Ok(direct.build(self.link_megabits, self.latency_ps));
         }
@@ -530,7 +549,8 @@ impl Settings {
             "rail" => {
                 let clos = Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?;
                 if !clos.leaves.is_multiple_of(self.rails) {
-                    return Err(format!("{} leaves are not whole rails", clos.leaves));
+                    let (leaves, rails) = (clos.leaves, self.rails);
+                    return Err(TopologyError::Rails { leaves, rails }.into());
                 }
                 Clos { rails: self.rails, ..clos }
             }
@@ -542,12 +562,12 @@ impl Settings {
         Ok(clos.build(self.link_megabits, self.latency_ps))
     }
 
-    fn flows(&self, network: &Network, seed: u64) -> Result<Vec<Flow>, String> {
+    fn flows(&self, network: &Network, seed: u64) -> Result<Vec<Flow>, SettingsError> {
         let nodes = network.hosts;
         let bytes = self.message_bytes();
         let senders = self.senders.unwrap_or(nodes - 1);
         if senders >= nodes {
-            return Err(format!("{senders} senders, and a receiver, are more than {nodes} nodes"));
+            return Err(SettingsError::Senders { senders, nodes });
         }
         Ok(match self.workload.as_str() {
             "incast" => traffic::incast(nodes, senders, bytes, seed),
@@ -562,7 +582,10 @@ impl Settings {
             "reduce-scatter" => traffic::collective(Collective::ReduceScatter, nodes, bytes),
             name @ ("websearch" | "hadoop" | "sizes") => {
                 let sizes = Sizes::named(name).or_else(|| self.distribution.clone());
-                let sizes = sizes.ok_or("workload sizes needs a file of them")?;
+                let sizes = sizes.ok_or(SettingsError::NoFile {
+                    workload: "sizes",
+                    remedy: "--distribution FILE",
+                })?;
                 let load = self.load_percent;
                 let rate = self.link_megabits * u64::from(network.wires());
                 traffic::poisson(nodes, self.flows, &sizes, load, rate, seed)

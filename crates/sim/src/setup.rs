@@ -13,6 +13,7 @@ use super::roce::{Offer, RoceNic};
 use super::scenario::Stack;
 use super::workers::each;
 use crate::endpoint::address;
+use crate::error::SimulationError;
 use fairway_device::random::Random;
 use fairway_engine::policy::PolicySet;
 use fairway_engine::wire::{Instant, Msn, Psn};
@@ -43,7 +44,7 @@ type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
 ///
 /// # Errors
 /// Says which of the engine's limits does not fit the run.
-pub(crate) fn make_domains(plan: &Arc<Plan>) -> Result<Vec<Domain>, String> {
+pub(crate) fn make_domains(plan: &Arc<Plan>) -> Result<Vec<Domain>, SimulationError> {
     let ends = ends(plan);
     let scenario = &plan.scenario;
     let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
@@ -76,7 +77,12 @@ fn ends(plan: &Plan) -> Vec<Vec<End>> {
 }
 
 /// The hosts of a part, which have reserved their channels.
-fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Result<Made, String> {
+fn make_part(
+    plan: &Plan,
+    part: u8,
+    ends: &[Vec<End>],
+    profile: &Profile,
+) -> Result<Made, SimulationError> {
     let (mut hosts, mut reserved) = (Vec::with_capacity(ends.len()), Vec::new());
     for (number, ends) in ends.iter().enumerate() {
         let host = number as u32;
@@ -97,11 +103,11 @@ fn make_part(plan: &Plan, part: u8, ends: &[Vec<End>], profile: &Profile) -> Res
             continue;
         }
         let made = make_host(plan, host, peers, profile);
-        let mut made = made.map_err(|error| format!("a NIC cannot be made: {error:?}"))?;
+        let mut made = made.map_err(|error| SimulationError::Nic { host, error })?;
         let channels = peers * plan.scenario.split;
         let nic = made.nic.fairway();
         let channels: Result<_, _> = (0..channels).map(|_| nic.reserve_channel()).collect();
-        let channels = channels.map_err(|error| format!("host {number}: {error:?}"))?;
+        let channels = channels.map_err(|error| SimulationError::Nic { host, error })?;
         reserved.push(Reserved::Channels(channels, Box::new(*nic.limits())));
         hosts.push(Some(Box::new(made)));
     }
@@ -119,23 +125,22 @@ struct Wiring<'a> {
 
 impl Wiring<'_> {
     /// Opens the channels of hosts, and adds what goes by them.
-    fn connect(&self, hosts: &mut [Option<Box<Host>>]) -> Result<(), String> {
+    fn connect(&self, hosts: &mut [Option<Box<Host>>]) -> Result<(), SimulationError> {
         for (number, host) in hosts.iter_mut().enumerate() {
             let Some(host) = host else { continue };
             for place in 0..self.ends[number].len() {
-                let peer = self.ends[number][place].peer;
-                self.open(host, number as u32, place)
-                    .map_err(|error| format!("{number} and {peer} cannot be connected: {error}"))?;
+                self.open(host, number as u32, place)?;
             }
             if let HostNic::Roce(nic) = &mut host.nic {
                 nic.sort_peers();
                 continue;
             }
             host.peers.sort_unstable();
-            host.add_ranks(self.plan, number as u32)
-                .map_err(|error| format!("host {number} has no room for its ranks: {error:?}"))?;
-            host.add_streams(self.plan, number as u32)
-                .map_err(|error| format!("host {number} has no room for its streams: {error:?}"))?;
+            let number = number as u32;
+            host.add_ranks(self.plan, number)
+                .map_err(|error| SimulationError::Ranks { host: number, error })?;
+            host.add_streams(self.plan, number)
+                .map_err(|error| SimulationError::Streams { host: number, error })?;
         }
         Ok(())
     }
@@ -179,7 +184,7 @@ impl Wiring<'_> {
     }
 
     /// Opens a host's channels of one of its pairs.
-    fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), String> {
+    fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), SimulationError> {
         let (plan, scenario) = (self.plan, &self.plan.scenario);
         let End { peer, there } = self.ends[number as usize][place];
         let ends = [number.min(peer), number.max(peer)];
@@ -215,7 +220,7 @@ impl Wiring<'_> {
                 ..self.config(peer, remote, psns(), policies(plan, spec))
             };
             nic.open_channel(Instant::ZERO, channel, config)
-                .map_err(|error| format!("{error:?}"))?;
+                .map_err(|error| SimulationError::Channel { host: number, peer, error })?;
             if leader.is_none() {
                 leader = Some(channel);
                 host.peers.push((peer, channel));

@@ -6,10 +6,12 @@
 
 mod clos;
 mod direct;
+mod error;
 mod planes;
 
 pub use clos::Clos;
 pub use direct::{Direct, Wiring};
+pub use error::TopologyError;
 pub use planes::Planes;
 
 use super::packets::NONE;

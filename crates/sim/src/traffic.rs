@@ -1,12 +1,14 @@
 //! What is sent: flows, when each begins, and what it waits for.
 
 mod collectives;
+mod error;
 mod matrix;
 mod moe;
 mod poisson;
 mod trace;
 
 pub use collectives::{Collective, collective};
+pub use error::{MatrixError, MatrixLineError, MoeError, SizesError, TraceError, TraceLineError};
 pub use matrix::parse_matrix;
 pub use moe::Moe;
 pub use poisson::{Sizes, poisson};

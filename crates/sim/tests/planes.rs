@@ -93,7 +93,7 @@ fn a_plane_may_fail() {
     }
     let mut missing = settings("topology dual-plane");
     missing.set("fail", "plane-2@5us").expect("fine by itself");
-    assert!(missing.build(1).expect_err("no such plane").contains("no plane 2"));
+    assert!(missing.build(1).expect_err("no such plane").to_string().contains("no plane 2"));
 }
 
 // ---- traces ----
@@ -187,10 +187,10 @@ fn the_example_is_the_same_in_parts() {
 #[test]
 fn a_trace_fits_its_network() {
     let text = "ranks 20\nall-reduce all 1M\n";
-    assert!(trace("", text).build(1).expect_err("16 hosts").contains("too few for 20"));
+    assert!(trace("", text).build(1).expect_err("16 hosts").to_string().contains("too few for 20"));
     let mut settings = Settings::default();
     settings.set("workload", "trace").expect("a workload");
-    assert!(settings.build(1).expect_err("no file").contains("needs a file"));
+    assert!(settings.build(1).expect_err("no file").to_string().contains("needs a file"));
     settings.set_trace("ranks 54\nall-reduce all 1M\n").expect("a trace");
     assert_eq!(settings.build(1).expect("as many hosts as ranks").network.hosts, 54);
 }

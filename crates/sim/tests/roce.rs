@@ -1,8 +1,10 @@
 //! Hosts that speak RoCEv2: the queue pairs that run live beneath verbs, on simulated networks.
 
-use fairway_sim::{Clos, Flow, FlowResult, Report, Scenario, Settings, Simulation, Stack};
+use fairway_sim::{
+    Clos, Flow, FlowResult, Report, Scenario, Settings, SettingsError, Simulation, Stack,
+};
 
-fn scenario(lines: &str) -> Result<Scenario, String> {
+fn scenario(lines: &str) -> Result<Scenario, SettingsError> {
     let mut settings = Settings::default();
     settings.read("nodes 16\ncheck on\nstack roce").expect("settings");
     settings.read(&lines.replace('|', "\n")).expect("settings");
@@ -118,6 +120,6 @@ fn what_roce_has_not_is_refused() {
     ] {
         let scenario = scenario(lines).expect("a scenario");
         let error = Simulation::new(scenario, 1).err().expect("it cannot be");
-        assert!(error.contains(word), "{lines}: {error}");
+        assert!(error.to_string().contains(word), "{lines}: {error}");
     }
 }

@@ -198,21 +198,21 @@ fn what_does_not_go_is_refused() {
         "0-1 hint=18446744073709551616",
         "0-1 hint=1@now",
     ] {
-        let error = settings.set("stream", wrong).expect_err(wrong);
+        let error = settings.set("stream", wrong).expect_err(wrong).to_string();
         assert!(error.contains("may be repeated"), "{error}");
     }
     settings.read("workload streams\ntopology leaf-spine\nnodes 4").expect("fine by itself");
-    assert!(settings.build(1).expect_err("none").contains("--stream"));
+    assert!(settings.build(1).expect_err("none").to_string().contains("--stream"));
     settings.read("stream 0-9").expect("fine by itself");
     let refused = Simulation::new(settings.build(1).expect("a scenario"), 1);
-    assert!(refused.err().expect("no such host").contains("hosts 0 to 3"));
+    assert!(refused.err().expect("no such host").to_string().contains("hosts 0 to 3"));
     let mut settings = Settings::default();
     settings.read("workload streams\ntopology leaf-spine\nnodes 4").expect("fine by itself");
     for asks in ["weight=2", "hint=2"] {
         let mut settings = settings.clone();
         settings.read(&format!("stream 0-1 verb=read {asks}")).expect("fine by itself");
         let refused = Simulation::new(settings.build(1).expect("a scenario"), 1);
-        assert!(refused.err().expect("answers tell neither").contains("leave weight"));
+        assert!(refused.err().expect("answers tell neither").to_string().contains("leave weight"));
     }
     let delay = "delay 0-4@1us:1ns";
     let mut settings = Settings::default();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fairway_sim::{Emulation, Frame, Settings};
+use fairway_sim::{Emulation, Frame, Settings, SettingsError};
 use fairway_softnic::port::Tun;
 use serde_json::{Value, json};
 
@@ -61,22 +61,23 @@ fn build(options: &EmulateOptions, file: &Path) -> Result<Emulation, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(format!("read {}", file.display()), &error))?;
     let mut settings = Settings::default();
-    let here = |error: String| Failure::usage(format!("{}: {error}", file.display()));
+    let here = |error: SettingsError| Failure::file(file.display(), error);
     settings.read(&text).map_err(here)?;
     for setting in &options.set {
         let (name, value) = setting.split_once('=').ok_or_else(|| {
             Failure::usage(format!("--set {setting}: NAME=VALUE is wanted, as routing=adaptive"))
         })?;
-        settings.set(name, value).map_err(Failure::usage)?;
+        settings.set(name, value)?;
     }
     let scenario = settings.build(options.seed).map_err(here)?;
     let hosts = scenario.network.hosts;
     if hosts > HOSTS_MAX {
-        return Err(here(format!(
+        let error = Failure::usage(format!(
             "{hosts} hosts: at most {HOSTS_MAX} are made; `nodes N` in the file says how many"
-        )));
+        ));
+        return Err(Failure::file(file.display(), error));
     }
-    Emulation::new(scenario).map_err(here)
+    Emulation::new(scenario).map_err(|error| Failure::file(file.display(), error))
 }
 
 /// Namespaces, each with an interface whose other end is here. They are removed with this value.

@@ -115,7 +115,7 @@ fn what_hosts_would_not_know_is_refused() {
     let mut settings = Settings::default();
     settings.read("topology leaf-spine\nnodes 4\nhosts-per-leaf 2\noverflow trim\n").unwrap();
     let refused = Emulation::new(settings.build(1).unwrap()).err().unwrap();
-    assert!(refused.contains("trim"), "{refused}");
+    assert!(refused.to_string().contains("trim"), "{refused}");
 }
 
 /// A network as slow and as long as a telephone line: 9 KB at 1 Mb/s, over links of 250 ms.

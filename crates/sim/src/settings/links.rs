@@ -1,5 +1,6 @@
 //! Settings of what happens to links: failures, other rates, longer ways.
 
+use crate::error::SettingsError;
 use crate::quantity::{rate, time};
 use crate::scenario::{Change, Delay, LATENCY_MAX_PS};
 use crate::topology::{Link, Network};
@@ -46,7 +47,7 @@ impl Ends {
     ///
     /// # Errors
     /// If it has none.
-    fn links(&self, network: &Network) -> Result<Vec<u32>, String> {
+    fn links(&self, network: &Network) -> Result<Vec<u32>, SettingsError> {
         let named = match self {
             Ends::Node(node) => Some(*node),
             Ends::Named(kind, number) => Ends::node(network, kind, *number),
@@ -61,30 +62,26 @@ impl Ends {
         let links: Vec<u32> = links.map(|(number, _)| number as u32).collect();
         match self {
             _ if !links.is_empty() => Ok(links),
-            Ends::Nodes(a, b) => Err(format!(
-                "no link joins {a} and {b}: hosts are 0 to {}, switches follow tier by tier, and the \
-                 switch of host 0 is {}",
-                network.hosts - 1,
-                network.links[0].to
-            )),
-            Ends::Node(node) => Err(format!("there is no node {node}: {}", numbers(network))),
-            Ends::Named(kind, number) => {
-                Err(format!("there is no {kind}-{number}: {}", numbers(network)))
+            Ends::Nodes(a, b) => {
+                let (last, first_switch) = (network.hosts - 1, network.links[0].to);
+                Err(SettingsError::NoLink { a: *a, b: *b, last, first_switch })
             }
+            Ends::Node(node) => Err(no_node(format!("node {node}"), network)),
+            Ends::Named(kind, number) => Err(no_node(format!("{kind}-{number}"), network)),
             Ends::Plane(plane) => {
-                Err(format!("there is no plane {plane}: the last is {}", network.wires() - 1))
+                Err(SettingsError::NoPlane { plane: *plane, last: network.wires() - 1 })
             }
         }
     }
 }
 
-/// Which numbers the nodes of a network have.
-fn numbers(network: &Network) -> String {
+/// The error of a node that a network does not have; it lists the numbers of those it has.
+fn no_node(node: String, network: &Network) -> SettingsError {
     let kinds = network.kinds().into_iter().map(|(kind, nodes)| {
         let last = nodes.len() - 1;
         format!("{kind}-0 to {kind}-{last} are {} to {}", nodes.start, nodes.end - 1)
     });
-    kinds.collect::<Vec<_>>().join(", ")
+    SettingsError::NoNode { node, known: kinds.collect::<Vec<_>>().join(", ") }
 }
 
 /// What happens to links, as it was written.
@@ -112,7 +109,7 @@ impl LinkSettings {
     ///
     /// # Errors
     /// Names nodes that no link joins, or a node or a plane that is not there.
-    pub(super) fn changes(&self, network: &Network) -> Result<Vec<Change>, String> {
+    pub(super) fn changes(&self, network: &Network) -> Result<Vec<Change>, SettingsError> {
         let mut changes = Vec::new();
         for &(ref ends, at_ps, megabits) in &self.changes {
             changes.extend(ends.links(network)?.into_iter().map(|link| {
@@ -127,14 +124,14 @@ impl LinkSettings {
     ///
     /// # Errors
     /// As [`Self::changes`], or if a link would take less.
-    pub(super) fn delays(&self, network: &Network) -> Result<Vec<Delay>, String> {
+    pub(super) fn delays(&self, network: &Network) -> Result<Vec<Delay>, SettingsError> {
         let mut delays = Vec::new();
         for &(ref ends, at_ps, latency_ps) in &self.delays {
             for link in ends.links(network)? {
                 let Link { from, to, latency_ps: own, .. } = network.links[link as usize];
                 if latency_ps < own {
-                    let link = format!("{}-{}", from.min(to), from.max(to));
-                    return Err(format!("delay: {link} takes {own} ps, and can't take less"));
+                    let (from, to) = (from.min(to), from.max(to));
+                    return Err(SettingsError::DelayTooShort { from, to, own_ps: own });
                 }
                 delays.push(Delay { at_ps, link, latency_ps });
             }

@@ -1,6 +1,7 @@
 //! Settings of programs: the motifs, and how their messages travel.
 
 use super::{set, three};
+use crate::error::SettingsError;
 use crate::program::{Motif, Pattern, grid_of};
 use crate::program::{Program, Protocol};
 use crate::quantity::{bytes, count, rate, span};
@@ -76,7 +77,11 @@ impl ProgramSettings {
     ///
     /// # Errors
     /// Says what does not go together.
-    pub(super) fn build(&self, workload: &str, hosts: u32) -> Result<Option<Program>, String> {
+    pub(super) fn build(
+        &self,
+        workload: &str,
+        hosts: u32,
+    ) -> Result<Option<Program>, SettingsError> {
         let (pattern, dimensions) = match workload {
             "sweep3d" => (Pattern::Sweep3d { layers: self.layers }, 2),
             "halo3d" => (Pattern::Halo3d, 3),
@@ -86,18 +91,15 @@ impl ProgramSettings {
         let all = hosts * self.ranks_per_node;
         let grid = self.grid.unwrap_or_else(|| grid_of(all, dimensions));
         if dimensions == 2 && (grid[2] > 1 || !self.cells[2].is_multiple_of(self.layers)) {
-            return Err(format!(
-                "sweep3d has two dimensions of ranks, and layers that divide its {} cells",
-                self.cells[2]
-            ));
+            return Err(SettingsError::SweepShape { cells: self.cells[2] });
         }
         let [x, y, z] = grid.map(u64::from);
         if x * y * z > u64::from(all) {
-            return Err(format!("{} ranks are more than {all}", x * y * z));
+            return Err(SettingsError::TooManyRanks { ranks: x * y * z, room: all });
         }
         let face = |a: usize, b: usize| u64::from(self.cells[a]) * u64::from(self.cells[b]) * 64;
         if face(0, 1).max(face(1, 2)).max(face(0, 2)) >= 1 << 30 {
-            return Err(String::from("the faces of so many cells are too long for one message"));
+            return Err(SettingsError::FacesTooLong { cells: self.cells });
         }
         let motif = Motif {
             pattern,

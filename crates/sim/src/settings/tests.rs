@@ -30,15 +30,15 @@ fn other_networks_and_what_happens_to_them() {
     let rates: Vec<u64> = scenario.changes.iter().map(|change| change.megabits).collect();
     assert_eq!(rates, [0, 0, 400_000, 400_000, 100_000, 100_000]);
     settings.set("fail", "0-1@5us").expect("fine by itself");
-    assert!(settings.build(1).expect_err("no link").contains("no link joins 0 and 1"));
+    assert!(settings.build(1).expect_err("no link").to_string().contains("no link joins 0 and 1"));
     let mut settings = Settings::default();
     settings.read("topology dragonfly\ndragonfly 4:2:9\nnodes 36\nrouting ugal").expect("fine");
     assert_eq!(settings.build(1).expect("a scenario").network.hosts, 36);
     settings.set("nodes", "64").expect("fine by itself");
-    let error = settings.build(1).expect_err("other than there are");
+    let error = settings.build(1).expect_err("other than there are").to_string();
     assert!(error.contains("nodes 64: this dragonfly has 36 hosts"), "{error}");
     settings.read("topology fat-tree\nnodes 16").expect("fine");
-    assert!(settings.build(1).expect_err("no such routing").contains("ugal"));
+    assert!(settings.build(1).expect_err("no such routing").to_string().contains("ugal"));
 }
 
 /// Links that a `fail` takes away, as pairs of nodes.
@@ -46,7 +46,7 @@ fn failed(network: &str, links: &str) -> Result<Vec<(u32, u32)>, String> {
     let mut settings = Settings::default();
     settings.read(network).expect("a network");
     settings.set("fail", &format!("{links}@5us")).expect("fine by itself");
-    let scenario = settings.build(1)?;
+    let scenario = settings.build(1).map_err(|error| error.to_string())?;
     let ends = |change: &Change| {
         let link = scenario.network.links[change.link as usize];
         (link.from, link.to)
@@ -66,13 +66,18 @@ fn nodes_fail_by_number_and_by_name() {
     let three = "topology fat-tree\nnodes 16";
     assert_eq!(failed(three, "core-3").map(|links| links.len()), Ok(4));
     assert_eq!(failed(three, "aggregation-7").map(|links| links.len()), Ok(4));
-    let error = failed(three, "spine-0").expect_err("no spines");
+    let error = failed(three, "spine-0").expect_err("no spines").to_string();
     assert!(error.contains("aggregation-0 to aggregation-7 are 24 to 31"), "{error}");
-    assert!(failed(two, "spine-4").expect_err("too many").contains("spine-0 to spine-3"));
+    assert!(
+        failed(two, "spine-4").expect_err("too many").to_string().contains("spine-0 to spine-3")
+    );
     for far in ["spine-4294967295", "switch-4294967295", "4294967295"] {
-        assert!(failed(two, far).expect_err("too many").contains("there is no"), "{far}");
+        assert!(
+            failed(two, far).expect_err("too many").to_string().contains("there is no"),
+            "{far}"
+        );
     }
-    assert!(failed(two, "24").expect_err("too many").contains("there is no node 24"));
+    assert!(failed(two, "24").expect_err("too many").to_string().contains("there is no node 24"));
     let torus = "topology torus\nsizes 4x3";
     assert_eq!(failed(torus, "switch-0").map(|links| links.len()), Ok(1 + 4));
 }
@@ -93,12 +98,12 @@ fn what_is_wrong_is_named() {
         ("policy-swap 18000000s:cc=x", "1ms"),
         ("end 1001s", "simulated"),
     ] {
-        let error = Settings::default().read(text).expect_err(text);
+        let error = Settings::default().read(text).expect_err(text).to_string();
         assert!(error.contains(word), "{error}");
     }
     let mut settings = Settings::default();
     settings.read("nodes 16\nsenders 16\nworkload incast").expect("each for itself is fine");
-    assert!(settings.build(1).expect_err("too many").contains("16 senders"));
+    assert!(settings.build(1).expect_err("too many").to_string().contains("16 senders"));
 }
 
 #[test]
@@ -143,7 +148,7 @@ fn slow_links_and_long_ones_are_read_and_limits_are_named() {
         ("degrade 4-6@0us:0M", "1M to 100T"),
         ("delay 4-6@0us:2s", "at most 1s"),
     ] {
-        let error = Settings::default().read(text).expect_err(text);
+        let error = Settings::default().read(text).expect_err(text).to_string();
         assert!(error.contains(limit), "{error}");
     }
 }
@@ -152,7 +157,7 @@ fn slow_links_and_long_ones_are_read_and_limits_are_named() {
 #[test]
 fn every_setting_is_known() {
     for (name, ..) in SETTINGS {
-        let error = Settings::default().set(name, "?").expect_err("no value");
+        let error = Settings::default().set(name, "?").expect_err("no value").to_string();
         assert!(error.starts_with(name), "{error}");
     }
 }
@@ -170,13 +175,14 @@ fn numbers_are_taken_within_the_limits_that_are_documented_and_not_beyond() {
         let set = |number: u64| Settings::default().set(name, &number.to_string());
         assert!(set(least).is_ok() && set(most).is_ok(), "{name} takes {least} to {most}");
         for wrong in [least - 1, most + 1] {
-            let error = set(wrong).expect_err("beyond the limits");
+            let error = set(wrong).expect_err("beyond the limits").to_string();
             assert!(error.contains(&format!("{least} to {most}")), "{error}");
         }
     }
     assert!(checked >= 10, "only {checked} settings say what they take");
     for wrong in ["0", "4294967296", "1T"] {
-        let error = Settings::default().set("bytes", wrong).expect_err("beyond the limits");
+        let error =
+            Settings::default().set("bytes", wrong).expect_err("beyond the limits").to_string();
         assert!(error.contains("1 to 4294967295"), "{error}");
     }
     Settings::default().set("bytes", "4294967295").expect("within the limits");
@@ -188,7 +194,7 @@ fn settings_of_fairway_are_refused_on_roce() {
         for stack in ["roce", "roce-irn"] {
             let mut settings = Settings::default();
             settings.read(&format!("nodes 8\n{line}\nstack {stack}")).expect("each is fine");
-            let error = settings.build(1).expect_err("it would have no effect");
+            let error = settings.build(1).expect_err("it would have no effect").to_string();
             assert!(error.contains(line) && error.contains("leave it out"), "{error}");
         }
         let mut settings = Settings::default();

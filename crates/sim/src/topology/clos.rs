@@ -4,6 +4,7 @@
 //! cores. Of a spine: all leaves. Of a core: one port for each pod. Core `j·c + i` is wired to
 //! aggregation switch `j` of every pod, where `c` is the number of cores each of those has.
 
+use super::error::TopologyError;
 use super::{Builder, Candidates, Network, Shape};
 
 /// A fat tree. Any of the numbers may be smaller than in a full one.
@@ -31,7 +32,7 @@ impl Clos {
     ///
     /// # Errors
     /// Names two numbers of hosts for which there is one.
-    pub fn three_tiers(hosts: u32, oversubscription: u32) -> Result<Clos, String> {
+    pub fn three_tiers(hosts: u32, oversubscription: u32) -> Result<Clos, TopologyError> {
         let shape = |half: u32| {
             let down = half * oversubscription;
             let pods = hosts / (half * down);
@@ -49,7 +50,7 @@ impl Clos {
             let sizes = (1..=64u64).map(|half| 2 * half * half * half);
             let sizes = sizes.map(|size| size * u64::from(oversubscription));
             let (below, above) = around(sizes, u64::from(hosts));
-            format!("no three-tier fat tree has {hosts} hosts: one has {below}, another {above}")
+            TopologyError::ThreeTiers { hosts, below, above }
         })
     }
 
@@ -62,16 +63,14 @@ impl Clos {
         hosts: u32,
         hosts_per_leaf: Option<u32>,
         oversubscription: u32,
-    ) -> Result<Clos, String> {
+    ) -> Result<Clos, TopologyError> {
         let fits =
             |down: &u32| hosts.is_multiple_of(*down) && down.is_multiple_of(oversubscription);
         let down = match hosts_per_leaf {
             Some(down) => Some(down).filter(|down| *down > 0 && fits(down)),
             None => (1..=hosts).filter(fits).find(|down| hosts / down <= 2 * down),
         };
-        let down = down.ok_or_else(|| {
-            format!("{hosts} hosts do not fill leaves: choose the hosts of a leaf so that they do")
-        })?;
+        let down = down.ok_or(TopologyError::TwoTiers { hosts })?;
         Ok(Clos {
             hosts_per_leaf: down,
             leaves: hosts / down,

@@ -66,7 +66,7 @@ fn fat_trees_may_be_partial_and_oversubscribed() {
             check(&network);
         }
     }
-    let error = Clos::three_tiers(1001, 1).expect_err("no such tree");
+    let error = Clos::three_tiers(1001, 1).expect_err("no such tree").to_string();
     assert!(error.contains("686") && error.contains("1024"), "{error}");
 }
 

@@ -14,6 +14,7 @@
 //! first shot counts, since a flow here begins once. `prio` is read and ignored. A `#` begins a
 //! comment.
 
+use super::error::{MatrixError, MatrixLineError};
 use super::{After, Flow};
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ struct Line {
 ///
 /// # Errors
 /// Names the line, and what is wrong with it.
-pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), String> {
+pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
     let mut nodes = 0;
     let mut lines = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -44,9 +45,9 @@ pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), String> {
             [ends, rest @ ..] if ends.contains("->") => {
                 connection(ends, rest).map(|connection| lines.push(connection))
             }
-            [first, ..] => Err(format!("'{first}' begins nothing that a connection matrix has")),
+            [first, ..] => Err(MatrixLineError::Line((*first).to_owned())),
         };
-        outcome.map_err(|error| format!("line {}: {error}", at + 1))?;
+        outcome.map_err(|error| MatrixError::Line { line: at + 1, error })?;
     }
     let wrong = |line: &Line| {
         let flow = &line.flow;
@@ -55,43 +56,45 @@ pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), String> {
     if let Some(at) = lines.iter().position(wrong) {
         let flow = &lines[at].flow;
         let (from, to) = (flow.source, flow.destination);
-        return Err(format!("{from}->{to} does not join two of {nodes} nodes"));
+        return Err(MatrixError::Ends { from, to, nodes });
     }
     Ok((nodes, resolve(lines)?))
 }
 
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is no number"))
+fn number(text: &str) -> Result<u64, MatrixLineError> {
+    text.parse().map_err(|_| MatrixLineError::Number(text.to_owned()))
 }
 
-fn connection(ends: &str, words: &[&str]) -> Result<Line, String> {
+fn connection(ends: &str, words: &[&str]) -> Result<Line, MatrixLineError> {
     let (source, destination) = ends.split_once("->").unwrap_or((ends, ""));
     let mut line = Line::default();
     line.flow.source = number(source)? as u32;
     line.flow.destination = number(destination)? as u32;
     for pair in words.chunks(2) {
-        let [name, value] = pair else { return Err(format!("'{}' has no value", pair[0])) };
+        let [name, value] = pair else {
+            return Err(MatrixLineError::NoValue(pair[0].to_owned()));
+        };
         let value = number(value)?;
         match *name {
             "id" | "prio" => {}
             "start" => line.flow.start_ps = value,
             "size" => {
                 let fits = u32::try_from(value).ok().filter(|bytes| *bytes > 0);
-                line.flow.bytes = fits.ok_or("a flow has 1 to 4294967295 bytes")?;
+                line.flow.bytes = fits.ok_or(MatrixLineError::Bytes(value))?;
             }
             "trigger" => line.waits_for = Some(value),
             "send_done_trigger" => line.on_sent = Some(value),
             "recv_done_trigger" => line.on_received = Some(value),
-            other => return Err(format!("'{other}' is nothing that a connection has")),
+            other => return Err(MatrixLineError::Attribute(other.to_owned())),
         }
     }
     if line.flow.bytes == 0 {
-        return Err(String::from("a flow without a size would never end"));
+        return Err(MatrixLineError::NoSize);
     }
     Ok(line)
 }
 
-fn resolve(lines: Vec<Line>) -> Result<Vec<Flow>, String> {
+fn resolve(lines: Vec<Line>) -> Result<Vec<Flow>, MatrixError> {
     let mut fires: BTreeMap<u64, Vec<After>> = BTreeMap::new();
     for (at, line) in lines.iter().enumerate() {
         for (trigger, delivered) in [(line.on_sent, false), (line.on_received, true)] {
@@ -104,7 +107,7 @@ fn resolve(lines: Vec<Line>) -> Result<Vec<Flow>, String> {
         None => Ok(line.flow),
         Some(trigger) => match fires.get(&trigger) {
             Some(after) => Ok(Flow { after: after.clone(), ..line.flow }),
-            None => Err(format!("nothing fires trigger {trigger}")),
+            None => Err(MatrixError::Trigger(trigger)),
         },
     };
     lines.into_iter().map(flow).collect()

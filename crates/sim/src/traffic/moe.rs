@@ -1,5 +1,6 @@
 //! A mixture of experts: tokens go to the hosts of their experts, and come back.
 
+use super::error::MoeError;
 use super::{After, Flow, shuffled};
 use fairway_device::random::Random;
 
@@ -24,7 +25,7 @@ impl Default for Moe {
 }
 
 /// Hosts at most: an answer waits for everything that comes to its host.
-const HOSTS_MAX: u32 = 256;
+pub(super) const HOSTS_MAX: u32 = 256;
 
 impl Moe {
     /// Every host sends each of its tokens, of `bytes`, once to each other host that has an expert
@@ -33,12 +34,12 @@ impl Moe {
     ///
     /// # Errors
     /// If there are more than 256 hosts, or more than 2 GiB for one.
-    pub fn flows(&self, hosts: u32, bytes: u32, seed: u64) -> Result<Vec<Flow>, String> {
+    pub fn flows(&self, hosts: u32, bytes: u32, seed: u64) -> Result<Vec<Flow>, MoeError> {
         if hosts > HOSTS_MAX {
-            return Err(format!("moe has at most {HOSTS_MAX} hosts, not {hosts}"));
+            return Err(MoeError::Hosts(hosts));
         }
         if u64::from(self.tokens) * u64::from(bytes) >= 1 << 30 {
-            return Err(format!("{} tokens of {bytes} bytes are too many", self.tokens));
+            return Err(MoeError::Tokens { tokens: self.tokens, bytes });
         }
         let counts = self.counts(hosts, seed);
         let at = |from: u32, to: u32| counts[(from * hosts + to) as usize];

@@ -1,6 +1,7 @@
 //! Flows that begin at random, of random sizes.
 
 use super::Flow;
+use super::error::SizesError;
 use fairway_device::random::Random;
 
 /// A distribution of sizes: points of its cumulative distribution, between which it is linear.
@@ -61,7 +62,7 @@ impl Sizes {
     ///
     /// # Errors
     /// Names the line.
-    pub fn parse(text: &str) -> Result<Sizes, String> {
+    pub fn parse(text: &str) -> Result<Sizes, SizesError> {
         let mut points = vec![(1, 0)];
         for (at, line) in text.lines().enumerate() {
             let mut words = line.split('#').next().unwrap_or("").split_whitespace();
@@ -74,13 +75,13 @@ impl Sizes {
                     points.push((bytes, share));
                 }
                 _ => {
-                    return Err(format!("line {}: bytes and a percentage, both ascending", at + 1));
+                    return Err(SizesError::Line { line: at + 1, text: line.trim().to_owned() });
                 }
             }
         }
         match points.last() {
             Some((_, 1_000_000)) => Ok(Sizes { points }),
-            _ => Err(String::from("the last percentage is not 100")),
+            _ => Err(SizesError::NotAll),
         }
     }
 

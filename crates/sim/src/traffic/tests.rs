@@ -35,7 +35,7 @@ fn a_wrong_matrix_is_refused_with_its_line() {
         ("Nodes 2\nbanana", "banana"),
         ("Nodes 2\n0->1 size", "no value"),
     ] {
-        let error = parse_matrix(text).expect_err(text);
+        let error = parse_matrix(text).expect_err(text).to_string();
         assert!(error.contains(word), "{error}");
     }
 }

@@ -5,13 +5,16 @@
 
 mod text;
 
+pub(super) use text::{MEMBERS_MAX, RANKS_MAX};
+
 pub use text::parse_trace;
 
+use super::error::TraceError;
 use super::{After, Collective, Flow, collective};
 use std::collections::BTreeMap;
 
 /// Flows and steps at most, and as many times that one waits for another.
-const FLOWS_MAX: usize = 1 << 22;
+pub(super) const FLOWS_MAX: usize = 1 << 22;
 
 /// What ranks of an operation do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +79,7 @@ impl Trace {
     ///
     /// # Errors
     /// If that would be more than four million flows, or waits.
-    pub fn flows(&self) -> Result<(Vec<Flow>, Vec<Span>), String> {
+    pub fn flows(&self) -> Result<(Vec<Flow>, Vec<Span>), TraceError> {
         let mut program = Program::default();
         let mut last = vec![None; self.ranks as usize];
         let mut ends: Vec<BTreeMap<u32, u32>> = Vec::with_capacity(self.operations.len());
@@ -84,10 +87,7 @@ impl Trace {
         for operation in &self.operations {
             let first = program.flows.len();
             if first.max(program.waits).saturating_add(operation.size()) > FLOWS_MAX {
-                return Err(format!(
-                    "a trace of more than {FLOWS_MAX} flows, or waits, at '{}': cut it into parts",
-                    operation.name
-                ));
+                return Err(TraceError::TooLong { operation: operation.name.clone() });
             }
             let begins = operation.ranks.iter().map(|rank| match &operation.after {
                 None => last[*rank as usize].into_iter().collect(),

@@ -58,12 +58,14 @@ fn what_is_wrong_is_named_with_its_line() {
         ("ranks 262144\nall-to-all all 1G", ""),
     ] {
         match parse_trace(text) {
-            Err(error) => assert!(error.contains(words) && !words.is_empty(), "{text}: {error}"),
+            Err(error) => {
+                assert!(error.to_string().contains(words) && !words.is_empty(), "{text}: {error}")
+            }
             Ok(trace) => assert!(words.is_empty() && trace.flows().is_err(), "{text}"),
         }
     }
     let many = format!("ranks 262144\n{}", "compute all 1us\n".repeat(17));
-    assert!(parse_trace(&many).expect_err("too much").contains("line 18"));
+    assert!(parse_trace(&many).expect_err("too much").to_string().contains("line 18"));
 }
 
 /// Whatever is cut off or changed in a trace, it is read or refused, and what is read makes flows

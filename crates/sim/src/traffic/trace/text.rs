@@ -14,13 +14,14 @@
 use super::{Operation, OperationKind, Trace};
 use crate::quantity::{bytes, span};
 use crate::traffic::Collective;
+use crate::traffic::error::{TraceError, TraceLineError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranks at most: as many as a network has hosts.
-const RANKS_MAX: u32 = 1 << 18;
+pub(in crate::traffic) const RANKS_MAX: u32 = 1 << 18;
 
 /// Of all groups and operations together.
-const MEMBERS_MAX: usize = 1 << 22;
+pub(in crate::traffic) const MEMBERS_MAX: usize = 1 << 22;
 
 /// What is known when a line is read.
 #[derive(Default)]
@@ -37,42 +38,40 @@ struct Reader {
 ///
 /// # Errors
 /// Names the line, and what is wrong with it.
-pub fn parse_trace(text: &str) -> Result<Trace, String> {
+pub fn parse_trace(text: &str) -> Result<Trace, TraceError> {
     let mut reader = Reader::default();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("");
         let words: Vec<&str> = line.split_whitespace().collect();
-        reader.read(&words).map_err(|error| format!("line {}: {error}", at + 1))?;
+        reader.read(&words).map_err(|error| TraceError::Line { line: at + 1, error })?;
     }
     let trace = reader.trace;
     match (trace.ranks, trace.operations.is_empty()) {
-        (0, _) => Err(String::from("a trace says first how many ranks there are: ranks 8")),
-        (_, true) => Err(String::from("a trace without an operation: all-reduce all 64M")),
+        (0, _) => Err(TraceError::NoRanks),
+        (_, true) => Err(TraceError::NoOperation),
         _ => Ok(trace),
     }
 }
 
 impl Reader {
-    fn read(&mut self, words: &[&str]) -> Result<(), String> {
+    fn read(&mut self, words: &[&str]) -> Result<(), TraceLineError> {
         match words {
             [] => Ok(()),
             ["ranks", count] => {
                 let count = count.parse().ok().filter(|count| (2..=RANKS_MAX).contains(count));
-                let count = count.ok_or(format!("'{}': ranks are 2 to {RANKS_MAX}", words[1]))?;
+                let count = count.ok_or_else(|| TraceLineError::RankCount(words[1].to_owned()))?;
                 if self.trace.ranks > 0 {
-                    return Err(String::from("the number of ranks was given before"));
+                    return Err(TraceLineError::RanksTwice);
                 }
                 self.trace.ranks = count;
                 Ok(())
             }
-            _ if self.trace.ranks == 0 => Err(String::from("ranks come first: ranks 8")),
+            _ if self.trace.ranks == 0 => Err(TraceLineError::RanksFirst),
             ["group", name, members] => {
                 let members = self.ranks(members)?;
                 let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic());
                 if *name == "all" || !is_name || self.groups.contains_key(*name) {
-                    return Err(format!(
-                        "'{name}': a group needs a name of its own, with a letter"
-                    ));
+                    return Err(TraceLineError::GroupName((*name).to_owned()));
                 }
                 self.groups.insert((*name).to_owned(), members);
                 Ok(())
@@ -81,7 +80,7 @@ impl Reader {
                 let name = name.trim_end_matches(':');
                 let fits = !name.is_empty() && name != "-" && !name.contains([',', '=', ':']);
                 if !fits || self.names.contains_key(name) {
-                    return Err(format!("'{name}:': an operation needs a name of its own"));
+                    return Err(TraceLineError::OperationName(name.to_owned()));
                 }
                 self.operation(Some(name), rest)?;
                 self.names.insert(name.to_owned(), self.trace.operations.len() - 1);
@@ -91,7 +90,7 @@ impl Reader {
         }
     }
 
-    fn operation(&mut self, name: Option<&str>, words: &[&str]) -> Result<(), String> {
+    fn operation(&mut self, name: Option<&str>, words: &[&str]) -> Result<(), TraceLineError> {
         let (after, words) = match words {
             [before @ .., last] if last.starts_with("after=") => {
                 (Some(self.after(&last["after=".len()..])?), before)
@@ -99,10 +98,7 @@ impl Reader {
             _ => (None, words),
         };
         let [what, who, how_much, rest @ ..] = words else {
-            let words = words.join(" ");
-            return Err(format!(
-                "'{words}' is no operation: it takes what, who and how much, as all-reduce 0-7 64M"
-            ));
+            return Err(TraceLineError::Words(words.join(" ")));
         };
         let kind = kind(what, how_much, rest)?;
         let ranks = if *what == "send" { self.ends(who)? } else { self.ranks(who)? };
@@ -110,7 +106,7 @@ impl Reader {
         let bytes = match bytes(how_much).filter(|bytes| *bytes > 0) {
             _ if computes => 0,
             Some(bytes) => bytes,
-            None => return Err(format!("'{how_much}' is no size: as 64K, 64M, or less than 4G")),
+            None => return Err(TraceLineError::Size((*how_much).to_owned())),
         };
         let name = name.unwrap_or(what).to_owned();
         self.trace.operations.push(Operation { name, kind, ranks, bytes, after });
@@ -118,24 +114,24 @@ impl Reader {
     }
 
     /// `A->B`.
-    fn ends(&self, text: &str) -> Result<Vec<u32>, String> {
-        let wrong = || format!("'{text}': a send goes from one rank to another, as 0->4");
+    fn ends(&self, text: &str) -> Result<Vec<u32>, TraceLineError> {
+        let wrong = || TraceLineError::Ends(text.to_owned());
         let (from, to) = text.split_once("->").ok_or_else(wrong)?;
         let (from, to) = (self.rank(from)?, self.rank(to)?);
         if from == to { Err(wrong()) } else { Ok(vec![from, to]) }
     }
 
     /// `all`, a group's name, or `0-3,7`.
-    fn ranks(&mut self, text: &str) -> Result<Vec<u32>, String> {
+    fn ranks(&mut self, text: &str) -> Result<Vec<u32>, TraceLineError> {
         let ranks = self.members_of(text)?;
         self.members += ranks.len();
         if self.members > MEMBERS_MAX {
-            return Err(format!("more than {MEMBERS_MAX} ranks of operations: cut the trace up"));
+            return Err(TraceLineError::TooManyMembers);
         }
         Ok(ranks)
     }
 
-    fn members_of(&self, text: &str) -> Result<Vec<u32>, String> {
+    fn members_of(&self, text: &str) -> Result<Vec<u32>, TraceLineError> {
         if text == "all" {
             return Ok((0..self.trace.ranks).collect());
         }
@@ -143,7 +139,7 @@ impl Reader {
             return Ok(members.clone());
         }
         if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            return Err(format!("there is no group '{text}' above: group {text} 0-7"));
+            return Err(TraceLineError::Group(text.to_owned()));
         }
         let mut ranks = Vec::new();
         let mut seen = BTreeSet::new();
@@ -151,43 +147,41 @@ impl Reader {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             for rank in self.rank(first)?..=self.rank(last)? {
                 if !seen.insert(rank) {
-                    return Err(format!("rank {rank} is twice in '{text}'"));
+                    return Err(TraceLineError::Twice { rank, list: text.to_owned() });
                 }
                 ranks.push(rank);
             }
         }
         if ranks.is_empty() {
-            return Err(format!("'{text}' has no rank: write the lower one first"));
+            return Err(TraceLineError::Empty(text.to_owned()));
         }
         Ok(ranks)
     }
 
-    fn rank(&self, text: &str) -> Result<u32, String> {
+    fn rank(&self, text: &str) -> Result<u32, TraceLineError> {
         let rank = text.parse().ok().filter(|rank| *rank < self.trace.ranks);
         let last = self.trace.ranks - 1;
-        rank.ok_or_else(|| format!("'{text}' is no rank: they are 0 to {last}"))
+        rank.ok_or_else(|| TraceLineError::Rank { rank: text.to_owned(), last })
     }
 
     /// Names of operations above, or `-`.
-    fn after(&self, text: &str) -> Result<Vec<usize>, String> {
+    fn after(&self, text: &str) -> Result<Vec<usize>, TraceLineError> {
         if text == "-" {
             return Ok(Vec::new());
         }
         let known = |name: &str| {
             let at = self.names.get(name).copied();
-            at.ok_or_else(|| format!("after={name}: no operation above has this name"))
+            at.ok_or_else(|| TraceLineError::After(name.to_owned()))
         };
         text.split(',').map(known).collect()
     }
 }
 
 /// What an operation does.
-fn kind(what: &str, how_much: &str, rest: &[&str]) -> Result<OperationKind, String> {
+fn kind(what: &str, how_much: &str, rest: &[&str]) -> Result<OperationKind, TraceLineError> {
     let kind = match (what, rest) {
         ("compute", []) => {
-            let ps = span(how_much).ok_or_else(|| {
-                format!("'{how_much}' is no time: as 250us, with ps, ns, us, ms or s")
-            })?;
+            let ps = span(how_much).ok_or_else(|| TraceLineError::Time(how_much.to_owned()))?;
             OperationKind::Compute { ps }
         }
         ("all-reduce", [] | ["ring"]) => OperationKind::Collective(Collective::RingAllReduce),
@@ -202,12 +196,12 @@ fn kind(what: &str, how_much: &str, rest: &[&str]) -> Result<OperationKind, Stri
             "compute" | "all-reduce" | "reduce-scatter" | "all-gather" | "broadcast" | "reduce"
             | "all-to-all" | "send",
             [word, ..],
-        ) => return Err(format!("'{word}' is nothing that {what} takes")),
+        ) => {
+            let (word, operation) = ((*word).to_owned(), what.to_owned());
+            return Err(TraceLineError::Option { word, operation });
+        }
         _ => {
-            return Err(format!(
-                "'{what}' is no operation: they are compute, all-reduce, reduce-scatter, \
-                 all-gather, broadcast, reduce, all-to-all and send"
-            ));
+            return Err(TraceLineError::Operation(what.to_owned()));
         }
     };
     Ok(kind)

@@ -1,0 +1,354 @@
+//! How scenarios and runs fail. Each message names the value, what is allowed, and what to do.
+
+use crate::settings::SETTINGS;
+use crate::topology::TopologyError;
+use crate::traffic::{MatrixError, MoeError, TraceError};
+use fairway_engine::SetupError;
+use fairway_roce::ChangeError;
+use fairway_sandbox::PoliciesError;
+use thiserror::Error;
+
+/// The names of all settings.
+fn names() -> String {
+    let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
+    names.join(", ")
+}
+
+/// Why a setting cannot have a value, or why settings do not go together.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// No setting has this name.
+    #[error("'{name}' is no setting; known are {}", names())]
+    Unknown {
+        /// The name that was given.
+        name: String,
+    },
+    /// The setting does not take this value.
+    #[error("{name} cannot be '{value}': give {takes}: {meaning}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// The value that was given.
+        value: String,
+        /// The form of its values.
+        takes: &'static str,
+        /// What the setting is for.
+        meaning: &'static str,
+    },
+    /// A line of a file of settings is wrong.
+    #[error("line {line}: {error}")]
+    Line {
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        #[source]
+        error: Box<SettingsError>,
+    },
+    /// The policies cannot be made.
+    #[error("policy: {0}")]
+    Policy(#[source] PoliciesError),
+    /// A policy cannot take the place of another while the run goes on.
+    #[error("policy-swap: {0}")]
+    PolicySwap(#[source] PoliciesError),
+    /// The setting concerns Fairway's transport, and the stack is RoCE.
+    #[error(
+        "{name} {value} has no effect on RoCE, whose queue pairs have one path each (split N \
+         gives two hosts N of them): leave it out, or take stack fairway"
+    )]
+    NoEffect {
+        /// The setting.
+        name: &'static str,
+        /// The value that was given.
+        value: String,
+    },
+    /// The workload is read from a file, and none was given.
+    #[error("workload {workload} needs a file: {remedy}")]
+    NoFile {
+        /// The workload.
+        workload: &'static str,
+        /// How to give the file.
+        remedy: &'static str,
+    },
+    /// A matrix or trace is for more nodes than there are hosts.
+    #[error("{hosts} hosts are too few for {needs} nodes: take a larger topology")]
+    TooFewHosts {
+        /// Hosts of the network.
+        hosts: u32,
+        /// Nodes of the file.
+        needs: u32,
+    },
+    /// The workload `streams` has no stream.
+    #[error("workload streams needs some: --stream '0-1 size=64K'")]
+    NoStreams,
+    /// The routing goes by a detour, which a tree does not have.
+    #[error(
+        "routing valiant and ugal need a torus, hyperx or dragonfly: choose another topology, or \
+         routing ecmp, spray or adaptive"
+    )]
+    Detour,
+    /// A direct topology has as many hosts as its sizes say.
+    #[error(
+        "nodes {nodes}: this {topology} has {hosts} hosts; leave nodes out, or change sizes, \
+         dragonfly or hosts-per-switch"
+    )]
+    Nodes {
+        /// The number that was given.
+        nodes: u32,
+        /// The topology.
+        topology: String,
+        /// The hosts that it has.
+        hosts: u32,
+    },
+    /// There are not as many nodes as are to send.
+    #[error("{senders} senders, and a receiver, are more than {nodes} nodes: take fewer senders")]
+    Senders {
+        /// Senders that were asked for.
+        senders: u32,
+        /// Nodes that there are.
+        nodes: u32,
+    },
+    /// No link joins the two nodes.
+    #[error(
+        "no link joins {a} and {b}: hosts are 0 to {last}, switches follow tier by tier, and the \
+         switch of host 0 is {first_switch}"
+    )]
+    NoLink {
+        /// A node.
+        a: u32,
+        /// Another one.
+        b: u32,
+        /// The last host.
+        last: u32,
+        /// The switch of host 0.
+        first_switch: u32,
+    },
+    /// There is no such node.
+    #[error("there is no {node}: {known}")]
+    NoNode {
+        /// The node, as it was named.
+        node: String,
+        /// The nodes that there are.
+        known: String,
+    },
+    /// There is no such plane.
+    #[error("there is no plane {plane}: the last is {last}")]
+    NoPlane {
+        /// The number that was given.
+        plane: u32,
+        /// The highest number.
+        last: u32,
+    },
+    /// A delay would make a link shorter.
+    #[error("delay: {from}-{to} takes {own_ps} ps, and can't take less: give a longer time")]
+    DelayTooShort {
+        /// The lower of the two nodes.
+        from: u32,
+        /// The higher one.
+        to: u32,
+        /// The latency of the link, in picoseconds.
+        own_ps: u64,
+    },
+    /// The ranks or layers of `sweep3d` do not fit its cells.
+    #[error("sweep3d has two dimensions of ranks, and layers that divide its {cells} cells")]
+    SweepShape {
+        /// Cells in the third dimension.
+        cells: u32,
+    },
+    /// The grid has more ranks than the nodes take.
+    #[error(
+        "{ranks} ranks are more than {room}: take a smaller grid, more nodes, or more \
+         ranks-per-node"
+    )]
+    TooManyRanks {
+        /// Ranks of the grid.
+        ranks: u64,
+        /// Ranks that all nodes take together.
+        room: u32,
+    },
+    /// A face would be longer than a message can be.
+    #[error(
+        "the faces of {}x{}x{} cells are too long for one message, which has less than 1 GiB: \
+         take fewer cells",
+        cells[0], cells[1], cells[2]
+    )]
+    FacesTooLong {
+        /// Cells of a rank in each dimension.
+        cells: [u32; 3],
+    },
+    /// There is no such network.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The connection matrix is wrong.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// The trace is wrong.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The mixture of experts is too large.
+    #[error(transparent)]
+    Moe(#[from] MoeError),
+}
+
+/// Why a scenario cannot run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// The simulator cannot have such a network.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// There are no flows, no program and no streams.
+    #[error("nothing is to be sent: give the scenario flows, a program or streams")]
+    Nothing,
+    /// A scenario has flows or a program, and not both.
+    #[error("flows and a program do not go together: leave one of them out")]
+    FlowsAndProgram,
+    /// A scenario has streams alone.
+    #[error("streams go with no other workload, and have no check: leave the others out")]
+    StreamsAlone,
+    /// The program has more ranks than the hosts take.
+    #[error("{ranks} ranks need {needs} hosts of {has}: take a larger network")]
+    TooFewHosts {
+        /// Ranks of the program.
+        ranks: u32,
+        /// Hosts that they need.
+        needs: u32,
+        /// Hosts of the network.
+        has: u32,
+    },
+    /// A channel does not have so many paths.
+    #[error("{0} paths: a channel has 1 to 256")]
+    Paths(u32),
+    /// Packets are not that long.
+    #[error("packets of {0} bytes: 64 to 32768")]
+    Mtu(u32),
+    /// A flow names a host that is not there, joins a host to itself, or is empty.
+    #[error(
+        "flow {flow}: {bytes} bytes from {from} to {to}: a flow has at least one byte, and joins \
+         two of hosts 0 to {last}"
+    )]
+    Flow {
+        /// The flow, by index.
+        flow: usize,
+        /// Its length.
+        bytes: u32,
+        /// Its source.
+        from: u32,
+        /// Its destination.
+        to: u32,
+        /// The last host.
+        last: u32,
+    },
+    /// A flow waits for another one that does not exist.
+    #[error("flow {flow} waits for flow {after}, and the last is {last}")]
+    FlowWaits {
+        /// The flow, by index.
+        flow: usize,
+        /// The one it waits for.
+        after: u32,
+        /// The last flow.
+        last: usize,
+    },
+    /// A stream names a host that is not there, joins a host to itself, or sends nothing.
+    #[error(
+        "stream {stream}: {depth} messages of {bytes} bytes from {from} to {to}, of hosts 0 to \
+         {last}"
+    )]
+    Stream {
+        /// The stream, by index.
+        stream: usize,
+        /// Messages that it has under way.
+        depth: u32,
+        /// Their length.
+        bytes: u32,
+        /// Its source.
+        from: u32,
+        /// Its destination.
+        to: u32,
+        /// The last host.
+        last: u32,
+    },
+    /// The answers of a READ do not name the stream they belong to.
+    #[error(
+        "stream {0} reads: a READ does not tell whose its answers are, so leave weight, tenant, \
+         tenant-weight and hint out, or let it write"
+    )]
+    StreamReads(usize),
+    /// Programs and streams have Fairway's transport.
+    #[error("a stack of RoCE carries flows: ranks and streams need stack fairway")]
+    RoceFlowsOnly,
+    /// RoCE has five lengths of packets.
+    #[error("mtu {0}: packets of RoCE have 256, 512, 1024, 2048 or 4096 bytes")]
+    RoceMtu(u32),
+    /// A message of RoCE is not that long.
+    #[error("bytes {bytes}: a message of RoCE with this mtu has {most} at most")]
+    RoceBytes {
+        /// The longest flow.
+        bytes: u32,
+        /// The longest message.
+        most: u64,
+    },
+    /// NICs of RoCE have one congestion control.
+    #[error(
+        "policy {policies}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, \
+         which is a window and no rates"
+    )]
+    RocePolicy {
+        /// The policies of the scenario, by name.
+        policies: String,
+    },
+    /// An emulated network carries frames of others, which it cannot trim.
+    #[error("overflow trim: hosts would not know a frame that was cut: take overflow drop")]
+    TrimmedFrames,
+    /// A NIC does not have the room that the run needs.
+    #[error("the NIC of host {host} cannot be made: {error}: give the host less to do")]
+    Nic {
+        /// The host.
+        host: u32,
+        /// What the NIC refused.
+        #[source]
+        error: SetupError,
+    },
+    /// A NIC has no room for the ranks of its host.
+    #[error("host {host} has no room for its ranks: {error}: lower ranks-per-node")]
+    Ranks {
+        /// The host.
+        host: u32,
+        /// What the NIC refused.
+        #[source]
+        error: SetupError,
+    },
+    /// A NIC has no room for the streams of its host.
+    #[error("host {host} has no room for its streams: {error}: give it fewer, or less depth")]
+    Streams {
+        /// The host.
+        host: u32,
+        /// What the NIC refused.
+        #[source]
+        error: SetupError,
+    },
+    /// A channel cannot be opened.
+    #[error("hosts {host} and {peer} cannot be connected: {error}")]
+    Channel {
+        /// The host that refused.
+        host: u32,
+        /// Its peer.
+        peer: u32,
+        /// The reason.
+        #[source]
+        error: SetupError,
+    },
+    /// A queue pair cannot be connected.
+    #[error("hosts {host} and {peer} cannot be connected: their queue pair to {state}: {error}")]
+    QueuePair {
+        /// The host that refused.
+        host: u32,
+        /// Its peer.
+        peer: u32,
+        /// The state that the queue pair was to reach.
+        state: &'static str,
+        /// The reason.
+        #[source]
+        error: ChangeError,
+    },
+}

@@ -1,0 +1,201 @@
+//! What is wrong with the text of a matrix, a trace or a distribution, or with what it asks for.
+
+use super::moe::HOSTS_MAX;
+use super::trace::{FLOWS_MAX, MEMBERS_MAX, RANKS_MAX};
+use thiserror::Error;
+
+/// Why a connection matrix cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MatrixError {
+    /// A line is wrong.
+    #[error("line {line}: {error}")]
+    Line {
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        #[source]
+        error: MatrixLineError,
+    },
+    /// A connection names a node that is not there, or joins a node to itself.
+    #[error("{from}->{to} does not join two of {nodes} nodes: nodes count from 0")]
+    Ends {
+        /// Its source.
+        from: u32,
+        /// Its destination.
+        to: u32,
+        /// Nodes of the matrix.
+        nodes: u32,
+    },
+    /// A connection waits for a trigger that no connection has as its own.
+    #[error("nothing fires trigger {0}: give a connection send_done_trigger {0}")]
+    Trigger(u64),
+}
+
+/// What is wrong with a line of a connection matrix.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MatrixLineError {
+    /// The first word is none of those that are known.
+    #[error(
+        "'{0}' begins nothing that a connection matrix has: Nodes, Connections, Triggers, Failures, \
+         trigger, or a connection as 0->1"
+    )]
+    Line(String),
+    /// A number is expected.
+    #[error("'{0}' is no number")]
+    Number(String),
+    /// A name is the last word of the line.
+    #[error("'{0}' has no value")]
+    NoValue(String),
+    /// A connection has no such attribute.
+    #[error(
+        "'{0}' is nothing that a connection has: id, prio, start, size, trigger, send_done_trigger \
+         and recv_done_trigger"
+    )]
+    Attribute(String),
+    /// The size is 0, or too large.
+    #[error("a flow has 1 to 4294967295 bytes, not {0}")]
+    Bytes(u64),
+    /// The size is missing.
+    #[error("a flow without a size would never end: add size BYTES")]
+    NoSize,
+}
+
+/// Why a trace cannot be read, or made into flows.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// A line is wrong.
+    #[error("line {line}: {error}")]
+    Line {
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        #[source]
+        error: TraceLineError,
+    },
+    /// The number of ranks is missing.
+    #[error("a trace says first how many ranks there are: ranks 8")]
+    NoRanks,
+    /// There is no operation.
+    #[error("a trace without an operation: all-reduce all 64M")]
+    NoOperation,
+    /// The operations make too many flows.
+    #[error(
+        "a trace of more than {FLOWS_MAX} flows, or waits, at '{operation}': cut it into parts"
+    )]
+    TooLong {
+        /// The operation that is too much.
+        operation: String,
+    },
+}
+
+/// What is wrong with a line of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TraceLineError {
+    /// The number of ranks is out of range.
+    #[error("'{0}': ranks are 2 to {RANKS_MAX}")]
+    RankCount(String),
+    /// The number of ranks stands there twice.
+    #[error("the number of ranks was given before: leave the second one out")]
+    RanksTwice,
+    /// Another line stands before the number of ranks.
+    #[error("ranks come first: ranks 8")]
+    RanksFirst,
+    /// The name of a group is taken, or no name.
+    #[error("'{0}': a group needs a name of its own, with a letter")]
+    GroupName(String),
+    /// The name of an operation is taken, or no name.
+    #[error("'{0}:': an operation needs a name of its own")]
+    OperationName(String),
+    /// An operation has too few words.
+    #[error("'{0}' is no operation: it takes what, who and how much, as all-reduce 0-7 64M")]
+    Words(String),
+    /// There is no operation of this name.
+    #[error(
+        "'{0}' is no operation: they are compute, all-reduce, reduce-scatter, all-gather, \
+         broadcast, reduce, all-to-all and send"
+    )]
+    Operation(String),
+    /// An operation does not take this word.
+    #[error("'{word}' is nothing that {operation} takes")]
+    Option {
+        /// The word.
+        word: String,
+        /// The operation.
+        operation: String,
+    },
+    /// A size is expected.
+    #[error("'{0}' is no size: as 64K, 64M, or less than 4G")]
+    Size(String),
+    /// A time is expected.
+    #[error("'{0}' is no time: as 250us, with ps, ns, us, ms or s")]
+    Time(String),
+    /// Two different ranks are expected.
+    #[error("'{0}': a send goes from one rank to another, as 0->4")]
+    Ends(String),
+    /// Operations have too many ranks together.
+    #[error("more than {MEMBERS_MAX} ranks of operations: cut the trace up")]
+    TooManyMembers,
+    /// There is no such group.
+    #[error("there is no group '{0}' above: group {0} 0-7")]
+    Group(String),
+    /// A rank stands twice in a list.
+    #[error("rank {rank} is twice in '{list}'")]
+    Twice {
+        /// The rank.
+        rank: u32,
+        /// The list.
+        list: String,
+    },
+    /// A range is empty.
+    #[error("'{0}' has no rank: write the lower one first")]
+    Empty(String),
+    /// There is no such rank.
+    #[error("'{rank}' is no rank: they are 0 to {last}")]
+    Rank {
+        /// What was given.
+        rank: String,
+        /// The last rank.
+        last: u32,
+    },
+    /// An operation waits for another one that is not above it.
+    #[error("after={0}: no operation above has this name")]
+    After(String),
+}
+
+/// Why a distribution of sizes cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SizesError {
+    /// A line is no point of a distribution, or one below that before it.
+    #[error("line {line}: bytes and a percentage, both ascending, not '{text}'")]
+    Line {
+        /// Which line, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+    /// The last point is not the end.
+    #[error("the last percentage is not 100: add the size that no flow exceeds")]
+    NotAll,
+}
+
+/// Why a mixture of experts is too large.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MoeError {
+    /// There are too many hosts.
+    #[error("moe has at most {HOSTS_MAX} hosts, not {0}")]
+    Hosts(u32),
+    /// A host would send too much.
+    #[error("{tokens} tokens of {bytes} bytes are too many: a host has less than 1 GiB of them")]
+    Tokens {
+        /// Tokens of a host.
+        tokens: u32,
+        /// Bytes of a token.
+        bytes: u32,
+    },
+}
