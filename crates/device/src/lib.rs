@@ -5,7 +5,7 @@
 //! placements, names of segments and completion queues, access rights, ranges of registered memory,
 //! errors of set-up. And the parts that both are built from:
 //! pools of records, lists through them, a heap of deadlines, the table of segments with its access
-//! check, completion queues, what one source address may take, a seeded random number generator.
+//! check, completion queues, the driver of callers with memory of their own ([`drive`]), what one source address may take, a seeded random number generator.
 //!
 //! **May import:** `wire`.
 //!
@@ -26,6 +26,7 @@ extern crate std;
 pub mod completion;
 mod contract;
 pub mod deadlines;
+pub mod drive;
 pub mod guard;
 pub mod list;
 pub mod pool;

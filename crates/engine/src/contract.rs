@@ -5,8 +5,9 @@ use crate::api::{
     Verdict,
 };
 use crate::nic::Nic;
+use fairway_device::drive::Driven;
 use fairway_device::{CompletionQueueId, Device, LocalRange};
-use fairway_wire::Instant;
+use fairway_wire::{Ecn, Instant};
 
 impl Device for Nic {
     type Received = Received;
@@ -57,5 +58,11 @@ impl Device for Nic {
 
     fn poll_timeout(&self) -> Option<Instant> {
         Nic::poll_timeout(self)
+    }
+}
+
+impl Driven for Nic {
+    fn unmarked(received: &Received) -> Received {
+        Received { ecn: Ecn::NotCapable, ..*received }
     }
 }

@@ -5,8 +5,9 @@ use crate::api::{
     Transmit, Verdict,
 };
 use crate::host::Host;
+use fairway_device::drive::{Driven, Request};
 use fairway_device::{CompletionQueueId, Device};
-use fairway_wire::Instant;
+use fairway_wire::{Ecn, Instant};
 
 impl Device for Host {
     type Received = Received;
@@ -57,5 +58,24 @@ impl Device for Host {
 
     fn poll_timeout(&self) -> Option<Instant> {
         Host::poll_timeout(self)
+    }
+}
+
+impl Driven for Host {
+    fn poll_recall(&mut self) -> Option<u32> {
+        Host::poll_recall(self)
+    }
+
+    fn unmarked(received: &Received) -> Received {
+        Received { ecn: Ecn::NotCapable, ..*received }
+    }
+}
+
+impl From<OwnVerdict> for Request<PlacementToken> {
+    fn from(own: OwnVerdict) -> Self {
+        match own {
+            OwnVerdict::Store { target, value, token } => Request::Store { target, value, token },
+            OwnVerdict::Keep { place } => Request::Keep(place),
+        }
     }
 }

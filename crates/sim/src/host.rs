@@ -7,6 +7,7 @@ use super::ranks::{Ranks, jetty_of};
 use super::streams::{self, Streams};
 use crate::endpoint::{MESSAGES, Posted, TOKEN, address};
 use crate::stream::Verb;
+use fairway_device::drive::Driver;
 use fairway_device::random::Random;
 use fairway_engine::wire::{Instant, JettyId};
 use fairway_engine::{
@@ -203,7 +204,7 @@ pub(crate) fn make_host(
     let rights = Rights::READ_WRITE;
     let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
     let segment = nic.register(&request)?;
-    let base = Host::new(plan, host, HostNic::Fairway(nic), queue);
+    let base = Host::new(plan, host, HostNic::Fairway(Driver::new(nic, 0)), queue);
     Ok(Host { jetty, segment, peers: Vec::with_capacity(peers as usize), ..base })
 }
 
@@ -298,7 +299,7 @@ impl Host {
     /// If the NIC refuses it for another reason: then the run was set up wrongly.
     pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
         let nic = match &mut self.nic {
-            HostNic::Fairway(nic) => nic,
+            HostNic::Fairway(driver) => driver.device_mut(),
             HostNic::Roce(nic) => return nic.post(now, plan, index),
         };
         let flow = &plan.scenario.flows[index as usize];

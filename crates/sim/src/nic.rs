@@ -3,13 +3,37 @@
 use super::packets::Cold;
 use super::roce::RoceNic;
 use super::scenario::Scenario;
+use fairway_device::Ranges;
+use fairway_device::drive::{Access, AccessOf, Driven, Driver};
 use fairway_engine::wire::{Ecn, Instant, header_len};
-use fairway_engine::{CompletionQueueId, LocalRange, Nic, Received, Status, Transmit, Verdict};
+use fairway_engine::{CompletionQueueId, LocalRange, Nic, Received, Status, Transmit};
+
+/// Reports at once that an access was carried out, since payload has no bytes here. Returns the
+/// first range of the payload: WRITEs go to one region.
+#[inline]
+fn place<D: Driven>(
+    driver: &mut Driver<D, ()>,
+    now: Instant,
+    access: &AccessOf<D, ()>,
+) -> LocalRange {
+    driver.handle_placed(now, access.token(), 0);
+    match access {
+        Access::Place { target, .. } => target.ranges()[0],
+        Access::Copy { to, .. } => *to,
+        Access::Store { .. } | Access::Atomic(_) => unreachable!("the simulator posts no atomics"),
+    }
+}
+
+#[inline]
+fn next_placed<D: Driven>(driver: &mut Driver<D, ()>, now: Instant) -> Option<LocalRange> {
+    let access = driver.poll_recall(now).or_else(|| driver.poll_execution())?;
+    Some(place(driver, now, &access))
+}
 
 /// The NIC of a host.
 #[expect(clippy::large_enum_variant, reason = "of each host there is one, and that is boxed")]
 pub(crate) enum HostNic {
-    Fairway(Nic),
+    Fairway(Driver<Nic, ()>),
     Roce(Box<RoceNic>),
 }
 
@@ -60,7 +84,7 @@ impl HostNic {
     #[inline]
     pub(crate) fn fairway(&mut self) -> &mut Nic {
         match self {
-            HostNic::Fairway(nic) => nic,
+            HostNic::Fairway(driver) => driver.device_mut(),
             HostNic::Roce(_) => unreachable!("ranks and streams have Fairway's engine"),
         }
     }
@@ -68,12 +92,12 @@ impl HostNic {
     /// Fairway's engine, if it is that.
     pub(crate) fn as_fairway(&self) -> Option<&Nic> {
         match self {
-            HostNic::Fairway(nic) => Some(nic),
+            HostNic::Fairway(driver) => Some(driver.device()),
             HostNic::Roce(_) => None,
         }
     }
 
-    /// A packet has come: where its payload now is.
+    /// Hands in a packet. Returns the place of its payload.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -83,46 +107,43 @@ impl HostNic {
     ) -> Option<LocalRange> {
         let ecn = if marked { Ecn::Congested } else { Ecn::Capable };
         match (self, cold) {
-            (HostNic::Fairway(nic), Cold::Fairway(received)) => {
+            (HostNic::Fairway(driver), Cold::Fairway(received)) => {
                 received.ecn = ecn;
-                match nic.handle_packet(now, received) {
-                    Verdict::Place(placement) => {
-                        nic.handle_placed(now, placement.token, 0);
-                        Some(placement.target)
-                    }
-                    Verdict::Own(_) => unreachable!("nobody posts atomics"),
-                    Verdict::Done | Verdict::Drop(_) => None,
-                }
+                let access = driver.handle_packet(now, received, ())?;
+                Some(place(driver, now, &access))
             }
             (HostNic::Roce(nic), Cold::Roce(received)) => {
                 received.ecn = ecn;
-                nic.receive(now, received)
+                let access = nic.driver.handle_packet(now, received, ())?;
+                Some(place(&mut nic.driver, now, &access))
             }
             _ => unreachable!("all hosts of a run are of one kind"),
         }
     }
 
-    /// The turn of a packet that came too early has come: where its payload now is. To be asked
-    /// after every [`Self::receive`] until it says `None`.
+    /// Carries out what had to wait for the packet: a packet that came too early, or a copy. Returns
+    /// the place of its payload. To be called after every [`Self::receive`] until it returns `None`.
     #[inline]
-    pub(crate) fn recall(&mut self, now: Instant) -> Option<LocalRange> {
+    pub(crate) fn next_placed(&mut self, now: Instant) -> Option<LocalRange> {
         match self {
-            HostNic::Fairway(_) => None,
-            HostNic::Roce(nic) => nic.recall(now),
+            HostNic::Fairway(driver) => next_placed(driver, now),
+            HostNic::Roce(nic) => next_placed(&mut nic.driver, now),
         }
     }
 
     /// What is left of a packet that was trimmed has come. RoCE knows nothing of such.
     pub(crate) fn receive_trimmed(&mut self, now: Instant, cold: &Cold) {
-        if let (HostNic::Fairway(nic), Cold::Fairway(received)) = (self, cold) {
-            nic.handle_trimmed(now, received);
+        if let (HostNic::Fairway(driver), Cold::Fairway(received)) = (self, cold) {
+            driver.device_mut().handle_trimmed(now, received);
         }
     }
 
     #[inline]
     pub(crate) fn poll_transmit(&mut self, now: Instant, scenario: &Scenario) -> Option<Outgoing> {
         match self {
-            HostNic::Fairway(nic) => Some(Outgoing::of(&nic.poll_transmit(now)?, scenario)),
+            HostNic::Fairway(driver) => {
+                Some(Outgoing::of(&driver.device_mut().poll_transmit(now)?, scenario))
+            }
             HostNic::Roce(nic) => nic.poll_transmit(now),
         }
     }
@@ -130,19 +151,20 @@ impl HostNic {
     #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self {
-            HostNic::Fairway(nic) => nic.poll_timeout(),
-            HostNic::Roce(nic) => nic.host.poll_timeout(),
+            HostNic::Fairway(driver) => driver.device().poll_timeout(),
+            HostNic::Roce(nic) => nic.driver.device().poll_timeout(),
         }
     }
 
     /// A deadline has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         match self {
-            HostNic::Fairway(nic) => {
+            HostNic::Fairway(driver) => {
+                let nic = driver.device_mut();
                 nic.handle_timeout(now);
                 while nic.poll_event().is_some() {}
             }
-            HostNic::Roce(nic) => nic.host.handle_timeout(now),
+            HostNic::Roce(nic) => nic.driver.device_mut().handle_timeout(now),
         }
     }
 
@@ -150,8 +172,8 @@ impl HostNic {
     #[inline]
     pub(crate) fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<(u64, bool)> {
         match self {
-            HostNic::Fairway(nic) => {
-                let done = nic.poll_completion(queue)?;
+            HostNic::Fairway(driver) => {
+                let done = driver.device_mut().poll_completion(queue)?;
                 Some((done.id, done.status == Status::Success))
             }
             HostNic::Roce(nic) => nic.poll_completion(),
@@ -160,8 +182,8 @@ impl HostNic {
 
     pub(crate) fn counts(&self) -> NicCounts {
         match self {
-            HostNic::Fairway(nic) => {
-                let counters = nic.counters();
+            HostNic::Fairway(driver) => {
+                let counters = driver.device().counters();
                 NicCounts {
                     data_sent: counters.data_sent,
                     resent: counters.data_resent,

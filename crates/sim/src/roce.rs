@@ -9,15 +9,16 @@ use super::plan::{Plan, SLOT_BITS};
 use super::scenario::{Routing, Scenario, Stack};
 use crate::endpoint::{MESSAGES, Posted};
 use crate::error::SimulationError;
+use fairway_device::drive::Driver;
 use fairway_device::random::Random;
 use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
 use fairway_engine::wire::roce::{RnrTimer, datagram_len};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
-    Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, OwnVerdict, Peer, PostError,
-    Profile, QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status,
-    Transport, Verdict, Work, WorkRequest,
+    Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
+    QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status, Transport, Work,
+    WorkRequest,
 };
 
 /// The protection domain of everything.
@@ -30,7 +31,7 @@ const KEPT_MAX: u32 = 4096;
 
 /// The RoCE side of a host's NIC, and what it is connected to.
 pub(crate) struct RoceNic {
-    pub(crate) host: Host,
+    pub(crate) driver: Driver<Host, ()>,
     /// Its number in the network.
     own: u32,
     queue: CompletionQueueId,
@@ -44,8 +45,6 @@ pub(crate) struct RoceNic {
     peers: Vec<(u32, u32, u32)>,
     /// Packets with payload that it has handed out.
     data_sent: u64,
-    /// What came too early, by place.
-    kept: Vec<Option<Received>>,
 }
 
 /// What the other ends of a host's queue pairs have to know.
@@ -192,7 +191,7 @@ impl RoceNic {
         members.sort_unstable();
         let offer = Offer { pairs: pairs.clone(), key: region.r_key };
         let nic = RoceNic {
-            host: engine,
+            driver: Driver::new(engine, limits.kept as usize),
             own: host,
             queue,
             region,
@@ -201,7 +200,6 @@ impl RoceNic {
             members,
             peers: Vec::with_capacity(peers as usize),
             data_sent: 0,
-            kept: vec![None; limits.kept as usize],
         };
         Ok((nic, offer))
     }
@@ -237,7 +235,7 @@ impl RoceNic {
                 Change::ReadyToSend { first, reliability: reliability(scenario) },
             ];
             for step in &steps {
-                self.host.modify(own, step).map_err(|error| {
+                self.driver.device_mut().modify(own, step).map_err(|error| {
                     let state = match step {
                         Change::Init { .. } => "INIT",
                         Change::ReadyToReceive { .. } => "RTR",
@@ -261,38 +259,9 @@ impl RoceNic {
         self.peers.sort_unstable();
     }
 
-    /// A packet has come: where its payload now is.
-    pub(crate) fn receive(&mut self, now: Instant, received: &Received) -> Option<LocalRange> {
-        match self.host.handle_packet(now, received) {
-            Verdict::Place(placement) => {
-                self.host.handle_placed(now, placement.token, 0);
-                // WRITEs go to one region.
-                placement.target.bytes.ranges().first().copied()
-            }
-            Verdict::Own(OwnVerdict::Keep { place }) => {
-                self.kept[place as usize] = Some(*received);
-                None
-            }
-            Verdict::Own(OwnVerdict::Store { .. }) => unreachable!("nobody posts atomics"),
-            Verdict::Done | Verdict::Drop(_) => None,
-        }
-    }
-
-    /// The turn of a packet that came too early has come: where its payload now is.
-    pub(crate) fn recall(&mut self, now: Instant) -> Option<LocalRange> {
-        loop {
-            let place = self.host.poll_recall()?;
-            let Some(received) = self.kept[place as usize].take() else { continue };
-            let placed = self.receive(now, &received);
-            if placed.is_some() {
-                return placed;
-            }
-        }
-    }
-
     /// The next packet.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
-        let transmit = self.host.poll_transmit(now)?;
+        let transmit = self.driver.device_mut().poll_transmit(now)?;
         let (packet, payload) = (transmit.packet, transmit.gather.length());
         let whole = datagram_len(&packet, payload as usize) as u32;
         let received = Received { source: u64::from(self.own), packet, payload, ecn: Ecn::Capable };
@@ -310,8 +279,8 @@ impl RoceNic {
     /// The next operation that has ended: its number, and whether all went well.
     pub(crate) fn poll_completion(&mut self) -> Option<(u64, bool)> {
         // What has happened to queue pairs their completions tell.
-        while self.host.poll_event().is_some() {}
-        let done = self.host.poll_completion(self.queue)?;
+        while self.driver.device_mut().poll_event().is_some() {}
+        let done = self.driver.device_mut().poll_completion(self.queue)?;
         Some((done.id, done.status == Status::Success))
     }
 
@@ -326,7 +295,7 @@ impl RoceNic {
         let at = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
         let (_, first, r_key) = self.peers[at.expect("queue pairs for every flow")];
         let pair = self.pairs[(first + slot % self.split) as usize];
-        if self.host.state(pair) != Some(QueuePairState::ReadyToSend) {
+        if self.driver.device().state(pair) != Some(QueuePairState::ReadyToSend) {
             // Its peer was given up.
             return Posted::Never;
         }
@@ -340,7 +309,7 @@ impl RoceNic {
             solicited: false,
             fence: false,
         };
-        match self.host.post_send(Instant::from_ps(now), pair, &request) {
+        match self.driver.device_mut().post_send(Instant::from_ps(now), pair, &request) {
             Ok(()) => Posted::Now,
             Err(PostError::Full | PostError::CompletionQueueFull) => Posted::Later,
             Err(error) => panic!("flow {index} cannot be posted: {error:?}"),
@@ -348,7 +317,7 @@ impl RoceNic {
     }
 
     pub(crate) fn counts(&self) -> NicCounts {
-        let counters = self.host.counters();
+        let counters = self.driver.device().counters();
         NicCounts {
             data_sent: self.data_sent,
             resent: counters.resent_packets,

@@ -215,7 +215,8 @@ impl Simulation {
     pub fn set_trace(&mut self, records: u32) {
         let now = Instant::from_ps(self.now);
         for host in self.domains.iter_mut().flat_map(|domain| domain.hosts.iter_mut().flatten()) {
-            if let HostNic::Fairway(nic) = &mut host.nic {
+            if let HostNic::Fairway(driver) = &mut host.nic {
+                let nic = driver.device_mut();
                 nic.set_trace(now, records);
             }
         }
@@ -229,7 +230,8 @@ impl Simulation {
         for number in 0..self.plan.scenario.network.hosts {
             let part = usize::from(self.plan.part[number as usize]);
             let Some(host) = &mut self.domains[part].hosts[number as usize] else { continue };
-            let HostNic::Fairway(nic) = &mut host.nic else { continue };
+            let HostNic::Fairway(driver) = &mut host.nic else { continue };
+            let nic = driver.device_mut();
             dropped += nic.take_trace(now, &mut records);
             records.drain(..).for_each(|record| out(number, &record));
         }

@@ -196,7 +196,7 @@ impl Wiring<'_> {
             [drawn[own], drawn[1 - own]]
         };
         let nic = match &mut host.nic {
-            HostNic::Fairway(nic) => nic,
+            HostNic::Fairway(driver) => driver.device_mut(),
             HostNic::Roce(nic) => {
                 let part = usize::from(plan.part[peer as usize]);
                 let Reserved::QueuePairs(offer) = &self.reserved[part][peer as usize] else {

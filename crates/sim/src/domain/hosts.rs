@@ -39,7 +39,7 @@ impl Domain {
             self.place(now, node, &place);
         }
         while let Some(place) =
-            self.hosts[node as usize].as_mut().and_then(|host| host.nic.recall(at))
+            self.hosts[node as usize].as_mut().and_then(|host| host.nic.next_placed(at))
         {
             self.place(now, node, &place);
         }
