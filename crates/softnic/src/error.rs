@@ -258,8 +258,94 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The text of an error that has no values.
+    fn text(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::MemoryGone => {
+                "the memory is not there any more, because it was unmapped or its file was \
+                 truncated: keep registered memory as it is, or deregister it first"
+            }
+            Error::ReadOnly => {
+                "the memory is mapped read-only: map it writable to let it be written"
+            }
+            Error::QueueFull => {
+                "the completion queue is full: poll it, or create the Jetty with more depth"
+            }
+            Error::TooManyOperations => {
+                "too many operations in flight: poll for completions, or raise Limits::messages"
+            }
+            Error::TooManyPuts => {
+                "too many puts in flight: poll for completions, or raise Limits::put_streams"
+            }
+            Error::TooManyBuffers => {
+                "too many buffers posted to mailboxes: post fewer, or raise \
+                 Limits::mailbox_buffers"
+            }
+            Error::NoBuffer => "the current epoch has no buffer: post one",
+            Error::EpochNotKept => {
+                "the mailbox does not keep that epoch: go back less far, or raise \
+                 MailboxOptions::retired"
+            }
+            Error::MailboxClosed => "the mailbox is closed: open another",
+            Error::TooManyReceives => {
+                "too many receives posted: post fewer, or raise Limits::receives"
+            }
+            Error::NotAgreed => {
+                "the connection was made without unreliable messages, or without loads and \
+                 stores: allow them with Builder::unreliable_messages or \
+                 Builder::loads_and_stores on both sides"
+            }
+            Error::JettyNotReady => {
+                "the Jetty is suspended or in the error state: resume or reset it"
+            }
+            Error::TooManyOrders => {
+                "too many Jetties ask for order: use fewer, or raise Limits::order_records"
+            }
+            Error::Shared => "other handles to the object exist: drop them first",
+            Error::ShutDown => "the context has been shut down: build a new one",
+            _ => return None,
+        })
+    }
+
+    /// Writes an error that concerns a peer.
+    fn fmt_peer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::PeerGone { peer } => {
+                write!(f, "the channel to {peer} is gone: connect again")
+            }
+            Error::Timeout { awaited, waited } => {
+                write!(f, "no {awaited} within {waited:?}: wait longer, or check the peer")
+            }
+            Error::Unanswered { peer, waited, report } => {
+                write!(f, "{peer} did not answer a connection request within {waited:?}")?;
+                if let Some(report) = report {
+                    write!(f, " (the network reports: {report})")?;
+                }
+                write!(
+                    f,
+                    ": check that a Fairway program listens there and that firewalls let UDP \
+                     through to all of its ports and back, or wait longer"
+                )
+            }
+            Error::NoListener { peer } => write!(
+                f,
+                "no program listens at UDP port {} of {}, the network reports: start the program \
+                 there first, check its port, or have the firewall let UDP through",
+                peer.port(),
+                peer.ip()
+            ),
+            Error::Refused { peer, reason } => write!(f, "{peer} refused to connect: {reason}"),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.text() {
+            return f.write_str(text);
+        }
         match self {
             Error::Io { doing, source } => write!(f, "could not {doing}: {source}"),
             Error::Parameter { name, value, remedy } => {
@@ -289,50 +375,6 @@ impl fmt::Display for Error {
                 f,
                 "{length} bytes are too many for one operation: split it into pieces below 4 GiB"
             ),
-            Error::MemoryGone => write!(
-                f,
-                "the memory is not there any more, because it was unmapped or its file was \
-                 truncated: keep registered memory as it is, or deregister it first"
-            ),
-            Error::ReadOnly => {
-                write!(f, "the memory is mapped read-only: map it writable to let it be written")
-            }
-            Error::QueueFull => write!(
-                f,
-                "the completion queue is full: poll it, or create the Jetty with more depth"
-            ),
-            Error::TooManyOperations => write!(
-                f,
-                "too many operations in flight: poll for completions, or raise Limits::messages"
-            ),
-            Error::TooManyPuts => write!(
-                f,
-                "too many puts in flight: poll for completions, or raise Limits::put_streams"
-            ),
-            Error::TooManyBuffers => write!(
-                f,
-                "too many buffers posted to mailboxes: post fewer, or raise \
-                 Limits::mailbox_buffers"
-            ),
-            Error::NoBuffer => write!(f, "the current epoch has no buffer: post one"),
-            Error::EpochNotKept => write!(
-                f,
-                "the mailbox does not keep that epoch: go back less far, or raise \
-                 MailboxOptions::retired"
-            ),
-            Error::MailboxClosed => write!(f, "the mailbox is closed: open another"),
-            Error::TooManyReceives => {
-                write!(f, "too many receives posted: post fewer, or raise Limits::receives")
-            }
-            Error::NotAgreed => write!(
-                f,
-                "the connection was made without unreliable messages, or without loads and stores: \
-                 allow them with Builder::unreliable_messages or Builder::loads_and_stores on both \
-                 sides"
-            ),
-            Error::JettyNotReady => {
-                write!(f, "the Jetty is suspended or in the error state: resume or reset it")
-            }
             Error::JettyState { from, to } => write!(
                 f,
                 "the Jetty can't go from {from:?} to {to:?}: ready ones are suspended, suspended \
@@ -344,10 +386,6 @@ impl fmt::Display for Error {
             Error::Failed { operation, status } => {
                 write!(f, "the {operation} ended as {status:?}: check key, rights and peer")
             }
-            Error::TooManyOrders => write!(
-                f,
-                "too many Jetties ask for order: use fewer, or raise Limits::order_records"
-            ),
             Error::Unreliable { operation, length, packet } => write!(
                 f,
                 "mode UNO can't carry a {operation} of {length} bytes: use WRITE or SEND of at \
@@ -357,38 +395,10 @@ impl fmt::Display for Error {
                 f,
                 "a {operation} can't have {length} bytes: use 1 to 64, or a READ or WRITE"
             ),
-            Error::PeerGone { peer } => {
-                write!(f, "the channel to {peer} is gone: connect again")
-            }
             Error::Foreign { what } => {
                 write!(f, "the {what} belongs to another context: use objects of one context")
             }
-            Error::Shared => {
-                write!(f, "other handles to the object exist: drop them first")
-            }
-            Error::ShutDown => write!(f, "the context has been shut down: build a new one"),
-            Error::Timeout { awaited, waited } => {
-                write!(f, "no {awaited} within {waited:?}: wait longer, or check the peer")
-            }
-            Error::Unanswered { peer, waited, report } => {
-                write!(f, "{peer} did not answer a connection request within {waited:?}")?;
-                if let Some(report) = report {
-                    write!(f, " (the network reports: {report})")?;
-                }
-                write!(
-                    f,
-                    ": check that a Fairway program listens there and that firewalls let UDP \
-                     through to all of its ports and back, or wait longer"
-                )
-            }
-            Error::NoListener { peer } => write!(
-                f,
-                "no program listens at UDP port {} of {}, the network reports: start the program \
-                 there first, check its port, or have the firewall let UDP through",
-                peer.port(),
-                peer.ip()
-            ),
-            Error::Refused { peer, reason } => write!(f, "{peer} refused to connect: {reason}"),
+            _ => self.fmt_peer(f),
         }
     }
 }
