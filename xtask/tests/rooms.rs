@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("fairway-fabric", &["fairway-engine", "fairway-device"]),
     ("fairway-sim", &["fairway-engine", "fairway-roce", "fairway-device", "fairway-sandbox"]),
-    ("fairway-nicmodel", &["fairway-engine", "fairway-roce"]),
+    ("fairway-nicmodel", &["fairway-engine", "fairway-roce", "fairway-device"]),
     ("fairway-cli", &["fairway-softnic", "fairway-sim", "fairway-nicmodel", "fairway-sandbox"]),
     // Bodies of fuzz targets: no room either, but it may look no deeper than this.
     ("fairway-fuzz", &["fairway-engine", "fairway-roce", "fairway-softnic", "fairway-cli"]),

@@ -3,10 +3,11 @@
 //!
 //! The family of CXL.cache and CHI, with three states (modified, shared, invalid): a load that
 //! misses asks for a shared line, a store for one that it owns; the home looks into its directory,
-//! snoops whoever has to give the line up, waits for all answers, and grants. It serves one request
-//! of a line at a time, and is told when a grant has arrived. Shared lines are dropped silently,
-//! owned ones are returned with their data. The directory is finite and set-associative: when a set
-//! is full, its least recently used line is called back from all who have it.
+//! snoops the caches that have to give the line up, waits for all answers, and grants. It serves
+//! one request of a line at a time, and an agent reports the arrival of a grant. Shared lines are
+//! dropped silently, owned ones are returned with their data. The directory is finite and
+//! set-associative: when a set is full, its least recently used line is called back from all
+//! caches with it.
 //!
 //! State machines without clock or bytes, as the engines are; `side/coherent.rs` connects them.
 

@@ -1,6 +1,7 @@
 //! What a run is asked to do.
 
 use crate::constants::Constants;
+use crate::error::ConfigError;
 
 /// How a host is attached, and which protocol it speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -173,7 +174,7 @@ pub enum Ordering {
     Uno,
 }
 
-/// Who chooses the member of a service that a SEND goes to.
+/// The party that chooses the member of a service that a SEND goes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dispatching {
     /// The sender: every member has an endpoint of its own.
@@ -206,7 +207,7 @@ impl Default for Lossy {
     }
 }
 
-/// Who comes up with operations.
+/// The source of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkloadKind {
     /// One after the other in address order; of many hosts, each to all others.
@@ -229,7 +230,7 @@ pub enum WorkloadKind {
     Zipf,
     /// SENDs to a service with as many members as there are remote Jetties.
     Fanout {
-        /// Who chooses the member.
+        /// The party that chooses the member.
         dispatch: Dispatching,
         /// The target's endpoints share their receives.
         shared: bool,
@@ -240,7 +241,7 @@ pub enum WorkloadKind {
     Share {
         /// Reads of each reader per change.
         reads: u32,
-        /// Does everybody pay for seeing the newest (stores to the target, reads past the caches)?
+        /// True if all accesses reach the newest version (stores to the target, reads past caches).
         /// A coherent fabric pays in any case.
         fenced: bool,
     },
@@ -374,10 +375,10 @@ impl Config {
     ///
     /// # Errors
     /// A sentence that names the option.
-    pub fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: u64, low: u64, high: u64| {
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let within = |name: &'static str, value: u64, low: u64, high: u64| {
             let fits = (low..=high).contains(&value);
-            fits.then_some(()).ok_or(format!("{name} is {value}: {low} to {high} is possible"))
+            fits.then_some(()).ok_or(ConfigError::Range { name, value, low, high })
         };
         within("payload", self.payload.into(), 1, 1 << 20)?;
         within("concurrency", self.concurrency.into(), 1, 4096)?;
@@ -389,7 +390,7 @@ impl Config {
         within("locality", self.locality.into(), 0, 100)?;
         within("reorder", self.reorder.into(), 0, 4096)?;
         if self.reorder > 0 && (self.oracle || self.stack == Stack::Coherent) {
-            return Err("reorder is for stacks that recover, and no part of the oracle".into());
+            return Err(ConfigError::Reorder);
         }
         self.constants.check()?;
         if !self.oracle {
@@ -405,22 +406,22 @@ impl Config {
         }
         let by_instruction = matches!(self.verb, Verb::Load | Verb::Store);
         if self.stack == Stack::UbLdst && by_instruction && self.payload > 64 && !self.oracle {
-            return Err("a load or store has at most 64 bytes: take read or write".into());
+            return Err(ConfigError::LongLoad(self.payload));
         }
         if self.workload == WorkloadKind::Ycsb('E') && self.cache != CachePolicy::Uncached {
-            return Err("YCSB E reads ranges past the CPU's caches: take --cache uc".into());
+            return Err(ConfigError::CachedRanges);
         }
         if !(0.0..1.0).contains(&self.loss) {
-            return Err(format!("loss is {}: at least 0 and less than 1 is wanted", self.loss));
+            return Err(ConfigError::Loss(self.loss));
         }
         if self.stack == Stack::Coherent && self.lossy != Lossy::default() {
-            return Err("a coherent fabric's link loses whatever comes: leave --loss-of out".into());
+            return Err(ConfigError::CoherentLosses);
         }
         if !self.stack.is_ub() && self.order != Ordering::None {
-            return Err("order is UB's: a RoCE queue pair is always strict".into());
+            return Err(ConfigError::RoceOrder);
         }
         if self.batch > 1 && (self.oracle || self.stack.swaps()) {
-            return Err("--batch is for what an application posts, and not the oracle's".into());
+            return Err(ConfigError::Batch);
         }
         self.check_caches()?;
         self.check_fanout()?;
@@ -428,28 +429,28 @@ impl Config {
             check_setup(self)?;
         }
         if self.stack.swaps() && self.hosts > 2 {
-            return Err("paging stacks have two hosts".into());
+            return Err(ConfigError::PagingHosts(self.hosts));
         }
         if self.stack.swaps() && !(self.verb.is_incoming() || self.verb == Verb::Store) {
-            return Err("a paging stack knows loads and stores only".into());
+            return Err(ConfigError::PagingVerb);
         }
         Ok(())
     }
 
-    fn check_fanout(&self) -> Result<(), String> {
+    fn check_fanout(&self) -> Result<(), ConfigError> {
         let Some(fanout) = self.fanout() else { return Ok(()) };
         let group = !matches!(fanout.dispatch, Dispatching::Direct | Dispatching::Cpu);
         if self.verb != Verb::Send || self.oracle {
-            return Err("fanout is for --verb send, and has no oracle (bulk has)".into());
+            return Err(ConfigError::FanoutVerb);
         }
         if self.stack.swaps() || self.stack == Stack::Coherent {
-            return Err("fanout is for stacks with SENDs".into());
+            return Err(ConfigError::FanoutStack);
         }
         if group && !self.stack.is_ub() {
-            return Err("Jetty groups are UB's: take --dispatch direct or cpu".into());
+            return Err(ConfigError::RoceGroup);
         }
         if group && fanout.members > 32 {
-            return Err("a Jetty group has at most 32 members".into());
+            return Err(ConfigError::GroupMembers(fanout.members));
         }
         Ok(())
     }
@@ -459,7 +460,7 @@ impl Config {
         self.workload == WorkloadKind::Bulk && self.hosts > 2
     }
 
-    /// Does everybody pay for seeing the newest, past caches of his own?
+    /// True if every access reaches the newest version past the caches of its own host.
     pub(crate) fn flushes(&self) -> bool {
         let fenced = matches!(self.workload, WorkloadKind::Share { fenced: true, .. });
         fenced && self.cache != CachePolicy::Uncached
@@ -470,21 +471,21 @@ impl Config {
         if self.is_mesh() || host == 1 { self.hosts - 1 } else { 1 }
     }
 
-    fn check_caches(&self) -> Result<(), String> {
+    fn check_caches(&self) -> Result<(), ConfigError> {
         let shares = matches!(self.workload, WorkloadKind::Share { .. });
         if shares && self.hosts < 3 {
-            return Err("to share takes --hosts 3 at least: a home, a writer, a reader".into());
+            return Err(ConfigError::ShareHosts);
         }
         if self.stack == Stack::Coherent {
             if self.oracle || self.without != Ablations::default() {
-                return Err("the coherent fabric has no oracle, and nothing to take away".into());
+                return Err(ConfigError::CoherentOracle);
             }
             let bulk = self.workload == WorkloadKind::Bulk && self.hosts > 2;
             if self.payload > 64 || self.workload == WorkloadKind::Ycsb('E') || bulk {
-                return Err("a coherent fabric moves lines of one home: at most 64 bytes".into());
+                return Err(ConfigError::CoherentLines);
             }
             if self.verb == Verb::Send {
-                return Err("a coherent fabric has no SEND".into());
+                return Err(ConfigError::CoherentSend);
             }
             return Ok(());
         }
@@ -492,30 +493,28 @@ impl Config {
             return Ok(());
         }
         if self.stack != Stack::UbLdst {
-            return Err("only ub-ldst caches (a coherent fabric does so always)".into());
+            return Err(ConfigError::NoCache);
         }
         let reads_only = matches!(
             self.workload,
             WorkloadKind::Zipf | WorkloadKind::Scan { dirty: false } | WorkloadKind::PointerChase
         );
         if self.hosts > 2 && !(shares || reads_only) {
-            return Err("ub-ldst caches without coherence: with more than two hosts only what \
-                        reads, or share, which pays for it"
-                .into());
+            return Err(ConfigError::Incoherent);
         }
         Ok(())
     }
 }
 
 /// Whether connections of this stack, and as many, can be set up.
-fn check_setup(config: &Config) -> Result<(), String> {
+fn check_setup(config: &Config) -> Result<(), ConfigError> {
     if matches!(config.stack, Stack::Coherent) {
-        return Err("a coherent fabric has no connections to set up".into());
+        return Err(ConfigError::CoherentSetup);
     }
     let pairs = u64::from(config.jetties) * u64::from(config.connections);
     let most = if config.oracle { 1 << 24 } else { 1 << 20 };
     if pairs > most {
-        return Err(format!("{pairs} pairs: at most {most} can be set up"));
+        return Err(ConfigError::SetupPairs { pairs, most });
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 //! calibrated by the paper's authors without a measurement; *A* is an assumption of ours, made
 //! because the paper has no such term (it has no occupancies at all), with the reason.
 
+use crate::error::ConfigError;
+
 /// What is known of one constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constant {
@@ -49,23 +51,23 @@ impl Constants {
     ///
     /// # Errors
     /// A sentence that names it, its value, and what is possible.
-    pub fn check(&self) -> Result<(), String> {
-        for (name, low, high) in BOUNDS {
+    pub fn check(&self) -> Result<(), ConfigError> {
+        for &(name, low, high) in BOUNDS {
             let value = self.get(name).unwrap_or_default();
-            if !(*low..=*high).contains(&value) {
-                return Err(format!("{name}={value}: {low} to {high} is possible"));
+            if !(low..=high).contains(&value) {
+                return Err(ConfigError::Constant { name, value, low, high });
             }
         }
         // Of times a clock has to hold the sum of many: a second each at most. So much for a GB.
-        for Constant { name, unit, .. } in ALL {
+        for &Constant { name, unit, .. } in ALL {
             let value = self.get(name).unwrap_or_default();
-            let most = match *unit {
+            let most = match unit {
                 "ns" | "bytes" | "cycles" => 1e9,
                 "us" => 1e6,
                 _ => MOST,
             };
             if value > most {
-                return Err(format!("{name}={value}: at most {most} {unit} is possible"));
+                return Err(ConfigError::ConstantUnit { name, value, most, unit });
             }
         }
         Ok(())
@@ -101,16 +103,17 @@ macro_rules! constants {
             ///
             /// # Errors
             /// If there is none, or the value is negative, more than [`MOST`] or no number.
-            pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
+            pub fn set(&mut self, name: &str, value: f64) -> Result<(), ConfigError> {
+                let named = || name.to_owned();
                 if !value.is_finite() || value < 0.0 {
-                    return Err(format!("{name}={value}: a number of at least 0 is wanted"));
+                    return Err(ConfigError::ConstantNegative { name: named(), value });
                 }
                 if value > MOST {
-                    return Err(format!("{name}={value}: at most {MOST} is possible"));
+                    return Err(ConfigError::ConstantMost { name: named(), value, most: MOST });
                 }
                 match name {
                     $(stringify!($name) => self.$name = value,)*
-                    _ => return Err(format!("{name}: no such constant (see --constants)")),
+                    _ => return Err(ConfigError::UnknownConstant(named())),
                 }
                 Ok(())
             }

@@ -39,7 +39,7 @@ impl World {
         let list = node.lists.entry(core).or_default();
         let (count, building) = (list.parked.len(), list.joined > list.parked.len());
         if count == 0 || (count < batch && building) {
-            // Whoever writes the next work request comes by again.
+            // The core that writes the next work request calls again.
             return;
         }
         if count < batch && busy > 0 {

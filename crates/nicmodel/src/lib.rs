@@ -5,7 +5,7 @@
 //! sent, placed, resent and completed, and the shell only charges time. Bytes are real: what a READ
 //! brings is compared, and what a WRITE has completed is compared at the target.
 //!
-//! **May import:** `engine` and `roce`.
+//! **May import:** `engine`, `roce` and `device`.
 //!
 //! **Invariants.** No second copy of any protocol rule. The same configuration gives the same
 //! report, bit for bit. Every constant has a name and a source in [`constants`]. With
@@ -20,6 +20,7 @@ mod coherent;
 mod config;
 pub mod constants;
 mod doorbell;
+mod error;
 mod events;
 mod fanout;
 mod ledger;
@@ -43,6 +44,7 @@ pub use config::{
     Ablations, CachePolicy, Config, Dispatching, Lossy, Notice, Ordering, Stack, Verb, WorkloadKind,
 };
 pub use constants::Constants;
+pub use error::{ConfigError, ConnectError, ModelError, Violation};
 pub use path::Phase;
 pub use report::{Report, ServerUse};
 pub use run::run;

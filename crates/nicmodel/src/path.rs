@@ -464,7 +464,7 @@ impl Prices {
         steps
     }
 
-    /// The completion entry of a receive, on its way to whoever polls for it.
+    /// The completion entry of a receive, on its way to the core that polls for it.
     pub(crate) fn receive_entry(&self, host: usize) -> Step {
         match self.pcie {
             true => self.dma_write(Phase::ReceiveQueue, host, 64),

@@ -1,6 +1,6 @@
-//! What a message meets at the target after the NIC has placed it: the completion entry, whoever
-//! polls for it, a dispatcher if software chooses among the members, and the member itself, which
-//! handles it and posts its receive again. (`fanout` only; elsewhere receives cost nothing.)
+//! The way of a message at the target after the NIC has placed it: the completion entry, the core
+//! that polls for it, a dispatcher if software chooses among the members, and the member itself,
+//! which handles it and posts its receive again. (`fanout` only; elsewhere receives cost nothing.)
 
 use crate::config::Dispatching;
 use crate::constants::ps;

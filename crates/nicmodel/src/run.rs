@@ -7,6 +7,7 @@ mod lines;
 mod prefetch;
 
 use crate::config::{Config, Stack, WorkloadKind};
+use crate::error::{ModelError, Violation};
 use crate::path::Phase;
 use crate::random::{Random, Zipf};
 use crate::report::{Report, Times};
@@ -40,7 +41,7 @@ pub(crate) struct Run {
     owners: BTreeMap<u64, usize>,
     access: Access,
     times: Times,
-    /// Open loop: actors without anything to do, by nobody in particular.
+    /// Open loop: actors without an operation.
     idle: Vec<usize>,
     arrived: VecDeque<u64>,
     to_arrive: u64,
@@ -57,7 +58,7 @@ const ARRIVAL: u64 = u64::MAX;
 ///
 /// # Errors
 /// A sentence: about an option that can't be, or about what the model did wrong.
-pub fn run(config: &Config) -> Result<Report, String> {
+pub fn run(config: &Config) -> Result<Report, ModelError> {
     config.check()?;
     if config.workload == WorkloadKind::Setup {
         return crate::setup::run(config);
@@ -80,7 +81,7 @@ pub fn run(config: &Config) -> Result<Report, String> {
 }
 
 impl Run {
-    fn new(config: &Config) -> Result<Run, String> {
+    fn new(config: &Config) -> Result<Run, ModelError> {
         let world = World::new(config)?;
         let all = config.workload == WorkloadKind::Bulk;
         let initiators: Vec<usize> = match config.hosts {
@@ -119,7 +120,7 @@ impl Run {
         })
     }
 
-    fn start(&mut self) -> Result<(), String> {
+    fn start(&mut self) -> Result<(), ModelError> {
         for (host, node) in self.world.nodes.iter_mut().enumerate() {
             self.workload.fill(host, &mut node.memory[EXPOSED]);
         }
@@ -151,7 +152,7 @@ impl Run {
         }
     }
 
-    fn woken(&mut self, code: u64) -> Result<(), String> {
+    fn woken(&mut self, code: u64) -> Result<(), ModelError> {
         if code != ARRIVAL {
             return self.ask(code as usize, None);
         }
@@ -161,7 +162,7 @@ impl Run {
         self.serve_arrivals()
     }
 
-    fn serve_arrivals(&mut self) -> Result<(), String> {
+    fn serve_arrivals(&mut self) -> Result<(), ModelError> {
         while !self.arrived.is_empty()
             && let Some(actor) = self.idle.pop()
         {
@@ -170,7 +171,7 @@ impl Run {
             match self.workload.next(actor, self.world.events.now, None)? {
                 Next::Issue(request) => self.issue(actor, request, began)?,
                 Next::Wait(_) | Next::Park | Next::Stop => {
-                    return Err("this workload has no open loop".into());
+                    return Err(ModelError::ClosedLoop);
                 }
             }
         }
@@ -178,7 +179,7 @@ impl Run {
     }
 
     /// Has an actor say what it does next.
-    fn ask(&mut self, actor: usize, answered: Option<u64>) -> Result<(), String> {
+    fn ask(&mut self, actor: usize, answered: Option<u64>) -> Result<(), ModelError> {
         let now = self.world.events.now;
         let request = self.actors[actor].request.take();
         let answer = request.as_ref().zip(answered).map(|(request, value)| {
@@ -204,7 +205,7 @@ impl Run {
     }
 
     /// Asks those that were parked and may go on.
-    fn wake(&mut self) -> Result<(), String> {
+    fn wake(&mut self) -> Result<(), ModelError> {
         loop {
             let woken = self.workload.take_woken();
             if woken.is_empty() {
@@ -216,7 +217,7 @@ impl Run {
         }
     }
 
-    fn issue(&mut self, actor: usize, request: Request, began: u64) -> Result<(), String> {
+    fn issue(&mut self, actor: usize, request: Request, began: u64) -> Result<(), ModelError> {
         self.times.begin(self.world.events.now.max(began));
         let host = self.actors[actor].host;
         let turn = self.turn;
@@ -287,9 +288,8 @@ impl Run {
         }
     }
 
-    fn finished(&mut self, id: u64) -> Result<(), String> {
-        let mut operation =
-            self.world.operations.remove(&id).ok_or("an operation that nobody knows")?;
+    fn finished(&mut self, id: u64) -> Result<(), ModelError> {
+        let mut operation = self.world.operations.remove(&id).ok_or(Violation::Completion(id))?;
         for (waiter, own) in self.access.finished(&mut self.world, &mut operation, id)? {
             self.owners.insert(own, waiter);
         }
@@ -299,7 +299,7 @@ impl Run {
             return Ok(());
         }
         let state = &self.actors[actor];
-        let request = state.request.as_ref().ok_or("an actor that asked for nothing")?;
+        let request = state.request.as_ref().ok_or(Violation::Actor(actor))?;
         let span = self.world.events.now - state.began;
         self.times.end(self.world.events.now, span, request.length);
         self.compare(actor, &operation.post)?;
@@ -313,7 +313,7 @@ impl Run {
     }
 
     /// What was written is at the target, byte for byte; and what was read came from it.
-    fn compare(&mut self, actor: usize, post: &Post) -> Result<(), String> {
+    fn compare(&mut self, actor: usize, post: &Post) -> Result<(), Violation> {
         let state = &self.actors[actor];
         let Some(request) = &state.request else { return Ok(()) };
         if post.id == 0 || self.access.stays_local(request.verb) {
@@ -323,25 +323,25 @@ impl Run {
         let uno = post.order == crate::Ordering::Uno;
         if request.exclusive && request.verb != crate::Verb::Send && !uno {
             if self.world.nodes[state.peer].memory[EXPOSED][at] != request.data {
-                return Err(format!("WRITE to {:#x} is done, but not there", request.address));
+                return Err(Violation::NotWritten(request.address));
             }
             let ledger = &self.world.ledger;
             if !ledger.holds(state.peer, EXPOSED, request.address, request.length) {
-                return Err(format!("WRITE to {:#x}: a byte was not placed", request.address));
+                return Err(Violation::WriteNotPlaced(request.address));
             }
             self.compared += u64::from(request.length);
         }
         if request.verb.is_incoming() {
             let ledger = &self.world.ledger;
             if !ledger.holds(state.host, LOCAL, post.local, post.length) {
-                return Err(format!("READ of {:#x}: a byte was not placed", request.address));
+                return Err(Violation::ReadNotPlaced(request.address));
             }
             self.compared += u64::from(request.length);
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Report, String> {
+    fn finish(mut self) -> Result<Report, ModelError> {
         let coherent = self.config.stack == Stack::Coherent;
         if coherent {
             self.access.bring_home(&mut self.world);

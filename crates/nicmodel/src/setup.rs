@@ -7,7 +7,7 @@
 //! by one rule: whatever enters the kernel holds one of its workers, at either end; a message costs
 //! a system call to send, the wire, and an interrupt and wake-up to receive. What a peer has to
 //! know beyond its connection (a segment's token, a Jetty's number) is imported: RoCE's REP brings
-//! it along, for UB somebody has to ask, and URMA enters the kernel for each Jetty and each
+//! it along, for UB an application has to ask, and URMA enters the kernel for each Jetty and each
 //! segment.
 //!
 //! The oracle is the artifact's own task list, which leaves imports out: N Jetties and M channels
@@ -18,6 +18,7 @@ mod ub;
 
 use crate::config::Config;
 use crate::constants::ps;
+use crate::error::{ConnectError, ModelError};
 use crate::events::Events;
 use crate::report::Report;
 use crate::server::Server;
@@ -85,11 +86,11 @@ pub(crate) enum Next {
 /// One stack's way of setting up.
 pub(crate) trait Plane {
     /// Does what comes after the stage that is over.
-    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, String>;
+    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, ConnectError>;
     /// When a job goes on even if nothing arrives, in picoseconds.
     fn poll_timeout(&self, work: Work) -> Option<u64>;
     /// Is everything there, and does each end know the other?
-    fn check(&self) -> Result<(), String>;
+    fn check(&self) -> Result<(), ConnectError>;
     fn has_channels(&self) -> bool;
 }
 
@@ -130,7 +131,7 @@ struct Setup {
 }
 
 /// Runs it.
-pub(crate) fn run(config: &Config) -> Result<Report, String> {
+pub(crate) fn run(config: &Config) -> Result<Report, ModelError> {
     if config.oracle {
         return Ok(published(config));
     }
@@ -165,7 +166,7 @@ pub(crate) fn run(config: &Config) -> Result<Report, String> {
     while let Some(happening) = setup.events.next() {
         setup.happen(happening)?;
     }
-    setup.finish()
+    Ok(setup.finish()?)
 }
 
 impl Setup {
@@ -177,7 +178,7 @@ impl Setup {
         self.events.at(now, Happening::Ready { job });
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), String> {
+    fn happen(&mut self, happening: Happening) -> Result<(), ConnectError> {
         let now = self.events.now;
         match happening {
             Happening::Arrive { job, bytes, at } => {
@@ -205,7 +206,7 @@ impl Setup {
         }
     }
 
-    fn advance(&mut self, index: usize, input: Input<'_>) -> Result<(), String> {
+    fn advance(&mut self, index: usize, input: Input<'_>) -> Result<(), ConnectError> {
         let now = self.events.now;
         let job = self.jobs[index];
         let call = ps(self.config.constants.ioctl_ns);
@@ -223,7 +224,7 @@ impl Setup {
             Next::After(work) => {
                 self.jobs[index].stage -= 1;
                 match self.ended.contains(&work) {
-                    true => return Err(format!("{work:?} is there, and {job:?} waits for it")),
+                    true => return Err(ConnectError::Unexpected("a job waits for what is there")),
                     false => self.waiting.push((work, index)),
                 }
             }
@@ -288,10 +289,10 @@ impl Setup {
         }
     }
 
-    fn finish(self) -> Result<Report, String> {
+    fn finish(self) -> Result<Report, ConnectError> {
         let pairs = u64::from(self.config.jetties) * u64::from(self.config.connections);
         if self.spans.len() as u64 != pairs {
-            return Err(format!("{} of {pairs} pairs are usable", self.spans.len()));
+            return Err(ConnectError::Incomplete { usable: self.spans.len() as u64, pairs });
         }
         self.plane.check()?;
         let figures = vec![

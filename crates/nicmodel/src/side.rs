@@ -11,8 +11,11 @@ pub(crate) use ub::UbSide;
 
 use crate::coherent::{Message, Pending};
 use crate::config::{Config, Ordering, Verb};
+use crate::error::ModelError;
+use fairway_device::Ranges;
+use fairway_device::drive::Access;
 use fairway_engine::wire::{self, AtomicOperator, Ecn, Route};
-use fairway_engine::{LocalRange, PlacementToken};
+use fairway_engine::{LocalRange, PlacementToken, Status};
 use fairway_roce as rocev2;
 
 /// Memory that peers work on, by the number of its segment.
@@ -92,7 +95,7 @@ pub(crate) enum Effect {
     },
 }
 
-/// An effect, and whom to tell.
+/// An effect, and the token to report it with.
 #[derive(Clone, Debug)]
 pub(crate) struct Placing {
     pub(crate) effect: Effect,
@@ -123,12 +126,19 @@ pub(crate) struct Post {
     pub(crate) whole: bool,
 }
 
+/// How an operation of either protocol failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Failure {
+    Ub(Status),
+    Roce(rocev2::Status),
+}
+
 /// An operation has ended, or a receive was used.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) id: u64,
     /// How it failed, if it did.
-    pub(crate) failure: Option<String>,
+    pub(crate) failure: Option<Failure>,
     pub(crate) value: u64,
     pub(crate) receive: bool,
     /// Of a receive: which of the target's endpoints it is for.
@@ -153,7 +163,7 @@ pub struct Counted {
 /// One host's engine. Times are picoseconds.
 pub(crate) trait Side {
     /// False: it has no room now.
-    fn post(&mut self, now: u64, post: &Post) -> Result<bool, String>;
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError>;
     fn transmit(&mut self, now: u64) -> Option<Outgoing>;
     /// A packet came; what is to be done to memory.
     fn receive(
@@ -161,7 +171,7 @@ pub(crate) trait Side {
         now: u64,
         from: usize,
         packet: &Packet,
-        payload: &[u8],
+        payload: Vec<u8>,
         ecn: Ecn,
     ) -> Option<Placing>;
     /// What was kept in the NIC and has its turn now; to be asked until there is none after every
@@ -187,6 +197,30 @@ pub(crate) trait Side {
     fn figures(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
+}
+
+/// The effect of an access that a device asks for. `named` is the variant of the device's tokens.
+fn placing<T: Ranges, K: Copy>(
+    access: Access<T, K, Vec<u8>>,
+    named: impl FnOnce(K) -> Token,
+) -> Placing {
+    let token = named(access.token());
+    let effect = match access {
+        Access::Place { target, payload, .. } => {
+            Effect::Bytes { ranges: target.ranges().to_vec(), bytes: payload }
+        }
+        Access::Store { target, value, .. } => {
+            Effect::Bytes { ranges: target.ranges().to_vec(), bytes: value.to_ne_bytes().to_vec() }
+        }
+        Access::Copy { from, to, .. } => Effect::Copy { from, to },
+        Access::Atomic(atomic) => Effect::Word {
+            range: atomic.target,
+            operator: atomic.operator,
+            operand: atomic.operand,
+            compare: atomic.compare,
+        },
+    };
+    Placing { effect, token }
 }
 
 /// Bytes of every memory of a host.

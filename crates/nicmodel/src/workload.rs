@@ -1,4 +1,4 @@
-//! Who comes up with operations, and checks what they bring: every workload has real data.
+//! Workloads issue operations and check their results: every workload has real data.
 
 mod contention;
 mod fanout;
@@ -8,6 +8,7 @@ mod sweeps;
 mod ycsb;
 
 use crate::config::{Config, Verb, WorkloadKind};
+use crate::error::Violation;
 use crate::random::mix;
 
 /// An operation that an actor wants done.
@@ -21,7 +22,7 @@ pub(crate) struct Request {
     pub(crate) compare: u64,
     /// What goes out.
     pub(crate) data: Vec<u8>,
-    /// Nobody else writes there meanwhile: the target's memory is compared when it is done.
+    /// No other operation writes there meanwhile: the target's memory is compared when it is done.
     pub(crate) exclusive: bool,
     /// A load that looks past the caches, a store that does not stay in them: what an application
     /// pays where caches are not coherent.
@@ -71,9 +72,14 @@ pub(crate) trait Workload {
     /// Fills what a host exposes.
     fn fill(&mut self, host: usize, memory: &mut [u8]);
     /// What an actor does next, after the answer to what it asked for before.
-    fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String>;
+    fn next(
+        &mut self,
+        actor: usize,
+        now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, Violation>;
     /// A member of a service has handled a message.
-    fn handled(&mut self, _now: u64, _member: u32, _bytes: &[u8]) -> Result<(), String> {
+    fn handled(&mut self, _now: u64, _member: u32, _bytes: &[u8]) -> Result<(), Violation> {
         Ok(())
     }
     /// Has everything come of it that has to?
@@ -85,7 +91,7 @@ pub(crate) trait Workload {
         Vec::new()
     }
     /// Everything is over; is the target's memory what it has to be?
-    fn check(&self, _host: usize, _memory: &[u8]) -> Result<(), String> {
+    fn check(&self, _host: usize, _memory: &[u8]) -> Result<(), Violation> {
         Ok(())
     }
     /// Figures of its own, by name.
@@ -114,7 +120,7 @@ pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
     }
 }
 
-/// The word that lies at `address` of whatever host before anybody has written.
+/// The word that lies at `address` of every host before the first write.
 pub(crate) fn word(address: u64) -> u64 {
     mix(address / 8 + 1)
 }
@@ -126,7 +132,7 @@ pub(crate) fn fill_words(memory: &mut [u8]) {
     }
 }
 
-/// Are these the bytes at `address` before anybody has written?
+/// True if these are the bytes at `address` before the first write.
 pub(crate) fn is_untouched(address: u64, bytes: &[u8]) -> bool {
     bytes.iter().enumerate().all(|(index, &byte)| {
         let at = address + index as u64;
@@ -142,7 +148,7 @@ pub(crate) fn first_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Who still has how much to do.
+/// Operations that are left to do.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,

@@ -1,6 +1,7 @@
 //! Time passes: hosts, the steps between them, and the wire.
 
 use crate::config::{Config, Stack, Verb};
+use crate::error::{ModelError, Violation};
 use crate::events::Events;
 use crate::fanout::Handled;
 use crate::ledger::Ledger;
@@ -9,8 +10,8 @@ use crate::path::{Phase, Prices, Resource, Size, Step, Steps};
 use crate::post_list::Parked;
 use crate::random::Random;
 use crate::side::{
-    CoherentSide, EXPOSED, Effect, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide, Role,
-    Side, UbSide,
+    CoherentSide, EXPOSED, Effect, Failure, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide,
+    Role, Side, UbSide,
 };
 use fairway_engine::wire::{self, Ecn};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +49,7 @@ pub(crate) struct Frame {
 pub(crate) struct Journey {
     steps: std::vec::IntoIter<Step>,
     then: Then,
-    /// Does anybody wait for it?
+    /// True if an operation waits for it.
     counts: bool,
 }
 
@@ -119,7 +120,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(config: &Config) -> Result<World, String> {
+    pub(crate) fn new(config: &Config) -> Result<World, ModelError> {
         let sides: Vec<Box<dyn Side>> = if config.stack.is_ub() {
             UbSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
         } else if config.stack == Stack::Coherent {
@@ -183,8 +184,8 @@ impl World {
     }
 
     /// Lets the next thing happen; the code of a wake-up if it was one.
-    pub(crate) fn step(&mut self) -> Result<Option<u64>, String> {
-        let happening = self.events.next().ok_or("nothing is left to happen")?;
+    pub(crate) fn step(&mut self) -> Result<Option<u64>, ModelError> {
+        let happening = self.events.next().ok_or(ModelError::Stalled)?;
         let mut woken = None;
         match happening {
             Happening::Go(journey) => self.go(journey)?,
@@ -218,7 +219,7 @@ impl World {
     }
 
     /// On to the next step, or what comes at the end.
-    fn go(&mut self, mut journey: Box<Journey>) -> Result<(), String> {
+    fn go(&mut self, mut journey: Box<Journey>) -> Result<(), ModelError> {
         let now = self.events.now;
         let Some(mut step) = journey.steps.next() else {
             return self.arrive(journey.then);
@@ -300,7 +301,7 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, then: Then) -> Result<(), String> {
+    fn arrive(&mut self, then: Then) -> Result<(), ModelError> {
         let now = self.events.now;
         match then {
             Then::Post(id) => self.post(id),
@@ -331,7 +332,7 @@ impl World {
         }
     }
 
-    fn post(&mut self, id: u64) -> Result<(), String> {
+    fn post(&mut self, id: u64) -> Result<(), ModelError> {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let host = operation.host;
         self.touched.insert(host);
@@ -343,11 +344,11 @@ impl World {
         Ok(())
     }
 
-    fn deliver(&mut self, frame: Frame) -> Result<(), String> {
+    fn deliver(&mut self, frame: Frame) -> Result<(), ModelError> {
         let now = self.events.now;
         let Frame { from, to, packet, payload, marked } = frame;
         let ecn = if marked { Ecn::Congested } else { Ecn::Capable };
-        let placing = self.nodes[to].side.receive(now, from, &packet, &payload, ecn);
+        let placing = self.nodes[to].side.receive(now, from, &packet, payload, ecn);
         if let Some(placing) = placing {
             self.place(to, placing)?;
         }
@@ -359,12 +360,12 @@ impl World {
     }
 
     /// On the way into memory.
-    fn place(&mut self, host: usize, placing: Placing) -> Result<(), String> {
+    fn place(&mut self, host: usize, placing: Placing) -> Result<(), ModelError> {
         let (segment, address, bytes, is_word) = match &placing.effect {
             Effect::Bytes { ranges, bytes } => {
                 let first = ranges.first().map(|range| (range.segment.index(), range.offset));
                 let (segment, offset) = first.unwrap_or((LOCAL, 0));
-                self.ledger.note(host, ranges)?;
+                self.ledger.note(host, ranges);
                 (segment, offset, bytes.len() as u32, false)
             }
             Effect::Word { range, .. } => (EXPOSED, range.offset, range.length, true),
@@ -374,7 +375,7 @@ impl World {
                 return Ok(());
             }
             Effect::Copy { to, .. } => {
-                self.ledger.note(host, std::slice::from_ref(to))?;
+                self.ledger.note(host, std::slice::from_ref(to));
                 (to.segment.index(), to.offset, to.length, false)
             }
         };
@@ -390,7 +391,7 @@ impl World {
     }
 
     /// Everything that an engine has to say after it was told something.
-    fn settle(&mut self, host: usize) -> Result<(), String> {
+    fn settle(&mut self, host: usize) -> Result<(), ModelError> {
         while let Some(placing) = self.nodes[host].side.execution() {
             self.place(host, placing)?;
         }
@@ -400,13 +401,17 @@ impl World {
                 continue;
             }
             let Some(operation) = self.operations.get_mut(&done.id) else {
-                return Err(format!("operation {} completed twice", done.id));
+                return Err(Violation::Completion(done.id).into());
             };
             if let Some(why) = done.failure {
-                return Err(format!("{:?} failed: {why}", operation.post));
+                let (id, verb) = (done.id, operation.post.verb);
+                return Err(match why {
+                    Failure::Ub(status) => ModelError::UbFailed { id, verb, status },
+                    Failure::Roce(status) => ModelError::RoceFailed { id, verb, status },
+                });
             }
             if std::mem::replace(&mut operation.done, true) {
-                return Err(format!("{:?} completed twice", operation.post));
+                return Err(Violation::Completion(done.id).into());
             }
             operation.value = done.value;
             let (core, post) = (operation.core, operation.post);
@@ -430,7 +435,7 @@ impl World {
     }
 
     /// Takes packets from an engine as fast as the NIC can.
-    fn pull(&mut self, host: usize) -> Result<(), String> {
+    fn pull(&mut self, host: usize) -> Result<(), ModelError> {
         let now = self.events.now;
         // What leaves at one instant for one place is one message, in the oracle.
         let mut bursts: Vec<(usize, Role, Vec<Outgoing>)> = Vec::new();

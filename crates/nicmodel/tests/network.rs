@@ -94,7 +94,7 @@ fn doorbells_are_shared_by_what_a_core_posts_at_once() {
     for stack in [Stack::UbUrma, Stack::RoceBf, Stack::RoceDma] {
         let base = Config { stack, verb: Verb::Write, ops: 4000, ..Config::default() };
         let alone = |batch| measure(&Config { batch, ..base.clone() });
-        // Nobody waits for company that does not come.
+        // No work request waits for others that do not come.
         assert_eq!(alone(16).mean_ns, alone(1).mean_ns, "{stack:?}");
         assert_eq!(alone(16).doorbells, 4000, "{stack:?}");
         let many = |batch| measure(&Config { batch, concurrency: 128, ..base.clone() });

@@ -1,5 +1,5 @@
-//! Lines that several hosts have: what coherence costs who has it, and what its lack costs who has
-//! not.
+//! Lines that several hosts have: the cost of coherence to stacks that have it, and the
+//! cost of its lack to those that do not.
 
 mod common;
 

@@ -11,7 +11,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Everybody who may have the line, in order.
+    /// The hosts that may have the line, in order.
     pub(crate) fn holders(&self) -> Vec<usize> {
         let bits = self.sharers.len() * 64;
         (0..bits).filter(|&host| self.sharers[host / 64] >> (host % 64) & 1 == 1).collect()
@@ -21,7 +21,7 @@ impl Entry {
         self.sharers[host / 64] |= 1 << (host % 64);
     }
 
-    /// Somebody does not have it any more.
+    /// Removes a host that does not have the line any more.
     pub(crate) fn remove(&mut self, host: usize) {
         self.sharers[host / 64] &= !(1 << (host % 64));
         self.disown(host);

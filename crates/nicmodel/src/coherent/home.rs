@@ -1,5 +1,5 @@
-//! The home: who may have which line, one request of a line at a time; but copies are granted to
-//! all who ask for one, without waiting for the arrival of the one before.
+//! The home: the caches that may have each line, one request of a line at a time; but copies are
+//! granted to all caches that ask for one, without waiting for the arrival of the one before.
 
 use super::directory::{Directory, Found};
 use super::{Counts, Kind, Message};
@@ -68,7 +68,7 @@ impl Home {
         }
     }
 
-    /// Does what comes back still belong to who returns it? Otherwise a snoop has fetched it.
+    /// True if a returned line still belongs to its sender: otherwise a snoop has fetched it.
     pub(crate) fn wants(&mut self, from: usize, line: u64) -> bool {
         self.directory.get(line).is_some_and(|entry| entry.owner == Some(from))
     }
@@ -124,7 +124,7 @@ impl Home {
         }
     }
 
-    /// Grants copies to all who want one and are next, if it is copies that are being granted.
+    /// Grants copies to all caches that wait for one and are next, if copies are being granted.
     fn share(&mut self, line: u64) {
         let shares = |service: &&mut Service| {
             service.granted > 0 && matches!(service.grant, Some((_, false, _)))
@@ -166,7 +166,7 @@ impl Home {
         self.snoop(line, service, &snooped, !owned);
     }
 
-    /// Calls a line back from all who have it, so that its entry gets free.
+    /// Calls a line back from all caches that have it, so that its entry gets free.
     fn call_back(&mut self, line: u64) {
         self.counts.back_invalidations += 1;
         let holders = self.directory.get(line).map_or(Vec::new(), |entry| entry.holders());

@@ -6,6 +6,7 @@ use super::lines::{Instruction, Lines};
 use super::prefetch::Prefetcher;
 use crate::config::{CachePolicy, Config, Stack, Verb};
 use crate::constants::ps;
+use crate::error::ModelError;
 use crate::path::{Phase, Resource};
 use crate::side::{EXPOSED, LOCAL, Post, memory_bytes};
 use crate::swap::{Fault, Pager};
@@ -102,7 +103,7 @@ impl Access {
         mut post: Post,
         request: &Request,
         actor: usize,
-    ) -> Result<(Option<u64>, u64), String> {
+    ) -> Result<(Option<u64>, u64), ModelError> {
         let data = &request.data[..];
         if self.stays_local(post.verb) {
             post.local = self.shadow + post.remote;
@@ -208,7 +209,7 @@ impl Access {
         world: &mut World,
         operation: &mut Operation,
         id: u64,
-    ) -> Result<Vec<(usize, u64)>, String> {
+    ) -> Result<Vec<(usize, u64)>, ModelError> {
         if self.config.stack == Stack::Coherent {
             return self.finished_coherent(world, operation, id);
         }

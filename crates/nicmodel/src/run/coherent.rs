@@ -4,6 +4,7 @@
 use super::access::Access;
 use crate::config::Verb;
 use crate::constants::ps;
+use crate::error::{ModelError, Violation};
 use crate::path::{Phase, Resource};
 use crate::side::{EXPOSED, LOCAL, Post};
 use crate::world::{Operation, World};
@@ -143,7 +144,7 @@ impl Access {
         world: &mut World,
         operation: &mut Operation,
         id: u64,
-    ) -> Result<Vec<(usize, u64)>, String> {
+    ) -> Result<Vec<(usize, u64)>, ModelError> {
         let host = operation.host;
         if let Some((host, line)) = self.coherence.returning.remove(&id) {
             if let Some(cpu) = world.nodes[host].cpu.as_mut() {
@@ -193,19 +194,19 @@ impl Access {
         self.coherence.returning.insert(id, (host, gone));
     }
 
-    /// Who owns a line has it alone, and who shares one shares it with no owner.
+    /// Checks that the owner of a line has it alone, and that a shared line has no owner.
     fn check(
         &mut self,
         world: &mut World,
         host: usize,
         line: u64,
         owned: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), ModelError> {
         self.coherence.checked += 1;
         for (other, node) in world.nodes.iter_mut().enumerate() {
             let held = node.cpu.as_mut().and_then(|cpu| cpu.l2.holds(line));
             if other != host && held.is_some_and(|dirty| dirty || owned) {
-                return Err(format!("line {line} is {host}'s alone, and {other} has it"));
+                return Err(Violation::SharedLine { line, owner: host, other }.into());
             }
         }
         Ok(())

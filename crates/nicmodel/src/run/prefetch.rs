@@ -1,5 +1,5 @@
 //! A stride prefetcher in front of the miss registers (`--set prefetch_lines=N`, off by default):
-//! who has loaded three lines at equal distances gets the next ones before it asks.
+//! a core that has loaded three lines at equal distances gets the next ones before it asks.
 
 use super::access::Access;
 use crate::config::{CachePolicy, Stack, Verb};

@@ -3,6 +3,7 @@
 
 use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;
+use crate::error::{ConfigError, ConnectError, ModelError};
 use std::net::Ipv4Addr;
 
 use fairway_engine::wire::roce::cm::{
@@ -49,10 +50,6 @@ struct Pair {
     is_usable: bool,
 }
 
-fn text(error: impl std::fmt::Debug) -> String {
-    format!("setting up: {error:?}")
-}
-
 fn host(config: &Config, pairs: u32, segments: u32, seed: u64) -> Host {
     let limits = Limits {
         queue_pairs: pairs,
@@ -68,10 +65,10 @@ fn host(config: &Config, pairs: u32, segments: u32, seed: u64) -> Host {
     Host::new(&limits, &Profile::default(), config.seed << 20 | seed)
 }
 
-fn register(host: &mut Host, index: u64) -> Result<u32, String> {
+fn register(host: &mut Host, index: u64) -> Result<u32, ConnectError> {
     let (address, length, rights) = (index << 32, 1 << 20, Rights::ALL);
     let request = MemoryRequest { domain: DOMAIN, address, length, rights };
-    Ok(host.register(&request).map_err(text)?.r_key)
+    Ok(host.register(&request)?.r_key)
 }
 
 fn manager(connections: u32, slot: u8, seed: u64) -> Manager {
@@ -107,20 +104,20 @@ fn no_path() -> Path {
 }
 
 impl RocePlane {
-    pub(super) fn new(config: &Config) -> Result<RocePlane, String> {
+    pub(super) fn new(config: &Config) -> Result<RocePlane, ModelError> {
         let (apps, hosts) = (config.jetties, config.connections);
         if apps > 4096 || hosts > 4096 {
-            return Err("at most 4096 applications and hosts: a connection manager's limit".into());
+            return Err(ConfigError::ManagerLimit { apps, hosts }.into());
         }
         let mut near = host(config, apps * hosts, apps + 1, 1);
-        let queue = near.create_completion_queue(64).map_err(text)?;
+        let queue = near.create_completion_queue(64).map_err(ConnectError::from)?;
         let mut remotes = Vec::new();
         for number in 0..u64::from(hosts) {
             let mut far = host(config, apps, 2, number + 2);
-            let queue = far.create_completion_queue(64).map_err(text)?;
+            let queue = far.create_completion_queue(64).map_err(ConnectError::from)?;
             let r_key = register(&mut far, number + 1)?;
             let mut manager = manager(apps, 0, number);
-            manager.listen(Instant::ZERO, SERVICE, apps).map_err(text)?;
+            manager.listen(Instant::ZERO, SERVICE, apps).map_err(ConnectError::from)?;
             remotes.push(Remote { host: far, queue, manager, r_key });
         }
         Ok(RocePlane {
@@ -133,7 +130,7 @@ impl RocePlane {
         })
     }
 
-    fn create(host: &mut Host, queue: CompletionQueueId) -> Result<Qpn, String> {
+    fn create(host: &mut Host, queue: CompletionQueueId) -> Result<Qpn, ConnectError> {
         let config = QueuePairConfig {
             transport: Transport::Rc,
             domain: DOMAIN,
@@ -143,7 +140,7 @@ impl RocePlane {
             send_depth: 16,
             receive_depth: 1,
         };
-        host.create_queue_pair(&config).map_err(text)
+        Ok(host.create_queue_pair(&config)?)
     }
 
     fn ready(&self, peer: Peer) -> [Change; 3] {
@@ -214,17 +211,24 @@ impl RocePlane {
     }
 
     /// The initiator's queue pair, up to its REQ.
-    fn ask(&mut self, now: Instant, app: usize, number: usize, stage: u32) -> Result<Next, String> {
+    fn ask(
+        &mut self,
+        now: Instant,
+        app: usize,
+        number: usize,
+        stage: u32,
+    ) -> Result<Next, ConnectError> {
         let index = app * self.remotes.len() + number;
         let nobody = Peer { address: 0, queue_pair: Qpn::new(0) };
         let [init, ..] = self.ready(nobody);
         match stage {
             1 => self.pairs[index].near = Some(Self::create(&mut self.host, self.queue)?),
             2 => {
-                let own = self.pairs[index].near.ok_or("no queue pair")?;
-                self.host.modify(own, &init).map_err(text)?;
+                let own =
+                    self.pairs[index].near.ok_or(ConnectError::Unexpected("no queue pair"))?;
+                self.host.modify(own, &init)?;
                 let request = self.request(own);
-                let id = self.managers[app].connect(now, number as u64, &request).map_err(text)?;
+                let id = self.managers[app].connect(now, number as u64, &request)?;
                 self.pairs[index].near_id = Some(id);
                 return self.send(app, number, true);
             }
@@ -234,12 +238,14 @@ impl RocePlane {
     }
 
     /// What a manager has to say.
-    fn send(&mut self, app: usize, remote: usize, outward: bool) -> Result<Next, String> {
+    fn send(&mut self, app: usize, remote: usize, outward: bool) -> Result<Next, ConnectError> {
         let manager = match outward {
             true => &mut self.managers[app],
             false => &mut self.remotes[remote].manager,
         };
-        let message = manager.poll_transmit().ok_or("a connection manager says nothing")?;
+        let message = manager
+            .poll_transmit()
+            .ok_or(ConnectError::Unexpected("a connection manager says nothing"))?;
         Ok(Next::Send { remote, outward, messages: vec![message.bytes.to_vec()] })
     }
 
@@ -251,34 +257,35 @@ impl RocePlane {
         number: usize,
         stage: u32,
         bytes: &[u8],
-    ) -> Result<Next, String> {
+    ) -> Result<Next, ConnectError> {
         let index = app * self.remotes.len() + number;
-        let near = self.pairs[index].near.ok_or("no queue pair")?;
+        let near = self.pairs[index].near.ok_or(ConnectError::Unexpected("no queue pair"))?;
         let [init, receive, _] = self.ready(Peer { address: 1, queue_pair: near });
         let remote = &mut self.remotes[number];
-        let own = || self.pairs[index].far.ok_or("no queue pair");
+        let own = || self.pairs[index].far.ok_or(ConnectError::Unexpected("no queue pair"));
         match stage {
             3 => {
                 if let Some(why) = remote.manager.handle_datagram(now, &sender(app), bytes) {
-                    return Err(format!("REQ: {why:?}"));
+                    return Err(ConnectError::Dropped { message: "REQ", reason: why });
                 }
                 let Some(Event::Requested { connection, request, .. }) =
                     remote.manager.poll_event()
                 else {
-                    return Err("a REQ that asks for nothing".into());
+                    return Err(ConnectError::Unexpected("a REQ that asks for nothing"));
                 };
                 if request.queue_pair != near {
-                    return Err("a REQ of another queue pair".into());
+                    return Err(ConnectError::Unexpected("a REQ of another queue pair"));
                 }
                 self.pairs[index].far_id = Some(connection);
             }
             4 => self.pairs[index].far = Some(Self::create(&mut remote.host, remote.queue)?),
-            5 => drop(remote.host.modify(own()?, &init).map_err(text)?),
+            5 => drop(remote.host.modify(own()?, &init)?),
             _ => {
-                remote.host.modify(own()?, &receive).map_err(text)?;
+                remote.host.modify(own()?, &receive)?;
                 let reply = Self::reply(own()?, remote.r_key);
-                let id = self.pairs[index].far_id.ok_or("no connection")?;
-                remote.manager.accept(now, id, &reply).map_err(text)?;
+                let id =
+                    self.pairs[index].far_id.ok_or(ConnectError::Unexpected("no connection"))?;
+                remote.manager.accept(now, id, &reply)?;
                 return self.send(app, number, false);
             }
         }
@@ -293,44 +300,47 @@ impl RocePlane {
         number: usize,
         stage: u32,
         bytes: &[u8],
-    ) -> Result<Next, String> {
+    ) -> Result<Next, ConnectError> {
         let index = app * self.remotes.len() + number;
         let pair = self.pairs[index];
-        let far = Peer { address: number as u64, queue_pair: pair.far.ok_or("no queue pair")? };
+        let far = Peer {
+            address: number as u64,
+            queue_pair: pair.far.ok_or(ConnectError::Unexpected("no queue pair"))?,
+        };
         let [_, receive, send] = self.ready(far);
-        let near = pair.near.ok_or("no queue pair")?;
+        let near = pair.near.ok_or(ConnectError::Unexpected("no queue pair"))?;
         match stage {
             7 => {
                 if let Some(why) = self.managers[app].handle_datagram(now, &sender(number), bytes) {
-                    return Err(format!("REP: {why:?}"));
+                    return Err(ConnectError::Dropped { message: "REP", reason: why });
                 }
                 let Some(Event::Replied { reply, .. }) = self.managers[app].poll_event() else {
-                    return Err("a REP that says nothing".into());
+                    return Err(ConnectError::Unexpected("a REP that says nothing"));
                 };
                 let key = [0, 1, 2, 3].map(|byte| reply.private[byte]);
                 self.pairs[index].r_key = Some(u32::from_le_bytes(key));
             }
-            8 => drop(self.host.modify(near, &receive).map_err(text)?),
+            8 => drop(self.host.modify(near, &receive)?),
             9 => {
-                self.host.modify(near, &send).map_err(text)?;
-                let id = pair.near_id.ok_or("no connection")?;
+                self.host.modify(near, &send)?;
+                let id = pair.near_id.ok_or(ConnectError::Unexpected("no connection"))?;
                 let nothing = [0; ReadyToUse::PRIVATE_LEN];
-                self.managers[app].confirm(now, id, &nothing).map_err(text)?;
+                self.managers[app].confirm(now, id, &nothing)?;
                 return self.send(app, number, true);
             }
             10 => {
                 let manager = &mut self.remotes[number].manager;
                 if let Some(why) = manager.handle_datagram(now, &sender(app), bytes) {
-                    return Err(format!("RTU: {why:?}"));
+                    return Err(ConnectError::Dropped { message: "RTU", reason: why });
                 }
                 let said = manager.poll_event();
                 if !matches!(said, Some(Event::Established { .. })) {
-                    return Err(format!("an RTU that brings {said:?}"));
+                    return Err(ConnectError::Unexpected("an RTU that establishes nothing"));
                 }
                 return Ok(Next::Kernel(Some(number)));
             }
             _ => {
-                self.remotes[number].host.modify(far.queue_pair, &send).map_err(text)?;
+                self.remotes[number].host.modify(far.queue_pair, &send)?;
                 self.pairs[index].is_usable = true;
                 return Ok(Next::Done);
             }
@@ -340,7 +350,7 @@ impl RocePlane {
 }
 
 impl Plane for RocePlane {
-    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, String> {
+    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, ConnectError> {
         let (now, bytes) = (Instant::from_ps(now), input.bytes());
         match (job.work, job.stage) {
             (Work::Own { .. }, 0) => Ok(Next::Kernel(None)),
@@ -353,7 +363,9 @@ impl Plane for RocePlane {
                 self.grant(now, app, remote, stage, bytes)
             }
             (Work::Pair { app, remote }, stage) => self.settle(now, app, remote, stage, bytes),
-            (Work::Host { .. }, _) => Err("RoCE shares nothing between hosts".into()),
+            (Work::Host { .. }, _) => {
+                Err(ConnectError::Unexpected("RoCE shares nothing between hosts"))
+            }
         }
     }
 
@@ -362,12 +374,12 @@ impl Plane for RocePlane {
         None
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ConnectError> {
         let hosts = self.remotes.len();
         for (index, pair) in self.pairs.iter().enumerate() {
             let key = self.remotes[index % hosts].r_key;
             if !pair.is_usable || pair.r_key != Some(key) {
-                return Err(format!("{pair:?} is not usable"));
+                return Err(ConnectError::Unexpected("a pair cannot be used, or has another key"));
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;
 use crate::constants::ps;
+use crate::error::{ConfigError, ConnectError, ModelError};
 use crate::random::mix;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::setup::{
@@ -13,10 +14,9 @@ use fairway_engine::wire::{
     Psn, RejectReason, SETUP_LEN, Setup, UNRELIABLE, decode, encode_setup,
 };
 use fairway_engine::{
-    ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest, SetupError,
+    ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest,
 };
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// The node number of the local host; those of remote hosts follow.
@@ -46,7 +46,7 @@ pub(super) struct UbPlane {
     /// Applications whose handles are asked for in one message.
     batch: usize,
     calls: u32,
-    /// By group of applications and remote host: who asked first, and what was learned.
+    /// By group of applications and remote host: the application that asked first, and the answer.
     handles: BTreeMap<(usize, usize), (usize, Option<Handle>)>,
     imported: u64,
 }
@@ -77,32 +77,6 @@ struct Far {
     terms: Option<Terms>,
 }
 
-/// Why the set-up of a channel cannot go on.
-enum Fault {
-    /// A NIC refuses a channel.
-    Refused(SetupError),
-    /// The attempt ended without one.
-    Ended(Outcome),
-    /// Something came that nothing waited for.
-    Unexpected(&'static str),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Refused(error) => write!(f, "a channel is refused: {error:?}"),
-            Fault::Ended(outcome) => write!(f, "no channel was opened: {outcome:?}"),
-            Fault::Unexpected(what) => write!(f, "set-up of a channel: {what}"),
-        }
-    }
-}
-
-impl From<SetupError> for Fault {
-    fn from(error: SetupError) -> Fault {
-        Fault::Refused(error)
-    }
-}
-
 fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
     let limits = Limits {
         channels: channels + 1,
@@ -126,10 +100,6 @@ fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
     Nic::new(Cna::new(number), &limits, &profile, config.seed << 16 | u64::from(number))
 }
 
-fn text(error: impl std::fmt::Debug) -> String {
-    format!("setting up: {error:?}")
-}
-
 /// What a host says of itself.
 fn identity(number: u32, limits: Parameters) -> Identity {
     let ports = vec![Ports::new(&[PORT]).unwrap_or_else(|| unreachable!("one port"))];
@@ -143,17 +113,17 @@ fn address(number: u32) -> SocketAddr {
     SocketAddr::from((ip, PORT))
 }
 
-fn register(nic: &mut Nic, token_value: u32) -> Result<SegmentId, String> {
+fn register(nic: &mut Nic, token_value: u32) -> Result<SegmentId, ConnectError> {
     let address = u64::from(token_value) << 32;
     let request = SegmentRequest { address, length: 1 << 20, rights: Rights::ALL, token_value };
-    nic.register(&request).map_err(text)
+    Ok(nic.register(&request)?)
 }
 
 impl UbPlane {
-    pub(super) fn new(config: &Config) -> Result<UbPlane, String> {
+    pub(super) fn new(config: &Config) -> Result<UbPlane, ModelError> {
         let (apps, hosts) = (config.jetties, config.connections);
         let mut local = nic(config, LOCAL, apps, hosts);
-        local.create_completion_queue(64).map_err(text)?;
+        local.create_completion_queue(64).map_err(ConnectError::from)?;
         let limits = *local.limits();
         let parameters = Parameters {
             mtu_bytes: config.mtu as u16,
@@ -169,8 +139,9 @@ impl UbPlane {
         for host in 0..hosts {
             let number = LOCAL + 1 + host;
             let mut nic = nic(config, number, 1, 1);
-            let queue = nic.create_completion_queue(64).map_err(text)?;
-            let jetty = nic.create_jetty(&JettyConfig::new(queue, queue)).map_err(text)?;
+            let queue = nic.create_completion_queue(64).map_err(ConnectError::from)?;
+            let jetty =
+                nic.create_jetty(&JettyConfig::new(queue, queue)).map_err(ConnectError::from)?;
             let token = mix(u64::from(host) + config.seed) as u32;
             let segment = register(&mut nic, token)?;
             let mut secret = [0; 32];
@@ -184,7 +155,7 @@ impl UbPlane {
             local,
             jetties: vec![None; apps as usize],
             remotes,
-            spec: config.policy.parse().map_err(|error| format!("policy: {error}"))?,
+            spec: config.policy.parse().map_err(ConfigError::Policy)?,
             identity: identity(LOCAL, parameters),
             batch: config.constants.handles_per_message.max(1.0) as usize,
             calls: config.constants.import_calls as u32,
@@ -193,14 +164,14 @@ impl UbPlane {
         })
     }
 
-    fn own(&mut self, app: usize, stage: u32) -> Result<Next, String> {
+    fn own(&mut self, app: usize, stage: u32) -> Result<Next, ConnectError> {
         match stage {
             1 => drop(register(&mut self.local, app as u32 + 1)?),
             2 => {
                 let queue = fairway_engine::CompletionQueueId::new(0);
                 let number = Some(app as u32 + 1);
                 let config = JettyConfig { number, ..JettyConfig::new(queue, queue) };
-                self.jetties[app] = Some(self.local.create_jetty(&config).map_err(text)?);
+                self.jetties[app] = Some(self.local.create_jetty(&config)?);
                 return Ok(Next::Done);
             }
             _ => {}
@@ -209,7 +180,7 @@ impl UbPlane {
     }
 
     /// The live state machines open a channel; each of their steps is charged here.
-    fn channel(&mut self, now: u64, number: usize, input: Input<'_>) -> Result<Next, Fault> {
+    fn channel(&mut self, now: u64, number: usize, input: Input<'_>) -> Result<Next, ConnectError> {
         let now = Instant::from_ps(now);
         match input {
             Input::Ready => Ok(Next::Kernel(None)),
@@ -228,7 +199,7 @@ impl UbPlane {
     }
 
     /// The local kernel has reserved a channel.
-    fn ask(&mut self, now: Instant, number: usize) -> Result<Next, Fault> {
+    fn ask(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let near = &mut self.remotes[number].near;
         let channel = self.local.reserve_channel()?;
         let question = Question {
@@ -247,15 +218,15 @@ impl UbPlane {
     }
 
     /// Sends what the attempt has to say.
-    fn send_questions(&mut self, now: Instant, number: usize) -> Result<Next, Fault> {
+    fn send_questions(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let attempt = self.remotes[number]
             .near
             .attempt
             .as_mut()
-            .ok_or(Fault::Unexpected("a timer of nothing"))?;
+            .ok_or(ConnectError::Unexpected("a timer of nothing"))?;
         let messages: Vec<_> = attempt.poll_transmit(now).iter().map(encoded).collect();
         match (attempt.outcome(), messages.is_empty()) {
-            (Some(Outcome::TimedOut), _) => Err(Fault::Ended(Outcome::TimedOut)),
+            (Some(Outcome::TimedOut), _) => Err(ConnectError::Ended(Outcome::TimedOut)),
             (_, true) => Ok(Next::Wait),
             (_, false) => Ok(Next::Send { remote: number, outward: true, messages }),
         }
@@ -267,7 +238,7 @@ impl UbPlane {
         now: Instant,
         number: usize,
         bytes: &[u8],
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, ConnectError> {
         let question = decoded(bytes)?;
         let far = &mut self.remotes[number].far;
         if far.opening.is_some() {
@@ -285,10 +256,10 @@ impl UbPlane {
     }
 
     /// The remote kernel has made the channel that a CONFIRM asked for.
-    fn accept(&mut self, now: Instant, number: usize) -> Result<Next, Fault> {
+    fn accept(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let Remote { nic, far, .. } = &mut self.remotes[number];
         let (opening, question) =
-            far.opening.take().ok_or(Fault::Unexpected("a call that opens nothing"))?;
+            far.opening.take().ok_or(ConnectError::Unexpected("a call that opens nothing"))?;
         let Ok(channel) = nic.reserve_channel() else {
             let answer = far.listener.refuse(&opening, RejectReason::NoResources);
             return Ok(answered(number, &question, answer));
@@ -301,10 +272,15 @@ impl UbPlane {
     }
 
     /// A WELCOME, ACCEPT or REJECT has arrived at the local host.
-    fn receive_answer(&mut self, now: Instant, number: usize, bytes: &[u8]) -> Result<Next, Fault> {
+    fn receive_answer(
+        &mut self,
+        now: Instant,
+        number: usize,
+        bytes: &[u8],
+    ) -> Result<Next, ConnectError> {
         let answer = decoded(bytes)?;
         let Near { channel, attempt, terms } = &mut self.remotes[number].near;
-        let attempt = attempt.as_mut().ok_or(Fault::Unexpected("an answer to nothing"))?;
+        let attempt = attempt.as_mut().ok_or(ConnectError::Unexpected("an answer to nothing"))?;
         if attempt.outcome().is_some() {
             return Ok(Next::Wait);
         }
@@ -312,13 +288,13 @@ impl UbPlane {
         match attempt.outcome() {
             None => self.send_questions(now, number),
             Some(Outcome::Open { server, accept }) => {
-                let channel = channel.ok_or(Fault::Unexpected("an ACCEPT of nothing"))?;
+                let channel = channel.ok_or(ConnectError::Unexpected("an ACCEPT of nothing"))?;
                 *terms = Some(attempt.terms(server, &accept));
                 let established = attempt.established(server, &accept);
                 open(&mut self.local, now, channel, &established, &self.spec)?;
                 Ok(Next::Kernel(None))
             }
-            Some(other) => Err(Fault::Ended(other)),
+            Some(other) => Err(ConnectError::Ended(other)),
         }
     }
 
@@ -330,7 +306,7 @@ impl UbPlane {
         number: usize,
         stage: u32,
         bytes: &[u8],
-    ) -> Result<Next, String> {
+    ) -> Result<Next, ConnectError> {
         let key = (app / self.batch, number);
         let remote = &self.remotes[number];
         if stage == 0 && !remote.is_open {
@@ -353,7 +329,9 @@ impl UbPlane {
                     return Ok(Next::Send { remote: number, outward: false, messages });
                 }
                 2 => {
-                    let handle = bytes.try_into().map_err(|_| "a handle of another length")?;
+                    let handle = bytes
+                        .try_into()
+                        .map_err(|_| ConnectError::Unexpected("a handle of another length"))?;
                     self.handles.insert(key, (app, Some(handle)));
                 }
                 _ => {}
@@ -370,14 +348,18 @@ impl UbPlane {
     }
 
     /// What was learned names the remote Jetty and segment.
-    fn import(&mut self, key: (usize, usize), number: usize) -> Result<(), String> {
-        let handle = self.handles.get(&key).and_then(|known| known.1).ok_or("no handle")?;
+    fn import(&mut self, key: (usize, usize), number: usize) -> Result<(), ConnectError> {
+        let handle = self
+            .handles
+            .get(&key)
+            .and_then(|known| known.1)
+            .ok_or(ConnectError::Unexpected("no handle"))?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| handle[at + byte]));
         let remote = &self.remotes[number];
         let known = (word(0), word(12), word(16));
         let right = (remote.jetty.value(), remote.token, remote.segment.token_id().value());
         if known != right {
-            return Err(format!("imported {known:?}, which is {right:?}"));
+            return Err(ConnectError::Import { found: known, expected: right });
         }
         self.imported += 1;
         Ok(())
@@ -390,7 +372,7 @@ fn open(
     channel: ChannelId,
     established: &Established,
     spec: &PolicySpec,
-) -> Result<(), Fault> {
+) -> Result<(), ConnectError> {
     let policy = spec.build(u32::from(established.agreed.mtu_bytes));
     Ok(nic.open_channel(now, channel, established.config(policy))?)
 }
@@ -402,10 +384,10 @@ fn encoded(message: &Padded) -> Vec<u8> {
     bytes
 }
 
-fn decoded(bytes: &[u8]) -> Result<Padded, Fault> {
+fn decoded(bytes: &[u8]) -> Result<Padded, ConnectError> {
     match decode(&bytes[..bytes.len().min(SETUP_LEN)], bytes.len()) {
         Ok(Decoded::Setup(setup)) => Ok(Padded { setup, length: bytes.len() }),
-        _ => Err(Fault::Unexpected("a datagram that is no set-up message")),
+        _ => Err(ConnectError::Unexpected("a datagram that is no set-up message")),
     }
 }
 
@@ -416,12 +398,10 @@ fn answered(remote: usize, question: &Padded, answer: Setup) -> Next {
 }
 
 impl Plane for UbPlane {
-    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, String> {
+    fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, ConnectError> {
         match job.work {
             Work::Own { app } => self.own(app, job.stage),
-            Work::Host { remote } => {
-                self.channel(now, remote, input).map_err(|fault| fault.to_string())
-            }
+            Work::Host { remote } => self.channel(now, remote, input),
             Work::Pair { app, remote } => self.pair(app, remote, job.stage, input.bytes()),
         }
     }
@@ -432,14 +412,15 @@ impl Plane for UbPlane {
         attempt.poll_timeout().map(Instant::as_ps)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ConnectError> {
         let agrees = |remote: &Remote| {
             remote.is_open && remote.far.terms.is_some() && remote.near.terms == remote.far.terms
         };
         let open = self.remotes.iter().all(agrees);
         let pairs = (self.jetties.len() * self.remotes.len()) as u64;
         let complete = open && self.jetties.iter().all(Option::is_some) && self.imported == pairs;
-        complete.then_some(()).ok_or_else(|| "a channel, a Jetty or an import is missing".into())
+        let missing = "a channel, a Jetty or an import is missing";
+        complete.then_some(()).ok_or(ConnectError::Unexpected(missing))
     }
 
     fn has_channels(&self) -> bool {

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::coherent::{Agent, Home, Kind, Message, Pending};
 use crate::config::{Config, Verb};
+use crate::error::ModelError;
 use fairway_engine::wire::Ecn;
 use fairway_engine::{LocalRange, SegmentId};
 
@@ -47,16 +48,16 @@ impl CoherentSide {
     }
 
     /// Data that came, or nothing, is put into memory or into the caches.
-    fn place(&self, line: u64, payload: &[u8], pending: Pending) -> Placing {
+    fn place(&self, line: u64, payload: Vec<u8>, pending: Pending) -> Placing {
         let has_data = !payload.is_empty();
         let ranges = if has_data { vec![self.range(line)] } else { Vec::new() };
-        let effect = Effect::Bytes { ranges, bytes: payload.to_vec() };
+        let effect = Effect::Bytes { ranges, bytes: payload };
         Placing { effect, token: Token::Coherent(pending) }
     }
 }
 
 impl Side for CoherentSide {
-    fn post(&mut self, _now: u64, post: &Post) -> Result<bool, String> {
+    fn post(&mut self, _now: u64, post: &Post) -> Result<bool, ModelError> {
         let line = post.remote / 64;
         let kind = match (post.returns, post.verb) {
             (true, _) => Kind::Return,
@@ -89,7 +90,7 @@ impl Side for CoherentSide {
         _now: u64,
         from: usize,
         packet: &Packet,
-        payload: &[u8],
+        payload: Vec<u8>,
         _ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Coherent(message) = *packet else { return None };

@@ -1,27 +1,28 @@
 //! RoCEv2 RC: [`Host`].
 
 use super::{
-    BASE, Counted, Done, EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
-    RECEIVES, Role, Side, Token, memory_bytes,
+    BASE, Counted, Done, EXPOSED, Failure, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
+    RECEIVES, Role, Side, Token, memory_bytes, placing,
 };
 use crate::config::{Config, Stack, Verb};
+use crate::error::{ConfigError, ModelError};
+use fairway_device::drive::Driver;
 use fairway_engine::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
 use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use fairway_roce::{
-    Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, OwnVerdict, Peer, Profile,
-    QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress,
-    ScatterList, Status, Transport, Verdict, Work, WorkRequest,
+    Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
+    QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status,
+    Transport, Work, WorkRequest,
 };
-use std::collections::HashMap;
 
 const OUTER_BYTES: u32 = 42;
 const DOMAIN: u32 = 1;
 
 /// A host that speaks RoCE.
 pub(crate) struct RoceSide {
-    host: Host,
+    driver: Driver<Host, Vec<u8>>,
     queue: CompletionQueueId,
     segments: [SegmentId; 3],
     /// To what each peer exposes.
@@ -39,15 +40,13 @@ pub(crate) struct RoceSide {
     addressed: u32,
     /// What all of them take receives from, if they share them.
     shared: Option<ReceiveQueueId>,
-    /// Every receive has memory of its own, and somebody looks at it.
+    /// Every receive has memory of its own, because the workload looks at it.
     is_looked_at: bool,
-    /// Packets that wait in the NIC for their turn, by place.
-    kept: HashMap<u32, (Received, Vec<u8>)>,
 }
 
 impl RoceSide {
     /// All hosts, connected.
-    pub(crate) fn all(config: &Config) -> Result<Vec<RoceSide>, String> {
+    pub(crate) fn all(config: &Config) -> Result<Vec<RoceSide>, ModelError> {
         let hosts = config.hosts as usize;
         let shape = if config.oracle {
             [1, 1, 1]
@@ -74,8 +73,8 @@ impl RoceSide {
         Ok(sides)
     }
 
-    fn new(config: &Config, host: usize, shape: [u32; 3], pairs: u32) -> Result<Self, String> {
-        let text = |error| format!("the RoCE engine: {error:?}");
+    fn new(config: &Config, host: usize, shape: [u32; 3], pairs: u32) -> Result<Self, ModelError> {
+        let text = |error| ModelError::Device { protocol: "RoCE", error };
         let number = 2 * pairs * config.peers_of(host);
         let selective = config.stack == Stack::RoceIrn;
         let limits = Limits {
@@ -91,9 +90,9 @@ impl RoceSide {
         };
         let window = config.constants.irn_window as u32;
         if !window.is_power_of_two() || window > 65_536 {
-            return Err(format!("irn_window={window}: a power of two up to 65536 is wanted"));
+            return Err(ConfigError::Window(window).into());
         }
-        let spec: PolicySpec = config.policy.parse().map_err(|error| format!("policy: {error}"))?;
+        let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
         let line_bits = (config.constants.link_gbps * 1e9) as u64;
         let dcqcn = matches!(spec.congestion, CongestionSpec::Dcqcn(_));
         let profile = Profile {
@@ -126,7 +125,7 @@ impl RoceSide {
             _ => None,
         };
         Ok(RoceSide {
-            host: engine,
+            driver: Driver::new(engine, limits.kept as usize),
             queue,
             segments,
             r_keys: Vec::new(),
@@ -139,11 +138,10 @@ impl RoceSide {
             addressed: shape[2],
             shared,
             is_looked_at: config.fanout().is_some(),
-            kept: HashMap::new(),
         })
     }
 
-    fn pair(&mut self) -> Result<Qpn, String> {
+    fn pair(&mut self) -> Result<Qpn, ModelError> {
         let config = QueuePairConfig {
             transport: Transport::Rc,
             domain: DOMAIN,
@@ -153,10 +151,12 @@ impl RoceSide {
             send_depth: 4096,
             receive_depth: RECEIVE_DEPTH,
         };
-        self.host.create_queue_pair(&config).map_err(|error| format!("a queue pair: {error:?}"))
+        self.host()
+            .create_queue_pair(&config)
+            .map_err(|error| ModelError::Device { protocol: "RoCE", error })
     }
 
-    fn ready(&mut self, pair: Qpn, peer: Peer, config: &Config) -> Result<(), String> {
+    fn ready(&mut self, pair: Qpn, peer: Peer, config: &Config) -> Result<(), ModelError> {
         let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
         let reliability =
             Reliability { timeout: rto, read_depth: READ_DEPTH, ..Reliability::default() };
@@ -165,7 +165,7 @@ impl RoceSide {
         let rnr_timer = RnrTimer::from_code(1);
         let mtu = match config.mtu {
             mtu @ (256 | 512 | 1024 | 2048 | 4096) => mtu,
-            other => return Err(format!("an MTU of {other}: RoCE has 256 to 4096")),
+            other => return Err(ConfigError::Mtu(other).into()),
         };
         let changes = [
             Change::Init { rights, p_key: roce::DEFAULT_P_KEY, q_key: 0 },
@@ -179,8 +179,8 @@ impl RoceSide {
             Change::ReadyToSend { first: Psn::new(1), reliability },
         ];
         for change in &changes {
-            let changed = self.host.modify(pair, change);
-            changed.map_err(|error| format!("a queue pair: {error:?}"))?;
+            let changed = self.host().modify(pair, change);
+            changed?;
         }
         Ok(())
     }
@@ -194,29 +194,8 @@ impl RoceSide {
         place as u32 % self.addressed
     }
 
-    fn judge(&mut self, now: u64, received: Received, payload: &[u8]) -> Option<Placing> {
-        let ranges = |list: &ScatterList| list.ranges().to_vec();
-        match self.host.handle_packet(Instant::from_ps(now), &received) {
-            Verdict::Place(placement) => Some(Placing {
-                effect: Effect::Bytes {
-                    ranges: ranges(&placement.target.bytes),
-                    bytes: payload.to_vec(),
-                },
-                token: Token::Roce(placement.token),
-            }),
-            Verdict::Own(OwnVerdict::Store { target, value, token }) => {
-                let bytes = value.to_le_bytes().to_vec();
-                let effect = Effect::Bytes { ranges: ranges(&target), bytes };
-                Some(Placing { effect, token: Token::Roce(token) })
-            }
-            Verdict::Own(OwnVerdict::Keep { place }) => {
-                // Its mark has been seen.
-                let received = Received { ecn: Ecn::NotCapable, ..received };
-                self.kept.insert(place, (received, payload.to_vec()));
-                None
-            }
-            Verdict::Done | Verdict::Drop(_) => None,
-        }
+    fn host(&mut self) -> &mut Host {
+        self.driver.device_mut()
     }
 
     fn index(&self, post: &Post) -> usize {
@@ -229,7 +208,7 @@ impl RoceSide {
 const READ_DEPTH: u8 = 16;
 
 /// One queue pair of `a` for its operations to `b`.
-fn connect(sides: &mut [RoceSide], a: usize, b: usize, config: &Config) -> Result<(), String> {
+fn connect(sides: &mut [RoceSide], a: usize, b: usize, config: &Config) -> Result<(), ModelError> {
     let (own, theirs) = (sides[a].pair()?, sides[b].pair()?);
     sides[a].ready(own, Peer { address: b as u64, queue_pair: theirs }, config)?;
     sides[b].ready(theirs, Peer { address: a as u64, queue_pair: own }, config)?;
@@ -246,7 +225,7 @@ fn connect(sides: &mut [RoceSide], a: usize, b: usize, config: &Config) -> Resul
 }
 
 impl Side for RoceSide {
-    fn post(&mut self, now: u64, post: &Post) -> Result<bool, String> {
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError> {
         let remote = RemoteAddress { address: BASE + post.remote, r_key: self.r_keys[post.peer] };
         let work = match post.verb {
             Verb::Read | Verb::Load => Work::Read { remote },
@@ -269,15 +248,15 @@ impl Side for RoceSide {
         };
         let pair = self.pairs[post.peer][self.index(post)];
         use fairway_roce::PostError;
-        match self.host.post_send(Instant::from_ps(now), pair, &request) {
+        match self.host().post_send(Instant::from_ps(now), pair, &request) {
             Ok(()) => Ok(true),
             Err(PostError::Full | PostError::CompletionQueueFull) => Ok(false),
-            Err(error) => Err(format!("{:?} refused: {error:?}", post.verb)),
+            Err(error) => Err(ModelError::RocePost { verb: post.verb, error }),
         }
     }
 
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
-        let transmit = self.host.poll_transmit(Instant::from_ps(now))?;
+        let transmit = self.host().poll_transmit(Instant::from_ps(now))?;
         let packet = transmit.packet;
         let payload = transmit.gather.length();
         let role = match packet.operation {
@@ -303,49 +282,37 @@ impl Side for RoceSide {
         now: u64,
         from: usize,
         packet: &Packet,
-        payload: &[u8],
+        payload: Vec<u8>,
         ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Roce(packet) = *packet else { return None };
         let (source, length) = (from as u64, payload.len() as u32);
         let received = Received { source, packet, payload: length, ecn };
-        self.judge(now, received, payload)
+        let access = self.driver.handle_packet(Instant::from_ps(now), &received, payload)?;
+        Some(placing(access, Token::Roce))
     }
 
     fn recalled(&mut self, now: u64) -> Option<Placing> {
-        loop {
-            let place = self.host.poll_recall()?;
-            let (received, payload) = self.kept.remove(&place)?;
-            let placing = self.judge(now, received, &payload);
-            if placing.is_some() {
-                return placing;
-            }
-        }
+        Some(placing(self.driver.poll_recall(Instant::from_ps(now))?, Token::Roce))
     }
 
     fn execution(&mut self) -> Option<Placing> {
-        let execution = self.host.poll_execution()?;
-        let effect = Effect::Word {
-            range: execution.target,
-            operator: execution.operator,
-            operand: execution.operand,
-            compare: execution.compare,
-        };
-        Some(Placing { effect, token: Token::Roce(execution.token) })
+        Some(placing(self.driver.poll_execution()?, Token::Roce))
     }
 
     fn placed(&mut self, now: u64, token: &Token, old: u64) {
         if let Token::Roce(token) = *token {
-            self.host.handle_placed(Instant::from_ps(now), token, old);
+            self.driver.handle_placed(Instant::from_ps(now), token, old);
         }
     }
 
     fn completion(&mut self) -> Option<Done> {
-        let completion = self.host.poll_completion(self.queue)?;
+        let queue = self.queue;
+        let completion = self.host().poll_completion(queue)?;
         let receive =
             matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
         let status = completion.status;
-        let failure = (status != Status::Success).then(|| format!("{status:?}"));
+        let failure = (status != Status::Success).then_some(Failure::Roce(status));
         let endpoint = self.endpoint(completion.queue_pair, receive);
         Some(Done { id: completion.id, failure, value: completion.value, receive, endpoint })
     }
@@ -354,15 +321,15 @@ impl Side for RoceSide {
         let pair = self.passive[(receive / u64::from(RECEIVE_DEPTH)) as usize];
         let request = ReceiveRequest { id: receive, local: self.receive_buffer(receive).into() };
         let posted = match self.shared {
-            Some(queue) => self.host.post_shared_receive(queue, &request),
-            None => self.host.post_receive(pair, &request),
+            Some(queue) => self.host().post_shared_receive(queue, &request),
+            None => self.host().post_receive(pair, &request),
         };
         assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
     }
 
     fn receive_buffer(&self, receive: u64) -> LocalRange {
         let length = self.receive_bytes;
-        // Where nobody looks, endpoints share the memory of as many receives as there is.
+        // Where the workload does not look, endpoints share the memory of the receives of one.
         let depth = u64::from(RECEIVE_DEPTH);
         let place = if self.is_looked_at { receive } else { receive % depth };
         let offset = place * u64::from(length);
@@ -370,15 +337,15 @@ impl Side for RoceSide {
     }
 
     fn timeout(&self) -> Option<u64> {
-        self.host.poll_timeout().map(Instant::as_ps)
+        self.driver.device().poll_timeout().map(Instant::as_ps)
     }
 
     fn handle_timeout(&mut self, now: u64) {
-        self.host.handle_timeout(Instant::from_ps(now));
+        self.host().handle_timeout(Instant::from_ps(now));
     }
 
     fn counted(&self) -> Counted {
-        let counters = self.host.counters();
+        let counters = self.driver.device().counters();
         Counted {
             sent: counters.sent_packets,
             resent: counters.resent_packets,

@@ -1,21 +1,22 @@
 //! UB: [`Nic`].
 
 use super::{
-    BASE, Counted, Done, EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
-    RECEIVES, Role, STASH, Side, Token, memory_bytes,
+    BASE, Counted, Done, EXPOSED, Failure, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
+    RECEIVES, Role, STASH, Side, Token, memory_bytes, placing,
 };
 use crate::config::{Config, Dispatching, Ordering, Verb};
+use crate::error::{ConfigError, ModelError};
 use crate::fanout::Fanout;
+use fairway_device::drive::Driver;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
     self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Msn, Operation,
     Psn, ServiceMode, Tag, Target,
 };
 use fairway_engine::{
-    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, DropReason, Execution,
-    GroupConfig, JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile,
-    ReceiveRequest, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit,
-    Verdict, Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, DropReason, GroupConfig,
+    JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile, ReceiveRequest,
+    Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit, Work, WorkRequest,
 };
 
 const TOKEN: u32 = 0xFA12_3A59;
@@ -24,7 +25,7 @@ const OUTER_BYTES: u32 = 42;
 
 /// A host that speaks UB.
 pub(crate) struct UbSide {
-    nic: Nic,
+    driver: Driver<Nic, Vec<u8>>,
     queue: CompletionQueueId,
     segments: [SegmentId; 4],
     jetties: Vec<JettyId>,
@@ -41,10 +42,49 @@ pub(crate) struct UbSide {
     service: Option<JettyId>,
 }
 
+/// The limits of a NIC with so many Jetties and channels.
+fn limits(config: &Config, number: u32, channels: u32) -> Limits {
+    // Many hosts are many pools; each of them does less.
+    let many = config.hosts / 8 + 1;
+    Limits {
+        channels,
+        jetties: number + 8,
+        segments: 8,
+        completion_queues: 1,
+        completions: 32_768 / many + number * RECEIVE_DEPTH,
+        messages: 16_384 / many,
+        receives: number * RECEIVE_DEPTH + 1,
+        arrivals: 16_384 / many,
+        window_packets: if channels > 64 { 256 } else { 4096 },
+        send_blocks: 4096.max(2 * channels),
+        bitmap_blocks: 16_384.max(4 * channels),
+        read_slots: 128,
+        paths: 1,
+        ..Limits::default()
+    }
+}
+
+/// The timers of a NIC.
+fn profile(config: &Config) -> Profile {
+    let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
+    Profile {
+        timeout_min: rto,
+        timeout_initial: rto,
+        acknowledge_delay: rto.divided_by(4),
+        bypass_retries: 50,
+        not_ready_delay: Duration::from_ps(crate::constants::ps(config.constants.rnr_us * 1000.0)),
+        not_ready_retries: 255,
+        // A run is over before a peer is suspected of having died.
+        keep_alive: Duration::from_secs(1000),
+        peer_dead: Duration::from_secs(10_000),
+        ..Profile::default()
+    }
+}
+
 impl UbSide {
     /// All hosts, connected.
-    pub(crate) fn all(config: &Config) -> Result<Vec<UbSide>, String> {
-        let text = |error| format!("the UB engine: {error:?}");
+    pub(crate) fn all(config: &Config) -> Result<Vec<UbSide>, ModelError> {
+        let text = |error| ModelError::Device { protocol: "UB", error };
         let hosts = config.hosts as usize;
         let (jetties, connections) =
             if config.oracle { (1, 1) } else { (config.jetties, config.connections) };
@@ -56,7 +96,7 @@ impl UbSide {
         for side in &mut sides {
             side.connections = connections;
         }
-        let spec: PolicySpec = config.policy.parse().map_err(|error| format!("policy: {error}"))?;
+        let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
         for a in 0..hosts {
             for b in (a + 1..hosts).filter(|&b| config.is_mesh() || a == 1 || b == 1) {
                 for _ in 0..per_peer {
@@ -73,43 +113,10 @@ impl UbSide {
         jetties: u32,
         per_peer: u32,
     ) -> Result<UbSide, fairway_engine::SetupError> {
-        let channels = per_peer * config.peers_of(host) + 1;
-        // Many hosts are many pools; each of them does less.
-        let many = config.hosts / 8 + 1;
         let number = jetties.max(config.remote_jetties);
-        let limits = Limits {
-            channels,
-            jetties: number + 8,
-            segments: 8,
-            completion_queues: 1,
-            completions: 32_768 / many + number * RECEIVE_DEPTH,
-            messages: 16_384 / many,
-            receives: number * RECEIVE_DEPTH + 1,
-            arrivals: 16_384 / many,
-            window_packets: if channels > 64 { 256 } else { 4096 },
-            send_blocks: 4096.max(2 * channels),
-            bitmap_blocks: 16_384.max(4 * channels),
-            read_slots: 128,
-            paths: 1,
-            ..Limits::default()
-        };
-        let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
-        let profile = Profile {
-            timeout_min: rto,
-            timeout_initial: rto,
-            acknowledge_delay: rto.divided_by(4),
-            bypass_retries: 50,
-            not_ready_delay: Duration::from_ps(crate::constants::ps(
-                config.constants.rnr_us * 1000.0,
-            )),
-            not_ready_retries: 255,
-            // A run is over before anybody is suspected of having died.
-            keep_alive: Duration::from_secs(1000),
-            peer_dead: Duration::from_secs(10_000),
-            ..Profile::default()
-        };
+        let limits = limits(config, number, per_peer * config.peers_of(host) + 1);
         let seed = config.seed << 8 | host as u64;
-        let mut nic = Nic::new(Cna::new(host as u32 + 1), &limits, &profile, seed);
+        let mut nic = Nic::new(Cna::new(host as u32 + 1), &limits, &profile(config), seed);
         let bytes = memory_bytes(config);
         let mut segments = [SegmentId::default(); 4];
         for (index, segment) in segments.iter_mut().enumerate() {
@@ -127,7 +134,7 @@ impl UbSide {
             list.push(nic.create_jetty(&JettyConfig { number: Some(index + 1), ..config })?);
         }
         let mut side = UbSide {
-            nic,
+            driver: Driver::new(nic, 0),
             queue,
             segments,
             jetties: list,
@@ -150,12 +157,16 @@ impl UbSide {
         Ok(side)
     }
 
+    fn nic(&mut self) -> &mut Nic {
+        self.driver.device_mut()
+    }
+
     /// What the members of a service are to senders: a group, a Jetty, or Jetties each.
     fn serve(&mut self, fanout: Fanout) -> Result<(), fairway_engine::SetupError> {
         let members: Vec<JettyId> = self.jetties[..fanout.members as usize].to_vec();
         if fanout.shared {
             for &member in &members[1..] {
-                self.nic.share_receives(member, members[0])?;
+                self.nic().share_receives(member, members[0])?;
             }
             self.shared = fanout.members;
         }
@@ -170,9 +181,9 @@ impl UbSide {
             Dispatching::Depth => Dispatch::LeastDepth,
         };
         let number = Some(self.jetties.len() as u32 + 1);
-        let group = self.nic.create_group(&GroupConfig { number, dispatch, token_value: 0 })?;
+        let group = self.nic().create_group(&GroupConfig { number, dispatch, token_value: 0 })?;
         for &member in &members {
-            self.nic.join_group(group, member)?;
+            self.nic().join_group(group, member)?;
         }
         self.service = Some(group);
         Ok(())
@@ -219,10 +230,10 @@ fn connect(
     spec: &PolicySpec,
 ) -> Result<(), fairway_engine::SetupError> {
     let [a, b] = ends;
-    let ids = [sides[a].nic.reserve_channel()?, sides[b].nic.reserve_channel()?];
+    let ids = [sides[a].nic().reserve_channel()?, sides[b].nic().reserve_channel()?];
     for (own, end) in ends.into_iter().enumerate() {
         let other = 1 - own;
-        let limits = *sides[end].nic.limits();
+        let limits = *sides[end].nic().limits();
         // What the paper stores and forwards is a message, not a packet.
         let mtu = if config.oracle { 32_768 } else { config.mtu };
         let setup = ChannelConfig {
@@ -242,7 +253,7 @@ fn connect(
             remote_read_slots: limits.read_slots,
             policy: spec.build(mtu),
         };
-        sides[end].nic.open_channel(Instant::ZERO, ids[own], setup)?;
+        sides[end].nic().open_channel(Instant::ZERO, ids[own], setup)?;
         sides[end].channels[ends[other]].push(ids[own]);
     }
     Ok(())
@@ -284,7 +295,7 @@ fn role(packet: &wire::Packet) -> Role {
 }
 
 impl Side for UbSide {
-    fn post(&mut self, now: u64, post: &Post) -> Result<bool, String> {
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError> {
         let (segment, offset, length) = (self.segments[LOCAL], post.local, post.length);
         let request = WorkRequest {
             id: post.id,
@@ -294,15 +305,16 @@ impl Side for UbSide {
             signaled: true,
             order: order(post.order),
         };
-        match self.nic.post(Instant::from_ps(now), self.jetties[post.jetty as usize], &request) {
+        let jetty = self.jetties[post.jetty as usize];
+        match self.nic().post(Instant::from_ps(now), jetty, &request) {
             Ok(()) => Ok(true),
             Err(PostError::TooManyMessages | PostError::CompletionQueueFull) => Ok(false),
-            Err(error) => Err(format!("{:?} refused: {error:?}", post.verb)),
+            Err(error) => Err(ModelError::UbPost { verb: post.verb, error }),
         }
     }
 
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
-        let transmit = self.nic.poll_transmit(Instant::from_ps(now))?;
+        let transmit = self.nic().poll_transmit(Instant::from_ps(now))?;
         let Transmit { channel, route, packet, gather } = transmit;
         // Requests and answers of a channel share one stream; the rest has no PSN.
         let stream = matches!(packet, wire::Packet::Data(_)).then(|| channel.index() as u32);
@@ -321,46 +333,32 @@ impl Side for UbSide {
         now: u64,
         _from: usize,
         packet: &Packet,
-        payload: &[u8],
+        payload: Vec<u8>,
         ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Ub(route, packet) = *packet else { return None };
-        let length = payload.len() as u32;
-        let received = Received { route, packet, payload: length, ecn };
-        match self.nic.handle_packet(Instant::from_ps(now), &received) {
-            Verdict::Place(placement) => {
-                let (ranges, bytes) = (vec![placement.target], payload.to_vec());
-                Some(Placing {
-                    effect: Effect::Bytes { ranges, bytes },
-                    token: Token::Ub(placement.token),
-                })
-            }
-            Verdict::Own(atomic) => Some(word(&atomic)),
-            Verdict::Done | Verdict::Drop(_) => None,
-        }
+        let received = Received { route, packet, payload: payload.len() as u32, ecn };
+        let access = self.driver.handle_packet(Instant::from_ps(now), &received, payload)?;
+        Some(placing(access, Token::Ub))
     }
 
     fn execution(&mut self) -> Option<Placing> {
-        Some(match self.nic.poll_execution()? {
-            Execution::Copy { from, to, token } => {
-                Placing { effect: Effect::Copy { from, to }, token: Token::Ub(token) }
-            }
-            Execution::Atomic(atomic) => word(&atomic),
-        })
+        Some(placing(self.driver.poll_execution()?, Token::Ub))
     }
 
     fn placed(&mut self, now: u64, token: &Token, old: u64) {
         if let Token::Ub(token) = *token {
-            self.nic.handle_placed(Instant::from_ps(now), token, old);
+            self.driver.handle_placed(Instant::from_ps(now), token, old);
         }
     }
 
     fn completion(&mut self) -> Option<Done> {
-        let completion = self.nic.poll_completion(self.queue)?;
+        let queue = self.queue;
+        let completion = self.nic().poll_completion(queue)?;
         let receive =
             matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
         let status = completion.status;
-        let failure = (status != Status::Success).then(|| format!("{status:?}"));
+        let failure = (status != Status::Success).then_some(Failure::Ub(status));
         let endpoint = completion.jetty.value().saturating_sub(1);
         Some(Done { id: completion.id, failure, value: completion.value, receive, endpoint })
     }
@@ -369,8 +367,8 @@ impl Side for UbSide {
         let owner = (receive / u64::from(RECEIVE_DEPTH)) as usize;
         let owner = if owner < self.shared as usize { 0 } else { owner };
         let local = self.receive_buffer(receive);
-        let posted =
-            self.nic.post_receive(self.jetties[owner], &ReceiveRequest { id: receive, local });
+        let jetty = self.jetties[owner];
+        let posted = self.nic().post_receive(jetty, &ReceiveRequest { id: receive, local });
         assert!(posted.is_ok(), "a receive that was used can be posted again: {posted:?}");
     }
 
@@ -381,15 +379,15 @@ impl Side for UbSide {
     }
 
     fn timeout(&self) -> Option<u64> {
-        self.nic.poll_timeout().map(Instant::as_ps)
+        self.driver.device().poll_timeout().map(Instant::as_ps)
     }
 
     fn handle_timeout(&mut self, now: u64) {
-        self.nic.handle_timeout(Instant::from_ps(now));
+        self.nic().handle_timeout(Instant::from_ps(now));
     }
 
     fn counted(&self) -> Counted {
-        let counters = self.nic.counters();
+        let counters = self.driver.device().counters();
         Counted {
             sent: counters.data_sent,
             resent: counters.data_resent + counters.bypass_repeated,
@@ -404,14 +402,4 @@ impl Side for UbSide {
         // Channels between two hosts are opened in pairs.
         (index, index)
     }
-}
-
-fn word(atomic: &fairway_engine::AtomicExecution) -> Placing {
-    let effect = Effect::Word {
-        range: atomic.target,
-        operator: atomic.operator,
-        operand: atomic.operand,
-        compare: atomic.compare,
-    };
-    Placing { effect, token: Token::Ub(atomic.token) }
 }

@@ -3,6 +3,7 @@
 use super::{Answer, Next, Request, Workload, first_word};
 use crate::config::{Config, Verb};
 use crate::constants::ps;
+use crate::error::Violation;
 use crate::random::Random;
 
 /// Where the lock and what it protects lie, in the memory of the last host.
@@ -18,8 +19,8 @@ enum Phase {
     Releasing,
 }
 
-/// Contenders for one lock. Who has it reads a counter, writes one more (no atomic), and lets go:
-/// so the counter is the number of acquisitions only if they exclude each other.
+/// Contenders for one lock. Its owner reads a counter, writes one more (no atomic), and
+/// releases it: so the counter is the number of acquisitions only if they exclude each other.
 pub(crate) struct Lock {
     phases: Vec<Phase>,
     began: Vec<u64>,
@@ -65,7 +66,12 @@ impl Lock {
 impl Workload for Lock {
     fn fill(&mut self, _host: usize, _memory: &mut [u8]) {}
 
-    fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String> {
+    fn next(
+        &mut self,
+        actor: usize,
+        now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, Violation> {
         let word = |value: u64| value.to_le_bytes().to_vec();
         match (self.phases[actor], answer) {
             (Phase::Idle, _) => {
@@ -81,7 +87,7 @@ impl Workload for Lock {
             (Phase::Taking, Some(answer)) if answer.value != 0 => Ok(self.back_off(actor)),
             (Phase::Taking, Some(_)) => {
                 if let Some(other) = self.holder.replace(actor) {
-                    return Err(format!("{actor} has the lock, and so has {other}"));
+                    return Err(Violation::SharedLock { actor, other });
                 }
                 self.acquired += 1;
                 self.waited_ps += now - self.began[actor];
@@ -101,19 +107,20 @@ impl Workload for Lock {
             }
             (Phase::Releasing, Some(answer)) => {
                 if answer.value != actor as u64 + 1 {
-                    return Err(format!("{actor} let go of a lock that {} had", answer.value));
+                    return Err(Violation::WrongOwner { actor, owner: answer.value });
                 }
                 self.phases[actor] = Phase::Idle;
                 self.next(actor, now, None)
             }
-            (phase, None) => Err(format!("no answer in {phase:?}")),
+            (_, None) => Err(Violation::NoAnswer(actor)),
         }
     }
 
-    fn check(&self, host: usize, memory: &[u8]) -> Result<(), String> {
+    fn check(&self, host: usize, memory: &[u8]) -> Result<(), Violation> {
         let counter = first_word(&memory[COUNTER as usize..COUNTER as usize + 8]);
         if host == 1 && counter != self.acquired {
-            return Err(format!("{} acquisitions counted as {counter}", self.acquired));
+            let (of, expected) = ("acquisitions", self.acquired);
+            return Err(Violation::Count { of, expected, counted: counter });
         }
         Ok(())
     }
@@ -161,7 +168,12 @@ impl Barrier {
 impl Workload for Barrier {
     fn fill(&mut self, _host: usize, _memory: &mut [u8]) {}
 
-    fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String> {
+    fn next(
+        &mut self,
+        actor: usize,
+        now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, Violation> {
         let all = self.state.len() as u64;
         let (round, counted) = self.state[actor];
         if counted && let Some(answer) = answer {
@@ -172,7 +184,7 @@ impl Workload for Barrier {
                 return Ok(Next::Issue(Request::read(Verb::Read, ARRIVED, 8)));
             }
             if self.entered[round as usize] != all {
-                return Err(format!("{actor} left round {round} before all had come"));
+                return Err(Violation::EarlyExit { actor, round });
             }
             self.waited_ps += now - self.began[actor];
             self.passed += 1;
@@ -188,11 +200,11 @@ impl Workload for Barrier {
         Ok(Next::Issue(Request::atomic(Verb::FetchAdd, ARRIVED, 1, 0)))
     }
 
-    fn check(&self, host: usize, memory: &[u8]) -> Result<(), String> {
+    fn check(&self, host: usize, memory: &[u8]) -> Result<(), Violation> {
         let count = first_word(&memory[ARRIVED as usize..ARRIVED as usize + 8]);
         let expected = self.rounds * self.state.len() as u64;
         if host == 1 && count != expected {
-            return Err(format!("{expected} arrivals counted as {count}"));
+            return Err(Violation::Count { of: "arrivals", expected, counted: count });
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use super::{Answer, Budget, Next, Request, Workload, first_word, word};
 use crate::config::{Config, Verb};
+use crate::error::Violation;
 use std::collections::BTreeMap;
 
 pub(crate) struct Fanout {
@@ -48,7 +49,7 @@ impl Workload for Fanout {
         _actor: usize,
         now: u64,
         _answer: Option<Answer<'_>>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Violation> {
         if !self.budget.take() {
             return Ok(Next::Stop);
         }
@@ -58,14 +59,14 @@ impl Workload for Fanout {
         Ok(Next::Issue(Request::write(Verb::Send, 0, content)))
     }
 
-    fn handled(&mut self, now: u64, member: u32, bytes: &[u8]) -> Result<(), String> {
+    fn handled(&mut self, now: u64, member: u32, bytes: &[u8]) -> Result<(), Violation> {
         let bytes = bytes.get(..self.payload).unwrap_or(bytes);
         let number = first_word(bytes);
         let Some(began) = self.began.remove(&number) else {
-            return Err(format!("member {member} got message {number}, which nobody awaits"));
+            return Err(Violation::UnexpectedMessage { member, message: number });
         };
         if bytes != Fanout::content(number, self.payload) {
-            return Err(format!("message {number} is not what was sent"));
+            return Err(Violation::WrongMessage(number));
         }
         self.spans.push(now - began);
         self.handled[member as usize] += 1;
@@ -74,10 +75,10 @@ impl Workload for Fanout {
         Ok(())
     }
 
-    fn check(&self, host: usize, _memory: &[u8]) -> Result<(), String> {
+    fn check(&self, host: usize, _memory: &[u8]) -> Result<(), Violation> {
         let rest = self.began.len();
         let all = host != 1 || rest == 0;
-        all.then_some(()).ok_or_else(|| format!("{rest} messages were never handled"))
+        all.then_some(()).ok_or(Violation::Unhandled(rest))
     }
 
     fn is_over(&self) -> bool {

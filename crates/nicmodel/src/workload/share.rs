@@ -2,12 +2,13 @@
 //!
 //! Rounds: the writer changes the next line, and when its store is done every reader reads that
 //! line so many times. Rounds are kept apart by the workload itself, at no cost, so that at every
-//! change all readers have had the line. Who reads an older version than was published has read
-//! staleness; where everybody pays for the newest, that ends the run.
+//! change all readers have had the line. An actor that reads an older version than was published
+//! has read a stale line; where every access reaches the newest one, that ends the run.
 
 use super::sweeps::instruction;
 use super::{Answer, Next, Request, Workload, first_word, word};
 use crate::config::{CachePolicy, Config, Stack, Verb};
+use crate::error::Violation;
 
 pub(crate) struct Share {
     load: Verb,
@@ -16,7 +17,7 @@ pub(crate) struct Share {
     rounds: u64,
     reads: u32,
     fenced: bool,
-    /// Must whoever reads see the newest?
+    /// True if every read has to return the newest version.
     newest: bool,
     round: u64,
     /// The version of each line that was published last.
@@ -110,18 +111,16 @@ impl Share {
         Next::Issue(Request { fresh: self.fenced, ..request })
     }
 
-    fn examine(&mut self, actor: usize, now: u64, bytes: &[u8]) -> Result<(), String> {
+    fn examine(&mut self, actor: usize, now: u64, bytes: &[u8]) -> Result<(), Violation> {
         let line = self.line();
         let (version, newest) = (first_word(bytes), self.versions[line as usize]);
         if version > newest || bytes != Share::content(line, version) {
-            return Err(format!("line {line} is no version of itself that was published"));
+            return Err(Violation::UnknownVersion(line));
         }
         if version < newest {
             self.stale += 1;
             if self.newest {
-                return Err(format!(
-                    "{actor} read version {version} of line {line} after {newest}"
-                ));
+                return Err(Violation::StaleLine { actor, version, line, newest });
             }
         }
         let first = self.left[actor] == self.reads;
@@ -148,7 +147,12 @@ impl Workload for Share {
         }
     }
 
-    fn next(&mut self, actor: usize, now: u64, answer: Option<Answer<'_>>) -> Result<Next, String> {
+    fn next(
+        &mut self,
+        actor: usize,
+        now: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, Violation> {
         match (actor, answer) {
             (0, Some(_)) => Ok(self.published(now)),
             (0, None) => Ok(self.write(now)),
@@ -164,10 +168,10 @@ impl Workload for Share {
         std::mem::take(&mut self.woken)
     }
 
-    fn check(&self, host: usize, memory: &[u8]) -> Result<(), String> {
+    fn check(&self, host: usize, memory: &[u8]) -> Result<(), Violation> {
         for (line, &version) in self.versions.iter().enumerate().filter(|_| host == 1) {
             if memory[line * 64..line * 64 + 64] != Share::content(line as u64, version) {
-                return Err(format!("line {line} is not at home as it was published last"));
+                return Err(Violation::WrongLine(line as u64));
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::sweeps::instruction;
 use super::{Answer, Budget, Next, Request, Workload, first_word};
 use crate::config::{Config, Verb};
+use crate::error::Violation;
 use crate::random::{Random, mix};
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 const LINE: u64 = 64;
 /// Neighbours of a vertex, behind its distance.
 const DEGREE: usize = 7;
-/// The distance of what nobody has come to.
+/// The distance of a vertex that has not been reached.
 const FAR: u64 = u64::MAX;
 
 /// Breadth-first search from vertex 0: vertices are read, and the distance of each is written when
@@ -66,14 +67,15 @@ impl Search {
     }
 
     /// What an actor has brought.
-    fn take(&mut self, answer: &Answer<'_>) -> Result<(), String> {
+    fn take(&mut self, answer: &Answer<'_>) -> Result<(), Violation> {
         self.under_way -= 1;
         if answer.request.verb != self.load {
             return Ok(());
         }
         let vertex = answer.request.address / LINE;
         if answer.bytes != self.content(vertex, self.distance[vertex as usize]) {
-            return Err(format!("vertex {vertex} is not as it has to be: {:?}", answer.bytes));
+            let (found, expected) = (first_word(answer.bytes), self.distance[vertex as usize]);
+            return Err(Violation::WrongVertex { vertex, found, expected });
         }
         self.visited += 1;
         for neighbour in self.neighbours[vertex as usize] {
@@ -111,7 +113,12 @@ impl Workload for Search {
         }
     }
 
-    fn next(&mut self, actor: usize, _: u64, answer: Option<Answer<'_>>) -> Result<Next, String> {
+    fn next(
+        &mut self,
+        actor: usize,
+        _: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, Violation> {
         if let Some(answer) = answer {
             self.take(&answer)?;
             self.advance();
@@ -142,7 +149,7 @@ impl Workload for Search {
         std::mem::take(&mut self.woken)
     }
 
-    fn check(&self, host: usize, memory: &[u8]) -> Result<(), String> {
+    fn check(&self, host: usize, memory: &[u8]) -> Result<(), Violation> {
         if host != 1 {
             return Ok(());
         }
@@ -150,7 +157,8 @@ impl Workload for Search {
             let at = vertex * LINE as usize;
             let found = first_word(&memory[at..at + 8]);
             if found != distance {
-                return Err(format!("vertex {vertex} is at {found:#x}, not {distance:#x}"));
+                let (vertex, expected) = (vertex as u64, distance);
+                return Err(Violation::WrongVertex { vertex, found, expected });
             }
         }
         Ok(())
@@ -209,7 +217,7 @@ impl Probe {
     }
 
     /// The bucket to look into next; `None` if the lookup is over.
-    fn look(&mut self, actor: usize, answer: &Answer<'_>) -> Result<Option<u64>, String> {
+    fn look(&mut self, actor: usize, answer: &Answer<'_>) -> Result<Option<u64>, Violation> {
         let wanted = self.wanted[actor];
         let words: Vec<u64> = answer.bytes.chunks_exact(8).map(first_word).collect();
         let mut entries = words.chunks_exact(2);
@@ -218,10 +226,12 @@ impl Probe {
         if let Some(entry) = entries.clone().find(|entry| entry[0] == wanted) {
             self.found += 1;
             let right = there && entry[1] == value(wanted);
-            return right.then_some(None).ok_or(format!("key {wanted} says {:#x}", entry[1]));
+            return right
+                .then_some(None)
+                .ok_or(Violation::WrongKey { key: wanted, found: entry[1] });
         }
         if entries.any(|entry| entry[0] == 0) {
-            return (!there).then_some(None).ok_or(format!("key {wanted} was not found"));
+            return (!there).then_some(None).ok_or(Violation::MissingKey(wanted));
         }
         Ok(Some((bucket + 1) % self.buckets.len() as u64))
     }
@@ -241,7 +251,12 @@ impl Workload for Probe {
         }
     }
 
-    fn next(&mut self, actor: usize, _: u64, answer: Option<Answer<'_>>) -> Result<Next, String> {
+    fn next(
+        &mut self,
+        actor: usize,
+        _: u64,
+        answer: Option<Answer<'_>>,
+    ) -> Result<Next, Violation> {
         let mut bucket = None;
         if let Some(answer) = answer {
             bucket = self.look(actor, &answer)?;

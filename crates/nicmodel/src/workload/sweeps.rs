@@ -2,6 +2,7 @@
 
 use super::{Answer, Budget, Next, Request, Workload, fill_words, first_word, is_untouched, word};
 use crate::config::{Config, Verb};
+use crate::error::Violation;
 use crate::random::{Random, Zipf, mix};
 use crate::side::{EXPOSED, memory_bytes};
 
@@ -54,12 +55,12 @@ impl Workload for Bulk {
         actor: usize,
         _now: u64,
         answer: Option<Answer<'_>>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Violation> {
         if let Some(answer) = answer
             && self.verb.is_incoming()
             && !is_untouched(answer.request.address, answer.bytes)
         {
-            return Err(format!("what was read at {:#x} is wrong", answer.request.address));
+            return Err(Violation::WrongRead(answer.request.address));
         }
         if !self.budget.take() {
             return Ok(Next::Stop);
@@ -79,11 +80,13 @@ impl Workload for Bulk {
         }))
     }
 
-    fn check(&self, host: usize, memory: &[u8]) -> Result<(), String> {
+    fn check(&self, host: usize, memory: &[u8]) -> Result<(), Violation> {
         if self.verb == Verb::FetchAdd && host == 1 && self.position.len() == 1 {
             let sum = first_word(&memory[0x2000..0x2008]);
-            let counted = sum == self.count;
-            return counted.then_some(()).ok_or(format!("{} counted as {sum}", self.count));
+            if sum != self.count {
+                let (of, expected, counted) = ("additions", self.count, sum);
+                return Err(Violation::Count { of, expected, counted });
+            }
         }
         Ok(())
     }
@@ -156,14 +159,14 @@ impl Workload for Chase {
         actor: usize,
         _now: u64,
         answer: Option<Answer<'_>>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Violation> {
         let mut address = self.chains[actor][self.at[actor]];
         if let Some(answer) = answer {
             let says = first_word(answer.bytes);
             let next = self.chains[actor][self.at[actor] + 1];
             let expected = if self.locality > 0 { word(address) } else { next };
             if says != expected {
-                return Err(format!("the node at {address:#x} names {says:#x}, not {expected:#x}"));
+                return Err(Violation::WrongNode { address, found: says, expected });
             }
             // The next address is what came; with hot nodes the word only proves the node.
             address = if self.locality > 0 { next } else { says };
@@ -216,11 +219,11 @@ impl Workload for ZipfRead {
         _actor: usize,
         _now: u64,
         answer: Option<Answer<'_>>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Violation> {
         if let Some(answer) = answer
             && !is_untouched(answer.request.address, answer.bytes)
         {
-            return Err(format!("what was read at {:#x} is wrong", answer.request.address));
+            return Err(Violation::WrongRead(answer.request.address));
         }
         if !self.budget.take() {
             return Ok(Next::Stop);
@@ -276,13 +279,13 @@ impl Workload for Scan {
         actor: usize,
         _now: u64,
         answer: Option<Answer<'_>>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Violation> {
         if let Some(answer) = answer
             && answer.request.verb == self.load
         {
             let line = answer.request.address / 64;
             if answer.bytes != Scan::content(line, self.versions[line as usize]) {
-                return Err(format!("line {line} is not what was stored last"));
+                return Err(Violation::WrongLine(line));
             }
         }
         if !self.budget.take() {

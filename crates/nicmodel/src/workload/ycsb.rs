@@ -3,12 +3,13 @@
 //! A: half reads, half updates. B: 95 % reads. C: reads only. D: 95 % reads of what was inserted
 //! lately, 5 % inserts. E: scans of 1 to 100 records (95 %), inserts. F: half reads, half
 //! read-modify-write. Keys are scrambled, so popular records are not neighbours. A record is its
-//! key, a version, who wrote it, and a check over those: what a read brings is one whole record of
+//! key, a version, its writer, and a check over those: what a read brings is one whole record of
 //! that key, never a mixture, and never older than what the same actor has seen before.
 
 use super::sweeps::instruction;
 use super::{Answer, Budget, Next, Request, Workload};
 use crate::config::{CachePolicy, Config, Verb};
+use crate::error::Violation;
 use crate::random::{Random, Zipf, mix};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub(crate) struct Ycsb {
     versions: u64,
     /// By key and actor: the newest version seen.
     seen: BTreeMap<(u64, usize), u64>,
-    /// By key: by whom it is being updated. Two at once have no order to be checked.
+    /// By key: the number of actors that update it. Two at once have no order to be checked.
     updating: BTreeMap<u64, u32>,
     /// By actor: what is still to be done of a read-modify-write.
     modify: Vec<Option<u64>>,
@@ -91,18 +92,18 @@ impl Ycsb {
         Next::Issue(Request { exclusive: false, ..request })
     }
 
-    fn examine(&mut self, actor: usize, answer: &Answer<'_>) -> Result<(), String> {
+    fn examine(&mut self, actor: usize, answer: &Answer<'_>) -> Result<(), Violation> {
         let first = answer.request.address / RECORD;
         for (index, bytes) in answer.bytes.chunks_exact(RECORD as usize).enumerate() {
             let key = first + index as u64;
             let Some(version) = version_of(key, bytes) else {
-                return Err(format!("what was read is no record of key {key}"));
+                return Err(Violation::WrongRecord(key));
             };
             self.reads += 1;
             let seen = self.seen.entry((key, actor)).or_default();
             let disputed = self.updating.contains_key(&key);
             if version < *seen && !disputed && !self.stale_is_legal {
-                return Err(format!("key {key}: version {version} after version {seen}"));
+                return Err(Violation::StaleRecord { key, version, seen: *seen });
             }
             *seen = version.max(*seen);
         }
@@ -123,7 +124,7 @@ impl Workload for Ycsb {
         actor: usize,
         _now: u64,
         answer: Option<Answer<'_>>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Violation> {
         if let Some(key) = self.pending[actor].take()
             && let Some(count) = self.updating.get_mut(&key)
         {

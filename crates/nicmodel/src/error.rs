@@ -1,0 +1,426 @@
+//! How configurations and runs fail. Each message names the value, what is allowed, and what to do.
+
+use crate::config::Verb;
+use fairway_engine::policy::PolicyError;
+use fairway_engine::setup::Outcome;
+use fairway_engine::{PostError, SetupError, Status};
+use fairway_roce::{self as roce, ChangeError, cm};
+use thiserror::Error;
+
+/// Why a configuration cannot be run.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// An option is out of range.
+    #[error("{name} is {value}: {low} to {high} is possible")]
+    Range {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least that is possible.
+        low: u64,
+        /// The most that is possible.
+        high: u64,
+    },
+    /// The chance of a loss is no chance.
+    #[error("loss is {0}: at least 0 and less than 1 is wanted")]
+    Loss(f64),
+    /// The model cannot be made from the value of a constant.
+    #[error("{name}={value}: {low} to {high} is possible")]
+    Constant {
+        /// The constant.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The least that is possible.
+        low: f64,
+        /// The most that is possible.
+        high: f64,
+    },
+    /// A constant is so large that a clock could not hold the sum of many.
+    #[error("{name}={value}: at most {most} {unit} is possible")]
+    ConstantUnit {
+        /// The constant.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The most that is possible.
+        most: f64,
+        /// The unit of both.
+        unit: &'static str,
+    },
+    /// A constant is negative, or no number.
+    #[error("{name}={value}: a number of at least 0 is wanted")]
+    ConstantNegative {
+        /// The constant.
+        name: String,
+        /// The value that was given.
+        value: f64,
+    },
+    /// A constant is larger than any may be.
+    #[error("{name}={value}: at most {most} is possible")]
+    ConstantMost {
+        /// The constant.
+        name: String,
+        /// The value that was given.
+        value: f64,
+        /// The most that is possible.
+        most: f64,
+    },
+    /// There is no constant of this name.
+    #[error("{0}: no such constant (see --constants)")]
+    UnknownConstant(String),
+    /// The window of RoCE with selective retransmission is no power of two.
+    #[error("irn_window={0}: a power of two up to 65536 is wanted")]
+    Window(u32),
+    /// RoCE has five lengths of packets.
+    #[error("an MTU of {0}: RoCE has 256, 512, 1024, 2048 and 4096")]
+    Mtu(u32),
+    /// The policies are not known.
+    #[error("policy: {0}")]
+    Policy(#[from] PolicyError),
+    /// Packets are reordered where a stack does not recover from it.
+    #[error("reorder is for stacks that recover, and no part of the oracle: leave it out")]
+    Reorder,
+    /// A load or store is longer than a cache line.
+    #[error("a load or store has at most 64 bytes, not {0}: take read or write")]
+    LongLoad(u32),
+    /// YCSB E with a cache.
+    #[error("YCSB E reads ranges past the CPU's caches: take --cache uc")]
+    CachedRanges,
+    /// Losses of one kind of packet on a coherent fabric.
+    #[error("a coherent fabric's link loses whatever comes: leave --loss-of out")]
+    CoherentLosses,
+    /// An order of operations on a RoCE stack.
+    #[error("order is UB's: a RoCE queue pair is always strict")]
+    RoceOrder,
+    /// Batches where no application posts.
+    #[error("--batch is for what an application posts, and not the oracle's: leave it out")]
+    Batch,
+    /// A paging stack with more than two hosts.
+    #[error("paging stacks have two hosts, not {0}")]
+    PagingHosts(u32),
+    /// A paging stack with another verb than loads and stores.
+    #[error("a paging stack knows loads and stores only: take --verb load or store")]
+    PagingVerb,
+    /// A fan-out without SENDs, or in the oracle.
+    #[error("fanout is for --verb send, and has no oracle (bulk has)")]
+    FanoutVerb,
+    /// A fan-out on a stack without SENDs.
+    #[error("fanout is for stacks with SENDs: take a UB or RoCE stack")]
+    FanoutStack,
+    /// A Jetty group on a RoCE stack.
+    #[error("Jetty groups are UB's: take --dispatch direct or cpu")]
+    RoceGroup,
+    /// A Jetty group with too many members.
+    #[error("a Jetty group has at most 32 members, not {0}")]
+    GroupMembers(u32),
+    /// Too few hosts share a line.
+    #[error("to share takes --hosts 3 at least: a home, a writer, a reader")]
+    ShareHosts,
+    /// An oracle, or an ablation, of the coherent fabric.
+    #[error("the coherent fabric has no oracle, and nothing to take away: leave both out")]
+    CoherentOracle,
+    /// A workload that moves more than lines over the coherent fabric.
+    #[error("a coherent fabric moves lines of one home: at most 64 bytes")]
+    CoherentLines,
+    /// A SEND over the coherent fabric.
+    #[error("a coherent fabric has no SEND: take --verb load or store")]
+    CoherentSend,
+    /// A cache on a stack without one.
+    #[error("only ub-ldst caches (a coherent fabric does so always): take --cache uc")]
+    NoCache,
+    /// Writers with caches that nothing keeps coherent.
+    #[error(
+        "ub-ldst caches without coherence: with more than two hosts only what reads, or share, \
+         which pays for it"
+    )]
+    Incoherent,
+    /// Set-up over the coherent fabric.
+    #[error("a coherent fabric has no connections to set up: take a UB or RoCE stack")]
+    CoherentSetup,
+    /// Set-up of too many pairs.
+    #[error("{pairs} pairs: at most {most} can be set up")]
+    SetupPairs {
+        /// Pairs of an application and a host.
+        pairs: u64,
+        /// The most that is possible.
+        most: u64,
+    },
+    /// Set-up over RoCE of too many applications or hosts.
+    #[error("{apps} applications and {hosts} hosts: a connection manager takes 4096 of each")]
+    ManagerLimit {
+        /// Applications.
+        apps: u32,
+        /// Hosts.
+        hosts: u32,
+    },
+}
+
+/// Why a run ended without a report.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The configuration cannot be run.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Connections could not be set up.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A workload found something wrong: an error of the protocols or of the model.
+    #[error("{0} (report it, with the configuration)")]
+    Violation(#[from] Violation),
+    /// A NIC does not have the room that the run needs.
+    #[error("the {protocol} engine: {error}: take fewer hosts, jetties or connections")]
+    Device {
+        /// Which of them.
+        protocol: &'static str,
+        /// What it refused.
+        #[source]
+        error: SetupError,
+    },
+    /// A queue pair could not be made ready.
+    #[error("a queue pair: {0}")]
+    QueuePair(#[from] ChangeError),
+    /// The UB engine refused an operation.
+    #[error("{verb:?} refused: {error:?}")]
+    UbPost {
+        /// The operation.
+        verb: Verb,
+        /// The reason.
+        error: PostError,
+    },
+    /// The RoCE engine refused an operation.
+    #[error("{verb:?} refused: {error:?}")]
+    RocePost {
+        /// The operation.
+        verb: Verb,
+        /// The reason.
+        error: roce::PostError,
+    },
+    /// An operation of the UB engine failed.
+    #[error("operation {id} ({verb:?}) failed: {status:?}")]
+    UbFailed {
+        /// Its number.
+        id: u64,
+        /// What it was.
+        verb: Verb,
+        /// How it ended.
+        status: Status,
+    },
+    /// An operation of the RoCE engine failed.
+    #[error("operation {id} ({verb:?}) failed: {status:?}")]
+    RoceFailed {
+        /// Its number.
+        id: u64,
+        /// What it was.
+        verb: Verb,
+        /// How it ended.
+        status: roce::Status,
+    },
+    /// An arrival came for a workload whose actors wait for each other.
+    #[error("this workload has no open loop: leave --rate out")]
+    ClosedLoop,
+    /// All operations have stopped, and the run is not over.
+    #[error("nothing is left to happen, and the run is not over: report it")]
+    Stalled,
+}
+
+/// What a run must not come to, whatever its configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// An operation ended that was never begun, or had ended before.
+    #[error("operation {0} completed twice, or was never begun")]
+    Completion(u64),
+    /// An actor was answered that had asked for nothing.
+    #[error("an operation of actor {0} ended, which had none")]
+    Actor(usize),
+    /// A WRITE is done, and its bytes are not at the target.
+    #[error("WRITE to {0:#x} is done, but not there")]
+    NotWritten(u64),
+    /// A WRITE is done, and a byte of it was never placed.
+    #[error("WRITE to {0:#x}: a byte was not placed")]
+    WriteNotPlaced(u64),
+    /// A READ is done, and a byte of it was never placed.
+    #[error("READ of {0:#x}: a byte was not placed")]
+    ReadNotPlaced(u64),
+    /// A READ returned other bytes than the target has.
+    #[error("what was read at {0:#x} is wrong")]
+    WrongRead(u64),
+    /// Additions are missing from a counter, or too many.
+    #[error("{expected} {of} counted as {counted}")]
+    Count {
+        /// What was counted.
+        of: &'static str,
+        /// As many as there were.
+        expected: u64,
+        /// As many as the counter says.
+        counted: u64,
+    },
+    /// A node of a list names another next one.
+    #[error("the node at {address:#x} names {found:#x}, not {expected:#x}")]
+    WrongNode {
+        /// Where the node is.
+        address: u64,
+        /// What it names.
+        found: u64,
+        /// What it has to name.
+        expected: u64,
+    },
+    /// A line does not hold what was stored or published last.
+    #[error("line {0} is not what was stored last")]
+    WrongLine(u64),
+    /// A line holds what nothing has published.
+    #[error("line {0} is no version of itself that was published")]
+    UnknownVersion(u64),
+    /// A version was read after a newer one had been published.
+    #[error("{actor} read version {version} of line {line} after {newest}")]
+    StaleLine {
+        /// The actor that read.
+        actor: usize,
+        /// The version that it read.
+        version: u64,
+        /// The line.
+        line: u64,
+        /// The version that had been published.
+        newest: u64,
+    },
+    /// A vertex does not hold what it has to.
+    #[error("vertex {vertex} is at {found:#x}, not {expected:#x}")]
+    WrongVertex {
+        /// The vertex.
+        vertex: u64,
+        /// What it holds.
+        found: u64,
+        /// What it has to hold.
+        expected: u64,
+    },
+    /// A record of a key belongs to another one.
+    #[error("key {key} says {found:#x}")]
+    WrongKey {
+        /// The key.
+        key: u64,
+        /// The value that was found.
+        found: u64,
+    },
+    /// A key that is there was not found.
+    #[error("key {0} was not found")]
+    MissingKey(u64),
+    /// A record is not of its key.
+    #[error("what was read is no record of key {0}")]
+    WrongRecord(u64),
+    /// A version of a record was read after a newer one.
+    #[error("key {key}: version {version} after version {seen}")]
+    StaleRecord {
+        /// The key.
+        key: u64,
+        /// The version that was read.
+        version: u64,
+        /// The version that had been read before.
+        seen: u64,
+    },
+    /// A member of a service got a message that was not sent, or was handled before.
+    #[error("member {member} got message {message}, which was not sent or handled before")]
+    UnexpectedMessage {
+        /// The member.
+        member: u32,
+        /// The message's number.
+        message: u64,
+    },
+    /// A message is not what was sent.
+    #[error("message {0} is not what was sent")]
+    WrongMessage(u64),
+    /// Messages were sent and not handled.
+    #[error("{0} messages were never handled")]
+    Unhandled(usize),
+    /// Two actors have a lock at once.
+    #[error("{actor} has the lock, and so has {other}")]
+    SharedLock {
+        /// One of them.
+        actor: usize,
+        /// The other one.
+        other: usize,
+    },
+    /// An actor let go of a lock that another had.
+    #[error("{actor} let go of a lock that {owner} had")]
+    WrongOwner {
+        /// The actor.
+        actor: usize,
+        /// The word of the lock: the number of its owner, plus 1.
+        owner: u64,
+    },
+    /// An actor has a phase in which it needs an answer, and got none.
+    #[error("no answer to actor {0}")]
+    NoAnswer(usize),
+    /// An actor passed a barrier too early.
+    #[error("{actor} left round {round} before all had come")]
+    EarlyExit {
+        /// The actor.
+        actor: usize,
+        /// The round.
+        round: u64,
+    },
+    /// Two caches have a line that one of them owns.
+    #[error("line {line} is {owner}'s alone, and {other} has it")]
+    SharedLine {
+        /// The line.
+        line: u64,
+        /// The host that owns it.
+        owner: usize,
+        /// Another one that has it.
+        other: usize,
+    },
+}
+
+/// Why connections could not be set up: an error of the protocols or of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// A NIC does not have the room.
+    #[error("setting up: {0}: take fewer jetties or connections")]
+    Device(#[from] SetupError),
+    /// A queue pair could not be changed.
+    #[error("setting up: a queue pair: {0}")]
+    QueuePair(#[from] ChangeError),
+    /// A connection manager refused a command.
+    #[error("setting up: a connection manager refused: {0:?}")]
+    Command(cm::CommandError),
+    /// A connection manager dropped a message.
+    #[error("setting up: {message} was dropped: {reason:?}")]
+    Dropped {
+        /// Which message.
+        message: &'static str,
+        /// The reason.
+        reason: cm::DropReason,
+    },
+    /// The set-up of a channel ended without one.
+    #[error("no channel was opened: {0:?}")]
+    Ended(Outcome),
+    /// A step came before what it needs, or a message that nothing waited for.
+    #[error("setting up: {0}")]
+    Unexpected(&'static str),
+    /// The handle of a remote Jetty and segment names others.
+    #[error("imported {found:?}, which is {expected:?}")]
+    Import {
+        /// Jetty, token and segment of the handle.
+        found: (u32, u32, u32),
+        /// Those of the remote host.
+        expected: (u32, u32, u32),
+    },
+    /// A pair cannot be used when all is over.
+    #[error("{usable} of {pairs} pairs are usable")]
+    Incomplete {
+        /// Pairs that can be used.
+        usable: u64,
+        /// Pairs that were asked for.
+        pairs: u64,
+    },
+}
+
+impl From<cm::CommandError> for ConnectError {
+    fn from(error: cm::CommandError) -> Self {
+        ConnectError::Command(error)
+    }
+}
