@@ -321,10 +321,10 @@ pub(crate) struct ServeOptions {
 /// Shorter silences are ordinary: a process that is not scheduled for a moment is not dead.
 const PEER_DEAD_MIN: Duration = Duration::from_millis(100);
 
-fn peer_dead(text: &str) -> Result<Duration, String> {
+fn peer_dead(text: &str) -> Result<Duration, quantity::ValueError> {
     let time = quantity::duration(text)?;
     if time < PEER_DEAD_MIN {
-        return Err(format!("{text} is shorter than ordinary silences: use 100ms or more"));
+        return Err(quantity::ValueError::Silence(text.to_owned()));
     }
     Ok(time)
 }

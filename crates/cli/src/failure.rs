@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fairway_nicmodel::{ConfigError, ModelError};
 use fairway_sim::traffic::{SizesError, TraceError};
 use fairway_sim::{SettingsError, SimulationError};
 use thiserror::Error;
@@ -34,6 +35,12 @@ pub enum Failure {
     /// A distribution of sizes is wrong. Exit status 2.
     #[error(transparent)]
     Sizes(#[from] SizesError),
+    /// The NIC model cannot have such a configuration. Exit status 2.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The NIC model ended without a report. Exit status 1.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// A file is wrong. It ends with the status of what is wrong with the file.
     #[error("{file}: {error}")]
     File {
@@ -49,14 +56,15 @@ impl Failure {
     /// What the process ends with.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Failure::Failed(_) | Failure::Runtime(_) => 1,
+            Failure::Failed(_) | Failure::Runtime(_) | Failure::Model(_) => 1,
             Failure::File { error, .. } => error.exit_status(),
             Failure::Usage(_)
             | Failure::Settings(_)
             | Failure::Flag(_)
             | Failure::Simulation(_)
             | Failure::Trace(_)
-            | Failure::Sizes(_) => 2,
+            | Failure::Sizes(_)
+            | Failure::Config(_) => 2,
         }
     }
 

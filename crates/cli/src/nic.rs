@@ -25,8 +25,8 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
     if let Some(path) = &options.sweep {
         return sweep::run(options, path);
     }
-    let config = options.model.config().map_err(Failure::usage)?;
-    config.check().map_err(Failure::usage)?;
+    let config = options.model.config()?;
+    config.check()?;
     let by_queue = !config.oracle && matches!(config.verb, Verb::Read | Verb::Write);
     if config.stack == Stack::UbLdst && by_queue && config.workload == WorkloadKind::Bulk {
         let (verb, other) = match config.verb {
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
              the instruction"
         );
     }
-    let report = run_model(&config).map_err(Failure::failed)?;
+    let report = run_model(&config)?;
     let text = match (options.json, options.explain) {
         (true, _) => format!("{}\n", value(&config, &report)),
         (false, true) => table::explain(&config, &report),
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
 }
 
 fn state_text(options: &NicOptions) -> Result<String, Failure> {
-    let config = options.model.config().map_err(Failure::usage)?;
+    let config = options.model.config()?;
     let sizes = state::state(&config);
     if options.json {
         let object: Map<String, Value> =
@@ -63,7 +63,7 @@ fn state_text(options: &NicOptions) -> Result<String, Failure> {
 }
 
 fn constants_text(options: &NicOptions) -> Result<String, Failure> {
-    let config = options.model.config().map_err(Failure::usage)?;
+    let config = options.model.config()?;
     let mut text = String::new();
     for constant in constants::ALL {
         let value = config.constants.get(constant.name).unwrap_or(constant.default);

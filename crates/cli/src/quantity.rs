@@ -2,13 +2,65 @@
 
 use std::time::Duration;
 
+use thiserror::Error;
+
+/// Why a word of the command line is no value of its option.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub(crate) enum ValueError {
+    /// A size is expected.
+    #[error("'{0}' is no size: write bytes as 64, or with K, M or G (powers of 1024) as 64K")]
+    Size(String),
+    /// Two sizes are expected, the smaller one first.
+    #[error("'{0}' is no range of sizes: write the smaller, above zero, first, as in 2..8M")]
+    SizeRange(String),
+    /// An operation has fewer bytes.
+    #[error("{0}: at most 4294967295 bytes are possible")]
+    Bytes(String),
+    /// A time is expected.
+    #[error("'{0}' is no time: write it with its unit, as 5s, 200ms or 50us")]
+    Time(String),
+    /// A rate is expected.
+    #[error("'{0}' is no rate: write bits per second, as 10Gbps or 400Mbps")]
+    Rate(String),
+    /// A time is too short to tell a dead peer by.
+    #[error("{0} is shorter than ordinary silences: use 100ms or more")]
+    Silence(String),
+    /// A share of a disk is expected.
+    #[error("{0} is no share of a disk: write it as 5% (0 to 100), or 10G")]
+    Share(String),
+    /// A size and a count are expected.
+    #[error("'{0}': write SIZE or SIZE*COUNT, as 64K*3")]
+    SizeCount(String),
+    /// A list has no flow, or too many.
+    #[error("'{item}' makes {flows} flows: choose 1 to {most} in all")]
+    Flows {
+        /// The item of the list that is one too many.
+        item: String,
+        /// Flows up to there.
+        flows: usize,
+        /// The most that is possible.
+        most: usize,
+    },
+    /// A tenant is expected.
+    #[error("'{0}' is no tenant: write NUMBER or NUMBER:WEIGHT, as 1:3")]
+    Tenant(String),
+    /// One of several names is expected.
+    #[error("one of {names} is wanted")]
+    OneOf {
+        /// The names.
+        names: String,
+    },
+    /// A link and a file are expected.
+    #[error("'{0}' names no link and file: write them as 0-16:out.pcap")]
+    Tap(String),
+}
+
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
 /// Bytes, from `64`, `64K`, `8M` or `1G` (powers of 1024); `KiB` and `KB` mean the same as `K`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || {
-        format!("'{text}' is no size: write bytes as 64, or with K, M or G (powers of 1024) as 64K")
-    };
+pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
+    let wrong = || ValueError::Size(text.to_owned());
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
     let unit = bare
         .chars()
@@ -23,22 +75,20 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Sizes that double from the first to the last, from `2..8M`; a single size is one row.
-pub(crate) fn sizes(text: &str) -> Result<(u64, u64), String> {
+pub(crate) fn sizes(text: &str) -> Result<(u64, u64), ValueError> {
     let (first, last) = match text.split_once("..") {
         Some((first, last)) => (size(first)?, size(last)?),
         None => (size(text)?, size(text)?),
     };
     if first == 0 || first > last {
-        return Err(format!(
-            "'{text}' is no range of sizes: write the smaller, above zero, first, as in 2..8M"
-        ));
+        return Err(ValueError::SizeRange(text.to_owned()));
     }
     Ok((first, last))
 }
 
 /// A time, from `5s`, `200ms`, `50us` or `2m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time: write it with its unit, as 5s, 200ms or 50us");
+pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
+    let wrong = || ValueError::Time(text.to_owned());
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
     let (digits, unit) = text.split_at(split);
     let seconds = match unit {
@@ -54,9 +104,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Bits per second, from `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
-pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    fairway_softnic::port::rate(text)
-        .ok_or_else(|| format!("'{text}' is no rate: write bits per second, as 10Gbps or 400Mbps"))
+pub(crate) fn rate(text: &str) -> Result<u64, ValueError> {
+    fairway_softnic::port::rate(text).ok_or_else(|| ValueError::Rate(text.to_owned()))
 }
 
 /// Bytes in the largest unit that divides them.
@@ -85,7 +134,7 @@ mod tests {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for text in ["", "K", "-1", "1.5K", "64Q", "99999999999T", "+4"] {
-            assert!(size(text).is_err_and(|error| error.contains("64K")), "{text}");
+            assert!(size(text).is_err_and(|error| error.to_string().contains("64K")), "{text}");
         }
         assert_eq!(show_size(65_536), "64K");
         assert_eq!(show_size(1000), "1000");
@@ -112,7 +161,7 @@ mod tests {
             assert_eq!(rate(text), Ok(bits), "{text}");
         }
         for text in ["", "0", "G", "-1G", "nan", "inf", "1e9", "9999999T", "10Q"] {
-            assert!(rate(text).is_err_and(|error| error.contains("10Gbps")), "{text}");
+            assert!(rate(text).is_err_and(|error| error.to_string().contains("10Gbps")), "{text}");
         }
     }
 
@@ -122,7 +171,10 @@ mod tests {
         assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));
         for text in ["5", "s", "", "5 s", "5h", "..s"] {
-            assert!(duration(text).is_err_and(|error| error.contains("200ms")), "{text}");
+            assert!(
+                duration(text).is_err_and(|error| error.to_string().contains("200ms")),
+                "{text}"
+            );
         }
     }
 }

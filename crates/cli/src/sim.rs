@@ -14,6 +14,7 @@ use self::results::{Printer, us};
 use self::streams::StreamSeries;
 use crate::failure::Failure;
 use crate::process;
+use crate::quantity::ValueError;
 use crate::trace::{TraceFile, TraceOptions};
 
 mod configuration;
@@ -104,8 +105,8 @@ pub(crate) struct Tap {
     file: PathBuf,
 }
 
-fn tap(text: &str) -> Result<Tap, String> {
-    let wrong = || format!("'{text}' names no link and file: write them as 0-16:out.pcap");
+fn tap(text: &str) -> Result<Tap, ValueError> {
+    let wrong = || ValueError::Tap(text.to_owned());
     let (ends, file) = text.split_once(':').ok_or_else(wrong)?;
     let (from, to) = ends.split_once('-').ok_or_else(wrong)?;
     let node = |text: &str| text.parse().map_err(|_| wrong());

@@ -317,13 +317,13 @@ pub(crate) enum KeepFree {
 
 impl KeepFree {
     /// `5%`, or a size.
-    pub(crate) fn parse(text: &str) -> Result<KeepFree, String> {
+    pub(crate) fn parse(text: &str) -> Result<KeepFree, quantity::ValueError> {
         let Some(number) = text.strip_suffix('%') else {
             return quantity::size(text).map(KeepFree::Bytes);
         };
         match number.parse() {
             Ok(percent @ 0..=100) => Ok(KeepFree::Percent(percent)),
-            _ => Err(format!("{text} is no share of a disk: write it as 5% (0 to 100), or 10G")),
+            _ => Err(quantity::ValueError::Share(text.to_owned())),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The options of `fairway nic`, and the configuration they make.
 
+use crate::failure::Failure;
+use crate::quantity::ValueError;
 use clap::Args;
 use fairway_nicmodel::{
     Ablations, CachePolicy, Config, Constants, Dispatching, Lossy, Notice, Ordering, Stack, Verb,
@@ -185,7 +187,7 @@ pub(crate) struct ModelOptions {
 impl ModelOptions {
     /// The verb, and the stack's own if none is given: a paging stack is accessed by loads and
     /// stores only. The oracle is a closed form, and takes any.
-    fn verb(&self) -> Result<Verb, String> {
+    fn verb(&self) -> Result<Verb, Failure> {
         let Some(verb) = self.verb else {
             return Ok(if self.stack.swaps() { Verb::Load } else { Verb::Read });
         };
@@ -193,16 +195,16 @@ impl ModelOptions {
         let by_instruction = matches!(verb, Verb::Load | Verb::Store);
         let is_bulk = matches!(self.workload, WorkloadKind::Bulk | WorkloadKind::Incast);
         if !self.oracle && self.stack.swaps() && !by_instruction {
-            return Err(format!(
+            return Err(Failure::usage(format!(
                 "--verb {name}: stack {stack} pages, so its programs only load and store: take \
                  --verb load or store, or leave --verb out"
-            ));
+            )));
         }
         if !self.oracle && is_bulk && by_instruction && !self.stack.has_instructions() {
-            return Err(format!(
+            return Err(Failure::usage(format!(
                 "--verb {name}: stack {stack} has no instructions for remote memory: take --verb \
                  read or write, or --stack ub-ldst"
-            ));
+            )));
         }
         Ok(verb)
     }
@@ -219,7 +221,7 @@ impl ModelOptions {
         }
     }
 
-    fn lossy(&self) -> Result<Lossy, String> {
+    fn lossy(&self) -> Result<Lossy, Failure> {
         if self.loss_of.is_empty() {
             return Ok(Lossy::default());
         }
@@ -229,19 +231,25 @@ impl ModelOptions {
                 "requests" => lossy.requests = true,
                 "responses" => lossy.responses = true,
                 "acks" => lossy.acknowledgements = true,
-                other => return Err(format!("--loss-of {other}: requests, responses or acks")),
+                other => {
+                    return Err(Failure::usage(format!(
+                        "--loss-of {other}: requests, responses or acks"
+                    )));
+                }
             }
         }
         Ok(lossy)
     }
 
     /// The configuration.
-    pub(crate) fn config(&self) -> Result<Config, String> {
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut constants = Constants::default();
         for setting in &self.set {
-            let (name, value) =
-                setting.split_once('=').ok_or(format!("{setting}: NAME=VALUE is wanted"))?;
-            let value = value.parse().map_err(|_| format!("{setting}: no number"))?;
+            let (name, value) = setting
+                .split_once('=')
+                .ok_or_else(|| Failure::usage(format!("{setting}: NAME=VALUE is wanted")))?;
+            let value =
+                value.parse().map_err(|_| Failure::usage(format!("{setting}: no number")))?;
             constants.set(name, value)?;
         }
         let mut without = Ablations::default();
@@ -250,13 +258,18 @@ impl ModelOptions {
                 "split" => without.split = true,
                 "bus" => without.bus = true,
                 "unordered" => without.unordered = true,
-                other => return Err(format!("--without {other}: split, bus or unordered")),
+                other => {
+                    return Err(Failure::usage(format!(
+                        "--without {other}: split, bus or unordered"
+                    )));
+                }
             }
         }
         if self.srq && !matches!(self.workload, WorkloadKind::Fanout { .. }) {
-            return Err("--srq: only fanout has receives to share: take --workload fanout, or \
-                        leave --srq out"
-                .into());
+            return Err(Failure::usage(
+                "--srq: only fanout has receives to share: take --workload fanout, or leave --srq \
+                 out",
+            ));
         }
         Ok(Config {
             stack: self.stack,
@@ -307,19 +320,14 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
         }
         _ => (None, None),
     };
-    let lossy = config.lossy;
-    let roles = [
+    let (lossy, without) = (config.lossy, config.without);
+    let loss_of = chosen(&[
         ("requests", lossy.requests),
         ("responses", lossy.responses),
         ("acks", lossy.acknowledgements),
-    ];
-    let loss_of: Vec<&str> =
-        roles.iter().filter(|(_, loses)| *loses).map(|(name, _)| *name).collect();
-    let without = config.without;
-    let features =
-        [("split", without.split), ("bus", without.bus), ("unordered", without.unordered)];
-    let gone: Vec<&str> =
-        features.iter().filter(|(_, gone)| *gone).map(|(name, _)| *name).collect();
+    ]);
+    let gone =
+        chosen(&[("split", without.split), ("bus", without.bus), ("unordered", without.unordered)]);
     let changed: Map<String, Value> = fairway_nicmodel::constants::ALL
         .iter()
         .filter_map(|constant| {
@@ -367,25 +375,30 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
     }
 }
 
-fn named<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, String> {
+/// The names of those that are true.
+fn chosen(all: &[(&'static str, bool)]) -> Vec<&'static str> {
+    all.iter().filter(|(_, chosen)| *chosen).map(|(name, _)| *name).collect()
+}
+
+fn named<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<T, ValueError> {
     let found = all.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        format!("one of {} is wanted", names.join(", "))
+        ValueError::OneOf { names: names.join(", ") }
     })
 }
 
-fn stack(text: &str) -> Result<Stack, String> {
+fn stack(text: &str) -> Result<Stack, ValueError> {
     named(text, &Stack::ALL.map(|stack| (stack.name(), stack)))
 }
 
 /// Bytes of an operation.
-fn payload(text: &str) -> Result<u32, String> {
+fn payload(text: &str) -> Result<u32, ValueError> {
     let bytes = crate::quantity::size(text)?;
-    u32::try_from(bytes).map_err(|_| format!("{text}: at most 4294967295 bytes are possible"))
+    u32::try_from(bytes).map_err(|_| ValueError::Bytes(text.to_owned()))
 }
 
-fn verb(text: &str) -> Result<Verb, String> {
+fn verb(text: &str) -> Result<Verb, ValueError> {
     named(text, &Verb::ALL.map(|verb| (verb.name(), verb)))
 }
 
@@ -411,7 +424,7 @@ const WORKLOADS: [(&str, WorkloadKind); 19] = [
     ("share", WorkloadKind::Share { reads: 1, fenced: true }),
 ];
 
-fn workload(text: &str) -> Result<WorkloadKind, String> {
+fn workload(text: &str) -> Result<WorkloadKind, ValueError> {
     named(text, &WORKLOADS)
 }
 
@@ -429,7 +442,7 @@ const CACHES: [(&str, CachePolicy); 3] = [
     ("uc", CachePolicy::Uncached),
 ];
 
-fn cache(text: &str) -> Result<CachePolicy, String> {
+fn cache(text: &str) -> Result<CachePolicy, ValueError> {
     named(text, &CACHES)
 }
 
@@ -437,11 +450,11 @@ fn cache_name(policy: CachePolicy) -> &'static str {
     CACHES.iter().find(|(_, other)| *other == policy).map_or("", |(name, _)| name)
 }
 
-fn notice(text: &str) -> Result<Notice, String> {
+fn notice(text: &str) -> Result<Notice, ValueError> {
     named(text, &[("poll", Notice::Poll), ("call", Notice::Call), ("interrupt", Notice::Interrupt)])
 }
 
-fn dispatching(text: &str) -> Result<Dispatching, String> {
+fn dispatching(text: &str) -> Result<Dispatching, ValueError> {
     named(text, &DISPATCHES)
 }
 
@@ -453,7 +466,7 @@ const DISPATCHES: [(&str, Dispatching); 5] = [
     ("depth", Dispatching::Depth),
 ];
 
-fn order(text: &str) -> Result<Ordering, String> {
+fn order(text: &str) -> Result<Ordering, ValueError> {
     let all = [
         ("none", Ordering::None),
         ("roi", Ordering::Roi),

@@ -8,7 +8,7 @@ use super::{NicOptions, value};
 use crate::failure::Failure;
 use crate::process;
 use clap::Parser;
-use fairway_nicmodel::{Config, run as run_model};
+use fairway_nicmodel::{Config, ModelError, run as run_model};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::path::Path;
@@ -26,10 +26,11 @@ struct Line {
 pub(super) fn run(options: &NicOptions, path: &Path) -> Result<(), Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::io(format!("read {}", path.display()), &error))?;
-    let configs = configs(&text).map_err(Failure::usage)?;
+    let configs = configs(&text)?;
     let bar = progress(configs.len() as u64);
     let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Result<Value, String>>>> = Mutex::new(vec![None; configs.len()]);
+    let results: Mutex<Vec<Option<Result<Value, ModelError>>>> =
+        Mutex::new(vec![None; configs.len()]);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads.min(configs.len()) {
@@ -50,10 +51,9 @@ pub(super) fn run(options: &NicOptions, path: &Path) -> Result<(), Failure> {
     let results = results.into_inner().unwrap_or_default();
     let mut text = String::new();
     for (number, result) in results.into_iter().enumerate() {
-        let result = result.unwrap_or_else(|| Err("it was not run".into()));
-        let object = result.map_err(|error| {
-            Failure::failed(format!("run {} of the sweep: {error}", number + 1))
-        })?;
+        let run = || format!("run {} of the sweep", number + 1);
+        let result = result.ok_or_else(|| Failure::failed(format!("{}: it was not run", run())))?;
+        let object = result.map_err(|error| Failure::file(run(), error))?;
         text += &if options.json { format!("{object}\n") } else { row(&object) };
     }
     process::print(&text)
@@ -83,14 +83,14 @@ fn progress(runs: u64) -> ProgressBar {
 }
 
 /// All runs of a sweep file.
-fn configs(text: &str) -> Result<Vec<Config>, String> {
+fn configs(text: &str) -> Result<Vec<Config>, Failure> {
     let mut list = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
         if line.is_empty() {
             continue;
         }
-        let here = |error: String| format!("line {}: {error}", index + 1);
+        let here = |error: Failure| Failure::file(format_args!("line {}", index + 1), error);
         let mut runs: Vec<Vec<String>> = vec![Vec::new()];
         for word in line.split_whitespace() {
             let (name, values) = match word.split_once('=') {
@@ -117,13 +117,13 @@ fn configs(text: &str) -> Result<Vec<Config>, String> {
         }
         for run in runs {
             let parsed = Line::try_parse_from(&run);
-            let parsed = parsed.map_err(|error| here(error.to_string()))?;
+            let parsed = parsed.map_err(|error| here(Failure::usage(error.to_string())))?;
             let config = parsed.model.config().map_err(here)?;
-            config.check().map_err(here)?;
+            config.check().map_err(|error| here(error.into()))?;
             list.push(config);
         }
     }
-    if list.is_empty() { Err("the sweep has no runs".into()) } else { Ok(list) }
+    if list.is_empty() { Err(Failure::usage("the sweep has no runs")) } else { Ok(list) }
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         for (text, word) in [("\nstack=up", "line 2"), ("nothing=1", "line 1"), ("", "no runs")] {
-            let error = configs(text).unwrap_err();
+            let error = configs(text).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

@@ -13,7 +13,7 @@ use super::operation::Operation;
 use super::report::Summary;
 use crate::args::PerfOptions;
 use crate::failure::Failure;
-use crate::quantity::{self, show_size};
+use crate::quantity::{self, ValueError, show_size};
 
 /// Operations in flight of each flow, unless somebody says otherwise (SCR §6.2).
 const DEPTH: u32 = 4;
@@ -86,15 +86,15 @@ pub(crate) struct FlowOptions {
 pub(crate) struct Flows(pub(crate) Vec<u64>);
 
 /// `256,4K,64K*3`.
-fn sizes(text: &str) -> Result<Flows, String> {
+fn sizes(text: &str) -> Result<Flows, ValueError> {
     let mut sizes = Vec::new();
     for item in text.split(',') {
         let (size, count) = item.split_once('*').unwrap_or((item, "1"));
-        let count: usize =
-            count.parse().map_err(|_| format!("'{item}': write SIZE or SIZE*COUNT, as 64K*3"))?;
+        let count: usize = count.parse().map_err(|_| ValueError::SizeCount(item.to_owned()))?;
         let all = sizes.len().saturating_add(count);
         if count == 0 || all > FLOWS_MAX {
-            return Err(format!("'{item}' makes {all} flows: choose 1 to {FLOWS_MAX} in all"));
+            let (item, flows, most) = (item.to_owned(), all, FLOWS_MAX);
+            return Err(ValueError::Flows { item, flows, most });
         }
         sizes.extend(std::iter::repeat_n(quantity::size(size)?, count));
     }
@@ -102,11 +102,11 @@ fn sizes(text: &str) -> Result<Flows, String> {
 }
 
 /// `3` or `3:10`.
-fn tenant(text: &str) -> Result<(u16, u16), String> {
+fn tenant(text: &str) -> Result<(u16, u16), ValueError> {
     let (number, weight) = text.split_once(':').unwrap_or((text, "0"));
     match (number.parse(), weight.parse()) {
         (Ok(number), Ok(weight)) => Ok((number, weight)),
-        _ => Err(format!("'{text}' is no tenant: write NUMBER or NUMBER:WEIGHT, as 1:3")),
+        _ => Err(ValueError::Tenant(text.to_owned())),
     }
 }
 
@@ -537,7 +537,10 @@ mod tests {
         assert!(sizes("").is_err() && sizes("4K*x").is_err() && sizes("4K*1025").is_err());
         assert!(sizes("4K*0").is_err() && sizes("4K*1024,4K").is_err());
         assert!(sizes("64K*18446744073709551615").is_err());
-        assert!(sizes("4K,64K*18446744073709551615").is_err_and(|error| error.contains("1024")));
+        assert!(
+            sizes("4K,64K*18446744073709551615")
+                .is_err_and(|error| error.to_string().contains("1024"))
+        );
         assert_eq!((tenant("3"), tenant("3:9")), (Ok((3, 0)), Ok((3, 9))));
         assert!(tenant("").is_err() && tenant("3:").is_err() && tenant("a").is_err());
     }

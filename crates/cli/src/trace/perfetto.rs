@@ -45,6 +45,10 @@ struct Place {
 }
 
 impl Place {
+    fn write(self, out: &mut impl Write, ph: &str, name: &str, args: &Value) -> io::Result<()> {
+        write!(out, ",\n{}", self.event(ph, name, args))
+    }
+
     /// Numbers of processes and threads begin with 1.
     fn event(self, ph: &str, name: &str, args: &Value) -> String {
         let (at, pid, tid) = (self.at, self.node + 1, self.channel + 1);
@@ -65,81 +69,106 @@ impl Tracks {
         record: &TraceRecord,
     ) -> io::Result<()> {
         let place = Place { at, node, channel: record.channel };
-        let mut tell =
-            |ph: &str, name: &str, args: Value| write!(out, ",\n{}", place.event(ph, name, &args));
         if self.nodes.insert(node) {
-            tell("M", "process_name", json!({ "name": format!("NIC {node}") }))?;
+            let args = json!({ "name": format!("NIC {node}") });
+            place.write(out, "M", "process_name", &args)?;
         }
         if self.channels.insert((node, record.channel)) {
-            tell("M", "thread_name", json!({ "name": format!("channel {}", record.channel) }))?;
+            let args = json!({ "name": format!("channel {}", record.channel) });
+            place.write(out, "M", "thread_name", &args)?;
         }
-        let channel = record.channel;
         match record.entry {
-            TraceEntry::Ack { path, marked, in_flight, rtt, .. } => {
-                tell("C", &format!("in flight, channel {channel}"), json!({ "bytes": in_flight }))?;
-                if let Some(rtt) = rtt {
-                    let us = rtt.as_ns() as f64 / 1e3;
-                    tell("C", &format!("rtt, channel {channel} path {path}"), json!({ "us": us }))?;
-                }
-                if marked > 0 {
-                    tell("i", "marked", json!({ "path": path, "packets": marked }))?;
-                }
-                Ok(())
-            }
-            TraceEntry::Loss { path, bytes, by_timeout } => {
-                let name = if by_timeout { "time-out" } else { "loss" };
-                tell("i", name, json!({ "path": path, "bytes": bytes }))
-            }
-            TraceEntry::Spurious { packets } => {
-                tell("i", "spurious", json!({ "packets": packets }))
-            }
-            TraceEntry::Credit { bytes } => tell("i", "credit", json!({ "bytes": bytes })),
-            TraceEntry::Window { bytes, pacing } => {
-                tell("C", &format!("window, channel {channel}"), json!({ "bytes": bytes }))?;
-                let Some(rate) = pacing else { return Ok(()) };
-                let name = format!("pacing, channel {channel}");
-                tell("C", &name, json!({ "gbps": gbps(rate) }))
-            }
-            TraceEntry::Path { path } => {
-                tell("C", &format!("path, channel {channel}"), json!({ "path": path }))
-            }
+            TraceEntry::Ack { .. }
+            | TraceEntry::Loss { .. }
+            | TraceEntry::Spurious { .. }
+            | TraceEntry::Credit { .. }
+            | TraceEntry::Window { .. }
+            | TraceEntry::Path { .. } => write_channel(out, place, &record.entry),
+            _ => self.write_flow(out, place, &record.entry),
+        }
+    }
+
+    /// Writes an event of the NIC's scheduler: of one flow.
+    fn write_flow(
+        &mut self,
+        out: &mut impl Write,
+        place: Place,
+        entry: &TraceEntry,
+    ) -> io::Result<()> {
+        let mut event = |ph: &str, name: &str, args: Value| place.write(out, ph, name, &args);
+        match *entry {
             TraceEntry::FlowBegan { flow, jetty, answers, share } => {
-                self.sent_at.insert((node, flow.0), at.0);
+                self.sent_at.insert((place.node, flow.0), place.at.0);
                 let args = json!({
                     "jetty": jetty.value(), "answers": answers,
                     "tenant": share.tenant, "weight": share.weight,
                 });
-                tell("i", &format!("flow {} begins", flow.0), args)
+                event("i", &format!("flow {} begins", flow.0), args)
             }
             TraceEntry::FlowEnded { flow } => {
-                tell("C", &format!("rate, flow {}", flow.0), json!({ "gbps": 0 }))?;
-                tell("i", &format!("flow {} ends", flow.0), json!({}))
+                event("C", &format!("rate, flow {}", flow.0), json!({ "gbps": 0 }))?;
+                event("i", &format!("flow {} ends", flow.0), json!({}))
             }
-            TraceEntry::Share { flow, share } => tell(
+            TraceEntry::Share { flow, share } => event(
                 "i",
                 &format!("share of flow {}", flow.0),
                 json!({ "tenant": share.tenant, "weight": share.weight }),
             ),
             TraceEntry::Hint { flow, value } => {
-                tell("i", &format!("hint for flow {}", flow.0), json!({ "value": value }))
+                event("i", &format!("hint for flow {}", flow.0), json!({ "value": value }))
             }
             TraceEntry::Transmit { flow, bytes, .. } => {
-                let before = self.sent_at.insert((node, flow.0), at.0);
-                let span = at.0.saturating_sub(before.unwrap_or(at.0));
+                let before = self.sent_at.insert((place.node, flow.0), place.at.0);
+                let span = place.at.0.saturating_sub(before.unwrap_or(place.at.0));
                 if span == 0 {
                     return Ok(());
                 }
                 let gbps = f64::from(bytes) * 8e3 / span as f64;
-                tell("C", &format!("rate, flow {}", flow.0), json!({ "gbps": gbps }))
+                event("C", &format!("rate, flow {}", flow.0), json!({ "gbps": gbps }))
             }
             TraceEntry::DequeueRate { flow, rate } => {
                 let name = format!("dequeue rate, flow {}", flow.0);
                 match rate {
-                    Some(rate) => tell("C", &name, json!({ "gbps": gbps(rate) })),
-                    None => tell("i", &name, json!({ "gbps": "unlimited" })),
+                    Some(rate) => event("C", &name, json!({ "gbps": gbps(rate) })),
+                    None => event("i", &name, json!({ "gbps": "unlimited" })),
                 }
             }
+            _ => Ok(()),
         }
+    }
+}
+
+/// Writes an event of a channel's control laws.
+fn write_channel(out: &mut impl Write, place: Place, entry: &TraceEntry) -> io::Result<()> {
+    let channel = place.channel;
+    let mut event = |ph: &str, name: &str, args: Value| place.write(out, ph, name, &args);
+    match *entry {
+        TraceEntry::Ack { path, marked, in_flight, rtt, .. } => {
+            event("C", &format!("in flight, channel {channel}"), json!({ "bytes": in_flight }))?;
+            if let Some(rtt) = rtt {
+                let us = rtt.as_ns() as f64 / 1e3;
+                event("C", &format!("rtt, channel {channel} path {path}"), json!({ "us": us }))?;
+            }
+            if marked > 0 {
+                event("i", "marked", json!({ "path": path, "packets": marked }))?;
+            }
+            Ok(())
+        }
+        TraceEntry::Loss { path, bytes, by_timeout } => {
+            let name = if by_timeout { "time-out" } else { "loss" };
+            event("i", name, json!({ "path": path, "bytes": bytes }))
+        }
+        TraceEntry::Spurious { packets } => event("i", "spurious", json!({ "packets": packets })),
+        TraceEntry::Credit { bytes } => event("i", "credit", json!({ "bytes": bytes })),
+        TraceEntry::Window { bytes, pacing } => {
+            event("C", &format!("window, channel {channel}"), json!({ "bytes": bytes }))?;
+            let Some(rate) = pacing else { return Ok(()) };
+            event("C", &format!("pacing, channel {channel}"), json!({ "gbps": gbps(rate) }))
+        }
+        TraceEntry::Path { path } => {
+            event("C", &format!("path, channel {channel}"), json!({ "path": path }))
+        }
+        _ => Ok(()),
     }
 }
 
