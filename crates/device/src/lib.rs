@@ -10,8 +10,9 @@
 //! **May import:** `wire`.
 //!
 //! **Invariants.** No protocol: nothing here knows a packet's meaning. No clock, no sockets, no
-//! threads, no payload bytes, no globals; `no_std`, no `unsafe`. Records are allocated when a
-//! device is made, and a pool that is exhausted says so instead of growing.
+//! threads, no globals, no payload bytes but those that a caller hands to [`drive`]; `no_std`, no
+//! `unsafe`. Records are allocated when a device is made, and a pool that is exhausted says so
+//! instead of growing.
 //!
 //! **How to test:** `cargo test -p fairway-device`; the storm in `fairway-fabric` runs both
 //! protocols over it.

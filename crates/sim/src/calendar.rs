@@ -6,9 +6,9 @@
 //! lasts, a node's state stays in the cache. That costs nothing in exactness, and is most of the
 //! simulator's speed: in the order of time alone, every event would find its node's memory cold.
 //!
-//! An event is one word: when in its window, what it is, whom it concerns. No two events of a node
-//! are equal, so their order depends neither on when they were put in nor on where a packet lies in
-//! memory. Within one picosecond it is that of [`Kind`], then that of the ports.
+//! An event is one word: when in its window, what it is, and the node or port it concerns. No two
+//! events of a node are equal, so their order depends neither on when they were put in nor on where
+//! a packet lies in memory. Within one picosecond it is that of [`Kind`], then that of the ports.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

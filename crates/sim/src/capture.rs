@@ -60,8 +60,8 @@ impl Captured {
 }
 
 /// A capture file of packets, each with the time in picoseconds at which it left. Hosts have the
-/// addresses 10.0.0.0 plus their number and 1. Payload is left out: nobody has it (nor, of RoCE,
-/// the ICRC behind it).
+/// addresses 10.0.0.0 plus their number and 1. Payload is left out because the simulator has
+/// none, and with it, of RoCE, the ICRC.
 pub fn pcap<'a>(packets: impl Iterator<Item = &'a Captured>) -> Vec<u8> {
     let mut out: Vec<u8> = FILE_HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
     for captured in packets {

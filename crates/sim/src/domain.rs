@@ -79,7 +79,7 @@ pub(crate) struct Domain {
     placements: Option<Placements>,
     /// By stream: bytes in place here, and those since measuring began.
     pub(crate) stream_bytes: Vec<(u64, u64)>,
-    /// Hosts are somebody else's: what has come to them, and whether it was marked.
+    /// If hosts are outside: packets that have arrived at them, and whether each was marked.
     pub(crate) handed: Option<Vec<(u32, u32, bool)>>,
 }
 
@@ -215,7 +215,7 @@ impl Domain {
         self.calendar.push(parcel.at, port.to, Kind::Arrive, u32::from(port.entry), index);
     }
 
-    /// A frame of somebody else's comes to a host's wire.
+    /// Takes in a frame from outside at a host's wire.
     pub(crate) fn take_in(&mut self, now: u64, host: u32, hot: Hot, cold: &Cold) -> u32 {
         self.totals.sent += 1;
         let index = self.packets.take(hot, cold);
@@ -319,7 +319,7 @@ impl Domain {
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
         let room = match class {
-            // A host of somebody else's looks after its own queue.
+            // A host outside looks after its own queue.
             _ if node < self.plan.scenario.network.hosts => u32::MAX,
             0 => spec.control_bytes,
             _ => self.buffers.room(spec, node),

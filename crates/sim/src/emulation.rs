@@ -1,8 +1,8 @@
 //! The simulator's links and switches without its hosts: frames of others come in at a time that
 //! the caller names, and go out when the network has carried them.
 //!
-//! It knows no clock. Who hands it real time has an emulator ([`Emulation::next_ps`] says when to
-//! come again); who hands it any other has a test.
+//! It reads no clock. A caller that passes real time is an emulator ([`Emulation::next_ps`] returns
+//! when to call again); one that passes any other time is a test.
 
 use super::domain::Domain;
 use super::packets::{Cold, Hot, NONE};
@@ -115,8 +115,8 @@ impl Emulation {
         self.frames[place] = bytes;
     }
 
-    /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: who
-    /// asks a host for packets should ask it for no more while much waits, as a NIC would.
+    /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: a
+    /// caller should take no more packets from a host while much waits, as a NIC would.
     pub fn backlog_bytes(&self, host: u32) -> u32 {
         let wires = self.domain.plan.scenario.network.ports_of(host);
         wires.map(|wire| self.domain.ports[wire as usize].waiting()).sum()

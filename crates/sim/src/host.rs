@@ -228,8 +228,8 @@ impl Host {
         }
     }
 
-    /// A Jetty for each stream that this host posts, and a processor for who shares the NIC out
-    /// among those that it sends, if that is not to run in line.
+    /// Makes a Jetty for each stream that this host posts, and a processor for the scheduler of
+    /// those that it sends, if the scheduler does not run in line.
     pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
         let posted = &plan.streams_posted[host as usize];
         let sent = plan.streams_out[host as usize].len();

@@ -121,8 +121,9 @@ impl HostNic {
         }
     }
 
-    /// Carries out what had to wait for the packet: a packet that came too early, or a copy. Returns
-    /// the place of its payload. To be called after every [`Self::receive`] until it returns `None`.
+    /// Carries out an access that had to wait for the packet: a packet that came too early, or a
+    /// copy. Returns the place of its payload. To be called after every [`Self::receive`] until it
+    /// returns `None`.
     #[inline]
     pub(crate) fn next_placed(&mut self, now: Instant) -> Option<LocalRange> {
         match self {

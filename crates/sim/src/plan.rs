@@ -1,4 +1,5 @@
-//! What of a run never changes: who belongs to which part, and what each flow's end sets off.
+//! The part of a run that never changes: the part of each node, and the flows that begin when
+//! another one ends.
 
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;

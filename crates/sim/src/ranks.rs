@@ -135,8 +135,8 @@ pub(crate) struct Ranks {
     /// Ranks that are done, and messages that were awaited.
     pub(crate) done: u32,
     pub(crate) messages: u64,
-    /// Operations that failed, or could not be posted because their channel was gone: whoever waits
-    /// for one of them waits for ever.
+    /// Operations that failed, or could not be posted because their channel was gone: a rank that
+    /// waits for one of them waits for ever.
     pub(crate) failed: u64,
 }
 

@@ -11,9 +11,9 @@ use fairway_engine::Nic;
 /// How one flow went. Times are in picoseconds; `None` if it did not come to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowResult {
-    /// Who sent.
+    /// The host that sent.
     pub source: u32,
-    /// Who received.
+    /// The host that received.
     pub destination: u32,
     /// How much.
     pub bytes: u32,
@@ -35,9 +35,9 @@ impl FlowResult {
 /// How one stream went, from [`super::Scenario::measure_ps`] to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamResult {
-    /// Whose bytes they were.
+    /// The host that the bytes came from.
     pub source: u32,
-    /// To whom they went.
+    /// The host that they went to.
     pub destination: u32,
     /// How.
     pub verb: Verb,

@@ -26,9 +26,9 @@ impl Verb {
 /// A stream. Times are in picoseconds.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Whose bytes they are.
+    /// The host that the bytes come from.
     pub source: u32,
-    /// To whom they go.
+    /// The host that they go to.
     pub destination: u32,
     /// How.
     pub verb: Verb,
@@ -43,7 +43,7 @@ pub struct Stream {
     /// Megabits per second at which messages are posted, as far as `depth` lets; without, another
     /// is posted as soon as one is complete.
     pub megabits: Option<u64>,
-    /// To whom it belongs, and what it is worth; as usual if it reads, as answers cannot tell.
+    /// Its tenant and its weights; the default if it reads, because answers do not name streams.
     pub share: Share,
     /// When its application asks the scheduler for something, and for what.
     pub hint: Option<(u64, u64)>,

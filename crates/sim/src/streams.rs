@@ -44,7 +44,7 @@ struct Running {
     failed: bool,
 }
 
-/// The streams that a host posts, those that it sends, and who shares its NIC out among the latter.
+/// The streams that a host posts, those that it sends, and the scheduler of the latter.
 pub(crate) struct Streams {
     running: Vec<Running>,
     sending: Vec<Sending>,

@@ -6,7 +6,7 @@ use super::scenario::{QueueSpec, Scenario};
 
 /// Bytes of data that wait, by switch, and by the link they came by.
 pub(crate) struct Buffers {
-    /// By node; empty if nobody asks.
+    /// By node; empty without a shared buffer and without pauses.
     used: Vec<u32>,
     came: Vec<u32>,
     /// The sender of the link has been told to wait.

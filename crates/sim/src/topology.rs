@@ -1,4 +1,4 @@
-//! Who is wired to whom, and which ports lead closer to whom.
+//! The links between nodes, and the ports of each that lead closer to a host.
 //!
 //! Nodes are hosts, from 0 on, and behind them switches. The ports of a node are numbered in a row,
 //! so that the ports that lead to a place equally well are a range, found by arithmetic: there are

@@ -19,9 +19,9 @@ use fairway_device::random::Random;
 /// One message from one host to another: a WRITE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Who sends.
+    /// The host that sends.
     pub source: u32,
-    /// Who receives; another host.
+    /// The host that receives; another one.
     pub destination: u32,
     /// At least 1, but for a step: see [`Self::is_step`].
     pub bytes: u32,
@@ -66,7 +66,7 @@ impl Flow {
 pub fn permutation(hosts: u32, bytes: u32, seed: u64) -> Vec<Flow> {
     let mut random = Random::fork(seed, 0x7065_726D);
     let order = shuffled(hosts, &mut random);
-    // One cycle through all hosts: nobody sends to himself.
+    // One cycle through all hosts: no host sends to itself.
     let next = |at: usize| order[(at + 1) % order.len()];
     let mut flows: Vec<Flow> =
         order.iter().enumerate().map(|(at, &host)| Flow::new(host, next(at), bytes)).collect();

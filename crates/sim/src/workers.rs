@@ -2,7 +2,7 @@
 //!
 //! A part is handed over for a window and comes back after it, so nothing is shared. Part 0 stays
 //! with the caller. A thread that has nothing to do looks for work a little longer than handing
-//! over takes, and then sleeps: nobody waits busily while another one needs the core.
+//! over takes, and then sleeps: no thread waits busily while another one needs the core.
 
 use super::domain::Domain;
 use std::hint::spin_loop;
@@ -29,7 +29,7 @@ pub(crate) struct Workers {
 impl Workers {
     /// For a network in `parts`.
     pub(crate) fn new(parts: usize) -> Workers {
-        // Where there are fewer cores than parts, who looks keeps another one from working.
+        // Where there are fewer cores than parts, a thread that looks keeps another from working.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let looks = if parts <= cores { LOOKS } else { 0 };
         let worker = |_| {
@@ -85,7 +85,7 @@ fn serve(jobs: &Receiver<Option<(Domain, u64)>>, done: &SyncSender<Domain>, look
     }
 }
 
-/// The next that comes; `None` if nobody is left to send it.
+/// Receives the next value; `None` if no sender is left.
 fn next<T>(receiver: &Receiver<T>, looks: u32) -> Option<T> {
     for _ in 0..looks {
         match receiver.try_recv() {

@@ -159,7 +159,7 @@ fn a_collective_takes_as_long_as_alone() {
     }
 }
 
-/// Who comes late to a ring holds it up, and nobody else.
+/// A rank that comes late to a ring holds the ring up, and no other rank does.
 #[test]
 fn a_ring_waits_for_its_last_rank() {
     let times = times(

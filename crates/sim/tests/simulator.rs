@@ -214,7 +214,7 @@ fn what_overflows_is_dropped_or_trimmed_and_comes_again() {
             Overflow::Trim => {
                 assert!(report.trims() > 0);
                 assert_eq!(report.trims(), report.delivered_trimmed + report.dropped);
-                // A header is news enough: nobody waits for a time-out, and nothing goes twice.
+                // A header reports the loss: no host waits for a time-out or sends twice.
                 assert_eq!((report.timeouts, report.spurious), (0, 0));
             }
         }
@@ -313,7 +313,7 @@ fn marks_slow_senders_before_anything_is_lost() {
     assert!(longest(&marked) < longest(&incast(Marking::Off)));
 }
 
-/// What comes out for a seed never changes, whoever runs it, and how often.
+/// The results for a seed never change, on any machine, in any run.
 #[test]
 fn a_seed_gives_the_same_run_every_time() {
     let build = |seed| {

@@ -82,7 +82,7 @@ fn schedulers_share_out_what_is_read() {
     }
     let [small, large] = rates("greedy", two)[..] else { panic!("two streams") };
     assert!(large / small > 1.5, "a chunk of each message in turn: {small} and {large}");
-    // A responder has one line, whoever asks; askers' Jetties may have the same numbers.
+    // A responder has one line for all initiators; their Jetties may have the same numbers.
     let three = "nodes 4|stream 0-1 verb=read|stream 0-2 verb=read|stream 0-3 verb=read size=1M";
     let lines = format!("policy cc=fixed:1M,sched=static:line=30Gbps|{three}");
     for rate in rates("static:line=30Gbps", three) {
@@ -110,13 +110,14 @@ fn hints_are_weights_where_schedulers_are_to_heed_them() {
         let heeding = format!("{sched}:hints=weight");
         let [one, three] = two(&heeding, "", "hint=3@100us");
         assert!((2.7..3.3).contains(&(three / one)), "{heeding}: {one} {three}");
-        // Nothing is asked for; or not of somebody who listens.
+        // There is no hint; or the scheduler does not heed hints.
         let [one, other] = two(&heeding, "hint=0", "hint=0@100us");
         assert!((0.9..1.1).contains(&(other / one)), "{heeding}: {one} {other}");
         let [one, other] = two(sched, "", "hint=3@100us");
         assert!((0.9..1.1).contains(&(other / one)), "{sched}: {one} {other}");
-        // Whoever asks for everything gets what it can use. By rates others keep a 65,536th, which
-        // is less than a message in this time; by turns, what this depth leaves of each round.
+        // A stream that asks for everything gets what it can use. By rates, others keep a
+        // 65,536th, which is less than a message in this time; by turns, what this depth leaves of
+        // each round.
         let [modest, greedy] = two(&heeding, "", "hint=18446744073709551615@100us");
         assert!(greedy > 4.0 * modest, "{heeding}: {modest} {greedy}");
         assert_eq!(modest > 0.0, sched == "drr", "{heeding}: {modest} {greedy}");

@@ -108,7 +108,7 @@ impl Domain {
         self.tell(now, flow, false);
     }
 
-    /// A flow is over at one of its ends: who waits for that?
+    /// Notifies the flows that wait for the end of another, which is over at one of its ends.
     fn tell(&mut self, now: u64, flow: u32, delivered: bool) {
         let plan = Arc::clone(&self.plan);
         for &(waiting, for_delivery) in &plan.dependents[flow as usize] {

@@ -44,7 +44,7 @@ impl Ranks {
             channel: here.channel.expect("ranks of one host copy"),
             work,
             local,
-            // Of the others nobody waits for the end.
+            // No rank waits for the end of the others.
             signaled: matches!(order, Order::Put | Order::Write | Order::Read),
             order: match order {
                 Order::Write if follows => ordered(Tag::Ro),

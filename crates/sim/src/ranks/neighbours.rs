@@ -1,9 +1,9 @@
-//! Who exchanges messages with whom.
+//! The ranks that exchange messages with each other.
 
 use super::Operation;
 use crate::program::Program;
 
-/// Who exchanges messages with whom, counted once for all hosts.
+/// The neighbours of each rank, counted once for all hosts.
 pub(crate) struct Neighbours {
     /// By rank, and behind the last: the first of its neighbours.
     first: Vec<u32>,

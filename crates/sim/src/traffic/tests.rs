@@ -40,7 +40,7 @@ fn a_wrong_matrix_is_refused_with_its_line() {
     }
 }
 
-/// Runs a collective on paper: who holds what is followed flow by flow.
+/// Runs a collective on paper: flow by flow, it follows which rank holds what.
 #[test]
 fn collectives_bring_everything_to_everybody() {
     for hosts in [2u32, 3, 7, 16] {

@@ -43,7 +43,7 @@ pub struct Operation {
     pub name: String,
     /// What it does.
     pub kind: OperationKind,
-    /// Who takes part, all different; a rank is a host of the same number.
+    /// The ranks that take part, all different; a rank is a host of the same number.
     pub ranks: Vec<u32>,
     /// Of the whole buffer: what is summed or sent, or comes together at each rank.
     pub bytes: u32,
