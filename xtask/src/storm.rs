@@ -1,7 +1,8 @@
 //! `storm` and `canaries`: the randomized whole-system test, for as many seeds as one likes.
 //!
 //! ```text
-//! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails
+//! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails;
+//!                                             print one hash of all packets and completions
 //!       [--canary NAME]                       with a bug planted, to find a seed that catches it
 //! storm --seed N [--trace] [--trace-file F]   run one seed, telling everything that happens
 //! canaries                                    plant every bug there is; each has to be caught
@@ -27,6 +28,8 @@ const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--canary NAME] |
 const SEEDS: Range<u64> = 0..20_000;
 /// Seeds between two lines of progress.
 const PROGRESS: u64 = 5_000;
+/// Mixes the hashes of seeds into one: 2^64 divided by the golden ratio, odd.
+const DIGEST_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Seeds a canary gets to be caught in.
 const CANARY_SEEDS: u64 = 1_000;
 
@@ -78,10 +81,12 @@ fn range(seeds: Range<u64>, threads: usize, canary: Option<Canary>) -> io::Resul
     let start = Instant::now();
     let mut sums: Option<Report> = None;
     let mut done = 0;
+    let mut digest = 0_u64;
     let mut failed = None;
     sweep(seeds, threads, canary, |outcome| match outcome {
         Ok(report) => {
             done += 1;
+            digest = digest.rotate_left(5).wrapping_mul(DIGEST_FACTOR) ^ report.hash;
             add(&mut sums, report);
             if done % PROGRESS == 0 {
                 println!("{done} seeds passed in {:.0?}", start.elapsed());
@@ -100,6 +105,7 @@ fn range(seeds: Range<u64>, threads: usize, canary: Option<Canary>) -> io::Resul
     if let Some(sums) = &sums {
         summary(sums);
     }
+    println!("digest of all packets and completions: {digest:016x}");
     Ok(())
 }
 

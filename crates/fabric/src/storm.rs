@@ -39,7 +39,8 @@ pub struct Options {
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// Stands for every event: two runs of one seed have the same.
+    /// Stands for every event, every packet's header and every completion: two runs of one seed
+    /// have the same.
     pub hash: u64,
     /// Operations posted.
     pub operations: u64,
@@ -417,7 +418,7 @@ impl Storm {
 
     fn complete(&mut self, node: usize, completion: &Completion) -> Result<(), Finding> {
         self.world.trace.line(self.world.now, node, || format!("! {completion:?}"));
-        self.world.trace.stir(completion.id ^ u64::from(completion.bytes) << 32);
+        self.stir_completion(completion);
         if completion.id & LETTER != 0 && self.model.receive_of(completion).is_none() {
             let (world, model) = (&mut self.world, &self.model);
             return self.mail.completed(world, model, &self.plan, node, completion);
@@ -428,6 +429,18 @@ impl Storm {
             return Ok(());
         }
         self.workload.check_end(node, completion)
+    }
+
+    /// Stirs every field of a completion into the hash of the run.
+    fn stir_completion(&mut self, completion: &Completion) {
+        let trace = &mut self.world.trace;
+        trace.stir(completion.id ^ u64::from(completion.bytes) << 32);
+        trace.stir(completion.value);
+        trace.stir(completion.immediate.map_or(u64::MAX, |immediate| immediate.rotate_left(1)));
+        let (kind, status) = (completion.kind as u64, completion.status as u64);
+        let (jetty, remote) = (completion.jetty.value(), completion.remote_jetty.value());
+        trace.stir(kind << 56 | status << 48 | u64::from(jetty) << 24 | u64::from(remote));
+        trace.stir(completion.channel.index() as u64);
     }
 
     fn channel_ended(&mut self, node: usize, channel: ChannelId) {

@@ -32,6 +32,15 @@ impl Trace {
         self.hash = (self.hash ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
     }
 
+    /// Stirs `bytes`, eight at a time, into the hash.
+    pub(crate) fn stir_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.stir(u64::from_le_bytes(word));
+        }
+    }
+
     /// Writes a line, if the trace is on.
     pub(crate) fn line(&mut self, now: Instant, node: usize, text: impl FnOnce() -> String) {
         self.stir(now.as_ps() ^ (node as u64) << 56);

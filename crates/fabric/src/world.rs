@@ -481,6 +481,7 @@ impl World {
             );
         };
         self.note_store(node, (peer, life), transmit)?;
+        self.trace.stir_bytes(&bytes[..header]);
         self.trace.line(now, node, || {
             format!("> {}", summary(&transmit.route, &transmit.packet, length))
         });
