@@ -164,7 +164,7 @@ impl Flows {
     /// Books a message that has something to send; its flow, which begins if there is none, or
     /// `NONE` if no more flows can be told apart: such messages are not scheduled.
     pub(crate) fn join(&mut self, message: &Message) -> u32 {
-        let answers = message.kind.is_answer();
+        let answers = message.is_answer();
         let jetty = message.jetty.value() as usize;
         let hint = if answers { NONE } else { self.hints.get(jetty).copied().unwrap_or(NONE) };
         let index = if hint != NONE && self.records[hint].channel == message.channel {

@@ -1,14 +1,15 @@
 //! Messages being sent: operations of our own, and the answers to peers' reads.
 
-use crate::api::{
-    ChannelId, CompletionKind, LocalRange, OrderRequest, RemoteRange, Status, Work, WorkRequest,
-};
+mod body;
+
+pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
+
+use crate::api::{ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest};
+use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
 use crate::order::is_numbered;
 use crate::pool::NONE;
-use fairway_wire::{
-    AtomicOperator, Instant, JettyId, Msn, Refusal, ServiceMode, Tag, Target, TokenId,
-};
+use fairway_wire::{Instant, JettyId, Msn, Operation, ServiceMode, Tag};
 
 /// One message (transaction) on its way out.
 #[derive(Clone, Copy, Debug)]
@@ -16,17 +17,14 @@ pub(crate) struct Message {
     /// The application's number for it.
     pub(crate) id: u64,
     pub(crate) local: LocalRange,
-    pub(crate) remote_address: u64,
-    /// Immediate data, an atomic's operand, the address of a mailbox, or the value in an answer.
-    pub(crate) immediate: u64,
-    /// What an atomic compares with; of a put its sequence number and the bytes before it.
-    pub(crate) compare: u64,
-    pub(crate) token_value: u32,
-    pub(crate) token_id: TokenId,
+    /// What it is, with what only messages of its kind have.
+    pub(crate) body: Body,
+    /// Set once the operation has been given up, or is over, and its record tells the target so.
+    notice: Option<Notice>,
+    /// Bytes of the local range that travel with it.
+    carried: u32,
     /// Our Jetty; in an answer, the one it is for.
     pub(crate) jetty: JettyId,
-    /// The peer's Jetty, where the operation names one.
-    pub(crate) target: Target,
     /// The index of its channel; `NONE` once the record is free.
     pub(crate) channel: u32,
     /// Of an operation: its channel's name, which outlives it.
@@ -54,9 +52,6 @@ pub(crate) struct Message {
     pub(crate) refusals_behind: u8,
     pub(crate) passes: u8,
     pub(crate) behind: u32,
-    pub(crate) kind: MessageKind,
-    /// What its completion calls it, whatever becomes of it.
-    pub(crate) completes_as: CompletionKind,
     pub(crate) place: MessagePlace,
     pub(crate) outcome: Outcome,
     pub(crate) has_slot: bool,
@@ -86,30 +81,6 @@ pub(crate) struct Message {
     /// It failed, in memory order. Later operations are not reported before the target has
     /// acknowledged that it does not wait for this one.
     pub(crate) bars: bool,
-    /// In an answer: `sequence` is to be marked as executed when the answer has arrived.
-    pub(crate) marks: bool,
-    /// In an answer to a READ in memory order: what overlaps it waits until it has arrived.
-    pub(crate) is_tracked: bool,
-    /// Of a put: the receiver has not taken note of its number.
-    pub(crate) is_unnoted: bool,
-    /// It was a put, and tells the receiver now that all up to a number are over.
-    pub(crate) abandons_put: bool,
-    /// A put: all earlier ones of its Jetty to its mailbox are over.
-    pub(crate) is_oldest: bool,
-    /// A put: it counts as under way; and it was sent back because earlier ones were missing.
-    pub(crate) is_issued: bool,
-    pub(crate) was_early: bool,
-    /// A put: how many of its stream had been let go when it was, or when it was sent back.
-    pub(crate) put_serial: u32,
-    /// A put: it may have to wait for something.
-    pub(crate) is_bound: bool,
-    /// A put: an earlier one may be waiting for something.
-    pub(crate) follows: bool,
-    /// In an answer: why the transaction was refused, if it was.
-    pub(crate) refusal: Option<Refusal>,
-    pub(crate) operator: AtomicOperator,
-    /// Of a put or get: the epoch it names.
-    pub(crate) epoch: Option<u32>,
     pub(crate) order: OrderRequest,
     pub(crate) sequence: u16,
     pub(crate) receive_sequence: u16,
@@ -118,82 +89,6 @@ pub(crate) struct Message {
     pub(crate) incomplete_links: Links,
     pub(crate) ordered_links: Links,
     pub(crate) read_links: Links,
-    pub(crate) put_links: Links,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageKind {
-    Write,
-    WriteImmediate,
-    Read,
-    Send,
-    SendImmediate,
-    Atomic,
-    Put,
-    Get,
-    Load,
-    Store,
-    /// Tells the target not to wait for one of ours that was given up.
-    Abandon,
-    /// The answer to a peer's read or get.
-    ReadResponse,
-    /// The answer to a peer's atomic.
-    AtomicResponse,
-    /// The transaction's acknowledgement (TAACK) to a peer's operation.
-    Done,
-}
-
-impl MessageKind {
-    pub(crate) fn of(work: &Work) -> MessageKind {
-        match work {
-            Work::Write { .. } => MessageKind::Write,
-            Work::WriteImmediate { .. } => MessageKind::WriteImmediate,
-            Work::Read { .. } => MessageKind::Read,
-            Work::Send { .. } => MessageKind::Send,
-            Work::SendImmediate { .. } => MessageKind::SendImmediate,
-            Work::Atomic { .. } => MessageKind::Atomic,
-            Work::Put { .. } => MessageKind::Put,
-            Work::Get { .. } => MessageKind::Get,
-            Work::Load { .. } => MessageKind::Load,
-            Work::Store { .. } => MessageKind::Store,
-        }
-    }
-
-    fn completes_as(self) -> CompletionKind {
-        match self {
-            MessageKind::Read => CompletionKind::Read,
-            MessageKind::Send | MessageKind::SendImmediate => CompletionKind::Send,
-            MessageKind::Atomic => CompletionKind::Atomic,
-            MessageKind::Put => CompletionKind::Put,
-            MessageKind::Get => CompletionKind::Get,
-            MessageKind::Load => CompletionKind::Load,
-            MessageKind::Store => CompletionKind::Store,
-            _ => CompletionKind::Write,
-        }
-    }
-
-    /// Does the local range travel with it?
-    pub(crate) fn has_payload(self) -> bool {
-        matches!(
-            self,
-            MessageKind::Write
-                | MessageKind::WriteImmediate
-                | MessageKind::Send
-                | MessageKind::SendImmediate
-                | MessageKind::Put
-                | MessageKind::ReadResponse
-        )
-    }
-
-    /// Is it an answer to a peer's operation?
-    pub(crate) fn is_answer(self) -> bool {
-        matches!(self, MessageKind::ReadResponse | MessageKind::AtomicResponse | MessageKind::Done)
-    }
-
-    /// Does it ask for an answer of its own, whatever the mode?
-    pub(crate) fn is_question(self) -> bool {
-        matches!(self, MessageKind::Read | MessageKind::Get | MessageKind::Atomic)
-    }
 }
 
 /// Which list of its channel a message is in.
@@ -279,18 +174,19 @@ impl Message {
         self.retries > 0 || self.behind != NONE
     }
 
-    /// A message that says nothing yet.
-    pub(crate) fn new(kind: MessageKind, channel: u32, jetty: JettyId) -> Message {
+    /// The answer to an operation of `jetty`, a Jetty of the peer. It has nothing to say yet.
+    pub(crate) fn answer(channel: u32, jetty: JettyId) -> Message {
+        Message { reported: true, ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, jetty) }
+    }
+
+    fn new(body: Body, channel: u32, jetty: JettyId) -> Message {
         Message {
             id: 0,
             local: LocalRange::default(),
-            remote_address: 0,
-            immediate: 0,
-            compare: 0,
-            token_value: 0,
-            token_id: TokenId::default(),
+            body,
+            notice: None,
+            carried: 0,
             jetty,
-            target: Target::default(),
             channel,
             channel_id: ChannelId(channel),
             flow: NONE,
@@ -307,8 +203,6 @@ impl Message {
             refusals_behind: 0,
             passes: 0,
             behind: NONE,
-            kind,
-            completes_as: kind.completes_as(),
             place: MessagePlace::Unlisted,
             outcome: Outcome::Open,
             has_slot: false,
@@ -326,19 +220,6 @@ impl Message {
             keeps_number: false,
             released: false,
             bars: false,
-            marks: false,
-            is_tracked: false,
-            is_unnoted: false,
-            abandons_put: false,
-            is_oldest: false,
-            is_issued: false,
-            was_early: false,
-            put_serial: 0,
-            is_bound: false,
-            follows: false,
-            refusal: None,
-            operator: AtomicOperator::Load,
-            epoch: None,
             order: OrderRequest::default(),
             sequence: 0,
             receive_sequence: 0,
@@ -346,7 +227,6 @@ impl Message {
             incomplete_links: Links::UNLINKED,
             ordered_links: Links::UNLINKED,
             read_links: Links::UNLINKED,
-            put_links: Links::UNLINKED,
         }
     }
 
@@ -363,54 +243,193 @@ impl Message {
         transaction: u16,
         mtu: u32,
     ) -> Message {
-        let kind = MessageKind::of(&request.work);
-        let mut message = Message {
+        let body = Body::of(&request.work);
+        let local = match request.work {
+            Work::Atomic { width, .. } => {
+                LocalRange { length: u32::from(width), ..LocalRange::default() }
+            }
+            _ => request.local,
+        };
+        Message {
             id: request.id,
-            local: request.local,
+            local,
             transaction,
+            carried: if body.has_payload() { local.length } else { 0 },
+            packets: if body.has_payload() { packets_of(local.length, mtu) } else { 1 },
             signaled: request.signaled,
             order: request.order,
             channel_id: request.channel,
             place: MessagePlace::Sending,
-            ..Message::new(kind, channel, jetty)
-        };
-        message.fill_in(&request.work);
-        if kind.has_payload() {
-            message.packets = packets_of(request.local.length, mtu);
-        }
-        message
-    }
-
-    fn fill_in(&mut self, work: &Work) {
-        match *work {
-            Work::Write { remote }
-            | Work::Read { remote }
-            | Work::Load { remote }
-            | Work::Store { remote } => self.set_remote(&remote),
-            Work::WriteImmediate { remote, target, immediate } => {
-                self.set_remote(&remote);
-                (self.target, self.immediate) = (target, immediate);
-            }
-            Work::Send { target } => self.target = target,
-            Work::SendImmediate { target, immediate } => {
-                (self.target, self.immediate) = (target, immediate);
-            }
-            Work::Atomic { remote, width, operator, operand, compare } => {
-                self.set_remote(&remote);
-                self.local = LocalRange { length: u32::from(width), ..LocalRange::default() };
-                (self.operator, self.immediate, self.compare) = (operator, operand, compare);
-            }
-            Work::Put { mailbox, offset, epoch } | Work::Get { mailbox, offset, epoch } => {
-                (self.immediate, self.token_value) = (mailbox.address, mailbox.key);
-                (self.remote_address, self.epoch) = (offset, epoch);
-            }
+            ..Message::new(body, channel, jetty)
         }
     }
 
-    fn set_remote(&mut self, remote: &RemoteRange) {
-        self.remote_address = remote.address;
-        self.token_value = remote.token_value;
-        self.token_id = remote.token_id;
+    // ---- what its kind says ----
+
+    /// Does the local range travel with it?
+    pub(crate) fn has_payload(&self) -> bool {
+        self.body.has_payload() && self.notice.is_none()
+    }
+
+    /// Is it an answer to a peer's operation?
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.body, Body::Answer(_))
+    }
+
+    /// Is it the answer to a peer's READ or GET?
+    pub(crate) fn is_read_response(&self) -> bool {
+        matches!(self.body, Body::Answer(OwnAnswer { reply: Reply::Bytes { .. }, .. }))
+    }
+
+    /// Is it such an answer whose bytes could not be gathered, and which a refusal is to follow?
+    pub(crate) fn is_refused_next(&self) -> bool {
+        let refused = Reply::Bytes { refused_next: true };
+        matches!(self.body, Body::Answer(OwnAnswer { reply, .. }) if reply == refused)
+    }
+
+    /// Does it ask for an answer of its own, whatever the mode?
+    pub(crate) fn is_question(&self) -> bool {
+        self.body.is_question() && self.notice.is_none()
+    }
+
+    /// Does it ask for bytes of the peer, which are still to come?
+    pub(crate) fn asks_for_bytes(&self) -> bool {
+        matches!(self.body, Body::Read { .. } | Body::Get { .. }) && self.notice.is_none()
+    }
+
+    /// Does it bypass the transport?
+    pub(crate) fn bypasses(&self) -> bool {
+        matches!(self.body, Body::Load(_) | Body::Store(_)) && self.notice.is_none()
+    }
+
+    /// The put, if it is one that is not over.
+    pub(crate) fn open_put(&mut self) -> Option<&mut OwnPut> {
+        match &mut self.body {
+            Body::Put(put) if self.notice.is_none() => Some(put),
+            _ => None,
+        }
+    }
+
+    /// Is it a put that is not over?
+    pub(crate) fn is_open_put(&self) -> bool {
+        matches!(self.body, Body::Put(_)) && self.notice.is_none()
+    }
+
+    /// A put of our own, which the message is known to be.
+    pub(crate) fn put(&self) -> &OwnPut {
+        match &self.body {
+            Body::Put(put) => put,
+            other => unreachable!("{other:?} is not a put"),
+        }
+    }
+
+    /// A put of our own, which the message is known to be.
+    pub(crate) fn put_mut(&mut self) -> &mut OwnPut {
+        match &mut self.body {
+            Body::Put(put) => put,
+            other => unreachable!("{other:?} is not a put"),
+        }
+    }
+
+    /// A load or store of our own, which the message is known to be.
+    pub(crate) fn unsequenced(&self) -> &Unsequenced {
+        match &self.body {
+            Body::Load(own) | Body::Store(own) => own,
+            other => unreachable!("{other:?} is neither a load nor a store"),
+        }
+    }
+
+    /// A load or store of our own gets its number.
+    pub(crate) fn set_unsequenced_number(&mut self, number: u32) {
+        match &mut self.body {
+            Body::Load(own) | Body::Store(own) => own.number = number,
+            other => unreachable!("{other:?} is neither a load nor a store"),
+        }
+    }
+
+    /// An answer, which the message is known to be.
+    pub(crate) fn own_answer(&mut self) -> &mut OwnAnswer {
+        match &mut self.body {
+            Body::Answer(answer) => answer,
+            other => unreachable!("{other:?} is not an answer"),
+        }
+    }
+
+    /// The answer brings the bytes of `local`.
+    pub(crate) fn settle_bytes(&mut self, local: LocalRange, mtu: u32) {
+        self.settle_reply(Reply::Bytes { refused_next: false });
+        (self.local, self.carried) = (local, local.length);
+        self.packets = packets_of(local.length, mtu);
+    }
+
+    /// From now on the record tells the target that the operation is over, in one packet.
+    pub(crate) fn give_notice(&mut self, notice: Notice) {
+        self.notice = Some(notice);
+        self.carried = 0;
+    }
+
+    /// Does it tell the receiver up to which put all are over?
+    pub(crate) fn tells_puts_over(&self) -> bool {
+        matches!(self.notice, Some(Notice::PutsOver { .. }))
+    }
+
+    /// Payload bytes that the whole message carries.
+    pub(crate) fn carried(&self) -> u32 {
+        self.carried
+    }
+
+    /// Settles what an answer says, which it does once.
+    pub(crate) fn settle_reply(&mut self, reply: Reply) {
+        let answer = self.own_answer();
+        assert!(answer.reply == Reply::Pending, "an answer was settled twice");
+        answer.reply = reply;
+    }
+
+    /// Is something waiting for the answer to arrive, beside the peer's operation?
+    pub(crate) fn is_answer_awaited(&self) -> bool {
+        matches!(self.body, Body::Answer(answer) if answer.marks || answer.is_tracked)
+    }
+
+    /// True once, if `Message::sequence` is to be marked as executed with this answer.
+    pub(crate) fn take_marks(&mut self) -> bool {
+        match &mut self.body {
+            Body::Answer(answer) => core::mem::take(&mut answer.marks),
+            _ => false,
+        }
+    }
+
+    /// The old value of an atomic's word has arrived. False if it is no atomic.
+    pub(crate) fn note_old(&mut self, value: u64) -> bool {
+        let Body::Atomic(atomic) = &mut self.body else { return false };
+        atomic.old = value;
+        true
+    }
+
+    /// What its completion calls it, whatever becomes of it.
+    pub(crate) fn completes_as(&self) -> CompletionKind {
+        self.body.completes_as()
+    }
+
+    /// The peer's Jetty, where the operation names one.
+    pub(crate) fn remote_jetty(&self) -> JettyId {
+        match self.body {
+            Body::WriteImmediate { target, .. }
+            | Body::Send { target }
+            | Body::SendImmediate { target, .. } => target.jetty,
+            _ => JettyId::default(),
+        }
+    }
+
+    /// What a packet of the message says; `learned`: the receiver knows where the message starts.
+    pub(crate) fn operation(&self, learned: bool, profile: &Profile) -> Operation {
+        match self.notice {
+            None => self.body.operation(self.local.length, learned, profile),
+            Some(Notice::Abandoned) => Operation::Abandon,
+            Some(Notice::PutsOver { through }) => {
+                let mailbox = self.put().mailbox.address;
+                Operation::AbandonPut { mailbox, sequence: through }
+            }
+        }
     }
 
     pub(crate) fn is_multi(&self) -> bool {
@@ -419,10 +438,10 @@ impl Message {
 
     /// Is it ended by an answer, and not by the transport's acknowledgement?
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.kind.is_question()
+        self.is_question()
             || (matches!(self.order.mode, ServiceMode::Roi | ServiceMode::Rot)
-                && !self.kind.is_answer()
-                && self.kind != MessageKind::Abandon)
+                && !self.is_answer()
+                && self.notice.is_none())
     }
 
     /// May the target have to hold it, with its read slot, until what it follows is done? What
@@ -444,10 +463,7 @@ impl Message {
 
     /// Does a fence wait for it?
     pub(crate) fn is_read(&self) -> bool {
-        matches!(
-            self.completes_as,
-            CompletionKind::Read | CompletionKind::Get | CompletionKind::Atomic
-        )
+        self.body.is_question()
     }
 
     /// Has it numbers that somebody at the target may wait for?
@@ -457,25 +473,19 @@ impl Message {
 
     /// May the target keep a part of it, and a receive, for the rest?
     pub(crate) fn is_cut_short(&self) -> bool {
-        let is_put = self.completes_as == CompletionKind::Put;
-        self.is_multi() && self.next_index > 0 && !self.kind.is_answer() && !is_put
+        let is_other = !matches!(self.body, Body::Answer(_) | Body::Put(_));
+        self.is_multi() && self.next_index > 0 && is_other
     }
 
     /// Payload bytes of packet `index`.
     pub(crate) fn payload(&self, index: u32, mtu: u32) -> u32 {
-        if !self.kind.has_payload() {
-            return 0;
-        }
         let before = u64::from(index) * u64::from(mtu);
-        (u64::from(self.local.length) - before).min(u64::from(mtu)) as u32
+        u64::from(self.carried).saturating_sub(before).min(u64::from(mtu)) as u32
     }
 
     /// Bytes still to be sent for the first time.
     pub(crate) fn remaining(&self, mtu: u32) -> u64 {
-        if !self.kind.has_payload() {
-            return 0;
-        }
-        u64::from(self.local.length).saturating_sub(u64::from(self.next_index) * u64::from(mtu))
+        u64::from(self.carried).saturating_sub(u64::from(self.next_index) * u64::from(mtu))
     }
 }
 

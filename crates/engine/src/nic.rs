@@ -3,7 +3,7 @@
 use crate::api::{
     ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, PlacementToken,
     PostError, ReceiveRequest, Received, SegmentId, SegmentRequest, SetupError, Transmit, Verdict,
-    WorkRequest,
+    Work, WorkRequest,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState};
@@ -17,7 +17,7 @@ use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
-use crate::message::{Message, MessageKind};
+use crate::message::Message;
 use crate::order::{Initiator, Keyed};
 use crate::pool::{NONE, Pool};
 use crate::puts::Puts;
@@ -186,9 +186,11 @@ impl Nic {
         request: &WorkRequest,
     ) -> Result<(), PostError> {
         self.shared.flows.now = now;
-        let kind = MessageKind::of(&request.work);
+        let is_atomic = matches!(request.work, Work::Atomic { .. });
+        let is_put = matches!(request.work, Work::Put { .. });
+        let bypasses = matches!(request.work, Work::Load { .. } | Work::Store { .. });
         let local = request.local;
-        if kind != MessageKind::Atomic {
+        if !is_atomic {
             match self.shared.segments.holds(local.segment.number(), local.offset, local.length) {
                 None => return Err(PostError::NoSegment),
                 Some(false) => return Err(PostError::OutOfBounds),
@@ -201,10 +203,10 @@ impl Nic {
         if !self.open_ref(request.channel).is_some_and(leads) {
             return Err(PostError::NoChannel);
         }
-        let chosen = match kind {
+        let chosen = match bypasses {
             // The window of stores is the leader's.
-            MessageKind::Load | MessageKind::Store => group,
-            _ => self.shared.channels.choose(group, u64::from(self.shared.profile.group_slack)),
+            true => group,
+            false => self.shared.channels.choose(group, u64::from(self.shared.profile.group_slack)),
         };
         let shared = &mut self.shared;
         let channel = channel_at(&mut self.entries, chosen).ok_or(PostError::NoChannel)?;
@@ -212,9 +214,9 @@ impl Nic {
             return Err(PostError::NoChannel);
         }
         request::check(request, channel.mtu)?;
-        let agreed = match kind {
-            MessageKind::Load | MessageKind::Store => channel.may_bypass,
-            _ => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
+        let agreed = match bypasses {
+            true => channel.may_bypass,
+            false => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
         };
         if !agreed {
             return Err(PostError::NotAgreed);
@@ -229,7 +231,7 @@ impl Nic {
             return Err(PostError::CompletionQueueFull);
         }
         let message = Message::of(request, chosen, jetty, endpoint.transaction, channel.mtu);
-        if kind == MessageKind::Put && !shared.puts.prepare(&shared.messages, &message) {
+        if is_put && !shared.puts.prepare(&shared.messages, &message) {
             shared.queue(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }
@@ -238,10 +240,10 @@ impl Nic {
         endpoint.transaction = endpoint.transaction.wrapping_add(1);
         endpoint.outstanding += 1;
         shared.channels.give(chosen, shared.messages[index].local.length);
-        if kind != MessageKind::Atomic {
+        if !is_atomic {
             shared.segments.hold(local.segment.number());
         }
-        if kind == MessageKind::Put {
+        if is_put {
             shared.puts.number(&mut shared.messages, index);
         }
         let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];

@@ -67,16 +67,17 @@ impl Stream {
             return true;
         }
         let message = &messages[index];
+        let put = message.put();
         let ahead = number_of(message).wrapping_sub(number_of(&messages[first]));
         if self.issued >= self.window || ahead >= WINDOW_MAX {
             return false;
         }
-        if !message.was_early {
+        if !put.was_early {
             // Those that wait go first.
             return self.waiting == 0 || message.place == MessagePlace::AwaitingTurn;
         }
-        let previous = &messages[message.put_links.previous()];
-        previous.is_issued && previous.put_serial.wrapping_sub(message.put_serial) as i32 >= 0
+        let previous = messages[put.links.previous()].put();
+        previous.is_issued && previous.serial.wrapping_sub(put.serial) as i32 >= 0
     }
 }
 
@@ -90,7 +91,7 @@ struct Open<'a>(&'a mut Pool<Message>);
 
 impl Linked for Open<'_> {
     fn links(&mut self, index: u32) -> &mut Links {
-        &mut self.0[index].put_links
+        &mut self.0[index].put_mut().links
     }
 }
 
@@ -100,7 +101,7 @@ pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
 /// May it have to wait: for other operations, because of what it asks of the order, or for the
 /// epoch it names?
 fn may_wait(message: &Message) -> bool {
-    message.order.tag != Tag::No || message.order.fence || message.epoch.is_some()
+    message.order.tag != Tag::No || message.order.fence || message.put().epoch.is_some()
 }
 
 /// The earlier of two numbers of one stream, which wrap.
@@ -114,7 +115,7 @@ fn later(one: u32, other: u32) -> u32 {
 }
 
 fn number_of(message: &Message) -> u32 {
-    (message.compare >> 32) as u32
+    message.put().sequence
 }
 
 impl Puts {
@@ -123,7 +124,11 @@ impl Puts {
     }
 
     fn key(message: &Message) -> Key {
-        Key { channel: message.group(), jetty: message.jetty, address: message.immediate }
+        Key {
+            channel: message.group(),
+            jetty: message.jetty,
+            address: message.put().mailbox.address,
+        }
     }
 
     /// May such a put be posted now? The receiver tells the puts that it has yet to see by how many
@@ -136,7 +141,7 @@ impl Puts {
         let stream = &self.streams[index];
         let open = match stream.open.head() {
             NONE => 0,
-            first => stream.bytes.wrapping_sub(messages[first].compare as u32),
+            first => stream.bytes.wrapping_sub(messages[first].put().before),
         };
         open.checked_add(put.local.length).is_some()
     }
@@ -146,21 +151,30 @@ impl Puts {
         let message = &mut messages[index];
         let Some(at) = self.streams.find(&Self::key(message)) else { return };
         let stream = &mut self.streams[at];
-        message.compare = u64::from(stream.next) << 32 | u64::from(stream.bytes);
+        let is_bound = may_wait(message);
+        let length = message.local.length;
+        let put = message.put_mut();
+        (put.sequence, put.before, put.is_bound) = (stream.next, stream.bytes, is_bound);
         stream.next = stream.next.wrapping_add(1);
-        stream.bytes = stream.bytes.wrapping_add(message.local.length);
-        message.is_bound = may_wait(message);
-        stream.bound += u32::from(message.is_bound);
+        stream.bytes = stream.bytes.wrapping_add(length);
+        stream.bound += u32::from(is_bound);
         stream.open.push_back(&mut Open(messages), index);
     }
 
-    /// Is everything before this put over; and if not, may something of it be waiting? If room
-    /// were kept for one that waits, what it waits for could need that room.
-    pub(crate) fn standing(&self, message: &Message, index: u32) -> (bool, bool) {
-        let Some(at) = self.streams.find(&Self::key(message)) else { return (true, false) };
-        let stream = &self.streams[at];
-        let others = stream.bound - u32::from(message.is_bound);
-        (stream.open.head() == index, others > 0)
+    /// Takes note, in a put that is about to be sent, of whether everything before it is over; and
+    /// if not, of whether something of it may be waiting. If room were kept for one that waits,
+    /// what it waits for could need that room.
+    pub(crate) fn note_standing(&self, message: &mut Message, index: u32) {
+        let standing = match self.streams.find(&Self::key(message)) {
+            None => (true, false),
+            Some(at) => {
+                let stream = &self.streams[at];
+                let others = stream.bound - u32::from(message.put().is_bound);
+                (stream.open.head() == index, others > 0)
+            }
+        };
+        let put = message.put_mut();
+        (put.is_oldest, put.follows) = standing;
     }
 
     /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room
@@ -175,11 +189,11 @@ impl Puts {
         let at = self.streams.find(&Self::key(&messages[index]))?;
         let stream = &mut self.streams[at];
         stream.open.unlink(&mut Open(messages), index);
-        let number = number_of(&messages[index]);
-        let message = &messages[index];
-        stream.bound -= u32::from(message.is_bound);
-        stream.issued -= u32::from(message.is_issued);
-        if !message.was_early {
+        let put = messages[index].put();
+        let number = put.sequence;
+        stream.bound -= u32::from(put.is_bound);
+        stream.issued -= u32::from(put.is_issued);
+        if !put.was_early {
             stream.window = (stream.window + 1).min(WINDOW_MAX);
         }
         if unnoted {
@@ -203,14 +217,16 @@ impl Puts {
         let Some(at) = self.streams.find(&Self::key(message)) else { return true };
         let may = self.streams[at].has_room_for(messages, index);
         let (stream, message) = (&mut self.streams[at], &mut messages[index]);
-        if !message.is_issued && may {
-            message.is_issued = true;
-            message.put_serial = stream.issues;
+        let waits = message.place == MessagePlace::AwaitingTurn;
+        let put = message.put_mut();
+        if !put.is_issued && may {
+            put.is_issued = true;
+            put.serial = stream.issues;
             stream.issues = stream.issues.wrapping_add(1);
             stream.issued += 1;
-            stream.waiting -= u32::from(message.place == MessagePlace::AwaitingTurn);
+            stream.waiting -= u32::from(waits);
         }
-        message.is_issued
+        put.is_issued
     }
 
     /// A put begins to wait for its turn.
@@ -230,12 +246,13 @@ impl Puts {
     /// A put was sent back because earlier ones were missing. True if it is to wait for its turn.
     pub(crate) fn sent_back(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
         let message = &mut messages[index];
-        message.was_early = true;
+        message.put_mut().was_early = true;
         let Some(at) = self.streams.find(&Self::key(message)) else { return false };
         let stream = &mut self.streams[at];
-        stream.issued -= u32::from(core::mem::take(&mut message.is_issued));
-        message.put_serial = stream.issues;
-        if number_of(message).wrapping_sub(stream.halved_at) as i32 >= 0 {
+        let put = message.put_mut();
+        stream.issued -= u32::from(core::mem::take(&mut put.is_issued));
+        put.serial = stream.issues;
+        if put.sequence.wrapping_sub(stream.halved_at) as i32 >= 0 {
             stream.window = (stream.window / 2).max(1);
             stream.halved_at = stream.next;
         }
@@ -255,7 +272,7 @@ impl Puts {
             if message.place == MessagePlace::AwaitingTurn {
                 return stream.has_room_for(messages, at).then_some(at);
             }
-            at = message.put_links.next();
+            at = message.put().links.next();
         }
         None
     }

@@ -18,7 +18,7 @@ use crate::jetty::{Jetty, Receive};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
-use crate::message::Message;
+use crate::message::{Body, Message};
 use crate::order::{Incomplete, Initiator, Key, Keyed, Tracker};
 use crate::pool::{NONE, Pool};
 use crate::puts::Puts;
@@ -331,19 +331,22 @@ impl Shared {
         let message = &mut self.messages[index];
         message.reported = true;
         let success = status == Status::Success;
-        let atomic = message.completes_as == CompletionKind::Atomic;
+        let old = match &message.body {
+            Body::Atomic(atomic) => Some(atomic.old),
+            _ => None,
+        };
         let (id, segment, silent) =
             (message.jetty, message.local.segment.number(), !message.signaled);
         let completion = Completion {
             id: message.id,
             jetty: id,
             status,
-            kind: message.completes_as,
+            kind: message.completes_as(),
             bytes: if success { message.local.length } else { 0 },
             immediate: None,
-            value: if success && atomic { message.immediate } else { 0 },
+            value: old.filter(|_| success).unwrap_or(0),
             channel: message.channel_id,
-            remote_jetty: message.target.jetty,
+            remote_jetty: message.remote_jetty(),
         };
         let jetty = &mut self.jetties[id.value() as usize];
         jetty.outstanding -= 1;
@@ -353,7 +356,7 @@ impl Shared {
         } else {
             self.queue(queue).push(completion);
         }
-        if !atomic {
+        if old.is_none() {
             self.let_go(segment);
         }
         if !success {

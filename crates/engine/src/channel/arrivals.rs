@@ -60,8 +60,7 @@ impl Channel {
         let flushed = Completion { status: Status::Flushed, bytes: 0, ..completion };
         shared.complete_receive(receive, flushed);
         if response != NONE {
-            shared.messages[response].refusal = Some(Refusal::NoJetty);
-            self.answer_done(shared, response);
+            self.acknowledge_transaction(shared, response, Some(Refusal::NoJetty));
         }
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         self.abandon_arrival(shared, index);

@@ -21,7 +21,7 @@ use crate::api::{
 };
 use crate::canary::Canary;
 use crate::list::List;
-use crate::message::{Message, MessageKind, MessagePlace};
+use crate::message::{Body, MessagePlace};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{
@@ -149,7 +149,7 @@ impl Channel {
         self.bypass.pending[slot] = index;
         self.bypass.repeats.begin(number);
         let message = &mut shared.messages[index];
-        message.compare = u64::from(number);
+        message.set_unsequenced_number(number);
         message.next_index = 1;
         true
     }
@@ -168,7 +168,7 @@ impl Channel {
 
     fn finish_one_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
         self.delist_bypass(shared, index);
-        let number = shared.messages[index].compare as u32;
+        let number = shared.messages[index].unsequenced().number;
         self.bypass.pending[(number % WINDOW) as usize] = NONE;
         while self.bypass.oldest != self.bypass.next
             && self.bypass.pending[(self.bypass.oldest % WINDOW) as usize] == NONE
@@ -235,12 +235,10 @@ impl Channel {
                 self.handle_store(shared, bypass, access, received)
             }
             BypassOperation::LoadResponse { refusal } => {
-                let kind = MessageKind::Load;
-                self.handle_answer(shared, now, bypass, received, (kind, refusal))
+                self.handle_answer(shared, now, bypass, received, refusal)
             }
             BypassOperation::StoreDone { refusal } => {
-                let kind = MessageKind::Store;
-                self.handle_answer(shared, now, bypass, received, (kind, refusal))
+                self.handle_answer(shared, now, bypass, received, refusal)
             }
         }
     }
@@ -341,21 +339,23 @@ impl Channel {
         now: Instant,
         bypass: &Bypass,
         received: &Received,
-        (kind, refusal): (MessageKind, Option<Refusal>),
+        refusal: Option<Refusal>,
     ) -> Verdict {
         let index = self.bypass.pending[(bypass.number % WINDOW) as usize];
         if index == NONE {
             return shared.drop(DropReason::NoRead);
         }
         let message = shared.messages[index];
-        let is_it = message.kind == kind
-            && message.compare as u32 == bypass.number
+        let is_load = matches!(message.body, Body::Load(_));
+        let answers_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });
+        let is_it = is_load == answers_load
+            && message.unsequenced().number == bypass.number
             && message.jetty == bypass.jetty
             && message.placed == 0;
         if !is_it {
             return shared.drop(DropReason::NoRead);
         }
-        let wanted = if kind == MessageKind::Load { message.local.length } else { 0 };
+        let wanted = if is_load { message.local.length } else { 0 };
         if refusal.is_none() && received.payload != wanted {
             return shared.drop(DropReason::Malformed);
         }
@@ -428,7 +428,7 @@ impl Channel {
         }
         let message = shared.messages[token.subject];
         if message.place == MessagePlace::Placing
-            && Msn::new(message.compare as u32) == token.message
+            && Msn::new(message.unsequenced().number) == token.message
         {
             shared.messages[token.subject].place = MessagePlace::Unlisted;
             self.finish_bypass(shared, token.subject, status);
@@ -494,13 +494,6 @@ impl Shared {
         if answer.is_load && answer.refusal.is_none() {
             self.let_go(answer.gather.segment.number());
         }
-    }
-}
-
-impl Message {
-    /// Does it bypass the transport?
-    pub(crate) fn bypasses(&self) -> bool {
-        matches!(self.kind, MessageKind::Load | MessageKind::Store)
     }
 }
 

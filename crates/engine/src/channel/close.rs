@@ -150,7 +150,7 @@ impl Channel {
         for index in 0..shared.messages.high_water() {
             let message = &mut shared.messages[index];
             let ours = message.channel != NONE && message.group() == self.group();
-            let ordered = message.order.tag == Tag::Mo && !message.kind.is_answer();
+            let ordered = message.order.tag == Tag::Mo && !message.is_answer();
             if ours && ordered && message.parked == Some(Status::Success) {
                 message.parked = Some(status);
             }

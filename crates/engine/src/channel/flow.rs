@@ -17,7 +17,7 @@ impl Channel {
         let is_planted = shared.is_planted(Canary::RefusedFirst);
         shared.flows.begins_spent = shared.is_planted(Canary::BeginSpent);
         let message = &mut shared.messages[index];
-        if message.kind.has_payload() {
+        if message.has_payload() {
             message.flow = shared.flows.join(message);
             // What keeps memory order goes one after the other: early packets would have to be set
             // aside. A message that came too early and is the oldest now goes before the others of

@@ -148,8 +148,7 @@ impl Channel {
             self.abandon_arrival(shared, index);
             shared.arrivals[index].untold = (response == NONE).then_some(Refusal::Access);
             if response != NONE {
-                shared.messages[response].refusal = Some(Refusal::Access);
-                self.answer_done(shared, response);
+                self.acknowledge_transaction(shared, response, Some(Refusal::Access));
             }
             self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
             if !arrival.has_slot {
@@ -244,7 +243,7 @@ impl Channel {
         let message = &shared.messages[answer];
         let (jetty, sequence) = (message.jetty, message.sequence);
         if let Some(tracker) = shared.trackers.find(&Key::of(self.group(), jetty)) {
-            shared.messages[answer].is_tracked = true;
+            shared.messages[answer].own_answer().is_tracked = true;
             let mut reading = shared.trackers[tracker].reading;
             reading.push_back(&mut Answering(&mut shared.messages), answer);
             shared.trackers[tracker].reading = reading;
@@ -254,8 +253,9 @@ impl Channel {
 
     /// The answer to a READ in memory order has arrived, or never will.
     pub(crate) fn read_ends(&mut self, shared: &mut Shared, answer: u32) {
-        let jetty = shared.messages[answer].jetty;
-        if !core::mem::take(&mut shared.messages[answer].is_tracked) {
+        let message = &mut shared.messages[answer];
+        let jetty = message.jetty;
+        if !core::mem::take(&mut message.own_answer().is_tracked) {
             return;
         }
         let Some(tracker) = shared.trackers.find(&Key::of(self.group(), jetty)) else { return };

@@ -6,7 +6,7 @@ use crate::api::{Completion, PlacementKind, PlacementToken, Status};
 use crate::arrival::ArrivalKind;
 use crate::canary::Canary;
 use crate::held::HeldState;
-use crate::message::{Message, MessageKind, MessagePlace, Outcome};
+use crate::message::{Message, MessagePlace, Outcome, Reply};
 use crate::pool::NONE;
 use crate::send_window::ACKNOWLEDGED;
 use crate::shared::Shared;
@@ -99,9 +99,9 @@ impl Channel {
 
     /// A word was not changed: nothing waits for that any more.
     fn unmark(&mut self, shared: &mut Shared, answer: u32) {
-        let Message { marks, jetty, sequence, .. } = shared.messages[answer];
-        if marks {
-            shared.messages[answer].marks = false;
+        let message = &mut shared.messages[answer];
+        let (jetty, sequence) = (message.jetty, message.sequence);
+        if message.take_marks() {
             self.mark_executed(shared, jetty, sequence);
         }
     }
@@ -140,7 +140,6 @@ impl Channel {
             self.break_off_later(shared, arrival);
         } else if !held.is_part {
             self.unmark(shared, held.response);
-            shared.messages[held.response].kind = MessageKind::Done;
             self.answer_refused(shared, held.response, &held.data, Refusal::Access);
         }
     }
@@ -150,8 +149,7 @@ impl Channel {
         let has_slot = shared.arrivals[index].has_slot;
         let refusal = self.break_off(shared, index);
         if response != NONE {
-            shared.messages[response].refusal = Some(refusal);
-            self.answer_done(shared, response);
+            self.acknowledge_transaction(shared, response, Some(refusal));
         } else if has_slot {
             shared.arrivals[index].untold = Some(refusal);
         }
@@ -173,13 +171,13 @@ impl Channel {
         if !is_it {
             return;
         }
-        let is_answer = message.kind == MessageKind::ReadResponse;
+        let is_answer = message.is_read_response();
         if is_answer && !self.refuse_read(shared, &message) {
             if shared.is_planted(Canary::WaitForRecord) {
                 return;
             }
             // Its own record is the next that is free for the refusal: when its packets are void.
-            shared.messages[sent.message].refusal = Some(Refusal::Access);
+            shared.messages[sent.message].own_answer().reply = Reply::Bytes { refused_next: true };
         }
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, sent.message);
@@ -201,27 +199,26 @@ impl Channel {
         self.read_ends(shared, index);
         let begun = shared.messages[index];
         shared.let_go(begun.local.segment.number());
-        shared.messages[index] = self.refusal_of_read(&begun);
-        self.answer_done(shared, index);
+        shared.messages[index] = self.successor_of_read(&begun);
+        self.acknowledge_transaction(shared, index, Some(Refusal::Access));
     }
 
-    fn refusal_of_read(&self, begun: &Message) -> Message {
-        let mut answer = Message::new(MessageKind::Done, self.index(), begun.jetty);
+    /// An answer to the same READ as one that was begun, with nothing to say yet.
+    fn successor_of_read(&self, begun: &Message) -> Message {
+        let mut answer = Message::answer(self.index(), begun.jetty);
         answer.transaction = begun.transaction;
         answer.slot = begun.slot;
         answer.sequence = begun.sequence;
-        answer.reported = true;
-        answer.refusal = Some(Refusal::Access);
         answer
     }
 
     /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no
     /// record for it at present.
     fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
-        let answer = self.refusal_of_read(begun);
+        let answer = self.successor_of_read(begun);
         let Some(index) = shared.messages.take(answer) else { return false };
         self.responses += 1;
-        self.answer_done(shared, index);
+        self.acknowledge_transaction(shared, index, Some(Refusal::Access));
         true
     }
 }

@@ -4,7 +4,7 @@ use super::receive::Judgement;
 use super::{Channel, Why};
 use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
 use crate::canary::Canary;
-use crate::message::{Message, MessageKind, MessagePlace, Outcome, packets_of};
+use crate::message::{Message, MessagePlace, Outcome, Reply};
 use crate::order::is_numbered;
 use crate::pool::NONE;
 use crate::shared::Shared;
@@ -21,18 +21,17 @@ pub(crate) fn is_question(operation: &Operation) -> bool {
 }
 
 impl Channel {
-    /// Sets a record aside for the answer to a request; its kind is settled later.
+    /// Sets a record aside for the answer to a request; what it says is settled later.
     pub(crate) fn reserve_answer(&mut self, shared: &mut Shared, data: &Data) -> Option<u32> {
         // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
         if self.responses >= 2 * shared.limits.read_slots {
             return None;
         }
         let question = is_question(&data.operation);
-        let mut answer = Message::new(MessageKind::Done, self.index(), data.jetty);
+        let mut answer = Message::answer(self.index(), data.jetty);
         answer.transaction = data.transaction;
         answer.slot = if question { data.slot } else { data.order.request_slot };
         answer.sequence = data.order.sequence;
-        answer.reported = true;
         let index = shared.messages.take(answer)?;
         self.responses += 1;
         Some(index)
@@ -53,7 +52,18 @@ impl Channel {
 
     /// Tells the sender of a transaction that it is done.
     pub(crate) fn answer_done(&mut self, shared: &mut Shared, index: u32) {
+        self.acknowledge_transaction(shared, index, None);
+    }
+
+    /// Tells the sender of a transaction that it is done, or why it is refused.
+    pub(crate) fn acknowledge_transaction(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        refusal: Option<Refusal>,
+    ) {
         shared.counters.transaction_acks_sent += 1;
+        shared.messages[index].settle_reply(Reply::Done(refusal));
         self.send_answer(shared, index);
     }
 
@@ -69,19 +79,16 @@ impl Channel {
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
         }
-        shared.messages[index].refusal = Some(refusal);
-        self.answer_done(shared, index);
+        self.acknowledge_transaction(shared, index, Some(refusal));
     }
 
     pub(crate) fn answer_atomic(&mut self, shared: &mut Shared, index: u32, old: u64) {
         shared.counters.atomics_executed += 1;
         let answer = &mut shared.messages[index];
-        answer.kind = MessageKind::AtomicResponse;
-        answer.immediate = old;
-        let (marks, jetty, sequence) = (answer.marks, answer.jetty, answer.sequence);
+        answer.settle_reply(Reply::Old(old));
+        let (marks, jetty, sequence) = (answer.take_marks(), answer.jetty, answer.sequence);
         self.send_answer(shared, index);
         if marks {
-            shared.messages[index].marks = false;
             self.mark_executed(shared, jetty, sequence);
         }
     }
@@ -119,13 +126,12 @@ impl Channel {
             return Judgement::Drop(DropReason::MessagePool);
         };
         let answer = &mut shared.messages[index];
-        answer.kind = MessageKind::ReadResponse;
-        answer.local = local;
-        answer.packets = packets_of(local.length, self.mtu);
+        answer.settle_bytes(local, self.mtu);
         // The memory may still be read when a packet has to be resent: until the answer has
         // arrived, nothing that has to follow the read may change it.
         let in_memory_order = data.order.tag == Tag::Mo;
-        answer.marks = is_numbered(data.order.mode, data.order.tag) && !in_memory_order;
+        answer.own_answer().marks =
+            is_numbered(data.order.mode, data.order.tag) && !in_memory_order;
         shared.segments.hold(local.segment.number());
         self.send_answer(shared, index);
         if in_memory_order {
@@ -165,9 +171,7 @@ impl Channel {
         let Some(index) = self.answer_for(shared, data, reserved) else {
             return Judgement::Drop(DropReason::MessagePool);
         };
-        let answer = &mut shared.messages[index];
-        answer.kind = MessageKind::AtomicResponse;
-        answer.marks = is_numbered(data.order.mode, data.order.tag);
+        shared.messages[index].own_answer().marks = is_numbered(data.order.mode, data.order.tag);
         let segment = SegmentId::new(access.token_id.value());
         let target = LocalRange { segment, offset, length: access.length };
         Judgement::Atomic { target, subject: index }
@@ -207,13 +211,12 @@ impl Channel {
             shared.counters.drops[DropReason::NoRead as usize] += 1;
             return nothing;
         };
-        let kind = shared.messages[index].kind;
+        let asked = &mut shared.messages[index];
         match data.operation {
-            Operation::ReadResponse if matches!(kind, MessageKind::Read | MessageKind::Get) => {
+            Operation::ReadResponse if asked.asks_for_bytes() => {
                 self.judge_read_response(shared, index, data, payload)
             }
-            Operation::AtomicResponse { value } if kind == MessageKind::Atomic => {
-                shared.messages[index].immediate = value;
+            Operation::AtomicResponse { value } if asked.note_old(value) => {
                 self.finish_answered(shared, index);
                 nothing
             }
@@ -228,7 +231,7 @@ impl Channel {
                 }
                 nothing
             }
-            Operation::Done { refusal: None, .. } if !kind.is_question() => {
+            Operation::Done { refusal: None, .. } if !asked.is_question() => {
                 self.finish_answered(shared, index);
                 nothing
             }
@@ -259,7 +262,7 @@ impl Channel {
     /// nor another one.
     pub(crate) fn is_answered(&self, shared: &Shared, index: u32) -> bool {
         let message = &shared.messages[index];
-        matches!(message.kind, MessageKind::Read | MessageKind::Get)
+        message.asks_for_bytes()
             && message.channel == self.index()
             && message.outcome == Outcome::Open
             && message.place == MessagePlace::Unlisted

@@ -1,9 +1,9 @@
 //! The end of messages: reported, tried again, released.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::{CompletionKind, OrderRequest, Status};
+use crate::api::{OrderRequest, Status};
 use crate::canary::Canary;
-use crate::message::{MessageKind, MessagePlace, Outcome};
+use crate::message::{Body, MessagePlace, Notice, Outcome};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{ServiceMode, Tag};
@@ -21,7 +21,7 @@ impl Channel {
             Outcome::Open => {
                 let (jetty, sequence) = (message.jetty, message.sequence);
                 let is_untold = !message.reported && message.parked.is_none();
-                if message.marks {
+                if shared.messages[index].take_marks() {
                     // The answer to an ordered read has arrived: what follows it may go on.
                     self.mark_executed(shared, jetty, sequence);
                 }
@@ -31,9 +31,7 @@ impl Channel {
                 self.release(shared, index);
             }
             Outcome::Reported => self.release(shared, index),
-            Outcome::Failed(_)
-                if message.kind == MessageKind::ReadResponse && message.refusal.is_some() =>
-            {
+            Outcome::Failed(_) if message.is_refused_next() => {
                 self.turn_into_refusal(shared, index);
             }
             Outcome::Failed(status) => self.end(shared, index, status),
@@ -52,10 +50,9 @@ impl Channel {
         }
         // The target refused it for good and goes on; what it never heard of it has to be told.
         let untold = matches!(status, Status::ReceiverNotReady | Status::Flushed);
-        if message.kind == MessageKind::Put {
-            let unnoted =
+        if let Some(put) = shared.messages[index].open_put() {
+            put.is_unnoted =
                 untold || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
-            shared.messages[index].is_unnoted = unnoted;
         }
         let is_cut_short =
             message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
@@ -107,30 +104,28 @@ impl Channel {
         }
     }
 
-    /// Turns a message that was given up into one that tells the target not to wait for it.
+    /// Tells the target, by the record of a message that was given up, not to wait for it.
     fn abandon(&mut self, shared: &mut Shared, index: u32) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        message.kind = MessageKind::Abandon;
+        message.give_notice(Notice::Abandoned);
         if message.order.mode == ServiceMode::Roi {
             // What the initiator orders has no number at the target.
             message.order.tag = Tag::No;
         }
         message.order.mode = ServiceMode::Rol;
-        self.send_abandon(shared, index);
+        self.send_notice(shared, index);
     }
 
-    /// Turns a put that is over into one that tells the receiver up to which number all are.
-    fn tell_over(&mut self, shared: &mut Shared, index: u32, number: u32) {
+    /// Tells the receiver, by the record of a put that is over, up to which number all are.
+    fn tell_over(&mut self, shared: &mut Shared, index: u32, through: u32) {
         let message = &mut shared.messages[index];
-        message.kind = MessageKind::Abandon;
-        message.abandons_put = true;
-        message.compare = u64::from(number) << 32;
+        message.give_notice(Notice::PutsOver { through });
         message.order = OrderRequest::default();
-        self.send_abandon(shared, index);
+        self.send_notice(shared, index);
     }
 
-    fn send_abandon(&mut self, shared: &mut Shared, index: u32) {
+    fn send_notice(&mut self, shared: &mut Shared, index: u32) {
         let message = &mut shared.messages[index];
         message.packets = 1;
         message.next_index = 0;
@@ -147,8 +142,7 @@ impl Channel {
         message.learned = false;
         message.placed = 0;
         if core::mem::take(&mut message.early) {
-            let (is_put, is_free) =
-                (message.kind == MessageKind::Put, message.order.tag == Tag::No);
+            let (is_put, is_free) = (message.is_open_put(), message.order.tag == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
             if waits && is_free {
                 shared.puts.wait(&mut shared.messages, index);
@@ -179,17 +173,17 @@ impl Channel {
         if message.was_not_ready() {
             self.retry_burst.note_end();
         }
-        let (kind, segment, reported) =
-            (message.kind, message.local.segment.number(), message.reported);
-        if kind.is_answer() {
+        let (segment, reported) = (message.local.segment.number(), message.reported);
+        if message.is_answer() {
+            let has_bytes = message.is_read_response();
             self.read_ends(shared, index);
             self.responses -= 1;
-            if kind == MessageKind::ReadResponse {
+            if has_bytes {
                 shared.let_go(segment);
             }
-        } else if message.completes_as == CompletionKind::Put {
-            let unnoted = message.is_unnoted;
-            let is_told = message.abandons_put;
+        } else if let Body::Put(put) = &message.body {
+            let unnoted = put.is_unnoted;
+            let is_told = message.tells_puts_over();
             if !is_told && !unnoted && !shared.is_planted(Canary::ForgetNoted) {
                 shared.puts.note(&shared.messages, index);
             }
@@ -238,7 +232,7 @@ impl Channel {
             return;
         }
         let slot = message.slot;
-        if message.kind.is_question() {
+        if message.is_question() {
             return self.pass_read_slot(shared, slot);
         }
         self.pass_message_slot(shared, slot);
@@ -248,7 +242,7 @@ impl Channel {
     /// what it waits for may need its slot.
     fn give_message_slot_back(&mut self, shared: &mut Shared, index: u32) {
         let message = &mut shared.messages[index];
-        if message.order.tag == Tag::Mo && !message.kind.is_question() && message.has_slot {
+        if message.order.tag == Tag::Mo && !message.is_question() && message.has_slot {
             message.has_slot = false;
             let slot = message.slot;
             self.pass_message_slot(shared, slot);
@@ -289,7 +283,7 @@ impl Channel {
         self.awaiting_read_slot.unlink(&mut shared.messages, index);
         self.reads[usize::from(slot)] = index;
         let message = &mut shared.messages[index];
-        if message.kind.is_question() {
+        if message.is_question() {
             (message.slot, message.has_slot) = (slot, true);
         } else {
             (message.request_slot, message.has_request) = (slot, true);

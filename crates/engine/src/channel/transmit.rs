@@ -3,15 +3,14 @@
 use super::{Channel, ChannelState, Timer};
 use crate::api::{LocalRange, OrderRequest, Status, Transmit};
 use crate::canary::Canary;
-use crate::limits::{HEADER_BYTES, Profile};
+use crate::limits::HEADER_BYTES;
 use crate::list::Links;
-use crate::message::{Message, MessageKind, MessagePlace, Outcome};
+use crate::message::{Message, MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, Close, Data, Datagram, Get, Instant, Operation, Order, Packet, Psn, Put, Refusal,
-    ServiceMode, Void,
+    Close, Data, Datagram, Instant, Operation, Order, Packet, Psn, ServiceMode, Void,
 };
 
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
@@ -148,7 +147,7 @@ impl Channel {
                 continue;
             }
             let message = &mut shared.messages[index];
-            let begins = message.kind == MessageKind::Put && message.next_index == 0;
+            let begins = message.is_open_put() && message.next_index == 0;
             if begins && !shared.puts.issue(&mut shared.messages, index) {
                 self.delist(shared, index);
                 shared.puts.wait(&mut shared.messages, index);
@@ -157,7 +156,7 @@ impl Channel {
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
             if self.acquire_slots(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
-                let is_flowless = message.kind.has_payload() && message.flow == NONE;
+                let is_flowless = message.has_payload() && message.flow == NONE;
                 if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
                     // No gate holds back what found no record for a flow. While such messages come
                     // again and again, flows that have had their turn must not wait for the last.
@@ -186,14 +185,14 @@ impl Channel {
     /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
     /// until what it follows has been executed, and that may need a slot, too.
     fn acquire_slots(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
-        if message.kind.is_answer() || message.order.mode == ServiceMode::Uno {
+        if message.is_answer() || message.order.mode == ServiceMode::Uno {
             return true;
         }
         let needs_read_slot = message.awaits_answer() && !(message.has_request || message.has_slot);
         if needs_read_slot && !first && self.read_slots.free() <= self.kept_for_first() {
             return false;
         }
-        if message.awaits_answer() && !message.kind.is_question() && !message.has_request {
+        if message.awaits_answer() && !message.is_question() && !message.has_request {
             let Some(slot) = self.read_slots.take() else { return false };
             self.reads[usize::from(slot)] = index;
             message.request_slot = slot;
@@ -202,7 +201,7 @@ impl Channel {
         if message.has_slot {
             return true;
         }
-        let (slots, owners) = if message.kind.is_question() {
+        let (slots, owners) = if message.is_question() {
             (&mut self.read_slots, &mut self.reads)
         } else if message.is_multi() {
             (&mut self.message_slots, &mut self.slotted)
@@ -270,7 +269,7 @@ impl Channel {
         if ack_request {
             self.unasked = 0;
         }
-        let operation = operation_of(message, self.chunk.learned, &shared.profile);
+        let operation = message.operation(self.chunk.learned, &shared.profile);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
@@ -303,7 +302,7 @@ impl Channel {
         let path = self.path_for_small(shared, now);
         let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
-        let operation = operation_of(&message, message.learned, &shared.profile);
+        let operation = message.operation(message.learned, &shared.profile);
         let number = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.next());
         let packet = Packet::Datagram(Datagram {
             number,
@@ -321,8 +320,8 @@ impl Channel {
     fn advance_message(&mut self, shared: &mut Shared, index: u32) -> bool {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
-            if message.kind == MessageKind::Put {
-                (message.is_oldest, message.follows) = shared.puts.standing(message, index);
+            if message.is_open_put() {
+                shared.puts.note_standing(message, index);
             }
             if !message.keeps_number {
                 message.number = self.tp.next_message;
@@ -345,8 +344,7 @@ impl Channel {
     /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
     fn needs_path(&self, shared: &Shared, index: u32) -> bool {
         let message = &shared.messages[index];
-        let small = !message.kind.has_payload()
-            || message.local.length <= shared.profile.small_message_bytes;
+        let small = message.carried() <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         !small && (self.chunk.left == 0 || self.chunk.small || stale)
     }
@@ -354,8 +352,7 @@ impl Channel {
     /// The path of the current chunk, or of a new one.
     fn chunk_path(&mut self, shared: &mut Shared, index: u32, bytes: u32, now: Instant) -> u8 {
         let message = &shared.messages[index];
-        let small = !message.kind.has_payload()
-            || message.local.length <= shared.profile.small_message_bytes;
+        let small = message.carried() <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
         if self.chunk.left == 0 || self.chunk.small != small || stale {
             let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
@@ -444,7 +441,7 @@ impl Channel {
         }
         shared.counters.data_resent += 1;
         shared.counters.payload_sent += u64::from(message.payload(sent.index, self.mtu));
-        let operation = operation_of(&message, message.learned, &shared.profile);
+        let operation = message.operation(message.learned, &shared.profile);
         let packet = Packet::Data(Data {
             psn,
             message: message.number,
@@ -512,16 +509,16 @@ impl Channel {
 /// and nobody waits for the end of a short response: acknowledgements of those may wait for
 /// company.
 fn wants_news(message: &Message) -> bool {
-    if message.kind.is_answer() {
+    if message.is_answer() {
         // What has to follow a read that was ordered waits until its answer has arrived.
-        return message.is_multi() || message.marks || message.is_tracked;
+        return message.is_multi() || message.is_answer_awaited();
     }
-    !message.kind.is_question()
+    !message.is_question()
 }
 
 fn order_of(message: &Message, operation: &Operation) -> Order {
     if message.order == OrderRequest::default()
-        || message.kind.is_answer()
+        || message.is_answer()
         || *operation == Operation::Learned
     {
         return Order::NONE;
@@ -533,62 +530,5 @@ fn order_of(message: &Message, operation: &Operation) -> Order {
         sequence: message.sequence,
         receive_sequence: message.receive_sequence,
         request_slot: message.request_slot,
-    }
-}
-
-/// What a packet of the message says; `learned`: the receiver knows where the message starts.
-fn operation_of(message: &Message, learned: bool, profile: &Profile) -> Operation {
-    let access = Access {
-        address: message.remote_address,
-        length: message.local.length,
-        token_id: message.token_id,
-        token_value: message.token_value,
-    };
-    let (target, length, immediate) = (message.target, message.local.length, message.immediate);
-    let (epoch, named) = (message.epoch.unwrap_or(0), message.epoch.is_some());
-    let (sequence, before) = ((message.compare >> 32) as u32, message.compare as u32);
-    let (offset, key) = (message.remote_address, message.token_value);
-    match message.kind {
-        MessageKind::Read | MessageKind::Load => Operation::Read { access },
-        MessageKind::ReadResponse => Operation::ReadResponse,
-        MessageKind::AtomicResponse => Operation::AtomicResponse { value: immediate },
-        MessageKind::Done => {
-            let retry_after = profile.not_ready_delay.as_us().min(0xFFFF) as u16;
-            let waits = message.refusal == Some(Refusal::ReceiverNotReady);
-            let retry_after_us = if waits { retry_after } else { 0 };
-            Operation::Done { refusal: message.refusal, retry_after_us }
-        }
-        MessageKind::Atomic => {
-            let (operator, operand, compare) = (message.operator, immediate, message.compare);
-            Operation::Atomic { access, operator, operand, compare }
-        }
-        MessageKind::Get => {
-            Operation::Get(Get { mailbox: immediate, offset, length, key, epoch, named })
-        }
-        MessageKind::Abandon if message.abandons_put => {
-            Operation::AbandonPut { mailbox: immediate, sequence }
-        }
-        MessageKind::Abandon => Operation::Abandon,
-        _ if learned => Operation::Learned,
-        MessageKind::Put => {
-            let mailbox = immediate;
-            let (oldest, follows) = (message.is_oldest, message.follows);
-            Operation::Put(Put {
-                mailbox,
-                offset,
-                sequence,
-                before,
-                length,
-                key,
-                epoch,
-                named,
-                oldest,
-                follows,
-            })
-        }
-        MessageKind::Write | MessageKind::Store => Operation::Write { access },
-        MessageKind::WriteImmediate => Operation::WriteImmediate { access, target, immediate },
-        MessageKind::Send => Operation::Send { target, length },
-        MessageKind::SendImmediate => Operation::SendImmediate { target, length, immediate },
     }
 }

@@ -17,11 +17,11 @@ use crate::channel::paths::smooth;
 use crate::channel::{RoundTrip, Timer};
 use crate::limits::Profile;
 use crate::list::List;
-use crate::message::{MessageKind, MessagePlace};
+use crate::message::{Body, MessagePlace, access};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossDetector, PathOrder};
-use fairway_wire::{Access, Bypass, BypassOperation, Duration, Instant, Packet};
+use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
 
 /// Most repeats of one load or store that do not wait for the retransmission time-out.
 const HASTY_MAX: u8 = 3;
@@ -179,7 +179,7 @@ impl Channel {
     /// The packet of a load or store of ours.
     pub(super) fn ask(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
         let message = shared.messages[index];
-        let number = message.compare as u32;
+        let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_asked(number) {
             false => self.path_for_small(shared, now),
             true => self.choose_path(shared, now, message.local.length, Some(self.small_path)),
@@ -194,13 +194,8 @@ impl Channel {
         if !self.is_armed(Timer::Bypass) || due.is_before(self.timers[Timer::Bypass as usize]) {
             self.arm(shared, Timer::Bypass, due);
         }
-        let access = Access {
-            address: message.remote_address,
-            length: message.local.length,
-            token_id: message.token_id,
-            token_value: message.token_value,
-        };
-        let is_load = message.kind == MessageKind::Load;
+        let access = access(&message.unsequenced().remote, message.local.length);
+        let is_load = matches!(message.body, Body::Load(_));
         let operation = if is_load {
             BypassOperation::Load { access }
         } else {
@@ -251,7 +246,7 @@ impl Channel {
         while at != NONE {
             let message = &shared.messages[at];
             let (number, retries, next) =
-                (message.compare as u32, message.retries, message.links.next());
+                (message.unsequenced().number, message.retries, message.links.next());
             if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
                 if !self.bypass.repeats.is_lost(number, now) {
                     return;
@@ -264,7 +259,7 @@ impl Channel {
 
     /// Repeats one that is under way, before the retransmission time-out.
     fn hasten(&mut self, shared: &mut Shared, index: u32) {
-        let number = shared.messages[index].compare as u32;
+        let number = shared.messages[index].unsequenced().number;
         self.bypass.repeats.asked[slot_of(number)].hasty += 1;
         self.repeat(shared, index);
     }
@@ -284,7 +279,7 @@ impl Channel {
                 continue;
             }
             let message = &mut shared.messages[index];
-            let (number, retries) = (message.compare as u32, message.retries);
+            let (number, retries) = (message.unsequenced().number, message.retries);
             if now.is_before(message.retry_at) {
                 let due = message.retry_at;
                 next = Some(next.map_or(due, |at| at.min(due)));
@@ -305,8 +300,8 @@ impl Channel {
     /// A load or store of ours has been repeated often enough.
     fn expire_bypass(&mut self, shared: &mut Shared, index: u32) {
         let message = &mut shared.messages[index];
-        let is_oldest = message.compare as u32 == self.bypass.oldest;
-        if message.kind == MessageKind::Store && !is_oldest {
+        let is_oldest = message.unsequenced().number == self.bypass.oldest;
+        if matches!(message.body, Body::Store(_)) && !is_oldest {
             message.place = MessagePlace::Expired;
             self.bypass.repeats.flying.unlink(&mut shared.messages, index);
         } else {
