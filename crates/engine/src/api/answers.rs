@@ -35,10 +35,8 @@ pub struct PlacementToken {
     pub(crate) channel: ChannelId,
     pub(crate) psn: Psn,
     pub(crate) message: Msn,
-    /// An arrival, a message (of a read), or nothing, as `kind` says.
-    pub(crate) subject: u32,
+    pub(crate) purpose: Purpose,
     pub(crate) bytes: u32,
-    pub(crate) kind: PlacementKind,
     pub(crate) ack_request: bool,
     pub(crate) retry: bool,
 }
@@ -50,26 +48,29 @@ impl PlacementToken {
     }
 }
 
+/// What a placement is part of, with the record that keeps count of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlacementKind {
-    /// A WRITE of one packet: nobody but the transport needs to know.
+pub(crate) enum Purpose {
+    /// A WRITE of one packet, or nothing: only the transport keeps count.
     Plain,
-    /// Part of an arrival that is being counted.
-    Arrival,
-    /// Part of the answer to a read of ours.
-    Read,
-    /// Into the stash, until the packet's turn comes.
-    Stash,
-    /// A word is being changed.
-    Atomic,
-    /// What was held is being executed.
-    Deferred,
-    /// It came in an unreliable packet.
-    Datagram,
-    /// A store that bypasses the transport.
-    Stored,
-    /// What we loaded.
-    Loaded,
+    /// A part of this arrival.
+    Arrival(u32),
+    /// A part of the answer to this READ or GET of ours.
+    Read(u32),
+    /// The payload of this held packet, into the stash until its turn comes.
+    Stash(u32),
+    /// A word is being changed, and this answer of ours is to bring its old value.
+    Atomic(u32),
+    /// This held packet, which is being executed.
+    Deferred(u32),
+    /// An unreliable message for this arrival.
+    Datagram(u32),
+    /// An unreliable WRITE, of which nothing keeps count.
+    DatagramWrite,
+    /// A store that bypasses the transport, with this answer of ours.
+    Stored(u32),
+    /// The answer to this load of ours.
+    Loaded(u32),
 }
 
 /// Why a packet was ignored.

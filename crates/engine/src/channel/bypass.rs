@@ -16,7 +16,7 @@ use self::repeat::Repeats;
 use super::Channel;
 use crate::answer::Answer;
 use crate::api::{
-    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
+    DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights, SegmentId,
     Status, Transmit, Verdict,
 };
 use crate::canary::Canary;
@@ -325,9 +325,9 @@ impl Channel {
         shared.counters.stores_done += 1;
         let segment = SegmentId::new(access.token_id.value());
         let target = LocalRange { segment, offset, length: access.length };
-        let token = self.bypass_token(bypass.number, index, received.payload);
+        let token = self.bypass_token(bypass.number, Purpose::Stored(index), received.payload);
         if access.length == 0 {
-            self.bypass_placed(shared, &token);
+            self.end_store(shared, index, token.message, None);
             return Verdict::Done;
         }
         Verdict::Place(Placement { target, token })
@@ -370,41 +370,35 @@ impl Channel {
         self.delist_bypass(shared, index);
         shared.messages[index].place = MessagePlace::Placing;
         self.bypass_answered(shared, now, bypass.number, received.route.path);
-        let token = self.bypass_token(bypass.number, index, wanted);
-        let token = PlacementToken { kind: PlacementKind::Loaded, ..token };
+        let token = self.bypass_token(bypass.number, Purpose::Loaded(index), wanted);
         Verdict::Place(Placement { target: message.local, token })
     }
 
-    fn bypass_token(&self, number: u32, subject: u32, bytes: u32) -> PlacementToken {
+    fn bypass_token(&self, number: u32, purpose: Purpose, bytes: u32) -> PlacementToken {
         PlacementToken {
             channel: self.id,
             psn: Psn::default(),
             message: Msn::new(number),
-            subject,
+            purpose,
             bytes,
-            kind: PlacementKind::Stored,
             ack_request: false,
             retry: false,
         }
-    }
-
-    /// A store of the peer is in place.
-    pub(crate) fn bypass_placed(&mut self, shared: &mut Shared, token: &PlacementToken) {
-        self.end_store(shared, token, None);
     }
 
     /// A store of the peer's has been done, or is refused.
     pub(crate) fn end_store(
         &mut self,
         shared: &mut Shared,
-        token: &PlacementToken,
+        index: u32,
+        number: Msn,
         refusal: Option<Refusal>,
     ) {
-        if token.subject >= shared.answers.high_water() {
+        if index >= shared.answers.high_water() {
             return;
         }
-        let answer = shared.answers[token.subject];
-        if answer.channel != self.index() || Msn::new(answer.number) != token.message {
+        let answer = shared.answers[index];
+        if answer.channel != self.index() || Msn::new(answer.number) != number {
             return;
         }
         let below = self.bypass.highest.wrapping_sub(answer.number);
@@ -412,26 +406,28 @@ impl Channel {
             self.bypass.done |= 1 << below;
             self.bypass.failed |= u64::from(refusal.is_some()) << below;
         }
-        shared.answers[token.subject].refusal = refusal;
-        self.owe_answer(shared, token.subject);
+        shared.answers[index].refusal = refusal;
+        self.owe_answer(shared, index);
     }
 
-    /// What we loaded is in place.
-    pub(crate) fn loaded(&mut self, shared: &mut Shared, token: &PlacementToken) {
-        self.end_load(shared, token, Status::Success);
-    }
-
-    pub(crate) fn end_load(&mut self, shared: &mut Shared, token: &PlacementToken, status: Status) {
-        let pending = self.bypass.pending.contains(&token.subject);
-        if !pending || token.subject >= shared.messages.high_water() {
+    /// What a load of ours asked for is in place, or could not be placed.
+    pub(crate) fn end_load(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        number: Msn,
+        status: Status,
+    ) {
+        let pending = self.bypass.pending.contains(&index);
+        if !pending || index >= shared.messages.high_water() {
             return;
         }
-        let message = shared.messages[token.subject];
+        let message = shared.messages[index];
         if message.place == MessagePlace::Placing
-            && Msn::new(message.unsequenced().number) == token.message
+            && Msn::new(message.unsequenced().number) == number
         {
-            shared.messages[token.subject].place = MessagePlace::Unlisted;
-            self.finish_bypass(shared, token.subject, status);
+            shared.messages[index].place = MessagePlace::Unlisted;
+            self.finish_bypass(shared, index, status);
         }
     }
 

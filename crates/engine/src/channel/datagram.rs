@@ -3,11 +3,10 @@
 
 use super::Channel;
 use crate::api::{
-    Completion, DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights,
+    Completion, DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights,
     SegmentId, Status, Verdict,
 };
 use crate::canary::Canary;
-use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};
 
@@ -34,12 +33,15 @@ impl Channel {
         if !datagrams.accept(datagram.number) && !shared.is_planted(Canary::RepeatDatagrams) {
             return shared.drop(DropReason::Duplicate);
         }
-        let (target, subject) = if let Operation::Write { access } = datagram.operation {
+        let (target, purpose) = if let Operation::Write { access } = datagram.operation {
             let offset = match shared.segments.check(&access, Rights::WRITE) {
                 Ok((_, offset)) => offset,
                 Err(_) => return self.lose_refused(shared, datagram),
             };
-            (LocalRange { segment: SegmentId::new(access.token_id.value()), offset, length }, NONE)
+            (
+                LocalRange { segment: SegmentId::new(access.token_id.value()), offset, length },
+                Purpose::DatagramWrite,
+            )
         } else {
             let mut arrival = match self.admit_message(shared, &data, length) {
                 Ok(arrival) => arrival,
@@ -55,21 +57,22 @@ impl Channel {
                 shared.return_receive(arrival.jetty, arrival.receive);
                 return self.lose(shared);
             };
-            (target, index)
+            (target, Purpose::Datagram(index))
         };
         shared.counters.datagrams_received += 1;
         let token = PlacementToken {
             channel: self.id,
             psn: data.psn,
             message: data.message,
-            subject,
+            purpose,
             bytes: payload,
-            kind: PlacementKind::Datagram,
             ack_request: false,
             retry: false,
         };
         if payload == 0 {
-            self.datagram_placed(shared, &token);
+            if let Purpose::Datagram(arrival) = purpose {
+                self.end_datagram(shared, arrival, token.message, Status::Success);
+            }
             return Verdict::Done;
         }
         Verdict::Place(Placement { target, token })
@@ -85,24 +88,20 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The payload of an unreliable packet is in place.
-    pub(crate) fn datagram_placed(&mut self, shared: &mut Shared, token: &PlacementToken) {
-        self.end_datagram(shared, token, Status::Success);
-    }
-
+    /// The payload of an unreliable message is in place, or could not be placed.
     pub(crate) fn end_datagram(
         &mut self,
         shared: &mut Shared,
-        token: &PlacementToken,
+        index: u32,
+        message: Msn,
         status: Status,
     ) {
-        let index = token.subject;
         if index >= shared.arrivals.high_water() {
             return;
         }
         let arrival = shared.arrivals[index];
         let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
-        if is_it && arrival.message == token.message {
+        if is_it && arrival.message == message {
             let completion = Completion { status, ..self.receive_completion(&arrival) };
             shared.complete_receive(arrival.receive, completion);
             shared.free_arrival(index);

@@ -5,8 +5,8 @@ use super::Channel;
 use super::receive::Judgement;
 use super::respond::is_question;
 use crate::api::{
-    AtomicExecution, ChannelId, Completion, DropReason, Execution, LocalRange, PlacementKind,
-    PlacementToken, Rights, SegmentId, Status,
+    AtomicExecution, ChannelId, Completion, DropReason, Execution, LocalRange, PlacementToken,
+    Purpose, Rights, SegmentId, Status,
 };
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
@@ -112,10 +112,10 @@ impl Channel {
         shared.trackers[tracker].held = index;
         shared.counters.held += 1;
         if payload == 0 {
-            return Judgement::Accept { kind: PlacementKind::Plain, subject: NONE };
+            return Judgement::Accept { purpose: Purpose::Plain };
         }
         let target = LocalRange { length: payload, ..shared.stash_place(index) };
-        Judgement::Place { target, kind: PlacementKind::Stash, subject: index }
+        Judgement::Place { target, purpose: Purpose::Stash(index) }
     }
 
     /// The payload of a held packet is in the stash.
@@ -153,19 +153,21 @@ impl Channel {
         }
         shared.held[index].state = HeldState::Executing;
         match self.judge_request(shared, &data, payload, response) {
-            Judgement::Place { target, subject, .. } => {
-                shared.held[index].arrival = subject;
+            Judgement::Place { target, purpose } => {
+                if let Purpose::Arrival(arrival) = purpose {
+                    shared.held[index].arrival = arrival;
+                }
                 let from = LocalRange { length: payload, ..shared.stash_place(index) };
                 let token = self.deferred(&data, payload, index);
                 Some(Execution::Copy { from, to: target, token })
             }
-            Judgement::Atomic { target, subject: _ } => {
+            Judgement::Atomic { target, answer: _ } => {
                 let token = self.deferred(&data, payload, index);
                 Some(Execution::Atomic(atomic_execution(&data, target, token)))
             }
-            Judgement::Accept { kind: PlacementKind::Arrival, subject } => {
+            Judgement::Accept { purpose: Purpose::Arrival(arrival) } => {
                 shared.free_held(index);
-                self.finish_arrival(shared, subject);
+                self.finish_arrival(shared, arrival);
                 None
             }
             Judgement::Accept { .. } => {
@@ -197,20 +199,25 @@ impl Channel {
             channel: self.id,
             psn: data.psn,
             message: data.message,
-            subject: index,
+            purpose: Purpose::Deferred(index),
             bytes: payload,
-            kind: PlacementKind::Deferred,
             ack_request: false,
             retry: false,
         }
     }
 
     /// The caller has executed what was held.
-    pub(crate) fn executed(&mut self, shared: &mut Shared, token: &PlacementToken, old: u64) {
-        if token.subject >= shared.held.high_water() {
+    pub(crate) fn executed(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        token: &PlacementToken,
+        old: u64,
+    ) {
+        if index >= shared.held.high_water() {
             return;
         }
-        let held = shared.held[token.subject];
+        let held = shared.held[index];
         if held.channel != self.index()
             || held.state != HeldState::Executing
             || held.data.psn != token.psn
@@ -218,9 +225,9 @@ impl Channel {
             return;
         }
         if held.is_part {
-            return self.part_executed(shared, token);
+            return self.part_executed(shared, index, token.bytes);
         }
-        shared.free_held(token.subject);
+        shared.free_held(index);
         if held.arrival != NONE {
             self.count_placed(shared, held.arrival, token.bytes);
         } else {
@@ -240,7 +247,7 @@ impl Channel {
         if let Operation::AbandonPut { mailbox, sequence } = data.operation {
             shared.mailboxes.abandon(self.sender(data.jetty), mailbox, sequence);
         }
-        Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
+        Judgement::Accept { purpose: Purpose::Plain }
     }
 
     /// Nobody need wait for the numbers of a transaction that was refused for good.

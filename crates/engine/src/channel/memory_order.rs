@@ -19,7 +19,7 @@
 
 use super::Channel;
 use super::receive::Judgement;
-use crate::api::{Execution, LocalRange, PlacementKind, PlacementToken};
+use crate::api::{Execution, LocalRange, Purpose};
 use crate::arrival::{Arrival, Turn};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
@@ -95,7 +95,7 @@ impl Channel {
         shared.arrivals[index].parts = part;
         shared.counters.held += 1;
         let target = LocalRange { length: payload, ..shared.stash_place(part) };
-        Some(Judgement::Place { target, kind: PlacementKind::Stash, subject: part })
+        Some(Judgement::Place { target, purpose: Purpose::Stash(part) })
     }
 
     /// Sends a message back that finds no room in the stash. Its initiator sends it again; what it
@@ -165,13 +165,13 @@ impl Channel {
     }
 
     /// A packet that was set aside is in its place.
-    pub(crate) fn part_executed(&mut self, shared: &mut Shared, token: &PlacementToken) {
-        let held = shared.held[token.subject];
+    pub(crate) fn part_executed(&mut self, shared: &mut Shared, index: u32, bytes: u32) {
+        let held = shared.held[index];
         let arrival = self.arrival_of(shared, &held);
-        shared.free_held(token.subject);
+        shared.free_held(index);
         if arrival.is_some() {
-            shared.arrivals[held.arrival].aside -= token.bytes;
-            self.count_placed(shared, held.arrival, token.bytes);
+            shared.arrivals[held.arrival].aside -= bytes;
+            self.count_placed(shared, held.arrival, bytes);
         }
     }
 

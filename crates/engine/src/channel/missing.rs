@@ -2,7 +2,7 @@
 //! change or gather ends in an error, here and at the peer.
 
 use super::{Channel, Why};
-use crate::api::{Completion, PlacementKind, PlacementToken, Status};
+use crate::api::{Completion, PlacementToken, Purpose, Status};
 use crate::arrival::ArrivalKind;
 use crate::canary::Canary;
 use crate::held::HeldState;
@@ -18,32 +18,38 @@ impl Channel {
         if shared.is_planted(Canary::PlaceNowhere) {
             return self.placed(shared, now, token, 0);
         }
-        match token.kind {
-            PlacementKind::Deferred => return self.unexecuted(shared, token),
-            PlacementKind::Datagram => {
-                return self.end_datagram(shared, token, Status::LocalMemory);
+        let number = token.message;
+        match token.purpose {
+            Purpose::Deferred(held) => return self.unexecuted(shared, held, token),
+            Purpose::Datagram(arrival) => {
+                return self.end_datagram(shared, arrival, number, Status::LocalMemory);
             }
-            PlacementKind::Stored => return self.end_store(shared, token, Some(Refusal::Access)),
-            PlacementKind::Loaded => return self.end_load(shared, token, Status::LocalMemory),
+            Purpose::DatagramWrite => return,
+            Purpose::Stored(answer) => {
+                return self.end_store(shared, answer, number, Some(Refusal::Access));
+            }
+            Purpose::Loaded(load) => {
+                return self.end_load(shared, load, number, Status::LocalMemory);
+            }
             // The stash is the caller's own.
-            PlacementKind::Stash => return self.placed(shared, now, token, 0),
+            Purpose::Stash(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
         if !self.is_placing(token) {
             return;
         }
-        let refusal = match token.kind {
-            PlacementKind::Atomic => {
-                self.unreserve_changed(shared, token.subject);
+        let refusal = match token.purpose {
+            Purpose::Atomic(answer) => {
+                self.unreserve_changed(shared, answer);
                 Some(Refusal::Access)
             }
-            PlacementKind::Arrival => {
-                let arrival = &shared.arrivals[token.subject];
-                let is_it = arrival.message == token.message && arrival.channel == self.index();
-                (is_it && !arrival.refused).then(|| self.break_off(shared, token.subject))
+            Purpose::Arrival(index) => {
+                let arrival = &shared.arrivals[index];
+                let is_it = arrival.message == number && arrival.channel == self.index();
+                (is_it && !arrival.refused).then(|| self.break_off(shared, index))
             }
-            PlacementKind::Read => {
-                self.fail_answered(shared, token.subject);
+            Purpose::Read(question) => {
+                self.fail_answered(shared, question);
                 None
             }
             _ => Some(Refusal::Access),
@@ -58,8 +64,8 @@ impl Channel {
             }
             None => {
                 self.withheld.swap_remove(at);
-                if token.kind == PlacementKind::Read {
-                    self.settle_placed(shared, token.subject);
+                if let Purpose::Read(question) = token.purpose {
+                    self.settle_placed(shared, question);
                 }
                 self.note_received(shared, now, token.psn, token.ack_request, token.retry);
             }
@@ -120,11 +126,11 @@ impl Channel {
 
     /// What was held could not be executed. Its packets may have been acknowledged, so the answer
     /// says so, if there is one; otherwise the refusal goes with the message's next packet.
-    fn unexecuted(&mut self, shared: &mut Shared, token: &PlacementToken) {
-        if token.subject >= shared.held.high_water() {
+    fn unexecuted(&mut self, shared: &mut Shared, index: u32, token: &PlacementToken) {
+        if index >= shared.held.high_water() {
             return;
         }
-        let held = shared.held[token.subject];
+        let held = shared.held[index];
         let is_it = held.channel == self.index()
             && held.state == HeldState::Executing
             && held.data.psn == token.psn;
@@ -135,7 +141,7 @@ impl Channel {
             true => self.arrival_of(shared, &held).map_or(NONE, |_| held.arrival),
             false => held.arrival,
         };
-        shared.free_held(token.subject);
+        shared.free_held(index);
         if arrival != NONE {
             self.break_off_later(shared, arrival);
         } else if !held.is_part {

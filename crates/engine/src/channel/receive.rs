@@ -4,8 +4,8 @@ use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use super::{Channel, Why, Withheld};
 use crate::api::{
-    DropReason, LocalRange, Placement, PlacementKind, PlacementToken, Received, Rights, SegmentId,
-    Verdict,
+    DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights, SegmentId,
+    Status, Verdict,
 };
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
@@ -20,11 +20,11 @@ use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, V
 /// What is to become of a data packet whose PSN is new.
 pub(crate) enum Judgement {
     /// Its payload belongs there.
-    Place { target: LocalRange, kind: PlacementKind, subject: u32 },
-    /// The word there is to be changed, and the answer `subject` is to bring its old value.
-    Atomic { target: LocalRange, subject: u32 },
+    Place { target: LocalRange, purpose: Purpose },
+    /// The word there is to be changed, and the answer is to bring its old value.
+    Atomic { target: LocalRange, answer: u32 },
     /// It counts as arrived; there is nothing to place.
-    Accept { kind: PlacementKind, subject: u32 },
+    Accept { purpose: Purpose },
     /// Its message is refused, for good.
     Refuse(Refusal),
     /// It is as if it had never come.
@@ -66,31 +66,30 @@ impl Channel {
         shared.counters.data_received += 1;
         shared.counters.payload_received += u64::from(received.payload);
         self.policy.congestion.on_data(now, received.payload, data.retry);
-        let token = |kind, subject| PlacementToken {
+        let token = |purpose| PlacementToken {
             channel: self.id,
             psn: data.psn,
             message: data.message,
-            subject,
+            purpose,
             bytes: received.payload,
-            kind,
             ack_request: data.ack_request,
             retry: data.retry,
         };
         match judgement {
-            Judgement::Place { target, kind, subject } => {
-                let token = token(kind, subject);
-                let answer = if kind == PlacementKind::Read { subject } else { NONE };
+            Judgement::Place { target, purpose } => {
+                let token = token(purpose);
+                let answer = if let Purpose::Read(question) = purpose { question } else { NONE };
                 self.withheld.push(Withheld { psn: data.psn, why: Why::Placing { answer } });
                 Verdict::Place(Placement { target, token })
             }
-            Judgement::Atomic { target, subject } => {
+            Judgement::Atomic { target, answer } => {
                 let why = Why::Placing { answer: NONE };
                 self.withheld.push(Withheld { psn: data.psn, why });
-                let token = token(PlacementKind::Atomic, subject);
+                let token = token(Purpose::Atomic(answer));
                 Verdict::Own(atomic_execution(data, target, token))
             }
-            Judgement::Accept { kind, subject } => {
-                let token = token(kind, subject);
+            Judgement::Accept { purpose } => {
+                let token = token(purpose);
                 self.account(shared, now, &token, 0);
                 Verdict::Done
             }
@@ -233,13 +232,9 @@ impl Channel {
         {
             return match shared.segments.check(&access, Rights::WRITE) {
                 Err(refusal) => Judgement::Refuse(refusal),
-                Ok((_, offset)) => self.place_at(
-                    access.token_id.value(),
-                    offset,
-                    payload,
-                    PlacementKind::Plain,
-                    NONE,
-                ),
+                Ok((_, offset)) => {
+                    place_at(access.token_id.value(), offset, payload, Purpose::Plain)
+                }
             };
         }
         self.judge_first(shared, data, length, payload, reserved)
@@ -398,7 +393,7 @@ impl Channel {
         if arrival.refused {
             return match core::mem::take(&mut arrival.untold) {
                 Some(refusal) => Judgement::Refuse(refusal),
-                None => Judgement::Accept { kind: PlacementKind::Plain, subject: NONE },
+                None => Judgement::Accept { purpose: Purpose::Plain },
             };
         }
         let arrival = &shared.arrivals[index];
@@ -430,7 +425,7 @@ impl Channel {
             && !shared.mailboxes.is_live(arrival.ticket)
             && !(shared.is_planted(Canary::PlaceRewound) && arrival.ticket != Ticket::VOID);
         if is_lost {
-            return Judgement::Accept { kind: PlacementKind::Arrival, subject: index };
+            return Judgement::Accept { purpose: Purpose::Arrival(index) };
         }
         let (segment, start) = (arrival.segment, arrival.offset);
         let offset = start + u64::from(data.index) * mtu;
@@ -443,22 +438,7 @@ impl Channel {
                 None => {}
             }
         }
-        self.place_at(segment, offset, payload, PlacementKind::Arrival, index)
-    }
-
-    pub(crate) fn place_at(
-        &self,
-        segment: u32,
-        offset: u64,
-        length: u32,
-        kind: PlacementKind,
-        subject: u32,
-    ) -> Judgement {
-        if length == 0 {
-            return Judgement::Accept { kind, subject };
-        }
-        let target = LocalRange { segment: SegmentId::new(segment), offset, length };
-        Judgement::Place { target, kind, subject }
+        place_at(segment, offset, payload, Purpose::Arrival(index))
     }
 
     /// Do index, payload and last-mark agree with the message's length?
@@ -480,11 +460,16 @@ impl Channel {
         token: &PlacementToken,
         old: u64,
     ) {
-        match token.kind {
-            PlacementKind::Deferred => return self.executed(shared, token, old),
-            PlacementKind::Datagram => return self.datagram_placed(shared, token),
-            PlacementKind::Stored => return self.bypass_placed(shared, token),
-            PlacementKind::Loaded => return self.loaded(shared, token),
+        match token.purpose {
+            Purpose::Deferred(held) => return self.executed(shared, held, token, old),
+            Purpose::Datagram(arrival) => {
+                return self.end_datagram(shared, arrival, token.message, Status::Success);
+            }
+            Purpose::DatagramWrite => return,
+            Purpose::Stored(answer) => return self.end_store(shared, answer, token.message, None),
+            Purpose::Loaded(load) => {
+                return self.end_load(shared, load, token.message, Status::Success);
+            }
             _ => {}
         }
         let found = self
@@ -500,33 +485,43 @@ impl Channel {
 
     /// Counts a packet whose payload, if any, is in place.
     fn account(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken, old: u64) {
-        match token.kind {
-            PlacementKind::Plain
-            | PlacementKind::Deferred
-            | PlacementKind::Datagram
-            | PlacementKind::Stored
-            | PlacementKind::Loaded => {}
-            PlacementKind::Stash => self.stashed(shared, token.subject),
-            PlacementKind::Atomic => self.answer_atomic(shared, token.subject, old),
-            PlacementKind::Arrival => {
-                let arrival = &shared.arrivals[token.subject];
+        match token.purpose {
+            Purpose::Plain
+            | Purpose::Deferred(_)
+            | Purpose::Datagram(_)
+            | Purpose::DatagramWrite
+            | Purpose::Stored(_)
+            | Purpose::Loaded(_) => {}
+            Purpose::Stash(held) => self.stashed(shared, held),
+            Purpose::Atomic(answer) => self.answer_atomic(shared, answer, old),
+            Purpose::Arrival(index) => {
+                let arrival = &shared.arrivals[index];
                 // A peer that reuses a slot too early must not count towards another message.
                 if arrival.message != token.message || arrival.channel != self.index() {
                     return;
                 }
-                self.count_placed(shared, token.subject, token.bytes);
+                self.count_placed(shared, index, token.bytes);
             }
-            PlacementKind::Read => {
-                if !self.is_answered(shared, token.subject) {
-                    return self.settle_placed(shared, token.subject);
+            Purpose::Read(index) => {
+                if !self.is_answered(shared, index) {
+                    return self.settle_placed(shared, index);
                 }
-                let message = &mut shared.messages[token.subject];
+                let message = &mut shared.messages[index];
                 message.placed += token.bytes;
                 if message.placed == message.local.length {
-                    self.finish_answered(shared, token.subject);
+                    self.finish_answered(shared, index);
                 }
             }
         }
         self.note_received(shared, now, token.psn, token.ack_request, token.retry);
     }
+}
+
+/// A payload of `length` bytes belongs into a segment.
+pub(crate) fn place_at(segment: u32, offset: u64, length: u32, purpose: Purpose) -> Judgement {
+    if length == 0 {
+        return Judgement::Accept { purpose };
+    }
+    let target = LocalRange { segment: SegmentId::new(segment), offset, length };
+    Judgement::Place { target, purpose }
 }

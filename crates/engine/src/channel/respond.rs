@@ -1,8 +1,8 @@
 //! Answers: those we owe the peer, and those to our own questions.
 
-use super::receive::Judgement;
+use super::receive::{Judgement, place_at};
 use super::{Channel, Why};
-use crate::api::{DropReason, LocalRange, PlacementKind, Rights, SegmentId, Status};
+use crate::api::{DropReason, LocalRange, Purpose, Rights, SegmentId, Status};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
 use crate::order::is_numbered;
@@ -137,7 +137,7 @@ impl Channel {
         if in_memory_order {
             self.read_begins(shared, index);
         }
-        Judgement::Accept { kind: PlacementKind::Plain, subject: NONE }
+        Judgement::Accept { purpose: Purpose::Plain }
     }
 
     pub(crate) fn answer_for(
@@ -174,7 +174,7 @@ impl Channel {
         shared.messages[index].own_answer().marks = is_numbered(data.order.mode, data.order.tag);
         let segment = SegmentId::new(access.token_id.value());
         let target = LocalRange { segment, offset, length: access.length };
-        Judgement::Atomic { target, subject: index }
+        Judgement::Atomic { target, answer: index }
     }
 
     // ---- answers to our own ----
@@ -205,7 +205,7 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Judgement {
-        let nothing = Judgement::Accept { kind: PlacementKind::Plain, subject: NONE };
+        let nothing = Judgement::Accept { purpose: Purpose::Plain };
         let Some(index) = self.asked(shared, data) else {
             // Nobody waits for it; it must not hold the sender up.
             shared.counters.drops[DropReason::NoRead as usize] += 1;
@@ -254,7 +254,7 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         let offset = local.offset + u64::from(data.index) * u64::from(self.mtu);
-        self.place_at(local.segment.number(), offset, payload, PlacementKind::Read, index)
+        place_at(local.segment.number(), offset, payload, Purpose::Read(index))
     }
 
     /// True if an answer that was being placed is still that of this READ. A peer that refuses what

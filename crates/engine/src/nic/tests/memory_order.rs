@@ -1,7 +1,7 @@
 //! Memory order (tag MO) between two NICs: what is placed when, whatever order packets arrive in.
 
 use super::*;
-use crate::api::{Execution, PlacementKind};
+use crate::api::{Execution, PlacementToken, Purpose};
 use fairway_wire::Tag;
 
 fn in_memory(mode: ServiceMode) -> OrderRequest {
@@ -12,7 +12,27 @@ const WRITES: ServiceMode = ServiceMode::Rol;
 const ANSWERS: ServiceMode = ServiceMode::Rot;
 
 /// What node 1 did to memory with a packet: where in which segment.
-type Step = (PlacementKind, u64, u32);
+type Step = (Part, u64, u32);
+
+/// What was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// A packet of a message whose turn had come.
+    Arrival,
+    /// A packet, into the stash.
+    Stash,
+    /// What had been in the stash.
+    Deferred,
+}
+
+fn part_of(token: &PlacementToken) -> Part {
+    match token.purpose {
+        Purpose::Arrival(_) => Part::Arrival,
+        Purpose::Stash(_) => Part::Stash,
+        Purpose::Deferred(_) => Part::Deferred,
+        other => panic!("{other:?} is no part of a message in memory order"),
+    }
+}
 
 impl Pair {
     fn write_in_memory_order(&mut self, id: u64, offset: u64, length: u32) {
@@ -34,11 +54,11 @@ impl Pair {
         };
         if let Verdict::Place(placement) = nic.handle_packet(now, &received) {
             let target = placement.target;
-            steps.push((placement.token.kind, target.offset, target.length));
+            steps.push((part_of(&placement.token), target.offset, target.length));
             nic.handle_placed(now, placement.token, 0);
         }
         while let Some(Execution::Copy { to, token, .. }) = nic.poll_execution() {
-            steps.push((token.kind, to.offset, to.length));
+            steps.push((part_of(&token), to.offset, to.length));
             nic.handle_placed(now, token, 0);
         }
         steps
@@ -54,9 +74,9 @@ fn write_that_arrives_before_an_earlier_one_is_set_aside_until_its_turn() {
     assert_eq!(packets.len(), 2, "nothing waits at the initiator");
     let early = pair.take(&packets[1]);
     assert_eq!(early.len(), 1);
-    assert_eq!(early[0].0, PlacementKind::Stash);
+    assert_eq!(early[0].0, Part::Stash);
     let both = pair.take(&packets[0]);
-    assert_eq!(both, [(PlacementKind::Arrival, 0, 64), (PlacementKind::Deferred, 64, 8)]);
+    assert_eq!(both, [(Part::Arrival, 0, 64), (Part::Deferred, 64, 8)]);
     pair.settle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1]);
 }
@@ -67,11 +87,11 @@ fn last_packet_of_a_message_is_placed_last() {
     pair.write_in_memory_order(0, 0, 2 * MTU + 10);
     let packets = pair.outgoing();
     assert_eq!(packets.len(), 3);
-    assert_eq!(pair.take(&packets[2])[0].0, PlacementKind::Stash);
-    assert_eq!(pair.take(&packets[0]), [(PlacementKind::Arrival, 0, MTU)]);
+    assert_eq!(pair.take(&packets[2])[0].0, Part::Stash);
+    assert_eq!(pair.take(&packets[0]), [(Part::Arrival, 0, MTU)]);
     let (middle, last) = (u64::from(MTU), 2 * u64::from(MTU));
     let end = pair.take(&packets[1]);
-    assert_eq!(end, [(PlacementKind::Arrival, middle, MTU), (PlacementKind::Deferred, last, 10)]);
+    assert_eq!(end, [(Part::Arrival, middle, MTU), (Part::Deferred, last, 10)]);
 }
 
 #[test]
@@ -83,8 +103,8 @@ fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
     pair.write_in_memory_order(2, 500, 10);
     let packets = pair.outgoing();
     assert!(pair.take(&packets[0]).is_empty());
-    assert_eq!(pair.take(&packets[1])[0].0, PlacementKind::Stash, "it overlaps");
-    assert_eq!(pair.take(&packets[2])[0].0, PlacementKind::Stash, "it follows one that waits");
+    assert_eq!(pair.take(&packets[1])[0].0, Part::Stash, "it overlaps");
+    assert_eq!(pair.take(&packets[2])[0].0, Part::Stash, "it follows one that waits");
     pair.settle(lose_first_read_answer());
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
@@ -139,7 +159,7 @@ fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_pl
     pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
     pair.write_in_memory_order(1, 500, 10);
     let packets = pair.outgoing();
-    assert_eq!(pair.take(&packets[0])[0].0, PlacementKind::Stash, "the READ has not ended here");
+    assert_eq!(pair.take(&packets[0])[0].0, Part::Stash, "the READ has not ended here");
     for _ in 0..10 {
         pair.now = pair.now + Duration::from_us(1);
         while let Some(transmit) = pair.nics[1].poll_transmit(pair.now) {
@@ -193,7 +213,7 @@ fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
     let now = pair.now;
     let first = pair.nics[0].poll_transmit(now).unwrap();
     let start = pair.nics[0].poll_transmit(now).unwrap();
-    assert_eq!(pair.take(&start)[0].0, PlacementKind::Stash);
+    assert_eq!(pair.take(&start)[0].0, Part::Stash);
     pair.nics[1].deregister(pair.segments[1]).unwrap();
     assert!(pair.take(&first).is_empty());
     // The refusals arrive before the rest of the second WRITE is sent.
