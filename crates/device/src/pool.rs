@@ -1,9 +1,58 @@
 //! A pool of equal records, taken once and named by dense index.
 
 use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
 
-/// The index that names nothing.
+/// The number of no record, for pools whose users name records by bare numbers.
 pub const NONE: u32 = u32::MAX;
+
+/// Names a record of a [`Pool`] of `T`. An `Option` of it takes four bytes, too.
+pub struct Index<T> {
+    /// The record's number, inverted, so that the largest number is the one that cannot be named.
+    inverted: NonZeroU32,
+    of: PhantomData<fn() -> T>,
+}
+
+const _: () = assert!(size_of::<Option<Index<u64>>>() == 4);
+
+impl<T> Index<T> {
+    /// Names record `number`, which is below `u32::MAX` because no pool has more.
+    fn new(number: u32) -> Index<T> {
+        let inverted = NonZeroU32::new(!number).expect("a pool has less than 2^32 - 1 records");
+        Index { inverted, of: PhantomData }
+    }
+
+    /// The record's place in its pool, from 0.
+    #[inline]
+    pub fn number(self) -> u32 {
+        !self.inverted.get()
+    }
+}
+
+// Derived, these would ask the same of `T`.
+impl<T> Clone for Index<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Index<T> {}
+
+impl<T> PartialEq for Index<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.inverted == other.inverted
+    }
+}
+
+impl<T> Eq for Index<T> {}
+
+impl<T> fmt::Debug for Index<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.number())
+    }
+}
 
 /// `capacity` records of one kind. Memory is taken in [`Pool::new`]; nothing is allocated later.
 #[derive(Debug)]
@@ -34,6 +83,21 @@ impl<T> Pool<T> {
         }
         self.items.push(value);
         Some(self.items.len() as u32 - 1)
+    }
+
+    /// As [`Pool::take`], with a typed name.
+    pub fn add(&mut self, value: T) -> Option<Index<T>> {
+        self.take(value).map(Index::new)
+    }
+
+    /// Gives back a record that [`Pool::add`] has named. Its content stays until it is taken again.
+    pub fn remove(&mut self, index: Index<T>) {
+        self.give_back(index.number());
+    }
+
+    /// Every record that was ever taken, whether it is in use or not.
+    pub fn ever_taken(&self) -> impl Iterator<Item = Index<T>> + use<T> {
+        (0..self.high_water()).map(Index::new)
     }
 
     /// Gives a record back. Its content stays until it is taken again.
@@ -76,6 +140,21 @@ impl<T> core::ops::IndexMut<u32> for Pool<T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
         &mut self.items[index as usize]
+    }
+}
+
+impl<T> core::ops::Index<Index<T>> for Pool<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, index: Index<T>) -> &T {
+        &self.items[index.number() as usize]
+    }
+}
+
+impl<T> core::ops::IndexMut<Index<T>> for Pool<T> {
+    #[inline]
+    fn index_mut(&mut self, index: Index<T>) -> &mut T {
+        &mut self.items[index.number() as usize]
     }
 }
 

@@ -2,8 +2,9 @@
 //! and notified writes.
 
 use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
+use crate::jetty::Receive;
 use crate::mailbox::Ticket;
-use crate::pool::NONE;
+use crate::pool::{Index, NONE, Pool};
 use crate::segment::Admission;
 use fairway_wire::{Data, JettyId, Msn, Order, Refusal};
 
@@ -20,8 +21,8 @@ pub(crate) struct Arrival {
     /// Bytes in place.
     pub(crate) placed: u32,
     pub(crate) message: Msn,
-    /// The receive it took, or `NONE`.
-    pub(crate) receive: u32,
+    /// The receive it took.
+    pub(crate) receive: Option<Index<Receive>>,
     /// Whom it is for, if it took a receive.
     pub(crate) jetty: JettyId,
     pub(crate) remote_jetty: JettyId,
@@ -86,7 +87,7 @@ impl Arrival {
             length: 0,
             placed: 0,
             message: data.message,
-            receive: NONE,
+            receive: None,
             jetty: JettyId::default(),
             remote_jetty: data.jetty,
             kind: ArrivalKind::Write,
@@ -132,10 +133,21 @@ impl Arrival {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
     pub(crate) completion: Completion,
-    pub(crate) receive: u32,
+    pub(crate) receive: Index<Receive>,
     pub(crate) sequence: u16,
     /// It also waits until everything before this number has been executed.
     pub(crate) after: Option<u16>,
     /// The next one of the same tracker.
-    pub(crate) next: u32,
+    pub(crate) next: Option<Index<Parked>>,
+}
+
+impl Parked {
+    /// Those of a list.
+    pub(crate) fn list(
+        pool: &Pool<Parked>,
+        first: Option<Index<Parked>>,
+    ) -> impl Iterator<Item = &Parked> {
+        let record = |index: Option<Index<Parked>>| index.map(|index| &pool[index]);
+        core::iter::successors(record(first), move |parked| record(parked.next))
+    }
 }

@@ -19,7 +19,7 @@ use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::jetty::Receive;
 use crate::order::{Standing, is_after};
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, NONE, Pool};
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Refusal};
@@ -36,13 +36,13 @@ pub(crate) struct Sequencing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chosen {
     /// The one posted first.
-    First(u32),
+    First(Index<Receive>),
     /// One that was set aside for it.
-    Reserved(u32),
+    Reserved(Index<Receive>),
 }
 
 impl Chosen {
-    pub(crate) fn index(self) -> u32 {
+    pub(crate) fn index(self) -> Index<Receive> {
         match self {
             Chosen::First(index) | Chosen::Reserved(index) => index,
         }
@@ -84,7 +84,7 @@ impl Shared {
             return Ok(Chosen::Reserved(found));
         }
         let (first, open) = (reserved.given, reserved.given != next);
-        let is_known = reserved.jetty == jetty || !(open || reserved.first != NONE);
+        let is_known = reserved.jetty == jetty || !(open || reserved.first.is_some());
         if !is_known || is_after(first, sequence) {
             // It sends to others, too, or what was chosen for it has gone back.
             let receive = self.receive_for(jetty, early).ok_or(Refusal::ReceiverNotReady)?;
@@ -123,7 +123,7 @@ impl Shared {
         jetty: JettyId,
         sequence: u16,
         chosen: Chosen,
-    ) -> Option<u32> {
+    ) -> Option<Index<Receive>> {
         if let Chosen::Reserved(index) = chosen {
             self.unlink_reserved(tracker, index);
             return Some(index);
@@ -139,7 +139,7 @@ impl Shared {
         let Some(index) = self.take_receive(jetty) else { return };
         let reserved = &mut self.trackers[tracker].reserved;
         self.receives[index].sequence = sequence;
-        self.receives[index].next = core::mem::replace(&mut reserved.first, index);
+        self.receives[index].next = reserved.first.replace(index);
         self.sequencing.tracker[jetty.value() as usize] = tracker;
     }
 
@@ -147,38 +147,42 @@ impl Shared {
     pub(crate) fn keep_receive(&mut self, tracker: u32, arrival: &Arrival) -> bool {
         let jetty = arrival.jetty;
         let owner = self.sequencing.tracker[jetty.value() as usize];
+        let Some(kept) = arrival.receive else { return false };
         let reserved = &mut self.trackers[tracker].reserved;
-        let is_free = reserved.jetty == jetty || reserved.first == NONE;
+        let is_free = reserved.jetty == jetty || reserved.first.is_none();
         if !self.sequencing.is_on(jetty) || ![NONE, tracker].contains(&owner) || !is_free {
             return false;
         }
         reserved.jetty = jetty;
-        let receive = &mut self.receives[arrival.receive];
+        let receive = &mut self.receives[kept];
         receive.sequence = arrival.order.receive_sequence;
-        receive.next = core::mem::replace(&mut reserved.first, arrival.receive);
+        receive.next = reserved.first.replace(kept);
         self.sequencing.tracker[jetty.value() as usize] = tracker;
         true
     }
 
-    fn unlink_reserved(&mut self, tracker: u32, index: u32) {
+    fn unlink_reserved(&mut self, tracker: u32, index: Index<Receive>) {
         let next = self.receives[index].next;
         let first = self.trackers[tracker].reserved.first;
-        if first == index {
+        if first == Some(index) {
             self.trackers[tracker].reserved.first = next;
         } else {
-            let before = self.receives_of(first).find(|&at| self.receives[at].next == index);
+            let before = self.receives_of(first).find(|&at| self.receives[at].next == Some(index));
             if let Some(before) = before {
                 self.receives[before].next = next;
             }
         }
         let reserved = self.trackers[tracker].reserved;
-        if reserved.first == NONE {
+        if reserved.first.is_none() {
             self.sequencing.tracker[reserved.jetty.value() as usize] = NONE;
         }
     }
 
     /// Those that are set aside, the newest first.
-    fn receives_of(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+    fn receives_of(
+        &self,
+        first: Option<Index<Receive>>,
+    ) -> impl Iterator<Item = Index<Receive>> + '_ {
         linked(&self.receives, first)
     }
 
@@ -187,9 +191,9 @@ impl Shared {
         let Some(first) = self.next_receive(jetty) else { return false };
         let mut at = first;
         for _ in 1..count {
-            at = self.receives[at].next;
-            if at == first {
-                return false;
+            match self.receives[at].next {
+                Some(next) if next != first => at = next,
+                _ => return false,
             }
         }
         true
@@ -200,13 +204,12 @@ impl Shared {
         let reserved = self.trackers[tracker].reserved;
         let next = self.trackers[tracker].next_receive();
         let mut at = reserved.first;
-        while at != NONE {
-            let after = self.receives[at].next;
-            if is_after(next, self.receives[at].sequence) {
-                self.unlink_reserved(tracker, at);
-                self.return_receive(reserved.jetty, at);
+        while let Some(index) = at {
+            at = self.receives[index].next;
+            if is_after(next, self.receives[index].sequence) {
+                self.unlink_reserved(tracker, index);
+                self.return_receive(reserved.jetty, index);
             }
-            at = after;
         }
     }
 
@@ -214,11 +217,10 @@ impl Shared {
     pub(crate) fn return_reserved(&mut self, tracker: u32) {
         let reserved = self.trackers[tracker].reserved;
         let (first, jetty, given) = (reserved.first, reserved.jetty, reserved.given);
-        if first != NONE {
+        if first.is_some() {
             self.trackers[tracker].reserved.deprived = given;
         }
-        while self.trackers[tracker].reserved.first != NONE {
-            let index = self.trackers[tracker].reserved.first;
+        while let Some(index) = self.trackers[tracker].reserved.first {
             self.unlink_reserved(tracker, index);
             self.return_receive(jetty, index);
         }
@@ -234,14 +236,9 @@ impl Shared {
 }
 
 /// The receives of a list.
-fn linked(receives: &Pool<Receive>, first: u32) -> impl Iterator<Item = u32> + '_ {
-    let mut at = first;
-    core::iter::from_fn(move || {
-        let this = at;
-        if this == NONE {
-            return None;
-        }
-        at = receives[this].next;
-        Some(this)
-    })
+fn linked(
+    receives: &Pool<Receive>,
+    first: Option<Index<Receive>>,
+) -> impl Iterator<Item = Index<Receive>> + '_ {
+    core::iter::successors(first, |&at| receives[at].next)
 }

@@ -1,14 +1,16 @@
 //! Jetties: the application's endpoints, and the receives posted to them.
 
 use crate::api::{ExceptionMode, JettyState};
-use crate::pool::NONE;
+use crate::group::Group;
+use crate::pool::Index;
+use fairway_wire::JettyId;
 
 /// A Jetty: 20 bytes of protocol state (checked below), as OpenURMA counts it (paper Table 4).
 /// Posted receives come from a pool shared by all Jetties.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jetty {
     /// The receive posted last, whose `next` is the first: a ring.
-    pub(crate) last_receive: u32,
+    pub(crate) last_receive: Option<Index<Receive>>,
     /// The secret a remote peer must know to send to it.
     pub(crate) token_value: u32,
     /// Operations of this Jetty that have not completed.
@@ -25,7 +27,7 @@ const _: () = assert!(size_of::<Jetty>() == 20);
 
 impl Jetty {
     pub(crate) const FREE: Jetty = Jetty {
-        last_receive: NONE,
+        last_receive: None,
         token_value: 0,
         outstanding: 0,
         send_queue: 0,
@@ -36,6 +38,15 @@ impl Jetty {
     };
 }
 
+/// Where the receives of a Jetty, or of a name that messages are sent to, come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReceiveSource {
+    /// This Jetty: itself, unless it takes those of another one.
+    Jetty(JettyId),
+    /// The members of this group.
+    Group(Index<Group>),
+}
+
 /// A posted receive, in its Jetty's first-in first-out list or held by an arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receive {
@@ -43,7 +54,8 @@ pub(crate) struct Receive {
     pub(crate) offset: u64,
     pub(crate) segment: u32,
     pub(crate) length: u32,
-    pub(crate) next: u32,
+    /// The next one of the ring or of the list that it is in.
+    pub(crate) next: Option<Index<Receive>>,
     /// While it is set aside: for which message.
     pub(crate) sequence: u16,
 }

@@ -13,7 +13,7 @@ use crate::deadlines::Deadlines;
 use crate::flow::Flows;
 use crate::held::HeldPool;
 use crate::in_sequence::Sequencing;
-use crate::jetty::{Jetty, Receive};
+use crate::jetty::{Jetty, Receive, ReceiveSource};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
@@ -102,7 +102,7 @@ impl Nic {
             groups: Pool::new(limits.groups),
             failing: Vec::with_capacity(limits.jetties as usize),
             taken: alloc::vec![0; limits.jetties as usize],
-            sources: (0..limits.jetties).collect(),
+            sources: own_sources(limits.jetties),
             sequencing: Sequencing::new(limits.jetties),
             patience: alloc::vec![None; limits.jetties as usize],
             segments: Segments::new(limits.segments),
@@ -293,10 +293,10 @@ impl Nic {
             offset: local.offset,
             segment: local.segment.number(),
             length: local.length,
-            next: NONE,
+            next: None,
             sequence: 0,
         };
-        let index = shared.receives.take(receive).ok_or(PostError::TooManyReceives)?;
+        let index = shared.receives.add(receive).ok_or(PostError::TooManyReceives)?;
         shared.segments.hold(local.segment.number());
         shared.add_receive(jetty, index);
         Ok(())
@@ -570,6 +570,11 @@ impl Nic {
         let wanted = self.open_channels.saturating_mul(self.shared.limits.read_slots);
         wanted.min(self.shared.messages.capacity() / 2)
     }
+}
+
+/// Every Jetty takes its own receives.
+fn own_sources(jetties: u32) -> Vec<ReceiveSource> {
+    (0..jetties).map(|number| ReceiveSource::Jetty(JettyId::new(number))).collect()
 }
 
 fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {

@@ -14,13 +14,13 @@ use crate::flow::Flows;
 use crate::group::Group;
 use crate::held::{HeldPool, HeldState};
 use crate::in_sequence::Sequencing;
-use crate::jetty::{Jetty, Receive};
+use crate::jetty::{Jetty, Receive, ReceiveSource};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
 use crate::order::{Incomplete, Initiator, Key, Keyed, Tracker};
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, NONE, Pool};
 use crate::puts::Puts;
 use crate::random::Random;
 use crate::segment::Segments;
@@ -42,8 +42,8 @@ pub(crate) struct Shared {
     pub(crate) jetties: Vec<Jetty>,
     /// By Jetty: receives that were taken by messages and have not been replaced.
     pub(crate) taken: Vec<u32>,
-    /// By Jetty: the one whose receives it takes; itself, unless they are shared.
-    pub(crate) sources: Vec<u32>,
+    /// By Jetty: where its receives come from.
+    pub(crate) sources: Vec<ReceiveSource>,
     /// Receives that are matched by sequence.
     pub(crate) sequencing: Sequencing,
     /// By Jetty: how often an operation that finds no receive is tried again, if it has a say.
@@ -187,7 +187,7 @@ impl Shared {
         }
         while let Some(index) = self.take_receive(id) {
             let receive = self.receives[index];
-            self.receives.give_back(index);
+            self.receives.remove(index);
             let queue = self.jetties[id.value() as usize].receive_queue;
             self.queue(queue).push(Completion {
                 id: receive.id,
@@ -206,39 +206,45 @@ impl Shared {
 
     /// Does it take receives that are another's?
     pub(crate) fn shares_receives(&self, id: JettyId) -> bool {
-        self.sources[id.value() as usize] != id.value()
-    }
-
-    /// The ring of receives that a Jetty takes: the one posted last.
-    fn receive_ring(&mut self, id: JettyId) -> &mut u32 {
-        let source = self.sources[id.value() as usize];
-        &mut self.jetties[source as usize].last_receive
+        self.sources[id.value() as usize] != ReceiveSource::Jetty(id)
     }
 
     /// The next posted receive of a Jetty.
-    pub(crate) fn next_receive(&self, id: JettyId) -> Option<u32> {
-        match self.last_receive(id) {
-            NONE => None,
-            last => Some(self.receives[last].next),
+    pub(crate) fn next_receive(&self, id: JettyId) -> Option<Index<Receive>> {
+        self.receives[self.last_receive(id)?].next
+    }
+
+    /// Of the receives that a Jetty takes, which are a ring, the one posted last.
+    fn last_receive(&self, id: JettyId) -> Option<Index<Receive>> {
+        self.jetties[self.receive_source(id)?].last_receive
+    }
+
+    fn set_last_receive(&mut self, id: JettyId, receive: Option<Index<Receive>>) {
+        if let Some(source) = self.receive_source(id) {
+            self.jetties[source].last_receive = receive;
         }
     }
 
-    fn last_receive(&self, id: JettyId) -> u32 {
-        self.jetties[self.sources[id.value() as usize] as usize].last_receive
+    /// The number of the Jetty whose receives a Jetty takes. A group has none of its own.
+    fn receive_source(&self, id: JettyId) -> Option<usize> {
+        match self.sources[id.value() as usize] {
+            ReceiveSource::Jetty(source) => Some(source.value() as usize),
+            ReceiveSource::Group(_) => None,
+        }
     }
 
     /// Appends a receive to those of a Jetty.
-    pub(crate) fn add_receive(&mut self, id: JettyId, receive: u32) {
+    pub(crate) fn add_receive(&mut self, id: JettyId, receive: Index<Receive>) {
         self.return_receive(id, receive);
-        *self.receive_ring(id) = receive;
+        self.set_last_receive(id, Some(receive));
     }
 
     /// Takes the next posted receive of a Jetty.
-    pub(crate) fn take_receive(&mut self, id: JettyId) -> Option<u32> {
-        let receive = self.next_receive(id)?;
-        let last = self.last_receive(id);
+    pub(crate) fn take_receive(&mut self, id: JettyId) -> Option<Index<Receive>> {
+        let last = self.last_receive(id)?;
+        let receive = self.receives[last].next?;
         if receive == last {
-            *self.receive_ring(id) = NONE;
+            self.set_last_receive(id, None);
         } else {
             self.receives[last].next = self.receives[receive].next;
         }
@@ -247,23 +253,24 @@ impl Shared {
     }
 
     /// Puts a receive that was taken but not used back in front.
-    pub(crate) fn return_receive(&mut self, id: JettyId, receive: u32) {
+    pub(crate) fn return_receive(&mut self, id: JettyId, receive: Index<Receive>) {
         let taken = &mut self.taken[id.value() as usize];
         *taken = taken.saturating_sub(1);
-        let last = self.last_receive(id);
-        if last == NONE {
-            *self.receive_ring(id) = receive;
-            self.receives[receive].next = receive;
-        } else {
-            self.receives[receive].next = self.receives[last].next;
-            self.receives[last].next = receive;
+        match self.last_receive(id) {
+            None => {
+                self.set_last_receive(id, Some(receive));
+                self.receives[receive].next = Some(receive);
+            }
+            Some(last) => {
+                self.receives[receive].next = self.receives[last].next.replace(receive);
+            }
         }
     }
 
     /// Reports a receive and frees it.
-    pub(crate) fn complete_receive(&mut self, index: u32, completion: Completion) {
+    pub(crate) fn complete_receive(&mut self, index: Index<Receive>, completion: Completion) {
         let receive = self.receives[index];
-        self.receives.give_back(index);
+        self.receives.remove(index);
         let queue = self.jetties[completion.jetty.value() as usize].receive_queue;
         self.queue(queue).push(Completion { id: receive.id, ..completion });
         self.let_go(receive.segment);
@@ -469,11 +476,11 @@ impl Shared {
         &mut self,
         target: &Target,
         early: bool,
-    ) -> Result<(JettyId, u32), Refusal> {
-        let jetty = *self.addressed(target)?;
-        let member = match jetty.state {
-            JettyState::Group => {
-                let mut group = self.groups[jetty.last_receive];
+    ) -> Result<(JettyId, Index<Receive>), Refusal> {
+        self.addressed(target)?;
+        let member = match self.sources[target.jetty.value() as usize] {
+            ReceiveSource::Group(record) => {
+                let mut group = self.groups[record];
                 let depth = |member: JettyId| {
                     let number = member.value() as usize;
                     let ready = self.jetties[number].state == JettyState::Ready;
@@ -481,10 +488,10 @@ impl Shared {
                     can.then_some(self.taken[number])
                 };
                 let chosen = group.dispatch(target.hint, depth);
-                self.groups[self.jetties[target.jetty.value() as usize].last_receive] = group;
+                self.groups[record] = group;
                 chosen.ok_or(Refusal::ReceiverNotReady)?
             }
-            _ => target.jetty,
+            ReceiveSource::Jetty(_) => target.jetty,
         };
         let receive = self.receive_for(member, early).ok_or(Refusal::ReceiverNotReady)?;
         Ok((member, receive))
@@ -529,9 +536,9 @@ impl Shared {
         }
     }
 
-    pub(crate) fn receive_for(&self, jetty: JettyId, early: bool) -> Option<u32> {
-        let receive = self.next_receive(jetty)?;
-        let last = self.last_receive(jetty);
+    pub(crate) fn receive_for(&self, jetty: JettyId, early: bool) -> Option<Index<Receive>> {
+        let last = self.last_receive(jetty)?;
+        let receive = self.receives[last].next?;
         (!early || receive != last).then_some(receive)
     }
 

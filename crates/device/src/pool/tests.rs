@@ -53,3 +53,17 @@ fn an_index_that_was_never_taken_is_not_given_back() {
     pool.take(()).unwrap();
     pool.give_back(1);
 }
+
+#[test]
+fn typed_index_names_the_record_that_was_added() {
+    let mut pool: Pool<u64> = Pool::new(2);
+    let first = pool.add(10).unwrap();
+    let second = pool.add(20).unwrap();
+    assert_eq!((first.number(), second.number()), (0, 1));
+    assert_eq!(pool.add(30), None, "the pool has two records");
+    pool[first] += 1;
+    assert_eq!((pool[first], pool[second]), (11, 20));
+    pool.remove(first);
+    assert_eq!(pool.add(40), Some(first), "the record that was given back is used again");
+    assert_eq!(pool.ever_taken().collect::<Vec<_>>(), [first, second]);
+}

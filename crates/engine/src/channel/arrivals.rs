@@ -22,8 +22,8 @@ impl Channel {
             shared.arrivals[index].response = NONE;
             self.answer_done(shared, arrival.response);
         }
-        if arrival.receive != NONE {
-            self.complete_in_turn(shared, &arrival);
+        if let Some(receive) = arrival.receive {
+            self.complete_in_turn(shared, &arrival, receive);
         } else if arrival.order.in_order {
             // It consumed no receive, so no later message has to wait for it.
             let key = Key::of(self.group(), arrival.remote_jetty);
@@ -54,11 +54,13 @@ impl Channel {
     /// and the rest of the message goes nowhere.
     pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: u32) {
         let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
-        let receive = core::mem::replace(&mut shared.arrivals[index].receive, NONE);
+        let receive = shared.arrivals[index].receive.take();
         let arrival = shared.arrivals[index];
         let completion = self.receive_completion(&arrival);
         let flushed = Completion { status: Status::Flushed, bytes: 0, ..completion };
-        shared.complete_receive(receive, flushed);
+        if let Some(receive) = receive {
+            shared.complete_receive(receive, flushed);
+        }
         if response != NONE {
             self.acknowledge_transaction(shared, response, Some(Refusal::NoJetty));
         }
@@ -94,9 +96,9 @@ impl Channel {
         arrival.refused = true;
         shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));
         let response = core::mem::replace(&mut arrival.response, NONE);
-        let (jetty, receive) = (arrival.jetty, core::mem::replace(&mut arrival.receive, NONE));
+        let (jetty, receive) = (arrival.jetty, arrival.receive.take());
         self.unreserve_answer(shared, response);
-        if receive != NONE {
+        if let Some(receive) = receive {
             shared.return_receive(jetty, receive);
         }
         self.drop_parts(shared, index);

@@ -54,7 +54,9 @@ impl Channel {
             };
             arrival.is_datagram = true;
             let Some(index) = shared.arrivals.take(arrival) else {
-                shared.return_receive(arrival.jetty, arrival.receive);
+                if let Some(receive) = arrival.receive {
+                    shared.return_receive(arrival.jetty, receive);
+                }
                 return self.lose(shared);
             };
             (target, Purpose::Datagram(index))
@@ -103,7 +105,9 @@ impl Channel {
         let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
         if is_it && arrival.message == message {
             let completion = Completion { status, ..self.receive_completion(&arrival) };
-            shared.complete_receive(arrival.receive, completion);
+            if let Some(receive) = arrival.receive {
+                shared.complete_receive(receive, completion);
+            }
             shared.free_arrival(index);
         }
     }

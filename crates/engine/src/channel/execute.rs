@@ -11,8 +11,9 @@ use crate::api::{
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
+use crate::jetty::Receive;
 use crate::order::{Key, Standing, Tracker, is_numbered};
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 use crate::shared::Shared;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
@@ -272,7 +273,12 @@ impl Channel {
     }
 
     /// Reports a receive, in its turn if it asked for that.
-    pub(crate) fn complete_in_turn(&mut self, shared: &mut Shared, arrival: &Arrival) {
+    pub(crate) fn complete_in_turn(
+        &mut self,
+        shared: &mut Shared,
+        arrival: &Arrival,
+        receive: Index<Receive>,
+    ) {
         let completion = self.receive_completion(arrival);
         let key = Key::of(self.group(), arrival.remote_jetty);
         let tracker = match arrival.order.in_order {
@@ -280,7 +286,7 @@ impl Channel {
             _ => None,
         };
         let Some(tracker) = tracker else {
-            return shared.complete_receive(arrival.receive, completion);
+            return shared.complete_receive(receive, completion);
         };
         let sequence = arrival.order.receive_sequence;
         let numbered = is_numbered(arrival.order.mode, arrival.order.tag)
@@ -289,15 +295,15 @@ impl Channel {
         let after = numbered.then_some(arrival.order.sequence);
         if shared.trackers[tracker].may_receive(sequence, after) {
             shared.trackers[tracker].receive_done();
-            shared.complete_receive(arrival.receive, completion);
+            shared.complete_receive(receive, completion);
             return shared.unpark(tracker);
         }
-        let (receive, next) = (arrival.receive, shared.trackers[tracker].parked);
+        let next = shared.trackers[tracker].parked;
         // There are as many records as receives, and each holds one.
         if let Some(index) =
-            shared.parked.take(Parked { completion, receive, sequence, after, next })
+            shared.parked.add(Parked { completion, receive, sequence, after, next })
         {
-            shared.trackers[tracker].parked = index;
+            shared.trackers[tracker].parked = Some(index);
             shared.counters.receives_parked += 1;
         }
     }
@@ -361,23 +367,33 @@ impl Shared {
 
     /// Completes the parked receives whose turn has come.
     fn unpark(&mut self, tracker: u32) {
-        let (mut previous, mut at) = (NONE, self.trackers[tracker].parked);
-        while at != NONE {
-            let parked = self.parked[at];
+        let (mut previous, mut at) = (None, self.trackers[tracker].parked);
+        while let Some(index) = at {
+            let parked = self.parked[index];
             if !self.trackers[tracker].may_receive(parked.sequence, parked.after) {
                 (previous, at) = (at, parked.next);
                 continue;
             }
-            match previous {
-                NONE => self.trackers[tracker].parked = parked.next,
-                previous => self.parked[previous].next = parked.next,
-            }
+            self.unlink_parked(tracker, previous, &parked);
             self.trackers[tracker].receive_done();
             self.complete_receive(parked.receive, parked.completion);
-            self.parked.give_back(at);
-            (previous, at) = (NONE, self.trackers[tracker].parked);
+            self.parked.remove(index);
+            (previous, at) = (None, self.trackers[tracker].parked);
         }
         self.return_passed(tracker);
+    }
+
+    /// Takes a parked receive out of its tracker's list, in which it follows `previous`.
+    fn unlink_parked(&mut self, tracker: u32, previous: Option<Index<Parked>>, parked: &Parked) {
+        match previous {
+            None => self.trackers[tracker].parked = parked.next,
+            Some(previous) => self.parked[previous].next = parked.next,
+        }
+    }
+
+    /// The parked receives of a tracker, the newest first.
+    fn parked_of(&self, tracker: u32) -> impl Iterator<Item = &Parked> {
+        Parked::list(&self.parked, self.trackers[tracker].parked)
     }
 
     /// Takes a parked receive of a Jetty out of those of a tracker.
@@ -386,15 +402,12 @@ impl Shared {
         tracker: u32,
         is_it: impl Fn(&Self, JettyId) -> bool,
     ) -> Option<Parked> {
-        let (mut previous, mut at) = (NONE, self.trackers[tracker].parked);
-        while at != NONE {
-            let parked = self.parked[at];
+        let (mut previous, mut at) = (None, self.trackers[tracker].parked);
+        while let Some(index) = at {
+            let parked = self.parked[index];
             if is_it(self, parked.completion.jetty) {
-                match previous {
-                    NONE => self.trackers[tracker].parked = parked.next,
-                    previous => self.parked[previous].next = parked.next,
-                }
-                self.parked.give_back(at);
+                self.unlink_parked(tracker, previous, &parked);
+                self.parked.remove(index);
                 return Some(parked);
             }
             (previous, at) = (at, parked.next);
@@ -430,7 +443,7 @@ impl Shared {
                 self.return_receive(parked.completion.jetty, parked.receive);
             }
             let mut steps = self.parked.high_water();
-            while self.trackers[tracker].parked != NONE && steps > 0 {
+            while self.trackers[tracker].parked.is_some() && steps > 0 {
                 steps -= 1;
                 let next = self.first_parked(tracker);
                 match self.is_planted(Canary::KeepSkipped) {
@@ -448,24 +461,14 @@ impl Shared {
 
     /// Does a receive with this number wait for its turn?
     fn is_parked(&self, tracker: u32, sequence: u16) -> bool {
-        let mut at = self.trackers[tracker].parked;
-        while at != NONE && self.parked[at].sequence != sequence {
-            at = self.parked[at].next;
-        }
-        at != NONE
+        self.parked_of(tracker).any(|parked| parked.sequence == sequence)
     }
 
     /// The lowest receive sequence number that is parked.
     fn first_parked(&self, tracker: u32) -> u16 {
         let from = self.trackers[tracker].next_receive();
-        let mut lowest = u16::MAX;
-        let mut at = self.trackers[tracker].parked;
-        while at != NONE {
-            let parked = &self.parked[at];
-            lowest = lowest.min(parked.sequence.wrapping_sub(from));
-            at = parked.next;
-        }
-        from.wrapping_add(lowest)
+        let ahead = self.parked_of(tracker).map(|parked| parked.sequence.wrapping_sub(from));
+        from.wrapping_add(ahead.min().unwrap_or(u16::MAX))
     }
 }
 

@@ -104,12 +104,12 @@ impl Channel {
         shared.counters.sent_back += 1;
         let arrival = shared.arrivals[index];
         let key = Key::of(self.group(), arrival.remote_jetty);
-        if arrival.receive != NONE
+        if arrival.receive.is_some()
             && arrival.order.in_order
             && let Some(tracker) = shared.trackers.find(&key)
             && shared.keep_receive(tracker, &arrival)
         {
-            shared.arrivals[index].receive = NONE;
+            shared.arrivals[index].receive = None;
         }
         self.abandon_arrival(shared, index);
         if !arrival.has_slot {

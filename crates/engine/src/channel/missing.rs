@@ -85,11 +85,11 @@ impl Channel {
     /// error; that of a WRITE goes back. Why the message is refused.
     fn break_off(&mut self, shared: &mut Shared, index: u32) -> Refusal {
         let arrival = shared.arrivals[index];
-        if arrival.receive != NONE && !arrival.is_into_segment() {
-            shared.arrivals[index].receive = NONE;
+        if let Some(receive) = arrival.receive.filter(|_| !arrival.is_into_segment()) {
+            shared.arrivals[index].receive = None;
             let completion = self.receive_completion(&arrival);
             let failed = Completion { status: Status::LocalMemory, bytes: 0, ..completion };
-            shared.complete_receive(arrival.receive, failed);
+            shared.complete_receive(receive, failed);
         }
         self.abandon_arrival(shared, index);
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);

@@ -355,7 +355,7 @@ impl Channel {
             Some(tracker) => shared.take_chosen(tracker, jetty, sequence, chosen),
             None => shared.take_receive(jetty),
         };
-        arrival.receive = taken.unwrap_or(NONE);
+        arrival.receive = taken;
         Ok(arrival)
     }
 

@@ -39,7 +39,7 @@ impl Nic {
         self.shared.flush_parked(id);
         for index in 0..self.shared.arrivals.high_water() {
             let arrival = &self.shared.arrivals[index];
-            if arrival.channel == NONE || arrival.receive == NONE || arrival.jetty != id {
+            if arrival.channel == NONE || arrival.receive.is_none() || arrival.jetty != id {
                 continue;
             }
             if let Some(channel) = channel_at(&mut self.entries, arrival.channel) {

@@ -2,10 +2,11 @@
 
 use super::{Nic, channel_at};
 use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
+use crate::arrival::Parked;
 use crate::canary::Canary;
 use crate::group::Group;
-use crate::jetty::Jetty;
-use crate::pool::NONE;
+use crate::jetty::{Jetty, ReceiveSource};
+use crate::pool::{Index, NONE};
 use alloc::vec::Vec;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
@@ -36,8 +37,8 @@ impl Nic {
         };
         self.shared.taken[index] = 0;
         self.shared.patience[index] = None;
-        self.shared.sources[index] = index as u32;
         let id = JettyId::new(index as u32);
+        self.shared.sources[index] = ReceiveSource::Jetty(id);
         self.shared.sequencing.set(id, config.in_sequence);
         // An earlier Jetty of this number may have had others.
         self.shared.flows.set_share(id, Share::default());
@@ -70,19 +71,16 @@ impl Nic {
         let arrivals = &self.shared.arrivals;
         let parked = &self.shared.parked;
         let waiting = self.shared.trackers.any(|tracker| {
-            let mut at = tracker.parked;
-            while at != NONE && parked[at].completion.jetty != id {
-                at = parked[at].next;
-            }
-            at != NONE
+            Parked::list(parked, tracker.parked).any(|parked| parked.completion.jetty == id)
         });
         let arriving = (0..arrivals.high_water()).any(|index| {
             let arrival = &arrivals[index];
-            arrival.channel != NONE && arrival.receive != NONE && arrival.jetty == id
+            arrival.channel != NONE && arrival.receive.is_some() && arrival.jetty == id
         });
         let number = id.value();
         let mut sources = self.shared.sources.iter().zip(0..);
-        let lent = sources.any(|(&source, other)| source == number && other != number);
+        let own = ReceiveSource::Jetty(id);
+        let lent = sources.any(|(&source, other)| source == own && other != number);
         if jetty.outstanding > 0 || arriving || waiting || lent {
             return Err(SetupError::Busy);
         }
@@ -94,11 +92,11 @@ impl Nic {
             && let Some(receive) = self.shared.take_receive(id)
         {
             let segment = self.shared.receives[receive].segment;
-            self.shared.receives.give_back(receive);
+            self.shared.receives.remove(receive);
             self.shared.queue(jetty.receive_queue).unreserve();
             self.shared.let_go(segment);
         }
-        for group in 0..self.shared.groups.high_water() {
+        for group in self.shared.groups.ever_taken() {
             self.shared.groups[group].leave(id);
         }
         let lax = self.shared.is_planted(Canary::ForgetBarring);
@@ -106,7 +104,7 @@ impl Nic {
         // The next Jetty of this number has not failed.
         self.shared.failing.retain(|&other| other != id);
         self.shared.jetties[number as usize] = Jetty::FREE;
-        self.shared.sources[number as usize] = number;
+        self.shared.sources[number as usize] = own;
         Ok(())
     }
 
@@ -123,10 +121,10 @@ impl Nic {
         if queue != jetty.receive_queue || self.shared.shares_receives(source) || id == source {
             return Err(SetupError::Parameter("source"));
         }
-        if jetty.last_receive != NONE {
+        if jetty.last_receive.is_some() {
             return Err(SetupError::Busy);
         }
-        self.shared.sources[id.value() as usize] = source.value();
+        self.shared.sources[id.value() as usize] = ReceiveSource::Jetty(source);
         Ok(())
     }
 
@@ -180,13 +178,10 @@ impl Nic {
     pub fn create_group(&mut self, config: &GroupConfig) -> Result<JettyId, SetupError> {
         let index = self.free_number(config.number)?;
         let group = Group::new(config.dispatch);
-        let record = self.shared.groups.take(group).ok_or(SetupError::Limit("groups"))?;
-        self.shared.jetties[index] = Jetty {
-            last_receive: record,
-            token_value: config.token_value,
-            state: JettyState::Group,
-            ..Jetty::FREE
-        };
+        let record = self.shared.groups.add(group).ok_or(SetupError::Limit("groups"))?;
+        self.shared.jetties[index] =
+            Jetty { token_value: config.token_value, state: JettyState::Group, ..Jetty::FREE };
+        self.shared.sources[index] = ReceiveSource::Group(record);
         Ok(JettyId::new(index as u32))
     }
 
@@ -220,19 +215,22 @@ impl Nic {
     /// # Errors
     /// `Missing` if there is no such group.
     pub fn destroy_group(&mut self, id: JettyId) -> Result<(), SetupError> {
-        self.group(id)?;
-        let record = self.shared.jetties[id.value() as usize].last_receive;
+        let record = self.group_record(id)?;
         self.shared.groups[record] = Group::new(Default::default());
-        self.shared.groups.give_back(record);
+        self.shared.groups.remove(record);
+        self.shared.sources[id.value() as usize] = ReceiveSource::Jetty(id);
         self.shared.jetties[id.value() as usize] = Jetty::FREE;
         Ok(())
     }
 
     fn group(&mut self, id: JettyId) -> Result<&mut Group, SetupError> {
-        match self.shared.jetties.get(id.value() as usize) {
-            Some(jetty) if jetty.state == JettyState::Group => {
-                Ok(&mut self.shared.groups[jetty.last_receive])
-            }
+        let record = self.group_record(id)?;
+        Ok(&mut self.shared.groups[record])
+    }
+
+    fn group_record(&self, id: JettyId) -> Result<Index<Group>, SetupError> {
+        match self.shared.sources.get(id.value() as usize) {
+            Some(&ReceiveSource::Group(record)) => Ok(record),
             _ => Err(SetupError::Missing),
         }
     }

@@ -1,13 +1,14 @@
 //! Receives that are set aside for messages whose turn has not come.
 
-use crate::pool::NONE;
+use crate::jetty::Receive;
+use crate::pool::Index;
 use fairway_wire::JettyId;
 
 /// What a tracker knows of receives that are set aside for messages in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     /// The first of the receives that are set aside, linked.
-    pub(crate) first: u32,
+    pub(crate) first: Option<Index<Receive>>,
     /// Whose they are, and of whose receives `given` speaks.
     pub(crate) jetty: JettyId,
     /// Messages before this one were given a receive, or one is set aside for them.
@@ -18,7 +19,7 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     pub(crate) const NEW: Reserved =
-        Reserved { first: NONE, jetty: JettyId::new(0), given: 0, deprived: 0 };
+        Reserved { first: None, jetty: JettyId::new(0), given: 0, deprived: 0 };
 
     /// The turn of those before this one has passed.
     pub(crate) fn pass(&mut self, next: u16) {

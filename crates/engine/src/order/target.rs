@@ -1,8 +1,9 @@
 //! The target's tracker: what one Jetty of one node has had executed here.
 
 use super::reserved::Reserved;
+use crate::arrival::Parked;
 use crate::list::List;
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 
 /// Sequence numbers tracked beyond the first one that is missing.
 const WINDOW: u16 = 128;
@@ -22,7 +23,7 @@ pub(crate) struct Tracker {
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) held: u32,
     /// In-order receives that wait to complete: a list through the parked ones.
-    pub(crate) parked: u32,
+    pub(crate) parked: Option<Index<Parked>>,
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
     /// Messages in memory order that wait for their turn: a list through the arrivals.
@@ -51,7 +52,7 @@ impl Tracker {
         skipped: 0,
         next_receive: 0,
         held: NONE,
-        parked: NONE,
+        parked: None,
         reserved: Reserved::NEW,
         waiting: NONE,
         reading: List::EMPTY,
