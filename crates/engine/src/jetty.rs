@@ -3,6 +3,7 @@
 use crate::api::{ExceptionMode, JettyState};
 use crate::group::Group;
 use crate::pool::Index;
+use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
 /// A Jetty: 20 bytes of protocol state (checked below), as OpenURMA counts it (paper Table 4).
@@ -45,6 +46,13 @@ pub(crate) enum ReceiveSource {
     Jetty(JettyId),
     /// The members of this group.
     Group(Index<Group>),
+}
+
+impl ReceiveSource {
+    /// By Jetty: itself.
+    pub(crate) fn own(jetties: u32) -> Vec<ReceiveSource> {
+        (0..jetties).map(|number| ReceiveSource::Jetty(JettyId::new(number))).collect()
+    }
 }
 
 /// A posted receive, in its Jetty's first-in first-out list or held by an arrival.

@@ -102,7 +102,7 @@ impl Nic {
             groups: Pool::new(limits.groups),
             failing: Vec::with_capacity(limits.jetties as usize),
             taken: alloc::vec![0; limits.jetties as usize],
-            sources: own_sources(limits.jetties),
+            sources: ReceiveSource::own(limits.jetties),
             sequencing: Sequencing::new(limits.jetties),
             patience: alloc::vec![None; limits.jetties as usize],
             segments: Segments::new(limits.segments),
@@ -187,7 +187,6 @@ impl Nic {
     ) -> Result<(), PostError> {
         self.shared.flows.now = now;
         let is_atomic = matches!(request.work, Work::Atomic { .. });
-        let is_put = matches!(request.work, Work::Put { .. });
         let bypasses = matches!(request.work, Work::Load { .. } | Work::Store { .. });
         let local = request.local;
         if !is_atomic {
@@ -225,13 +224,12 @@ impl Nic {
         if shared.messages.capacity() - shared.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);
         }
-        let order = &request.order;
-        shared.initiator.prepare(&mut shared.messages, jetty, group, order)?;
+        shared.initiator.prepare(&mut shared.messages, jetty, group, &request.order)?;
         if !shared.queue(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
         let message = Message::of(request, chosen, jetty, endpoint.transaction, channel.mtu);
-        if is_put && !shared.puts.prepare(&shared.messages, &message) {
+        if message.is_open_put() && !shared.puts.prepare(&shared.messages, &message) {
             shared.queue(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }
@@ -243,7 +241,7 @@ impl Nic {
         if !is_atomic {
             shared.segments.hold(local.segment.number());
         }
-        if is_put {
+        if shared.messages[index].is_open_put() {
             shared.puts.number(&mut shared.messages, index);
         }
         let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
@@ -570,11 +568,6 @@ impl Nic {
         let wanted = self.open_channels.saturating_mul(self.shared.limits.read_slots);
         wanted.min(self.shared.messages.capacity() / 2)
     }
-}
-
-/// Every Jetty takes its own receives.
-fn own_sources(jetties: u32) -> Vec<ReceiveSource> {
-    (0..jetties).map(|number| ReceiveSource::Jetty(JettyId::new(number))).collect()
 }
 
 fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
